@@ -56,14 +56,14 @@ def _versions(config: Settings) -> Iterator[Finding]:
 def _paths(config: Settings) -> Iterator[Finding]:
     home = config.world_home
     yield Finding("world", "ok", config.world.value, "")
+    place = next(one for one in (home, *home.parents) if one.exists())
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=home):
+        with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
         yield Finding("home", "bad", f"cannot write to {home}: {error.strerror}", "set BELLWETHER_HOME to a folder that you can write to")
         return
-    free = shutil.disk_usage(home).free
+    free = shutil.disk_usage(place).free
     status: Literal["ok", "bad"] = "ok" if free >= LEAST_FREE_BYTES else "bad"
     yield Finding(
         "home", status, f"{home}, {free / 1024**3:.1f} GiB free", "" if status == "ok" else "free some disk space, or set BELLWETHER_HOME"

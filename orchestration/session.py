@@ -34,8 +34,8 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     """
     from orchestration.home import prepare, storage_errors
 
-    if venues and settings().world is World.LIVE:
-        _require_venues()
+    if venues:
+        require_venues()
     prepare(settings())
     import dagster as dg
 
@@ -79,13 +79,15 @@ def _spare_the_collector() -> None:
     gc.set_threshold(250_000, 20, 100)
 
 
-def _require_venues() -> None:
-    """Without this a person without a network would wait for all retries of a pull."""
+def require_venues() -> None:
+    """Raise `ConfigError` unless the venues answer: without this a person without a network would wait for all retries of a call."""
     from bellwether.doctor import ask_venues
 
+    if settings().world is not World.LIVE:
+        return
     for found in ask_venues(settings()):
         if found.status != "ok":
-            raise ConfigError(f"{found.found}. {found.advice}")
+            raise ConfigError(f"{found.found}; {found.advice}")
 
 
 def require_success(ends: Mapping[str, BellwetherError | None]) -> None:

@@ -16,6 +16,7 @@ from assets.arena.review_commands import dismiss, review
 from assets.arena.table_commands import show_table
 from bellwether.console import AS_JSON, DAY, console, emit, grid
 from bellwether.errors import BellwetherError
+from bellwether.progress import shown
 from bellwether.settings import settings
 from bellwether.text_tables import visible
 
@@ -329,8 +330,11 @@ def _as_json(found: Explained) -> dict[str, Any]:
 
 def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
     from bellwether.arena.weekly.preview import preview
+    from orchestration.session import require_venues
 
-    with reading(lineup, methodology) as world:
+    require_venues()
+    with shown() as progress, reading(lineup, methodology) as world:
+        progress.say(f"looking at the markets of the week {week}")
         plans, prompts = preview(world, week)
     universes = [plan.universe for plan in plans]
     reconstructed, markets = universes[0].reconstructed, sum(len(one.universe.markets) for one in universes)

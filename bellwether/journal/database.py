@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -120,7 +121,12 @@ class Database:
                 return journal_version.name in _tables(connection)
 
     def read(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """`work` on a connection without a transaction, or within the one that this thread shares: for single statements."""
+        """`work` on a connection without a transaction, or within the one that this thread shares: for single statements.
+
+        A file that is not there is read as an empty journal, and not created.
+        """
+        if self._is_absent():
+            return self._run(work, None, self._empty)
         self._open()
         if (shared := self._shared_transaction) is not None:
             with self._in_words(doing):
@@ -128,7 +134,9 @@ class Database:
         return self._again_when_it_passes(doing, lambda: self._run(work, None))
 
     def snapshot(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """`work` on one state of all tables, whatever is written meanwhile."""
+        """`work` on one state of all tables, whatever is written meanwhile. A file that is not there is read as `read` does."""
+        if self._is_absent():
+            return self._run(work, None, self._empty)
         self._open()
         begin = "BEGIN" if self._path is not None else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
         return self._again_when_it_passes(doing, lambda: self._run(work, begin))
@@ -168,8 +176,18 @@ class Database:
     def _shared_transaction(self) -> Transaction | None:
         return getattr(self._shared, "transaction", None)
 
-    def _run(self, work: Callable[[Transaction], T], begin: str | None) -> T:
-        with self._engine.connect() as connection:
+    def _is_absent(self) -> bool:
+        return self._path is not None and not self._ready and not self._path.exists() and not _log_of(self._path).exists()
+
+    @cached_property
+    def _empty(self) -> Engine:
+        """A journal in memory to which nothing is ever written."""
+        engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
+        metadata.create_all(engine)
+        return engine
+
+    def _run(self, work: Callable[[Transaction], T], begin: str | None, engine: Engine | None = None) -> T:
+        with (engine or self._engine).connect() as connection:
             if begin is not None:
                 connection.exec_driver_sql(begin)
             result = work(Transaction(connection, self._clock))
@@ -246,7 +264,7 @@ class Database:
         if self._path.is_dir():
             raise ConfigError(f"opening the journal {self.where}: it is a folder; name a file in {SETTING}")
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        log = self._path.with_name(f"{self._path.name}-wal")
+        log = _log_of(self._path)
         has_log = log.exists() and log.stat().st_size > 0
         head = b""
         if self._path.exists():
@@ -386,9 +404,13 @@ def _engine(url: URL, path: Path | None, patience: float) -> Engine:
     return engine
 
 
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
 def _place(url: URL, path: Path) -> URL:
     """The file, for reading alone where its folder cannot be written and no log is beside it: nobody has it open then, and SQLite needs no index of a log."""
-    log = path.with_name(f"{path.name}-wal")
+    log = _log_of(path)
     if path.is_file() and not os.access(path.parent, os.W_OK) and not (log.is_file() and log.stat().st_size):
         return url.set(database=f"file:{quote(str(path))}", query={"immutable": "1", "uri": "true"})
     return url.set(database=str(path))

@@ -92,7 +92,7 @@ def _require_answer(venue: Addresses, world: World) -> None:
     from bellwether.connections import try_kalshi
 
     if world is World.LIVE and (found := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
-        raise ConfigError(f"{found.name}: {found.found}. {found.advice}")
+        raise ConfigError(f"{found.name}: {found.found}; {found.advice}")
 
 
 def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:

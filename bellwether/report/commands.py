@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from bellwether.console import console, emit
@@ -22,18 +20,10 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
     from bellwether.report.inputs import read_inputs, registered
     from bellwether.report.write import write_report
 
-    found = read_inputs(settings().warehouse_path, release, journal=_calls(), revision=revision)
+    found = read_inputs(settings().warehouse_path, release, revision=revision)
     files = write_report(registered(found), reports or settings().reports_uri)
     if as_json:
         emit(files)
         return
     for file in files:
         console().print(file, markup=False, soft_wrap=True)
-
-
-def _calls() -> list[dict[str, Any]] | None:
-    """Counts of the model calls of this world; None when no model was ever asked."""
-    from bellwether.journal import Journal
-
-    with Journal(settings().journal_url) as journal:
-        return journal.counts().to_dicts() if journal.exists() else None

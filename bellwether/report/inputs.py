@@ -35,7 +35,6 @@ class Inputs:
         questions to dataset_analysis: the tables of the same names, group benchmark, without credentials.
         recipe: the release as registered; empty when it is registered no more.
         configurations: how each forecaster is registered, by name; those that are registered no more are absent.
-        journal: counts of model calls by purpose, model, state and outcome; None when no journal was looked at.
         revision: of the code that the report is made with, where known.
     """
 
@@ -48,7 +47,6 @@ class Inputs:
     dataset_analysis: pl.DataFrame
     recipe: Mapping[str, Any] = field(default_factory=dict)
     configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    journal: list[dict[str, Any]] | None = None
     revision: str | None = None
 
     def __post_init__(self) -> None:
@@ -81,8 +79,8 @@ class Inputs:
         return self.leaderboard.sort("rank", "forecaster", nulls_last=True)["forecaster"].to_list()
 
 
-def read_inputs(warehouse: Path | str, release: str, *, journal: list[dict[str, Any]] | None = None, revision: str | None = None) -> Inputs:
-    """The release in a published warehouse; `journal` and `revision` as in `Inputs`, recipe and configurations come from `registered`.
+def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = None) -> Inputs:
+    """The release in a published warehouse; `revision` as in `Inputs`, recipe and configurations come from `registered`.
 
     Raises `LakeError` where there is no warehouse, `ConfigError` where it has no leaderboard of the release.
     """
@@ -95,7 +93,7 @@ def read_inputs(warehouse: Path | str, release: str, *, journal: list[dict[str, 
         name: query(warehouse, f"FROM {table.group}.{table.short_name} WHERE release = $release", {"release": release}).cast(table.schema)
         for name, table in TABLES.items()
     }
-    return Inputs(**frames, journal=journal, revision=revision)
+    return Inputs(**frames, revision=revision)
 
 
 def registered(inputs: Inputs, folder: Path | None = None) -> Inputs:

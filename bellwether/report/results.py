@@ -231,7 +231,6 @@ def metadata(inputs: Inputs, made: Mapping[str, Predictions], files: Mapping[str
         "packages": {name: found for name in PACKAGES if (found := installed(name)) is not None},
         "revision": inputs.revision,
         "calls": {name: one.usage() for name, one in made.items() if one.rows["call_key"].count()},
-        "journal": inputs.journal,
         "files": dict(sorted(files.items())),
     }
 

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
-from bellwether.journal import CostSource, Journal, Outcome, Usage
+from bellwether.journal import Busy, CostSource, Journal, Outcome, Usage
 from bellwether.journal.schema import VERSION
 from tests.journal.calls import LEASE, ask, begun, said, taken
 from tests.journal.server import PASSWORD
@@ -60,6 +60,26 @@ def test_the_folder_is_made_on_first_use_and_not_by_looking(tmp_path: Path) -> N
     taken(journal)
     assert journal.exists()
     assert path.is_file()
+
+
+def test_a_file_that_is_not_there_is_read_as_an_empty_journal_and_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "journal.db"
+    journal = Journal(f"sqlite:///{path}")
+    assert journal.look(ask(1).key) is None
+    assert journal.pending() == journal.failures() == []
+    assert journal.counts().is_empty()
+    assert all(frame.is_empty() for name, frame in journal.export().items() if name != "version")
+    assert list(tmp_path.iterdir()) == []
+    taken(journal, ask(1))
+    assert path.is_file()
+    assert [one.key for one in journal.pending()] == [ask(1).key]
+    assert isinstance(journal.look(ask(1).key), Busy)
+
+
+def test_a_file_that_is_gone_while_its_log_is_there_is_no_empty_journal(tmp_path: Path) -> None:
+    (tmp_path / "journal.db-wal").write_bytes(b"x" * 100)
+    with pytest.raises(LakeError, match=r"its log journal\.db-wal is there"):
+        Journal(f"sqlite:///{tmp_path}/journal.db").pending()
 
 
 def test_looking_at_an_empty_postgres_makes_nothing(postgres_url: str) -> None:

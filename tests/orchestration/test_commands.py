@@ -141,6 +141,46 @@ def test_the_demo_refuses_another_world(monkeypatch: pytest.MonkeyPatch) -> None
     assert "bellwether run" in result.output
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        "doctor",
+        "verify",
+        "journal",
+        "models",
+        "events",
+        "recordings",
+        "release --list",
+        "arena run --dry-run --week 2026-04-12 --lineup rules",
+        "arena status",
+        "arena review",
+        "arena explain 2026-05-10/hold/2026-05-10",
+        "evaluate --dry-run --models sandbox-calibrated",
+        "query FROM(meta.tables)",
+    ],
+)
+def test_what_only_looks_creates_nothing_in_a_new_home(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
+    settings.cache_clear()
+    call(*words.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_of_the_arena_without_a_network_says_so_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "WORLD": "live",
+        "HOME": str(tmp_path),
+        "KALSHI_URL": "http://127.0.0.1:9",
+        "GAMMA_URL": "http://127.0.0.1:9",
+    }.items():
+        monkeypatch.setenv(f"BELLWETHER_{name}", value)
+    settings.cache_clear()
+    result = call("arena", "run", "--dry-run")
+    assert result.exit_code == 1
+    assert "no connection (ConnectError); look at the network" in result.output
+
+
 def test_days_in_the_wrong_order_are_refused() -> None:
     assert "is before" in call("pull", "2026-05-02", "2026-05-01").output
 
