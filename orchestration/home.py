@@ -23,6 +23,11 @@ LOCATION = "bellwether"
 _MADE = "made"
 _LOCK = "first-start.lock"
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
+#: What helps where a write failed.
+STORAGE_ADVICE = (
+    "What was stored before is whole. Free space, or make the folder writable, or set BELLWETHER_HOME to another place; then run again: it goes on "
+    "where it stopped"
+)
 _SQLITE_ERRORS = ("disk is full", "readonly database", "unable to open database file", "disk I/O error")
 
 
@@ -78,10 +83,12 @@ def storage_errors(home: Path) -> Iterator[None]:
         cause = _storage_error(error)
         if cause is None:
             raise
-        raise BellwetherError(
-            f"writing below {home.parent}: {cause}. What was stored before is whole. Free space, or make the folder writable, or set "
-            "BELLWETHER_HOME to another place; then run again: it goes on where it stopped"
-        ) from error
+        raise BellwetherError(f"writing below {home.parent}: {cause}. {STORAGE_ADVICE}") from error
+
+
+def tells_of_storage(text: str) -> bool:
+    """Whether the message of an error is what a full or read-only disk makes of a write."""
+    return any(f"[Errno {number}]" in text for number in _STORAGE_ERRORS) or any(said in text for said in _SQLITE_ERRORS)
 
 
 def _storage_error(error: BaseException) -> str | None:

@@ -19,7 +19,7 @@ from bellwether.progress import Progress, Silent
 from orchestration.declare import key
 from orchestration.freshness import Record, stale
 from orchestration.history import compress
-from orchestration.home import LOCATION
+from orchestration.home import LOCATION, STORAGE_ADVICE, tells_of_storage
 from orchestration.orphans import STOPPED, Process, end_orphans, of_killed_processes
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
@@ -110,7 +110,9 @@ class Runner:
                 self.instance.report_run_canceled(run, message=STOPPED)
             raise KeyboardInterrupt
         if not result.success:
-            raise RunFailed(f"{label}: run {result.run_id} failed: {_reason(result)}. Its history is in the UI (make ui)")
+            reason = _reason(result)
+            advice = f" {STORAGE_ADVICE}." if tells_of_storage(reason) else ""
+            raise RunFailed(f"{label}: run {result.run_id} failed: {reason}.{advice} Its history is in the UI (make ui)")
 
     def run_stale(
         self, job: Any, names: Sequence[str], wanted: Sequence[str], label: str, sources: Mapping[str, int], *, go_on: bool = False

@@ -20,7 +20,7 @@ import dagster as dg
 
 from bellwether.errors import ConfigError
 from bellwether.settings import Settings
-from orchestration.home import prepare
+from orchestration.home import prepare, storage_errors
 from orchestration.orphans import UI, Process, end_orphans, of_killed_processes, of_the_ui, put_back
 
 HOST = "127.0.0.1"
@@ -36,7 +36,7 @@ def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
     home = prepare(config)
     if _answers(port):
         raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
-    with dg.DagsterInstance.get() as instance:
+    with storage_errors(home), dg.DagsterInstance.get() as instance:
         process = Process(instance, UI)
         if not process.held:
             raise ConfigError(f"bellwether ui: another one already serves this world ({config.world_home}); use it, or end it first")

@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from assets.venues.runs import series
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.lake import Lake
 from bellwether.settings import Settings
 from orchestration.home import prepare, storage_errors
+from orchestration.runner import RunFailed
+from tests.orchestration.conftest import open_world
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Four processes, forked when a home of another name has loaded all that they need, wait for the end of a pipe to start.
@@ -91,6 +95,17 @@ def test_other_failures_stay_as_they_are(tmp_path: Path, error: Exception) -> No
     with pytest.raises(type(error)) as raised, storage_errors(tmp_path):
         raise error
     assert raised.value is error
+
+
+@pytest.mark.slow
+def test_a_step_on_a_full_disk_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Lake, *rows: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    world = open_world(tmp_path)
+    monkeypatch.setattr(Lake, "write", full)
+    with pytest.raises(RunFailed, match=r"No space left on device\. What was stored before is whole\. Free space"):
+        series(world.runner())
 
 
 LIMITED = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sqlite3
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ import pytest
 from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
-from bellwether.errors import ConfigError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Settings
 from orchestration import serve
 from orchestration.orphans import TAG, UI, Process, of_the_ui, put_back
@@ -117,6 +118,15 @@ def test_dagster_that_ends_by_itself_is_an_error_that_shows_its_log(home: Path, 
     said: list[str] = []
     assert serve.serve(Settings(home=home), port, said.append) == 3
     assert "no such module" in said[-1]
+
+
+def test_a_home_that_cannot_be_written_is_one_clear_error(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def get() -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    monkeypatch.setattr(dg.DagsterInstance, "get", get)
+    with pytest.raises(BellwetherError, match=r"readonly database.*set BELLWETHER_HOME to another place"):
+        serve.serve(Settings(home=home), port, lambda _: None)
 
 
 def test_a_port_that_is_taken_is_refused_at_once(home: Path) -> None:
