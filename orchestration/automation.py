@@ -11,14 +11,33 @@ from typing import ClassVar
 
 import dagster as dg
 
-from orchestration.out_of_date import OutOfDate
+from orchestration.out_of_date import MOST_ATTEMPTS, OutOfDate
 
-#: For a table whose partition needs exactly its own partition upstream, whichever day that is: plain `eager()` looks at the latest day only.
-FOLLOW = (
-    dg.AutomationCondition.eager()
-    .without(dg.AutomationCondition.in_latest_time_window())
-    .with_label("follows its inputs of the same partition")
-)
+
+def _follow(label: str, *ignored: str, attempts: int = MOST_ATTEMPTS) -> dg.AutomationCondition:
+    """For a table whose partition needs exactly its own partition upstream.
+
+    As `eager()`, of every partition and not only the latest, but what is under way is looked at before what is stored, so that a run that ends meanwhile is not
+    repeated; and an update is settled by a run that began after it, not by any that ends after it.
+    """
+    condition, keys = dg.AutomationCondition, [dg.AssetKey(name.split("/")) for name in ignored]
+    out_of_date = OutOfDate(keys, attempts)
+    updated = condition.newly_missing() | condition.any_deps_updated()
+    settled = condition.newly_updated() & ~out_of_date
+    followed = (
+        updated.since(settled | condition.initial_evaluation())
+        & ~condition.any_deps_missing()
+        & ~condition.any_deps_in_progress()
+        & ~condition.in_progress()
+        & (out_of_date | condition.any_deps_match(condition.will_be_requested()))
+    )
+    return (followed.ignore(dg.AssetSelection.assets(*keys)) if keys else followed).with_label(label)
+
+
+FOLLOW = _follow("follows its inputs of the same partition")
+
+#: The same where a run may ask models that cost money: a failure waits for a person or for newer inputs.
+FOLLOW_ONCE = _follow("follows its inputs of the same partition, and tries once", attempts=1)
 
 #: For a table over many upstream partitions: `eager()` would wait for ever, because some upstream partition is always missing. It does not run in the
 #: tick that requests its inputs, nor while they are made: it would read them as they were. What arrives while it runs is made up for afterwards.
@@ -32,11 +51,7 @@ FOLLOW_ANY = (
 
 def follow_except(*ignored: str) -> dg.AutomationCondition:
     """`FOLLOW`, but the named tables neither trigger nor are waited for; the UI names them by their last parts."""
-    condition = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window())
-    keys = [dg.AssetKey(name.split("/")) for name in ignored]
-    return condition.ignore(dg.AssetSelection.assets(*keys)).with_label(
-        f"follows its inputs, not {' or '.join(name.split('/')[1] for name in ignored)}"
-    )
+    return _follow(f"follows its inputs, not {' or '.join(name.split('/')[1] for name in ignored)}", *ignored)
 
 
 class RunsAutomatically(dg.AutomationCondition):

@@ -7,7 +7,7 @@ Concept: https://docs.dagster.io/guides/automate/declarative-automation
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Set
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import Any
@@ -17,11 +17,13 @@ import dagster as dg
 
 #: Updates and failed runs that are read at once.
 _PAGE = 100
+#: So many partitions of an input are asked for by name; updates of more are read and chosen from.
+_FEW = 20
 #: Tag that holds the partition of a run.
 _PARTITION = "dagster/partition"
 #: By how much the stored creation of a run may lie before the real one.
 _COARSE = timedelta(seconds=2)
-#: Runs of a partition that may fail in a row, for the same inputs, before it waits for a change or for a person.
+#: Runs of a partition that may fail in a row for the same inputs where nothing else is said.
 MOST_ATTEMPTS = 3
 #: Time after a failure before the next attempt, doubled with each.
 BACK_OFF = timedelta(minutes=5)
@@ -30,13 +32,21 @@ BACK_OFF = timedelta(minutes=5)
 class OutOfDate(dg.AutomationCondition):
     """True for partitions of which some input was materialized after the start of the run that materialized them last, or that lack.
 
-    After a failure it is true again with growing pauses, at most `MOST_ATTEMPTS` times for the same inputs.
+    ignored: inputs that make nothing out of date. attempts: how often runs of a partition may fail in a row for the same inputs, with growing pauses,
+    before it waits for a change or for a person.
     """
+
+    def __init__(self, ignored: Collection[dg.AssetKey] = (), attempts: int = MOST_ATTEMPTS) -> None:
+        self._ignored, self._attempts = frozenset(ignored), attempts
 
     @property
     def name(self) -> str:
         """How it is shown in the UI."""
         return "is out of date"
+
+    def get_node_unique_id(self, **place: Any) -> str:
+        """What tells its results apart from those of other conditions."""
+        return f"{super().get_node_unique_id(**place)}-{self._attempts}-{'-'.join(sorted(map(str, self._ignored)))}"
 
     def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
         """Those of the candidates that are out of date and may be tried now."""
@@ -55,7 +65,8 @@ class OutOfDate(dg.AutomationCondition):
             run_id = made.run_id
             run = instance.get_run_record_by_id(run_id) if run_id else None
             created = _began(run) if run else made.timestamp
-        newest = max((_newest(context, parent, partition, created, run_id) for parent in _parents(context)), default=0.0)
+        parents = sorted(context.asset_graph.get(context.key).parent_keys - self._ignored)
+        newest = max((_newest(context, parent, partition, created, run_id) for parent in parents), default=0.0)
         return newest > created and self._may_try(context, partition, max(newest, created))
 
     def _may_try(self, context: dg.AutomationContext, partition: str | None, since: float) -> bool:
@@ -64,16 +75,12 @@ class OutOfDate(dg.AutomationCondition):
         if not failed:
             return True
         pause = BACK_OFF * 2 ** (len(failed) - 1)
-        return len(failed) < MOST_ATTEMPTS and context.evaluation_time.timestamp() >= max(failed) + pause.total_seconds()
+        return len(failed) < self._attempts and context.evaluation_time.timestamp() >= max(failed) + pause.total_seconds()
 
 
 def _began(run: dg.RunRecord) -> float:
     """When a run began to execute: what landed before was there for it to read. SQLite keeps its creation in whole seconds only."""
     return run.start_time or run.create_timestamp.timestamp()
-
-
-def _parents(context: dg.AutomationContext) -> list[dg.AssetKey]:
-    return sorted(context.asset_graph.get(context.key).parent_keys)
 
 
 def _latest(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None) -> dg.EventLogRecord | None:
@@ -89,7 +96,8 @@ def _newest(context: dg.AutomationContext, parent: dg.AssetKey, partition: str |
         own = own.compute_intersection_with_partition_keys({partition})
     inputs = view.compute_parent_subset(parent, own)
     keys = inputs.expensively_compute_partition_keys() if inputs.partitions_def is not None else None
-    wanted, cursor = dg.AssetRecordsFilter(parent, after_timestamp=after), None
+    few = sorted(keys) if keys is not None and len(keys) <= _FEW else None
+    wanted, cursor = dg.AssetRecordsFilter(parent, asset_partitions=few, after_timestamp=after), None
     while True:
         page = view.instance.fetch_materializations(wanted, limit=_PAGE, cursor=cursor)
         for record in page.records:  # the newest first
@@ -110,7 +118,7 @@ def _failures(context: dg.AutomationContext, partition: str | None, since: float
         for record in _FAILED[view].created_after(datetime.fromtimestamp(since, UTC) - _COARSE)
         if _began(record) > since
         and (partition is None or record.dagster_run.tags.get(_PARTITION) == partition)
-        and (record.dagster_run.asset_selection is None or context.key in record.dagster_run.asset_selection)
+        and context.key in _FAILED[view].assets(record.dagster_run)
     ]
 
 
@@ -120,6 +128,7 @@ class _FailedRuns:
     def __init__(self, instance: dg.DagsterInstance) -> None:
         self._instance = instance
         self._read: list[dg.RunRecord] = []
+        self._planned: dict[str, Set[dg.AssetKey]] = {}
         self._is_whole = False
 
     def created_after(self, instant: datetime) -> Iterator[dg.RunRecord]:
@@ -131,6 +140,15 @@ class _FailedRuns:
             self._read += page
             self._is_whole = len(page) < _PAGE
         return takewhile(lambda record: record.create_timestamp > instant, self._read)
+
+    def assets(self, run: dg.DagsterRun) -> Set[dg.AssetKey]:
+        """The assets that a run was to make. A run of a whole job does not name them itself."""
+        if run.asset_selection is not None:
+            return run.asset_selection
+        if run.run_id not in self._planned:
+            planned = self._instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
+            self._planned[run.run_id] = {record.asset_key for record in planned.records if record.asset_key is not None}
+        return self._planned[run.run_id]
 
 
 #: By tick: what Dagster looks through while it evaluates all conditions once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import ClassVar
 
-from orchestration.automation import FOLLOW, RunsAutomatically
+from orchestration.automation import FOLLOW_ONCE, RunsAutomatically
 
 
 class TakesPartAutomatically(RunsAutomatically):
@@ -26,4 +26,6 @@ class TakesPartAutomatically(RunsAutomatically):
 
 
 #: Forecasts follow their questions.
-FOLLOW_UNASKED = (FOLLOW & TakesPartAutomatically()).with_label("follows its questions, if the forecaster takes part without being asked")
+FOLLOW_UNASKED = (TakesPartAutomatically() & FOLLOW_ONCE).with_label(
+    "follows its questions, if the forecaster takes part without being asked"
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import ClassVar
 
-from orchestration.automation import FOLLOW, RunsAutomatically
+from orchestration.automation import FOLLOW_ONCE, RunsAutomatically
 
 
 class TradesAutomatically(RunsAutomatically):
@@ -26,4 +26,4 @@ class TradesAutomatically(RunsAutomatically):
 
 
 #: Backtests follow their episodes.
-FOLLOW_AGENTS = (FOLLOW & TradesAutomatically()).with_label("follows its episode, if the agent trades without being asked")
+FOLLOW_AGENTS = (TradesAutomatically() & FOLLOW_ONCE).with_label("follows its episode, if the agent trades without being asked")

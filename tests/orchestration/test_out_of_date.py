@@ -325,6 +325,29 @@ def test_failures_of_other_tables_hide_none(machine: Machine, monkeypatch: pytes
     assert not machine.tick(start + timedelta(days=1))
 
 
+def test_a_failed_run_of_a_whole_job_counts_for_what_it_was_to_make_alone(machine: Machine) -> None:
+    def fail(table: str) -> None:
+        run = dg.DagsterRun(job_name="other", run_id=make_new_run_id(), status=dg.DagsterRunStatus.STARTING)
+        machine.instance.add_run(run)
+        planned = AssetMaterializationPlannedData(dg.AssetKey(table), partition=None, partitions_subset=None)
+        for event in (
+            DagsterEvent.build_asset_materialization_planned_event("other", table, planned),
+            _status(DagsterEventType.RUN_START),
+            _status(DagsterEventType.RUN_FAILURE),
+        ):
+            machine.instance.report_dagster_event(event, run.run_id)
+
+    later = get_current_datetime() + timedelta(hours=1)
+    for table, asked in (("rows_1", True), ("summary_0", False)):
+        machine.arrive("a")
+        for _ in range(MOST_ATTEMPTS):
+            fail(table)
+        assert machine.tick(later) is asked
+        for run_id in list(machine.queued):
+            machine.begin(run_id)
+            machine.end(run_id)
+
+
 def test_updates_of_other_partitions_hide_none(monkeypatch: pytest.MonkeyPatch) -> None:
     @dg.asset(partitions_def=PARTS)
     def rows() -> None: ...
