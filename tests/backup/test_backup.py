@@ -196,7 +196,7 @@ def test_a_damaged_lake_makes_no_backup(living: Settings, tmp_path: Path) -> Non
     shutil.copytree(living.home, home)
     config = Settings(home=home)
     next(path for path in sorted(Path(config.lake_uri).rglob("*.parquet"))).write_bytes(b"other")
-    with pytest.raises(LakeError, match="sha256"):
+    with pytest.raises(LakeError, match="SHA-256"):
         backup(config, tmp_path / "backups", at=AT)
     assert list((tmp_path / "backups").iterdir()) == []
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from assets.venues.runs import series
+from assets.warehouse.runs import publish
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.lake import Lake
 from bellwether.settings import Settings
 from orchestration.home import prepare, storage_errors
 from orchestration.runner import RunFailed
+from resources import WarehouseResource
 from tests.orchestration.conftest import open_world
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,13 +99,13 @@ def test_other_failures_stay_as_they_are(tmp_path: Path, error: Exception) -> No
 
 @pytest.mark.slow
 def test_a_step_on_a_full_disk_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Lake, *rows: object, **named: object) -> None:
+    def full(self: WarehouseResource, *what: object, **named: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     world = open_world(tmp_path)
-    monkeypatch.setattr(Lake, "write", full)
+    monkeypatch.setattr(WarehouseResource, "publish", full)
     with pytest.raises(RunFailed, match=r"No space left on device\. What was stored before is whole\. Free space"):
-        series(world.runner())
+        publish(world.runner())
 
 
 LIMITED = """

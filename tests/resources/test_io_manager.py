@@ -156,7 +156,7 @@ def test_a_damaged_file_is_named_when_it_is_read(manager: LakeIOManager) -> None
     manager.handle_output(output(), prices())
     found = manager.load_input(input_())
     Path(found.files[0]).write_bytes(b"PAR1")
-    with pytest.raises(LakeError, match=r"2025-09-01/run-1.parquet: it is no whole Parquet file"):
+    with pytest.raises(LakeError, match=r"2025-09-01/run-1.parquet: it is not a whole Parquet file"):
         found.read()
 
 
@@ -164,7 +164,7 @@ def test_rows_of_other_rules_are_an_error_that_says_what_to_do(manager: LakeIOMa
     manager.handle_output(output(), prices())
     manifest = Path(lake.storage.location("clean/prices/2025-09-01/manifest.json"))
     manifest.write_text(manifest.read_text().replace('"version": "1"', '"version": "0"'))
-    with pytest.raises(LakeError, match="was written by version 0 of the table's rules, this code has version 1; materialize it again"):
+    with pytest.raises(LakeError, match="was written by version 0 of the table's rules, this code has version 1; `bellwether pull 2025-09-01` restores it"):
         manager.load_input(input_())
 
 
