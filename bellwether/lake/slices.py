@@ -39,9 +39,13 @@ class Slice:
 
     def check(self) -> None:
         """Raise `LakeError` for a file that is missing, has other columns than declared, or, in a folder, is not as it was written. A file is read once in a process."""
-        parquet.check(self.table, self._partitions, self.storage_options)
+        self.check_columns()
         for file, manifest in zip(self.files, self.manifests, strict=True):
             compare_once(manifest, file)
+
+    def check_columns(self) -> None:
+        """Raise `LakeError` for a file that is missing, or has other columns than declared; of a file no more than its end is read."""
+        parquet.check(self.table, self._partitions, self.storage_options)
 
     def without(self, partitions: Collection[Partition]) -> Slice:
         """The same without some partitions."""

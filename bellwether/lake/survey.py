@@ -105,7 +105,7 @@ def _examine(lake: Lake, table: Table, manifest: Manifest, entry: Entry | None, 
     try:
         if location not in former.rows or not _is_unchanged(entry, manifest.bytes, former):
             lake.verify(manifest)
-        lake.slice_of(table, {manifest.partition: manifest}).check()
+        lake.slice_of(table, {manifest.partition: manifest}).check_columns()
     except LakeError as error:
         return _row(manifest, location, published=False, damage=str(error))
     return _row(manifest, location, published=True, damage=None)

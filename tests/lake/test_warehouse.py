@@ -462,6 +462,19 @@ def test_a_publication_looks_at_the_tables_that_were_written_since_the_last_one(
     assert not [name for name in looks if name in TABLES and name != "clean/prices"]
 
 
+def test_a_complete_publication_compares_no_file_with_its_checksum_again(lake: Lake, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    for module in ("checksums", "lake"):
+        monkeypatch.setattr(f"bellwether.lake.{module}.compare", lambda manifest, location, file: seen.append(location))
+    monkeypatch.setattr("bellwether.lake.survey.CLOCKS", timedelta(seconds=-10))  # the files are older than they are
+    assert publish(lake, path, tables=CHOSEN).complete
+    assert len(seen) == len(set(seen)) > 0
+    seen.clear()
+    monkeypatch.setattr("bellwether.lake.checksums._sound", set())
+    assert publish(lake, path, tables=CHOSEN).complete
+    assert seen == []
+
+
 def test_nothing_is_looked_at_when_nothing_was_written(lake: Lake, published: Path, looks: list[str]) -> None:
     before = content(published)
     assert written_since(lake, published, CHOSEN) == []

@@ -207,13 +207,6 @@ def test_no_table_but_those_about_the_publication_says_where_the_home_is(here: P
             assert not warehouse.sql(query).fetchall(), (table, column)
 
 
-def test_the_command_writes_the_same_report_as_the_pipeline(here: Path) -> None:
-    folder = here / "sandbox/reports/sandbox-2026"
-    before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    assert CliRunner().invoke(main, ["report", "sandbox-2026"]).exit_code == 0
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-
-
 def test_what_lists_shows_and_previews_changes_nothing(here: Path, tmp_path: Path) -> None:
     before = contents(here)
     for words in READING:

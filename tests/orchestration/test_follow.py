@@ -206,7 +206,7 @@ def machine() -> Iterator[Machine]:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(2))
 def test_no_update_is_lost_and_no_run_is_in_vain(block: int) -> None:
-    seeds = range(block, 120, 2)
+    seeds = range(block, 80, 2)
     with in_memory() as instance:
         machines = [Machine(instance, number) for number in range(GROUPS)]
         tick(machines)

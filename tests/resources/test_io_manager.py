@@ -164,7 +164,9 @@ def test_rows_of_other_rules_are_an_error_that_says_what_to_do(manager: LakeIOMa
     manager.handle_output(output(), prices())
     manifest = Path(lake.storage.location("clean/prices/2025-09-01/manifest.json"))
     manifest.write_text(manifest.read_text().replace('"version": "1"', '"version": "0"'))
-    with pytest.raises(LakeError, match="was written by version 0 of the table's rules, this code has version 1; `bellwether pull 2025-09-01` restores it"):
+    with pytest.raises(
+        LakeError, match="was written by version 0 of the table's rules, this code has version 1; `bellwether pull 2025-09-01` restores it"
+    ):
         manager.load_input(input_())
 
 
