@@ -67,17 +67,18 @@ def _cause(event: dg.DagsterEvent) -> str:
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Alarms when a run fails: once, until a run of the same job and partition has succeeded. BELLWETHER_NOTIFY says where to.",
 )
-def failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+def failures(context: dg.RunFailureSensorContext) -> None:
     """Tell operators of a failed run. An alarm that a channel did not take fails the tick, and the next failure of the same subject is told."""
     run = context.dagster_run
     if is_told(context.instance, run):
-        return dg.SkipReason(f"told already: {subject_of(run)}")
+        # No reason to skip: Dagster fails a tick in which one of several failed runs is told and another skipped.
+        context.log.info(f"told already: {subject_of(run)}")
+        return
     at, config = datetime.now(UTC), settings()
     why = "\n".join(map(_cause, context.get_step_failure_events())) or context.failure_event.message or ""
     alarm = Alarm(f"run/{subject_of(run)}", f"{subject_of(run)} failed", f"{why}\n\nRun {run.run_id}", at, str(config.world))
     notify(alarm, notifiers(config))
     context.instance.add_run_tags(run.run_id, {TOLD: at.isoformat()})
-    return None
 
 
 def tell_stuck(
