@@ -6,6 +6,7 @@ Concept: https://docs.dagster.io/deployment/oss/dagster-daemon
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -19,8 +20,9 @@ from pathlib import Path
 import dagster as dg
 
 from bellwether.errors import ConfigError
+from bellwether.files import atomic_file
 from bellwether.settings import Settings
-from orchestration.home import prepare, storage_errors
+from orchestration.home import LOCATION, prepare, storage_errors
 from orchestration.orphans import UI, Process, end_orphans, of_killed_processes, of_the_ui, put_back
 
 HOST = "127.0.0.1"
@@ -57,11 +59,18 @@ def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
             process.close()
 
 
-def command(port: int) -> list[str]:
+def command(port: int, workspace: Path) -> list[str]:
     """The call of `dagster dev`."""
-    workspace = Path(__file__).resolve().parent.parent / "workspace.yaml"
-    code = ["-w", str(workspace)] if workspace.is_file() else ["-m", "orchestration.definitions"]
-    return [str(Path(sys.executable).with_name("dagster")), "dev", *code, "--host", HOST, "--port", str(port)]
+    return [str(Path(sys.executable).with_name("dagster")), "dev", "-w", str(workspace), "--host", HOST, "--port", str(port)]
+
+
+def workspace_file(home: Path) -> Path:
+    """Write which code Dagster loads, and from where: it would look for `assets` and `resources` in the present folder first."""
+    place = {"module_name": "orchestration.definitions", "working_directory": str(Path(__file__).resolve().parent.parent)}
+    target = home / "workspace.yaml"
+    with atomic_file(target) as draft:
+        draft.write_text(json.dumps({"load_from": [{"python_module": {**place, "location_name": LOCATION}}]}))  # JSON is YAML
+    return target
 
 
 def _run(home: Path, port: int, process: Process, say: Callable[[str], None]) -> int:
@@ -70,7 +79,13 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None]) ->
     say(f"Starting Dagster's UI and daemon; their log is {log}")
     with _stopped() as stopped, log.open("w") as out:
         server = subprocess.Popen(  # noqa: S603
-            command(port), start_new_session=True, pass_fds=[process.file], stdout=out, stderr=subprocess.STDOUT
+            command(port, workspace_file(home)),
+            start_new_session=True,
+            pass_fds=[process.file],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            # Steps are processes of Python, which would import `assets` or `resources` of the present folder.
+            env={**os.environ, "PYTHONSAFEPATH": "1"},
         )
         ready = False
         try:

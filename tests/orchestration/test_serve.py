@@ -87,7 +87,7 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
     home: Path, port: int, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     notes = home / "notes"
-    monkeypatch.setattr(serve, "command", lambda port: [sys.executable, "-c", SERVER, str(port), str(notes)])
+    monkeypatch.setattr(serve, "command", lambda *_: [sys.executable, "-c", SERVER, str(port), str(notes)])
     said: list[str] = []
     runs: list[dg.DagsterRun] = []
 
@@ -114,10 +114,19 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
 
 
 def test_dagster_that_ends_by_itself_is_an_error_that_shows_its_log(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "command", lambda port: [sys.executable, "-c", "import sys; print('no such module'); sys.exit(3)"])
+    monkeypatch.setattr(serve, "command", lambda *_: [sys.executable, "-c", "import sys; print('no such module'); sys.exit(3)"])
     said: list[str] = []
     assert serve.serve(Settings(home=home), port, said.append) == 3
     assert "no such module" in said[-1]
+
+
+def test_code_is_loaded_from_where_it_is_and_not_from_the_present_folder(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys; print('first:', repr(sys.path[0])); print(open(sys.argv[1]).read()); sys.exit(3)"
+    monkeypatch.setattr(serve, "command", lambda port, workspace: [sys.executable, "-c", code, str(workspace)])
+    said: list[str] = []
+    assert serve.serve(Settings(home=home), port, said.append) == 3
+    assert "first: ''" not in said[-1]
+    assert f'"working_directory": "{Path(serve.__file__).resolve().parent.parent}"' in said[-1]
 
 
 def test_a_home_that_cannot_be_written_is_one_clear_error(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
