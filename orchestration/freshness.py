@@ -63,12 +63,12 @@ class Record:
         if declared is None or not found:
             return found
         stored = self._lake.intact(declared)
-        places = {partition: _partition(declared, partition) for partition in found}
         compared = set(found if among is None else among)
         return {
             partition: number
             for partition, number in found.items()
-            if (manifest := stored.get(places[partition])) is not None and (partition not in compared or self._lake.is_sound(manifest))
+            if (manifest := stored.get(_partition(declared, partition))) is not None
+            and (partition not in compared or self._lake.is_sound(manifest))
         }
 
     def whole(self, key: dg.AssetKey) -> int | None:

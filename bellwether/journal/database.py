@@ -123,7 +123,7 @@ class Database:
     def read(self, doing: str, work: Callable[[Transaction], T]) -> T:
         """`work` on a connection without a transaction, or within the one that this thread shares: for single statements.
 
-        A file that is not there is read as an empty journal, and not created.
+        A missing file counts as an empty journal and is not created.
         """
         if self._is_absent():
             return self._run(work, None, self._empty)
@@ -134,7 +134,7 @@ class Database:
         return self._again_when_it_passes(doing, lambda: self._run(work, None))
 
     def snapshot(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """`work` on one state of all tables, whatever is written meanwhile. A file that is not there is read as `read` does."""
+        """`work` on one state of all tables, whatever is written meanwhile. A missing file counts as an empty journal."""
         if self._is_absent():
             return self._run(work, None, self._empty)
         self._open()

@@ -45,3 +45,12 @@ def compare_once(manifest: Manifest, location: str) -> None:
                 _sound.add(seen)
     except FileNotFoundError:
         raise missing(manifest, location) from None
+
+
+def is_sound(manifest: Manifest, location: str) -> bool:
+    """Whether `compare_once` finds nothing wrong."""
+    try:
+        compare_once(manifest, location)
+    except LakeError:
+        return False
+    return True

@@ -19,7 +19,7 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.files import checksum
 from bellwether.lake import parquet, partitions
-from bellwether.lake.checksums import compare, compare_once, missing
+from bellwether.lake.checksums import compare, is_sound, missing
 from bellwether.lake.manifest import FILE_NAME, Manifest, dump, load
 from bellwether.lake.partitions import Partition
 from bellwether.lake.remedies import remedy
@@ -181,11 +181,7 @@ class Lake:
 
     def is_sound(self, manifest: Manifest) -> bool:
         """Whether the file that `manifest` names is as it was written, as `bellwether.lake.checksums.compare_once` finds."""
-        try:
-            compare_once(manifest, self.storage.location(manifest.file))
-        except LakeError:
-            return False
-        return True
+        return is_sound(manifest, self.storage.location(manifest.file))
 
     def vacuum(self, older_than: timedelta, *, tables: Iterable[Table] = tuple(TABLES.values()), keep: Collection[str] = ()) -> Vacuumed:
         """Delete superseded files and abandoned drafts that are older than the grace period `older_than`; never what a manifest names.

@@ -9,7 +9,7 @@ import polars as pl
 
 from bellwether.errors import LakeError
 from bellwether.lake import parquet
-from bellwether.lake.checksums import compare_once
+from bellwether.lake.checksums import compare_once, is_sound
 from bellwether.lake.manifest import Manifest
 from bellwether.lake.partitions import Partition
 from bellwether.lake.remedies import remedy
@@ -38,7 +38,10 @@ class Slice:
         return sum(manifest.rows for manifest in self.manifests)
 
     def check(self) -> None:
-        """Raise `LakeError` for a file that is missing, has other columns than declared, or, in a folder, is not as it was written. A file is read once in a process."""
+        """Raise `LakeError` for a file that is missing, has other columns than declared, or, in a folder, is not as it was written.
+
+        A process reads a file once for that.
+        """
         self.check_columns()
         for file, manifest in zip(self.files, self.manifests, strict=True):
             compare_once(manifest, file)
@@ -53,14 +56,10 @@ class Slice:
         return replace(self, manifests=tuple(manifest for manifest, _ in kept), files=tuple(file for _, file in kept))
 
     def damaged(self) -> frozenset[Partition]:
-        """The partitions whose file `check` would raise for."""
-        found = set()
-        for manifest, file in zip(self.manifests, self.files, strict=True):
-            try:
-                replace(self, manifests=(manifest,), files=(file,)).check()
-            except LakeError:
-                found.add(manifest.partition)
-        return frozenset(found)
+        """The partitions whose file is missing or not as it was written; none in an object store. A file is read once in a process."""
+        return frozenset(
+            manifest.partition for manifest, file in zip(self.manifests, self.files, strict=True) if not is_sound(manifest, file)
+        )
 
     def scan(self) -> pl.LazyFrame:
         """The rows, read when they are needed, with the declared schema even when there is no file. Raises as `check` does."""

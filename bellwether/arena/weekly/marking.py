@@ -16,7 +16,8 @@ from bellwether.arena.marks import Observed, Price, PriceKey, Source, bucket, me
 from bellwether.arena.methodology import Venue, methodology
 from bellwether.arena.resolution import Observation, settlements
 from bellwether.arena.units import price_micros
-from bellwether.arena.weekly.means import World, all_reconstructed
+from bellwether.arena.weekly.means import World, without_lost
+from bellwether.lake import Slice
 from bellwether.tables.arena import AGENTS, EVIDENCE, PRICES, TRADES, UNIVERSE
 
 _DAY = timedelta(days=1)
@@ -30,7 +31,7 @@ def tick_rows(world: World) -> tuple[date, pl.DataFrame, int]:
     now = world.now()
     rules = methodology(folder=world.registry)
     stamp = bucket(now, rules.mark_minutes)
-    yesterday, today = (_stored(world, day) for day in (stamp.date() - _DAY, stamp.date()))
+    yesterday, today = (_stored(world, day).read() for day in (stamp.date() - _DAY, stamp.date()))
     # A live price that equals a reconstructed one is stored all the same: live cohorts are not marked with the other.
     live = today.filter(~pl.col("reconstructed"))
     last = {row[:2]: row for row in prices_of(_newest(pl.concat([yesterday.filter(~pl.col("reconstructed")), live])))}
@@ -101,7 +102,9 @@ def past_rows(world: World, days: Sequence[date]) -> dict[date, pl.DataFrame]:
                 if row.at.date() in made:
                     made[row.at.date()].append(row)
     return {
-        day: prices_frame(merged(rows, [row for row in prices_of(_seen_live(world, day)) if not row.reconstructed]))
+        day: prices_frame(
+            merged(rows, [row for row in prices_of(without_lost(world, _stored(world, day)).read()) if not row.reconstructed])
+        )
         for day, rows in made.items()
     }
 
@@ -191,14 +194,8 @@ def _tokens(world: World, keys: Iterable[PriceKey]) -> dict[PriceKey, str]:
     return tokens
 
 
-def _stored(world: World, day: date) -> pl.DataFrame:
-    return world.lake.slice(PRICES, [(day.isoformat(),)], missing="skip").read()
-
-
-def _seen_live(world: World, day: date) -> pl.DataFrame:
-    stored = world.lake.slice(PRICES, [(day.isoformat(),)], missing="skip")
-    lost = stored.damaged()
-    return (stored.without(lost) if lost and all_reconstructed(world) else stored).read()
+def _stored(world: World, day: date) -> Slice:
+    return world.lake.slice(PRICES, [(day.isoformat(),)], missing="skip")
 
 
 def _start(day: date) -> datetime:

@@ -144,11 +144,18 @@ def all_reconstructed(world: World) -> bool:
     return all(cohort is None or cohort.reconstructed for cohort in cohorts)
 
 
-def stored_evidence(world: World, found_again: Collection[date] | None = ()) -> Slice:
-    """Rows of arena/evidence. found_again: weeks (None: all) of which what is damaged is left out where all cohorts are reconstructed."""
-    stored = world.lake.slice(EVIDENCE, missing="skip")
+def without_lost(world: World, stored: Slice, found_again: Collection[date] | None = None) -> Slice:
+    """Stored rows by week or day, without those that are damaged where all cohorts are reconstructed, for they are found again.
+
+    found_again: the weeks or days of which damaged rows are left out; all when None.
+    """
     lost = {place for place in stored.damaged() if found_again is None or date.fromisoformat(place[0]) in found_again}
     return stored.without(lost) if lost and all_reconstructed(world) else stored
+
+
+def stored_evidence(world: World, found_again: Collection[date] | None = ()) -> Slice:
+    """Rows of arena/evidence. found_again: weeks of which it is looked for anew, as in `without_lost`."""
+    return without_lost(world, world.lake.slice(EVIDENCE, missing="skip"), found_again)
 
 
 def frozen_cohort(world: World, week: date, *, reconstructed: bool, forced: bool = True) -> FrozenCohort | None:
