@@ -21,6 +21,7 @@ from orchestration.precedence import runs_at_once
 LOCATION = "bellwether"
 #: Says that Dagster's databases in the home were made to their end.
 _MADE = "made"
+_FILE = "dagster.yaml"
 _LOCK = "first-start.lock"
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 #: What helps where a write failed.
@@ -41,7 +42,8 @@ def settings_file() -> str:
 def prepare(config: Settings) -> Path:
     """Make DAGSTER_HOME of this world with its dagster.yaml and databases, point this process at it and switch telemetry off.
 
-    Several processes may do so at once: one makes it, the others wait. A dagster.yaml that is there is left as it is.
+    Several processes may do so at once: one makes it, the others wait. A dagster.yaml that is there is left as it is;
+    one that was deleted is made anew.
     Raises `BellwetherError` when it cannot be written.
     """
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
@@ -49,7 +51,7 @@ def prepare(config: Settings) -> Path:
     home = Path(os.environ.setdefault("DAGSTER_HOME", str(config.dagster_home)))
     with storage_errors(home):
         home.mkdir(parents=True, exist_ok=True)
-        if not (home / _MADE).exists():
+        if not ((home / _MADE).exists() and (home / _FILE).exists()):
             with locked(home / _LOCK):
                 _make(home)
     return home
@@ -57,7 +59,7 @@ def prepare(config: Settings) -> Path:
 
 def _make(home: Path) -> None:
     """Write dagster.yaml, and let Dagster make its databases: two processes at once would both make the same tables."""
-    target = home / "dagster.yaml"
+    target = home / _FILE
     if not target.exists():
         with atomic_file(target) as draft:
             draft.write_text(settings_file())

@@ -67,6 +67,13 @@ def test_a_home_that_was_made_is_left_as_it_is(tmp_path: Path, monkeypatch: pyte
     assert (home / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n"
 
 
+def test_settings_of_dagster_that_were_deleted_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
+    written = (prepare(Settings(home=tmp_path)) / "dagster.yaml").read_text()
+    (tmp_path / "dagster" / "dagster.yaml").unlink()
+    assert (prepare(Settings(home=tmp_path)) / "dagster.yaml").read_text() == written
+
+
 def test_a_home_that_cannot_be_made_is_named_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
 
