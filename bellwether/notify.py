@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.message import EmailMessage
 from email.utils import format_datetime, make_msgid
+from functools import partial
+from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
 
@@ -66,7 +68,7 @@ Notifier = Callable[[Alarm], None]
 def notifiers(config: Settings) -> dict[Channel, Notifier]:
     """The channels that the settings name. Raises `ConfigError` for one that they do not describe, without its secrets."""
     made: dict[Channel, Callable[[Settings], Notifier]] = {
-        Channel.LOG: lambda _: to_log,
+        Channel.LOG: lambda config: partial(to_log, config.alarms_path),
         Channel.WEBHOOK: _webhook,
         Channel.EMAIL: _email,
     }
@@ -95,9 +97,20 @@ def _delivered(alarm: Alarm, notifier: Notifier, rng: Random, sleep: Callable[[f
     return None
 
 
-def to_log(alarm: Alarm) -> None:
-    """Write an alarm to the log, as an error."""
+def to_log(path: Path, alarm: Alarm) -> None:
+    """Write an alarm to the log, as an error, and add it to the file of alarms: one line each, of which the text's further ones are indented.
+
+    Raises `NotDelivered` when the file cannot be written.
+    """
     LOG.error("%s: %s", alarm.subject, alarm.body)
+    lines = f"{alarm.subject}: {alarm.body}".splitlines()
+    text = "\n    ".join([f"{alarm.at:%Y-%m-%d %H:%M:%S}Z {lines[0]}", *(line for line in lines[1:] if line.strip())])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(f"{text}\n")
+    except OSError as error:
+        raise NotDelivered(f"{path}: {error.strerror}", again=False) from error
 
 
 # --- webhook ----------------------------------------------------------------------------------------------------------

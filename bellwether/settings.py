@@ -169,6 +169,11 @@ class Settings(BaseSettings):
         return (self.home / self.world.value).expanduser().absolute()
 
     @property
+    def alarms_path(self) -> Path:
+        """File that keeps the alarms of the channel `log`, absolute."""
+        return self.world_home / "alarms.log"
+
+    @property
     def lake_uri(self) -> str:
         """Where the lake is: an absolute folder or an object-store URL."""
         return self.lake or str(self.world_home / "lake")

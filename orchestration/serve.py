@@ -45,7 +45,7 @@ def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
         try:
             end_orphans(instance, of_killed_processes(instance))
             end_orphans(instance, of_the_ui)
-            code = _run(home, port, process, say)
+            code = _run(home, port, process, say, config.alarms_path)
             if code == 0:
                 kept = put_back(instance, of_the_ui)
                 runs = (
@@ -73,10 +73,16 @@ def workspace_file(home: Path) -> Path:
     return target
 
 
-def _run(home: Path, port: int, process: Process, say: Callable[[str], None]) -> int:
-    """Run Dagster until it ends or a signal comes, which returns 0. What it prints goes to a file."""
+def _run(home: Path, port: int, process: Process, say: Callable[[str], None], alarms: Path) -> int:
+    """Run Dagster until it ends or a signal comes, which returns 0. What it prints goes to a file, of which the one before is kept.
+
+    alarms: a file, of which new lines are said.
+    """
     log = home / "ui.log"
+    with suppress(FileNotFoundError):
+        log.replace(home / "ui.log.1")
     say(f"Starting Dagster's UI and daemon; their log is {log}")
+    added = _added(alarms)
     with _stopped() as stopped, log.open("w") as out:
         server = subprocess.Popen(  # noqa: S603
             command(port, workspace_file(home)),
@@ -93,6 +99,8 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None]) ->
                 if not ready and _answers(port):
                     ready = True
                     say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs under way go on at the next start.")
+                if text := added():
+                    say(text)
                 time.sleep(_POLL_SECONDS)
         finally:
             ended = server.poll()
@@ -104,6 +112,22 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None]) ->
         return 0
     say("\n".join(["Dagster ended by itself; the end of its log:", *log.read_text(errors="replace").splitlines()[-10:]]))
     return ended or 1
+
+
+def _added(path: Path) -> Callable[[], str]:
+    """A function that returns what was added to a text file, which may not be there yet, since its last call: whole lines."""
+    read = path.stat().st_size if path.exists() else 0
+
+    def added() -> str:
+        nonlocal read
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            file.seek(read)
+            whole, end, _ = file.read().rpartition(b"\n")
+            read += len(whole + end)
+            return whole.decode(errors="replace")
+        return ""
+
+    return added
 
 
 @contextmanager

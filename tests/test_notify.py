@@ -9,7 +9,7 @@ import socketserver
 import ssl
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -111,6 +111,22 @@ def test_one_channel_that_fails_does_not_keep_the_others_from_the_alarm(web: Web
         _send(both)
     assert "[bellwether live] arena_week 2026-06-07 failed: VenueError: ***" in caplog.text
     assert SECRET not in caplog.text
+
+
+def test_the_log_is_a_file_as_well_which_keeps_every_alarm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = _settings(home=tmp_path)
+    _send(config)
+    _send(config, replace(ALARM, title="days 2026-06-08 failed", text="ValueError: no\n\nRun 12", at=ALARM.at + timedelta(days=1)))
+    assert config.alarms_path.read_text() == (
+        "2026-06-07 00:00:00Z [bellwether live] arena_week 2026-06-07 failed: VenueError: ***\n"
+        "2026-06-08 00:00:00Z [bellwether live] days 2026-06-08 failed: ValueError: no\n"
+        "    Run 12\n"
+    )
+    assert SECRET not in caplog.text
+    config.alarms_path.unlink()
+    config.alarms_path.mkdir()
+    with pytest.raises(NotDelivered, match=r"alarms\.log: Is a directory"):
+        _send(config)
 
 
 @dataclass

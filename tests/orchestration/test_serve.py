@@ -120,6 +120,35 @@ def test_dagster_that_ends_by_itself_is_an_error_that_shows_its_log(home: Path, 
     assert "no such module" in said[-1]
 
 
+def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
+    home: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Settings(home=home)
+    code = "import socket, sys, time; print(sys.argv[2], flush=True); s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(60)"
+    config.alarms_path.parent.mkdir(parents=True)
+    config.alarms_path.write_text("an alarm of yesterday\n")
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if text.startswith("Ready"):
+            with config.alarms_path.open("a") as file:
+                file.write("days 2026-01-01 failed\n    half a li")
+        elif text.startswith("days"):
+            with config.alarms_path.open("a") as file:
+                file.write("ne\n")
+        elif text.endswith("half a line"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    for number in ("first", "second"):
+        monkeypatch.setattr(serve, "command", lambda *_, number=number: [sys.executable, "-c", code, str(port), number])
+        assert serve.serve(config, port, say) == 0
+    shown = [text for text in said if not text.startswith(("Starting", "Ready", "Stopped"))]
+    assert shown == ["days 2026-01-01 failed", "    half a line"] * 2
+    assert "second" in (home / "dagster" / "ui.log").read_text()
+    assert "first" in (home / "dagster" / "ui.log.1").read_text()
+
+
 def test_code_is_loaded_from_where_it_is_and_not_from_the_present_folder(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; print('first:', repr(sys.path[0])); print(open(sys.argv[1]).read()); sys.exit(3)"
     monkeypatch.setattr(serve, "command", lambda port, workspace: [sys.executable, "-c", code, str(workspace)])
