@@ -16,8 +16,8 @@ from resources.io_manager import size
 class PublishConfig(dg.Config):
     """How much is looked at, and what happens to files that no manifest names any more."""
 
-    complete: bool = False
-    """Whether every partition is looked at, not only the tables that were written since the last publication; once a day it is in any case."""
+    complete: bool = True
+    """Whether every partition is looked at, not only the tables that were written since the last publication. Automation does so once a day."""
     keep_superseded_days: int = 7
     """Days for which they stay, for readers who still have an older warehouse open."""
 

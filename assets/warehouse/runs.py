@@ -22,7 +22,7 @@ def publish(work: Runner) -> None:
     published = record.whole(WAREHOUSE)
     newest = max((record.whole(asset) or 0 for asset in work.assets if asset not in (WAREHOUSE, SITE)), default=0)
     if published is None or newest > published or not _shows(work.resource("warehouse").database, work.lake):
-        work.launch(jobs.PUBLISH, "warehouse")
+        work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"complete": False}}}})
     else:
         work.stats.fresh += 1
     if _site_is_behind():
