@@ -16,12 +16,11 @@ from bellwether.checks.rule import LakeCheck, Observation
 from bellwether.lake import Lake
 from bellwether.notify import Alarm, NotDelivered, Notifier, notifiers, notify
 from bellwether.settings import Channel, settings
-from orchestration.checks import RANGE_END, RANGE_START
+from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
 from resources import LakeResource
 
 #: Tag of a failed run of which operators were told.
 TOLD = "bellwether/alarmed"
-_PARTITION = "dagster/partition"
 _FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
 #: Finished runs of a job, among which the earlier ones of an incident are looked for.
 _LOOKED_AT = 200
@@ -31,7 +30,7 @@ _NAMED = 5
 def subject_of(run: dg.DagsterRun) -> str:
     """What a run makes, in words: its job, what is selected of it, and its partitions. Runs of the same subject that fail in a row are one incident."""
     tags = run.tags
-    span = f"{tags[RANGE_START]}..{tags.get(RANGE_END)}" if RANGE_START in tags else tags.get(_PARTITION, "")
+    span = f"{tags[RANGE_START]}..{tags.get(RANGE_END)}" if RANGE_START in tags else tags.get(PARTITION, "")
     chosen = sorted(one.to_user_string() for one in run.asset_selection or ())
     job = "" if run.job_name.startswith("__") else run.job_name
     return " ".join(part for part in (job, ",".join(chosen) if chosen and not job else "", span) if part)

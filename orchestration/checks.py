@@ -15,12 +15,10 @@ from bellwether.checks.rules import lake_checks, rules_for
 from bellwether.settings import settings
 from bellwether.tables import Table, table
 from orchestration.declare import key
+from orchestration.partitions import RANGE_END, RANGE_START
 from resources import LakeResource, lake_partition
 
 _Yielded = dg.AssetCheckResult | dg.AssetCheckEvaluation | dg.Output[None]
-
-#: Tags of a run over a range of partitions.
-RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
 def checks_of(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefinition]:

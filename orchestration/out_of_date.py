@@ -15,12 +15,12 @@ from weakref import WeakKeyDictionary
 
 import dagster as dg
 
+from orchestration.partitions import PARTITION
+
 #: Updates and failed runs that are read at once.
 _PAGE = 100
 #: So many partitions of an input are asked for by name; updates of more are read and chosen from.
 _FEW = 20
-#: Tag that holds the partition of a run.
-_PARTITION = "dagster/partition"
 #: By how much the stored creation of a run may lie before the real one.
 _COARSE = timedelta(seconds=2)
 #: Runs of a partition that may fail in a row for the same inputs where nothing else is said.
@@ -117,7 +117,7 @@ def _failures(context: dg.AutomationContext, partition: str | None, since: float
         record.end_time or record.create_timestamp.timestamp()
         for record in _FAILED[view].created_after(datetime.fromtimestamp(since, UTC) - _COARSE)
         if _began(record) > since
-        and (partition is None or record.dagster_run.tags.get(_PARTITION) == partition)
+        and (partition is None or record.dagster_run.tags.get(PARTITION) == partition)
         and context.key in _FAILED[view].assets(record.dagster_run)
     ]
 

@@ -7,6 +7,7 @@ Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
 from __future__ import annotations
 
 import dagster as dg
+from dagster_shared.check import CheckError
 
 from bellwether.settings import World, settings
 
@@ -23,4 +24,20 @@ DAY = daily_partitions()
 #: A month of days in one run: a day's own work is far cheaper than a run's start.
 DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=31)
 
+#: Tags that say for which partitions a run was launched: one, or the first and the last of several.
+PARTITION, RANGE_START, RANGE_END = "dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
 ALL_DAYS = dg.AllPartitionMapping()
+
+
+def keys_of(context: dg.AssetExecutionContext) -> list[str]:
+    """The partitions of a run, in order. Raises `dg.Failure`, which is not retried, where the run was launched for one that does not exist."""
+    try:
+        return sorted(context.partition_keys)
+    except CheckError as error:
+        definition = context.assets_def.partitions_def
+        known = definition.get_partition_keys() if definition else ()
+        asked = dict.fromkeys(context.run.tags.get(tag) for tag in (PARTITION, RANGE_START, RANGE_END))
+        there = f"{known[0]} to {known[-1]}" if known else "none"
+        unknown = ", ".join(one for one in asked if one and one not in known)
+        raise dg.Failure(f"no such partition: {unknown}; there are {there}", allow_retries=False) from error

@@ -14,7 +14,7 @@ from bellwether.tables import table
 from orchestration.automation import FOLLOW_ANY
 from orchestration.declare import key, of, out
 from orchestration.figures import MOST_BYTES, picture
-from orchestration.partitions import DAY, DAYS_PER_RUN
+from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
 from resources.arena import ArenaResource
 from resources.models import payer
 
@@ -56,7 +56,7 @@ def universe(context: dg.AssetExecutionContext, config: CohortConfig, arena: Are
     shown: dict[str, Any] = {}
     try:
         world = arena.world(context.run_id, lineup=config.lineup, methodology=config.methodology)
-        for name in sorted(context.partition_keys):
+        for name in keys_of(context):
             week = date.fromisoformat(name)
             universes = [frozen_universe(world, week, venue) for venue in venues_of(world, week)]
             found, made[name] = universes[0], universe_rows(week, *universes)
@@ -86,7 +86,7 @@ def week(context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaReso
     shown: dict[str, Any] = {}
     try:
         world = arena.world(payer(context.run), dollars=config.dollars, lineup=config.lineup, methodology=config.methodology)
-        for name, rows, about in _weeks(world, sorted(context.partition_keys), wanted, forced=config.forced):
+        for name, rows, about in _weeks(world, keys_of(context), wanted, forced=config.forced):
             context.log.info(f"week {name}: {', '.join(f'{table} {found.height}' for table, found in rows.items())}")
             shown = about or shown
             for table, found in rows.items():
@@ -183,7 +183,7 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
     """The price of one outcome from a mark on, until the next row of the outcome: of past days what was seen live, and what reconstructed cohorts held."""
     from bellwether.arena.weekly.marking import past_rows
 
-    days = [date.fromisoformat(name) for name in context.partition_keys]
+    days = [date.fromisoformat(name) for name in keys_of(context)]
     try:
         made = past_rows(arena.world(context.run_id), days)
     except BellwetherError as error:

@@ -15,9 +15,8 @@ from assets.arena.jobs import BOOKS, EVIDENCE, MARKS, WEEKS
 from assets.arena.partitions import WEEK
 from bellwether.arena.identity import start_of, week_of
 from bellwether.settings import settings
-from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.declare import key
-from orchestration.partitions import DAY
+from orchestration.partitions import DAY, RANGE_END, RANGE_START
 from orchestration.precedence import AUTOMATIC
 from resources.arena import ArenaResource
 

@@ -20,9 +20,9 @@ from bellwether.arena.weekly.marking import mark
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.declare import key
 from orchestration.freshness import spans, stale
+from orchestration.partitions import RANGE_END, RANGE_START
 from orchestration.runner import Runner
 
 #: Weeks of the demo, the last so long ago that their markets are resolved.

@@ -10,14 +10,14 @@ from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from orchestration.automation import FOLLOW, follow_except
 from orchestration.declare import key, of
-from orchestration.partitions import DAY, DAYS_PER_RUN
+from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
 from resources import LakeResource
 
 CLEAN_TABLES = ("clean/resolutions", "clean/markets", "clean/prices")
 
 
 def _days(context: dg.AssetExecutionContext) -> dict[str, date]:
-    keys = sorted(context.partition_keys)
+    keys = keys_of(context)
     return {"first_day": date.fromisoformat(keys[0]), "last_day": date.fromisoformat(keys[-1])}
 
 

@@ -13,7 +13,7 @@ from bellwether.lake.newer import require_newer
 from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.declare import key, out
-from orchestration.partitions import DAY, DAYS_PER_RUN
+from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
 from resources import LakeResource
 from resources.io_manager import Unchanged
 from resources.venues import KalshiVenue, PolymarketVenue
@@ -101,13 +101,13 @@ def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi
 def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
     """Everything Kalshi says about the markets that closed on a UTC day: markets, their events and candles, and what did not fit."""
     if not kalshi.asked:
-        yield from _nothing(KALSHI_TABLES, context.partition_keys)
+        yield from _nothing(KALSHI_TABLES, keys_of(context))
         return
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.http.together import together
     from bellwether.venues.kalshi.pull import CandlePlan, pull_day
 
-    days = [date.fromisoformat(partition) for partition in context.partition_keys]
+    days = [date.fromisoformat(partition) for partition in keys_of(context)]
     plan = CandlePlan(days=kalshi.candle_days, markets=kalshi.candle_markets)
     pages = PageStore(lake.lake.storage)
     archive = lake.lake.slice(KALSHI_ARCHIVE).scan() if lake.lake.manifest(KALSHI_ARCHIVE, ()) else None
@@ -133,7 +133,7 @@ def polymarket_day(
 ) -> Iterator[dg.Output]:
     """Everything Polymarket says about the markets whose scheduled end lies on a UTC day, and what did not fit."""
     if not polymarket.asked:
-        yield from _nothing(POLYMARKET_TABLES, context.partition_keys)
+        yield from _nothing(POLYMARKET_TABLES, keys_of(context))
         return
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.http.together import together
@@ -142,7 +142,7 @@ def polymarket_day(
     from bellwether.venues.polymarket.pull import PricePlan
     from bellwether.venues.polymarket.pull import pull_day as pull_polymarket
 
-    days = [date.fromisoformat(partition) for partition in context.partition_keys]
+    days = [date.fromisoformat(partition) for partition in keys_of(context)]
     plan = PricePlan(days=polymarket.candle_days, markets=polymarket.candle_markets)
     pages = PageStore(lake.lake.storage, "polymarket")
 

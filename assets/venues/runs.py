@@ -9,9 +9,9 @@ from assets.venues.clean import CLEAN_TABLES
 from assets.venues.raw import DAY_TABLES
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
-from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.declare import key
 from orchestration.freshness import spans, stale
+from orchestration.partitions import RANGE_END, RANGE_START
 from orchestration.runner import Runner
 
 

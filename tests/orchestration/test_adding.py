@@ -29,7 +29,7 @@ from bellwether.lake.dictionary import dictionary
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.checks import RANGE_END, RANGE_START
+from orchestration.partitions import RANGE_END, RANGE_START
 from orchestration.definitions import defs
 
 KEY, MARKETS = dg.AssetKey(["clean", "markets_by_category"]), table("clean/markets")

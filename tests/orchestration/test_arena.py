@@ -30,9 +30,9 @@ from bellwether.cli import main
 from bellwether.errors import VenueError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
-from orchestration.checks import RANGE_END, RANGE_START, checks_of
+from orchestration.checks import checks_of
 from orchestration.declare import key
-from orchestration.partitions import DAY
+from orchestration.partitions import DAY, RANGE_END, RANGE_START
 from orchestration.runner import RunFailed
 from resources import LakeResource
 from resources.arena import ArenaResource

@@ -21,8 +21,8 @@ from bellwether.lake.warehouse import query
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
-from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.declare import key
+from orchestration.partitions import RANGE_END, RANGE_START
 from resources import LakeResource, WarehouseResource
 
 pytestmark = pytest.mark.slow
