@@ -11,7 +11,23 @@ from typing import ClassVar
 
 import dagster as dg
 
+from orchestration.orphans import commands_at_work
 from orchestration.out_of_date import MOST_ATTEMPTS, OutOfDate
+
+
+class CommandAtWork(dg.AutomationCondition):
+    """True while a command executes runs: it makes what follows from them itself, and what it leaves is made afterwards."""
+
+    @property
+    def name(self) -> str:
+        """How it is shown in the UI."""
+        return "a command is at work"
+
+    def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
+        """All candidates or none."""
+        view = context.asset_graph_view
+        is_true = not context.candidate_subset.is_empty and commands_at_work(view.instance)
+        return dg.AutomationResult(context, true_subset=context.candidate_subset if is_true else view.get_empty_subset(key=context.key))
 
 
 def _follow(label: str, *ignored: str, attempts: int = MOST_ATTEMPTS) -> dg.AutomationCondition:
@@ -29,6 +45,7 @@ def _follow(label: str, *ignored: str, attempts: int = MOST_ATTEMPTS) -> dg.Auto
         & ~condition.any_deps_missing()
         & ~condition.any_deps_in_progress()
         & ~condition.in_progress()
+        & ~CommandAtWork()
         & (out_of_date | condition.any_deps_match(condition.will_be_requested()))
     )
     return (followed.ignore(dg.AssetSelection.assets(*keys)) if keys else followed).with_label(label)
@@ -45,6 +62,7 @@ FOLLOW_ANY = (
     ~dg.AutomationCondition.any_deps_match(dg.AutomationCondition.will_be_requested())
     & ~dg.AutomationCondition.any_deps_in_progress()
     & ~dg.AutomationCondition.in_progress()
+    & ~CommandAtWork()
     & OutOfDate()
 ).with_label("follows any newer input")
 
@@ -57,7 +75,8 @@ def follow_except(*ignored: str) -> dg.AutomationCondition:
 class RunsAutomatically(dg.AutomationCondition):
     """True for partitions whose automation costs nothing or is named by the settings: no clock may spend money that nobody allowed.
 
-    A subclass says along which dimension of the partition (`dimension`), and for which of its names (`names`).
+    A subclass says along which dimension of the partition (`dimension`), and for which of its names (`names`); it may leave partitions out
+    (`leaves`).
     """
 
     dimension: ClassVar[str]
@@ -66,11 +85,16 @@ class RunsAutomatically(dg.AutomationCondition):
         """Names along the dimension that run automatically in this world."""
         raise NotImplementedError
 
+    def leaves(self, partition: str) -> bool:
+        """Whether a partition is a person's to ask for, whatever its name along the dimension."""
+        return False
+
     def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
-        """The candidates whose name along the dimension runs automatically."""
+        """The candidates whose name along the dimension runs automatically, and that are not left to a person."""
         names = self.names()
         candidates = context.candidate_subset
-        keys = {found for found in candidates.expensively_compute_partition_keys() if _named(found, self.dimension) in names}
+        found = candidates.expensively_compute_partition_keys()
+        keys = {partition for partition in found if _named(partition, self.dimension) in names and not self.leaves(partition)}
         return dg.AutomationResult(context, true_subset=candidates.compute_intersection_with_partition_keys(keys))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from multiprocessing.util import register_after_fork
 from typing import Any
 
 import dagster as dg
@@ -18,6 +19,7 @@ from bellwether.settings import Settings, settings
 from orchestration import alarms
 from orchestration.checks import OPERATIONS, checks_of, whole_lake
 from orchestration.history import PRUNE
+from orchestration.orphans import end_with_the_run
 from orchestration.progress import progress
 from orchestration.schedules import SCHEDULES
 from orchestration.sensors import SENSORS
@@ -28,6 +30,15 @@ from resources.venues import WorldResource
 
 #: A spawned step imports everything anew (seconds); a forked one finds it loaded.
 EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}})
+# In every process that the preloaded one forks: a step.
+register_after_fork(EXECUTOR, end_with_the_run)
+
+#: What steps print of their log. Dagster's own prints every event as well, a second time beside the history.
+CONSOLE = dg.LoggerDefinition(
+    dg.colored_console_logger.logger_fn,
+    config_schema={"log_level": dg.Field(str, default_value="INFO"), "name": dg.Field(str, default_value="dagster")},
+    description="Prints what steps log: level INFO and above, unless `log_level` says otherwise.",
+)
 
 HOW_TO = "Automation makes what follows; runs that you launch go before it."
 
@@ -74,7 +85,7 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         sensors=(*(together.sensors or ()), *SENSORS, *alarms.SENSORS),
         metadata=orientation(config),
         executor=EXECUTOR,
-        loggers={"console": dg.colored_console_logger, "progress": progress},
+        loggers={"console": CONSOLE, "progress": progress},
         resources={**resources(config), **(together.resources or {}), **(resource_overrides or {})},
     )
 

@@ -7,9 +7,13 @@ Concept: https://docs.dagster.io/guides/operate/managing-concurrency
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import secrets
+import signal
+import threading
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import dagster as dg
@@ -34,7 +38,7 @@ class Process:
     def __init__(self, instance: dg.DagsterInstance, name: str | None = None) -> None:
         self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
         self._path = _folder(instance) / self.name
-        self._file, self.held = _locked(self._path)
+        self._file, self.held = _locked(self._path, wait=name is None)
 
     @property
     def tags(self) -> dict[str, str]:
@@ -90,6 +94,12 @@ def of_killed_processes(instance: dg.DagsterInstance) -> Callable[[dg.DagsterRun
     return lambda run: TAG in run.tags and _is_free(folder / run.tags[TAG])
 
 
+def commands_at_work(instance: dg.DagsterInstance) -> bool:
+    """Whether a command executes runs, or is between two of them."""
+    folder = Path(instance.root_directory) / "processes"
+    return folder.is_dir() and any(path.name != UI and not _is_free(path) for path in folder.iterdir())
+
+
 def of_the_ui(run: dg.DagsterRun) -> bool:
     """Runs that a UI launched: orphans when no UI is running."""
     return TAG not in run.tags
@@ -107,18 +117,33 @@ def remove_stale_locks(instance: dg.DagsterInstance) -> None:
         os.close(file)
 
 
+def end_with_the_run(_registered: object) -> None:
+    """In a step's process: kill it when the process of its run is gone, so that no step ends after its run was called failed."""
+    run = multiprocessing.parent_process()
+    if run is not None:
+        threading.Thread(target=_end_after, args=(run.sentinel,), name="end-with-the-run", daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    wait([sentinel])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def _folder(instance: dg.DagsterInstance) -> Path:
     folder = Path(instance.root_directory) / "processes"
     folder.mkdir(exist_ok=True)
     return folder
 
 
-def _locked(path: Path) -> tuple[int, bool]:
-    """(the file at `path`, whether this process has its lock); again where the file was removed before it could be locked."""
+def _locked(path: Path, *, wait: bool) -> tuple[int, bool]:
+    """(the file at `path`, whether this process has its lock); again where the file was removed before it could be locked.
+
+    wait: nobody else wants the lock, but somebody may look for a moment whether it is free.
+    """
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         held = try_lock(file)
-        if not held or (path.exists() and path.stat().st_ino == os.fstat(file).st_ino):
+        if (not held and not wait) or (held and path.exists() and path.stat().st_ino == os.fstat(file).st_ino):
             return file, held
         os.close(file)
 

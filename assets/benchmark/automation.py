@@ -24,6 +24,12 @@ class TakesPartAutomatically(RunsAutomatically):
 
         return competitors()
 
+    def leaves(self, partition: str) -> bool:
+        """Whether its questions are the first N of a release: they are answered by whom a person asks."""
+        from bellwether.questions import ReleaseName
+
+        return ReleaseName.parse(partition.rpartition("|")[2]).size is not None
+
 
 #: Forecasts follow their questions.
 FOLLOW_UNASKED = (TakesPartAutomatically() & FOLLOW_ONCE).with_label(

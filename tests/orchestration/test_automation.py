@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
 from assets.benchmark.automation import FOLLOW_UNASKED
 from assets.replay.automation import FOLLOW_AGENTS
 from orchestration import automation
+from orchestration.orphans import Process
 
-RELEASE = dg.StaticPartitionsDefinition(["r"])
+RELEASE = dg.StaticPartitionsDefinition(["r", "r@20"])
 PAIR = dg.MultiPartitionsDefinition({"release": RELEASE, "forecaster": dg.StaticPartitionsDefinition(["free", "paid"])})
 
 
@@ -25,12 +28,12 @@ def forecasts() -> None:
     """Forecasts on them."""
 
 
-def requested(competitors: set[str], monkeypatch: pytest.MonkeyPatch) -> set[str]:
+def requested(competitors: set[str], monkeypatch: pytest.MonkeyPatch, release: str = "r") -> set[str]:
     monkeypatch.setattr("bellwether.forecasting.competitors", lambda: dict.fromkeys(competitors))
     defs = dg.Definitions([questions, forecasts])
     with dg.DagsterInstance.ephemeral() as instance:
         first = dg.evaluate_automation_conditions(defs=defs, instance=instance)
-        instance.report_runless_asset_event(dg.AssetMaterialization(["benchmark", "questions"], partition="r"))
+        instance.report_runless_asset_event(dg.AssetMaterialization(["benchmark", "questions"], partition=release))
         then = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=first.cursor)
     return {automation._named(found, "forecaster") for found in then.get_requested_partitions(forecasts.key)}
 
@@ -41,6 +44,47 @@ def test_new_questions_are_answered_by_who_takes_part_unasked_only(monkeypatch: 
 
 def test_a_model_that_the_settings_name_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert requested({"free", "paid"}, monkeypatch) == {"free", "paid"}
+
+
+def test_a_subset_that_a_person_asked_for_is_answered_by_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert requested({"free", "paid"}, monkeypatch, release="r@20") == set()
+
+
+@dg.asset(deps=[questions], partitions_def=RELEASE, automation_condition=automation.FOLLOW)
+def analysis() -> None:
+    """An analysis of a release's questions."""
+
+
+@dg.asset(deps=[questions], automation_condition=automation.FOLLOW_ANY)
+def summary() -> None:
+    """A table over all releases."""
+
+
+@pytest.mark.parametrize("asset", [analysis, summary])
+def test_what_a_command_makes_is_followed_when_it_has_ended_unless_it_did_so_itself(asset: dg.AssetsDefinition, tmp_path: Path) -> None:
+    """A command's next run may be the very one that would be requested while it works."""
+    defs, partition = dg.Definitions([questions, asset]), "r" if asset is analysis else None
+
+    def tick(cursor: AssetDaemonCursor | None) -> tuple[int, AssetDaemonCursor]:
+        found = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=cursor)
+        return found.total_requested, found.cursor
+
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        requests, cursor = tick(None)
+        for is_made_by_the_command in (False, True):
+            command = Process(instance)
+            assert dg.materialize([questions], instance=instance, partition_key="r").success
+            for _ in range(2):
+                requests, cursor = tick(cursor)
+                assert requests == 0, "the command is at work"
+            if is_made_by_the_command:
+                assert dg.materialize([asset], instance=instance, partition_key=partition, selection=[asset]).success
+            command.close()
+            requests, cursor = tick(cursor)
+            assert requests == (0 if is_made_by_the_command else 1)
+            assert dg.materialize([asset], instance=instance, partition_key=partition, selection=[asset]).success
+            requests, cursor = tick(cursor)
+            assert requests == 0
 
 
 EPISODE_AGENT = dg.MultiPartitionsDefinition(

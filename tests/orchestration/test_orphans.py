@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from orchestration.orphans import TAG, UI, Process, end_orphans, of_killed_processes, of_the_ui
+from orchestration.orphans import TAG, UI, Process, commands_at_work, end_orphans, of_killed_processes, of_the_ui
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dg.job
@@ -66,3 +72,50 @@ def test_only_one_ui_serves_a_world(instance: dg.DagsterInstance) -> None:
     first, second = Process(instance, UI), Process(instance, UI)
     assert first.held
     assert not second.held
+
+
+STEP = """
+import multiprocessing, os, signal, sys, time
+from orchestration.definitions import EXECUTOR
+
+def step(file):
+    with open(file, "a") as out:
+        print(os.getpid(), file=out)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["orchestration.definitions"])
+    context.Process(target=step, args=(sys.argv[1],)).start()
+    time.sleep(600)
+"""
+
+
+def test_the_steps_of_a_run_that_is_killed_end_at_once(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(STEP)
+    started = tmp_path / "started"
+    run = subprocess.Popen(
+        [sys.executable, str(tmp_path / "run.py"), str(started)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    while not (started.exists() and started.read_text().endswith("\n")):
+        assert run.poll() is None
+        time.sleep(0.05)
+    step = int(started.read_text())
+    time.sleep(0.5)
+    os.kill(step, 0)
+    run.kill()
+    run.wait()
+    with pytest.raises(ProcessLookupError):
+        for _ in range(200):
+            os.kill(step, 0)
+            time.sleep(0.05)
+
+
+def test_a_command_is_at_work_until_it_ends_however_it_ends(instance: dg.DagsterInstance) -> None:
+    assert not commands_at_work(instance)
+    ui, process = Process(instance, UI), Process(instance)
+    assert commands_at_work(instance)
+    process.close()
+    (Path(instance.root_directory) / "processes" / "4711-killed").touch()
+    assert not commands_at_work(instance), "the UI is no command, and a killed one is not at work"
+    ui.close()
