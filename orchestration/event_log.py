@@ -206,6 +206,9 @@ class EventLog(SqliteEventLogStorage):
         """Delete all events of a run."""
         self._restore(run_id)
         super().delete_events(run_id)
+        with self._db_lock:
+            self._close(run_id)
+            event_archive.remove(Path(self.path_for_shard(run_id)))
 
     def store_event(self, event: EventLogEntry) -> None:
         """Store one event."""

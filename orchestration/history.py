@@ -1,7 +1,8 @@
 """Keeps Dagster's history and the stored pages small: finished runs are compressed, and what is older than the retention is removed.
 
-A run's events, logs and record are kept for `BELLWETHER_KEEP_RUNS_DAYS`; when and by which run each partition was last made, and the last result
-of each check, are kept for ever: what is out of date is judged by them. Ticks have a retention of their own (`dagster.yaml`).
+A run's events, logs and record are kept for `BELLWETHER_KEEP_RUNS_DAYS`, as are evaluations of automation conditions and what ticks log; when and by
+which run each partition was last made, and the last result of each check, are kept for ever: what is out of date is judged by them. Ticks have a
+retention of their own (`dagster.yaml`).
 
 Not here: how events are stored (event_log.py, event_archive.py) or the lake's superseded files (`Lake.vacuum`).
 Concept: https://docs.dagster.io/deployment/oss/dagster-yaml
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import dagster as dg
 from dagster._core.storage.dagster_run import FINISHED_STATUSES
@@ -60,17 +62,31 @@ def prune(instance: dg.DagsterInstance, keep: timedelta, now: datetime) -> Prune
     if log is None:
         return Pruned(0, 0, 0)
     before = _size(instance)
-    ended = [run_id for run_id in log.get_all_run_ids() if not log.is_archived(run_id)]
-    ended = [run_id for some in _batches(ended) for run_id in _ended(instance, some, now - GRACE)]
-    compress(instance, ended)
+    ended = compress_ended(instance, now)
     old = _older(instance, now - keep)
-    for some in _batches(old):
+    for some in _batches([*old, *_deleted(instance, log, now - GRACE)]):
         log.forget(some)
         for run_id in some:
             instance.run_storage.delete_run(run_id)
             shutil.rmtree(_output(instance, run_id), ignore_errors=True)
+    if instance.schedule_storage is not None:
+        instance.schedule_storage.purge_asset_evaluations((now - keep).timestamp())
+    for path in Path(instance.storage_directory()).glob("__repository__*/*/*.err"):  # what ticks logged
+        if _modified(path) < (now - keep).timestamp():
+            path.unlink(missing_ok=True)
     remove_stale_locks(instance)
-    return Pruned(len(ended), len(old), max(0, before - _size(instance)))
+    return Pruned(ended, len(old), max(0, before - _size(instance)))
+
+
+def compress_ended(instance: dg.DagsterInstance, now: datetime, most: int | None = None) -> int:
+    """Compress the runs that ended `GRACE` ago, `most` of them. Returns how many; none in another event storage."""
+    log = _event_log(instance)
+    if log is None:
+        return 0
+    loose = [run_id for run_id in log.get_all_run_ids() if not log.is_archived(run_id)]
+    ended = [run_id for some in _batches(loose) for run_id in _ended(instance, some, now - GRACE)][:most]
+    compress(instance, ended)
+    return len(ended)
 
 
 def prune_pages(lake: Lake) -> int:
@@ -122,6 +138,30 @@ def _ended(instance: dg.DagsterInstance, run_ids: Sequence[str], before: datetim
 def _older(instance: dg.DagsterInstance, before: datetime) -> list[str]:
     wanted = dg.RunsFilter(statuses=list(FINISHED_STATUSES), created_before=before)
     return [record.dagster_run.run_id for record in instance.get_run_records(wanted)]
+
+
+def _deleted(instance: dg.DagsterInstance, log: "EventLog", before: datetime) -> list[str]:
+    """Runs without a record that have left events or output: a person has deleted them. A run that starts has its record first."""
+    left = {run_id: Path(log.path_for_shard(run_id)) for run_id in log.get_all_run_ids()}
+    left |= {path.name: path for path in Path(instance.storage_directory()).glob("*") if _is_run_id(path.name)}
+    known = {
+        record.dagster_run.run_id
+        for some in _batches(sorted(left))
+        for record in instance.get_run_records(dg.RunsFilter(run_ids=list(some)))
+    }
+    return sorted(run_id for run_id, path in left.items() if run_id not in known and _modified(path) < before.timestamp())
+
+
+def _is_run_id(name: str) -> bool:
+    try:
+        return str(UUID(name)) == name
+    except ValueError:
+        return False
+
+
+def _modified(path: Path) -> float:
+    """When a run's file or folder was last written, 0 for a compressed file: its run has ended."""
+    return path.stat().st_mtime if path.exists() else 0.0
 
 
 def _batches(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:

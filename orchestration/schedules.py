@@ -26,6 +26,7 @@ daily_prune = dg.ScheduleDefinition(
     name="daily_prune",
     job=PRUNE,
     cron_schedule="20 4 * * *",
+    tags=AUTOMATIC,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Every day at 04:20 UTC: Dagster's finished runs are compressed, those older than BELLWETHER_KEEP_RUNS_DAYS removed.",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.instigation_logger import InstigationLogger, get_instigation_log_records
 
 from orchestration.compute_logs import ComputeLogs, mirrored
 from orchestration.home import settings_file
@@ -130,3 +131,28 @@ def test_what_fails_inside_leaves_the_stream_as_it_was(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         stream.write("outside\n")
     assert target.read_text() == "inside\noutside\n"
+
+
+def test_of_a_tick_only_what_says_something_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    (tmp_path / "dagster.yaml").write_text(settings_file())
+    repository = tmp_path / "storage" / "__repository__"
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        for tick, requests in (("1", False), ("2", True)):
+            with InstigationLogger(["__repository__", "automation", tick], instance, "__repository__", "automation") as log:
+                log.debug("Evaluating clean/markets (0/32)")
+                _prefetch(log)
+                if requests:
+                    log.info("clean/markets evaluation result: 1 requested")
+        kept = get_instigation_log_records(instance, ["__repository__", "automation", "2"])
+    assert [record["msg"].rpartition(" - ")[2] for record in kept] == ["clean/markets evaluation result: 1 requested"]
+    assert [path.name for path in (repository / "automation").iterdir()] == ["2.err"], "nothing was worth a file in the first tick"
+
+
+def _prefetch(log: InstigationLogger) -> None:
+    """What Dagster says in a function of that name, in every tick."""
+
+    def prefetch() -> None:
+        log.info("Prefetching asset records for 50 records.")
+
+    prefetch()

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+import sqlalchemy as db
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
+from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable
 
 from assets.venues import runs
 from bellwether.lake import Lake
@@ -23,6 +25,7 @@ from orchestration.history import PRUNE, Pruned, compress, prune
 from orchestration.home import prepare
 from orchestration.orphans import Process
 from orchestration.runner import Runner
+from orchestration.sensors import compression
 from resources import LakeResource
 
 #: Most bytes by which the home may grow with a run over one day of both venues.
@@ -199,6 +202,56 @@ def test_pruning_leaves_young_runs_and_those_under_way(instance: dg.DagsterInsta
     assert {run.run_id for run in instance.get_runs()} == {young, under_way.run_id}
     assert prune(instance, timedelta(days=1), datetime.now(UTC) + timedelta(days=9)).removed == 1
     assert [run.run_id for run in instance.get_runs()] == [under_way.run_id]
+
+
+def test_runs_of_the_ui_are_compressed_a_while_after_their_end_and_nothing_is_launched(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [materialize(instance, partition) for partition in ("1", "2", "3")]
+    young = compression(dg.build_sensor_context(instance=instance))
+    assert isinstance(young, dg.SkipReason)
+    assert {f"{run}.db" for run in runs} <= stored(instance), "they ended a moment ago"
+    monkeypatch.setattr("orchestration.history.GRACE", timedelta(0))
+    monkeypatch.setattr("orchestration.sensors._AT_ONCE", 2)
+    said = [compression(dg.build_sensor_context(instance=instance)).skip_message for _ in range(3)]
+    assert said == ["2 runs compressed", "1 runs compressed", "no run ended that is not compressed"]
+    assert {f"{run}.db.xz" for run in runs} <= stored(instance)
+    assert len(instance.get_runs()) == 3
+
+
+def test_nothing_is_left_of_a_run_that_a_person_deletes(instance: dg.DagsterInstance) -> None:
+    deleted, compressed, kept = (materialize(instance, partition) for partition in ("1", "2", "3"))
+    compress(instance, [compressed])
+    for run in (deleted, compressed):
+        (Path(instance.storage_directory()) / run / "compute_logs").mkdir(parents=True, exist_ok=True)
+        instance.delete_run(run)
+        assert not [name for name in stored(instance) if name.startswith(run)]
+    notes = Path(instance.storage_directory()) / "notes"
+    notes.mkdir()
+    assert prune(instance, timedelta(days=60), datetime.now(UTC)).removed == 0
+    assert (Path(instance.storage_directory()) / deleted).exists(), "its process may still write"
+    prune(instance, timedelta(days=60), datetime.now(UTC) + timedelta(days=1))
+    left = {path.name for path in Path(instance.storage_directory()).iterdir()}
+    assert not left & {deleted, compressed}
+    assert "notes" in left
+    assert [run.run_id for run in instance.get_runs()] == [kept]
+
+
+def test_evaluations_of_conditions_are_kept_as_long_as_runs(instance: dg.DagsterInstance) -> None:
+    storage = instance.schedule_storage
+    assert storage is not None
+    with storage.connect() as connection:  # type: ignore[attr-defined]  # of Dagster's SQL storages
+        for created in ("2026-01-01 00:00:00", "2026-05-01 00:00:00"):
+            row = {
+                "evaluation_id": 1,
+                "asset_key": created,
+                "asset_evaluation_body": "{}",
+                "create_timestamp": datetime.fromisoformat(created),
+            }
+            connection.execute(AssetDaemonAssetEvaluationsTable.insert(), row)
+    prune(instance, timedelta(days=60), datetime(2026, 5, 2, tzinfo=UTC))
+    with storage.connect() as connection:  # type: ignore[attr-defined]
+        assert connection.execute(db.select(AssetDaemonAssetEvaluationsTable.c.asset_key)).scalars().all() == ["2026-05-01 00:00:00"]
 
 
 def test_the_history_of_an_earlier_version_is_compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
