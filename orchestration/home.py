@@ -18,7 +18,8 @@ from bellwether.files import atomic_file, locked
 from bellwether.settings import Settings
 from orchestration.precedence import runs_at_once
 
-LOCATION = "bellwether"
+#: The code location that the UI shows, and its module.
+LOCATION, CODE = "bellwether", "orchestration.definitions"
 #: Says that Dagster's databases in the home were made to their end.
 _MADE = "made"
 _FILE = "dagster.yaml"

@@ -16,10 +16,20 @@ from typing import Any
 
 import dagster as dg
 import sqlalchemy as db
+from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
+from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._serdes import ConfigurableClassData
 
+from orchestration.home import CODE, LOCATION
+from orchestration.orphans import TAG
 from orchestration.sqlite import engine
+
+#: The code location's definitions, as Dagster names them.
+_REPOSITORY = RemoteRepositoryOrigin(
+    ManagedGrpcPythonEnvCodeLocationOrigin(LoadableTargetOrigin(module_name=CODE), LOCATION), SINGLETON_REPOSITORY_NAME
+)
 
 
 class RunStorage(SqliteRunStorage):
@@ -44,6 +54,12 @@ class RunStorage(SqliteRunStorage):
         """A connection in a transaction, which ends with the block."""
         with self._engine.connect() as connection, connection.begin():
             yield connection
+
+    def add_run(self, dagster_run: dg.DagsterRun) -> dg.DagsterRun:
+        """Store a run. One that a command executes becomes one of the code location's: the UI's start page shows no other."""
+        if TAG in dagster_run.tags and dagster_run.remote_job_origin is None:
+            dagster_run = dagster_run._replace(remote_job_origin=RemoteJobOrigin(_REPOSITORY, dagster_run.job_name))
+        return super().add_run(dagster_run)
 
     def dispose(self) -> None:
         """Close the file."""

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
 
 from bellwether.errors import BellwetherError
 from bellwether.progress import Progress, Silent
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 #: What steps say goes to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
-#: The UI shows a run under its job, and on the start page, where this tag names the code location of `workspace.yaml`.
-SHOWN_UNDER_ITS_JOB = {".dagster/repository": f"__repository__@{LOCATION}"}
+#: The UI shows a run under its job where this tag names the code location of `workspace.yaml`. Whether it is tried again is for who gave the command.
+TAGS = {".dagster/repository": f"{SINGLETON_REPOSITORY_NAME}@{LOCATION}", "dagster/max_retries": "0"}
 
 
 class RunFailed(BellwetherError):
@@ -93,7 +94,7 @@ class Runner:
         result = self._defs.resolve_job_def(job.name).execute_in_process(
             instance=self.instance,
             partition_key=partition,
-            tags={**self._process.tags, **SHOWN_UNDER_ITS_JOB, **(tags or {})},
+            tags={**self._process.tags, **TAGS, **(tags or {})},
             run_config={**QUIET, **(config or {})},
             raise_on_error=False,
         )

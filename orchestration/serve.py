@@ -22,7 +22,7 @@ import dagster as dg
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.settings import Settings
-from orchestration.home import LOCATION, prepare, storage_errors
+from orchestration.home import CODE, LOCATION, prepare, storage_errors
 from orchestration.orphans import UI, Process, end_orphans, of_killed_processes, of_the_ui, put_back
 
 HOST = "127.0.0.1"
@@ -66,7 +66,7 @@ def command(port: int, workspace: Path) -> list[str]:
 
 def workspace_file(home: Path) -> Path:
     """Write which code Dagster loads, and from where: it would look for `assets` and `resources` in the present folder first."""
-    place = {"module_name": "orchestration.definitions", "working_directory": str(Path(__file__).resolve().parent.parent)}
+    place = {"module_name": CODE, "working_directory": str(Path(__file__).resolve().parent.parent)}
     target = home / "workspace.yaml"
     with atomic_file(target) as draft:
         draft.write_text(json.dumps({"load_from": [{"python_module": {**place, "location_name": LOCATION}}]}))  # JSON is YAML

@@ -18,6 +18,7 @@ from bellwether.settings import Channel, settings
 from bellwether.tables import table
 from orchestration import alarms
 from orchestration.alarms import failures, observed, stuck, subject_of, tell_stuck
+from orchestration.orphans import TAG
 from resources import LakeResource
 from tests.arena.test_queries import _row as row_of
 
@@ -61,12 +62,12 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-def _run(instance: dg.DagsterInstance, partition: str, *, fails: bool) -> None:
+def _run(instance: dg.DagsterInstance, partition: str, *, fails: bool, tags: dict[str, str] | None = None) -> None:
     """Run a partition; when it fails, let the sensor see it."""
     FAILS.discard(partition)
     if fails:
         FAILS.add(partition)
-    done = DEFS.resolve_job_def("make_rows").execute_in_process(instance=instance, partition_key=partition, raise_on_error=False)
+    done = DEFS.resolve_job_def("make_rows").execute_in_process(instance=instance, partition_key=partition, raise_on_error=False, tags=tags)
     if done.success:
         return
     run = instance.get_run_by_id(done.run_id)
@@ -89,6 +90,12 @@ def test_a_failure_alarms_once_until_the_same_partition_has_succeeded(instance: 
     _run(instance, "a", fails=False)
     _run(instance, "a", fails=True)
     assert [one.incident for one in operators.alarms] == ["run/make_rows a", "run/make_rows b", "run/make_rows a"]
+
+
+def test_what_fails_in_a_command_is_told_by_the_command(instance: dg.DagsterInstance, operators: Operators) -> None:
+    _run(instance, "b", fails=False)
+    _run(instance, "b", fails=True, tags={TAG: "4711-command"})
+    assert operators.alarms == []
 
 
 def test_a_failure_that_was_not_delivered_is_told_by_the_next_one(instance: dg.DagsterInstance, operators: Operators) -> None:

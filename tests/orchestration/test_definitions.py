@@ -22,7 +22,7 @@ from bellwether.settings import World, settings
 from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
 from orchestration.partitions import DAY
-from orchestration.runner import SHOWN_UNDER_ITS_JOB
+from orchestration.runner import TAGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -194,7 +194,7 @@ def test_checks_of_the_whole_lake_say_when_they_are_evaluated(defs: dg.Definitio
 def test_runs_of_commands_are_shown_under_their_jobs() -> None:
     workspace = yaml.safe_load((Path(__file__).resolve().parents[2] / "workspace.yaml").read_text())
     location = workspace["load_from"][0]["python_module"]["location_name"]
-    assert {".dagster/repository": f"__repository__@{location}"} == SHOWN_UNDER_ITS_JOB
+    assert TAGS[".dagster/repository"] == f"__repository__@{location}"
 
 
 def cpu(*words: str) -> float:

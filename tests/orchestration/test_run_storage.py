@@ -11,7 +11,9 @@ import dagster as dg
 import pytest
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 
+from orchestration.orphans import TAG
 from orchestration.run_storage import RunStorage
+from orchestration.runner import TAGS
 
 
 @pytest.fixture
@@ -34,6 +36,17 @@ def test_dagsters_own_storage_reads_and_continues_the_file(runs: RunStorage, tmp
     own.add_run(run(7))
     assert runs.get_runs_count() == 3
     assert runs.get_runs(dg.RunsFilter(tags={"number": "7"})) == [run(7)]
+
+
+def test_a_run_of_a_command_is_one_of_the_code_location_and_others_stay_as_they_are(runs: RunStorage) -> None:
+    runs.add_run(run(1))
+    runs.add_run(run(2).with_tags({TAG: "4711-command"}))
+    command, other = runs.get_runs()
+    assert other.remote_job_origin is None
+    assert command.remote_job_origin is not None
+    assert command.remote_job_origin.job_name == "job"
+    repository = command.remote_job_origin.repository_origin
+    assert f"{repository.repository_name}@{repository.code_location_origin.location_name}" == TAGS[".dagster/repository"]
 
 
 def test_many_statements_open_the_file_once(runs: RunStorage, monkeypatch: pytest.MonkeyPatch) -> None:
