@@ -40,8 +40,6 @@ CONSOLE = dg.LoggerDefinition(
     description="Prints what steps log: level INFO and above, unless `log_level` says otherwise.",
 )
 
-HOW_TO = "Automation makes what follows; runs that you launch go before it."
-
 
 def resources(config: Settings) -> dict[str, Any]:
     """The resources of a world that domains share."""
@@ -54,17 +52,6 @@ def resources(config: Settings) -> dict[str, Any]:
         "journal": journal,
         "models": ModelsResource(world=world, journal=journal),
         "reports": ReportsResource(uri=config.reports_uri),
-    }
-
-
-def orientation(config: Settings) -> dict[str, Any]:
-    """What a newcomer needs first, on the page of the code location."""
-    groups = [f"- **{group}**: {text}" for domain in domains() for group, text in domain.groups.items()]
-    return {
-        "start here": dg.MetadataValue.md("\n".join([*groups, "", HOW_TO])),
-        "world": str(config.world),
-        "warehouse": dg.MetadataValue.path(str(config.warehouse_path)),
-        "reports": dg.MetadataValue.text(config.reports_uri),
     }
 
 
@@ -83,7 +70,6 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         jobs=(*(together.jobs or ()), OPERATIONS, PRUNE),
         schedules=(*(together.schedules or ()), *SCHEDULES),
         sensors=(*(together.sensors or ()), *SENSORS, *alarms.SENSORS),
-        metadata=orientation(config),
         executor=EXECUTOR,
         loggers={"console": CONSOLE, "progress": progress},
         resources={**resources(config), **(together.resources or {}), **(resource_overrides or {})},

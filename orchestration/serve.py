@@ -16,9 +16,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from textwrap import wrap
 
 import dagster as dg
 
+from bellwether.domains import domains
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.settings import Settings
@@ -57,6 +59,16 @@ def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
             return code
         finally:
             process.close()
+
+
+def orientation(port: int) -> str:
+    """What a newcomer needs first: the groups of the graph, with their pages. Dagster's own pages have no place for it."""
+    lines = []
+    for domain in domains():
+        for group, text in domain.groups.items():
+            page = f"http://{HOST}:{port}/locations/{LOCATION}/asset-groups/{group}"
+            lines += [f"  {group}: {page}", *wrap(text.replace("`", ""), 96, initial_indent="    ", subsequent_indent="    ")]
+    return "\n".join(["What it shows:", *lines, "Automation makes what follows; runs that you launch go before it."])
 
 
 def command(port: int, workspace: Path) -> list[str]:
@@ -98,6 +110,7 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None], al
             while server.poll() is None and not stopped():
                 if not ready and _answers(port):
                     ready = True
+                    say(orientation(port))
                     say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs under way go on at the next start.")
                 if text := added():
                     say(text)

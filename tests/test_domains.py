@@ -29,6 +29,7 @@ from bellwether.lake.dictionary import dictionary
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import settings
 from orchestration.definitions import defs
+from orchestration.serve import orientation
 
 dg.Definitions.validate_loadable(defs)
 with dg.DagsterInstance.ephemeral() as instance:
@@ -36,7 +37,7 @@ with dg.DagsterInstance.ephemeral() as instance:
 publish(Lake(settings().lake_uri), settings().warehouse_path)
 print(json.dumps({
     "asset": dg.AssetKey(["weather", "highs"]) in defs.resolve_asset_graph().get_all_asset_keys(),
-    "page": "**weather**" in str(defs.metadata["start here"].value),
+    "page": "/asset-groups/weather" in orientation(3000),
     "checks": {found.check_name: found.passed for found in run.get_asset_check_evaluations()},
     "dictionary": "### weather/highs" in dictionary(),
     "rows": query(settings().warehouse_path, "FROM weather.highs ORDER BY city").select("city", "high").rows(),

@@ -15,7 +15,7 @@ from bellwether.lazy_commands import LazyCommand
 class Domain:
     """A subject of the platform: its tables, their rules, what Dagster runs for it, and its commands.
 
-    name: of the domain. groups: the groups of its assets, each with a line for the page of the code location.
+    name: of the domain. groups: the groups of its assets, each with what it holds, which `bellwether ui` shows.
     tables: modules, each with a tuple `TABLES` of `bellwether.tables.Table`. Definitions, warehouse, data dictionary and Dagster's Columns
     tab follow from them.
     rules: module with `RULES`, the rules of each table by its name, and optionally `LAKE_CHECKS`, questions about the lake as a whole.

@@ -101,7 +101,7 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
             threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
 
     assert serve.serve(Settings(home=home), port, say) == 0
-    assert f"http://127.0.0.1:{port}" in said[1]
+    assert f"http://127.0.0.1:{port}" in said[2]
     assert "1 run under way: queued again" in said[-1]
     assert notes.read_text().strip().isdigit(), "no process was asked to end before it ended"
     with pytest.raises(ProcessLookupError):
@@ -143,7 +143,7 @@ def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
     for number in ("first", "second"):
         monkeypatch.setattr(serve, "command", lambda *_, number=number: [sys.executable, "-c", code, str(port), number])
         assert serve.serve(config, port, say) == 0
-    shown = [text for text in said if not text.startswith(("Starting", "Ready", "Stopped"))]
+    shown = [text for text in said if not text.startswith(("Starting", "What it shows", "Ready", "Stopped"))]
     assert shown == ["days 2026-01-01 failed", "    half a line"] * 2
     assert "second" in (home / "dagster" / "ui.log").read_text()
     assert "first" in (home / "dagster" / "ui.log.1").read_text()
