@@ -14,7 +14,7 @@ from bellwether.errors import LakeError
 from bellwether.lake.warehouse import current_files, published_files, written_since
 from bellwether.settings import settings
 from bellwether.tables import TABLES
-from orchestration.orphans import of_killed_processes
+from orchestration.orphans import commands_at_work, of_killed_processes
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource, WarehouseResource
 
@@ -25,7 +25,7 @@ _UNFINISHED = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-#: Between two publications of nothing but tables that are written often.
+#: Between two publications of nothing but tables that are written often, or of what a command at work has written.
 _OFTEN = timedelta(hours=1)
 #: Names this process in the publisher's cursor.
 _PROCESS = secrets.token_hex(4)
@@ -60,7 +60,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     written = written_since(lake.lake, warehouse.database)
     if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
         return dg.SkipReason("the published warehouse shows the lake as it is")
-    if not complete and all(one.often for one in written) and datetime.now(UTC).timestamp() - published[1] / 1e9 < _OFTEN.total_seconds():
+    if not complete and all(one.often for one in written) and _age(published[1]) < _OFTEN:
         return dg.SkipReason("only tables that are written often have changed; they are published once an hour")
     looked = list(TABLES.values()) if complete else written
     key = publication_key(current_files(lake.lake, looked), published_files(warehouse.database, looked))
@@ -69,8 +69,8 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
         _equal[published] = marks
         context.update_cursor(f"{today} {_PROCESS}")
         return dg.SkipReason("the published warehouse shows the lake as it is")
-    if _is_under_way(context.instance, PUBLISH.name):
-        return dg.SkipReason("a publication is under way; what it does not show is published after it")
+    if why := _waits(context.instance, PUBLISH.name, published[1]):
+        return dg.SkipReason(why)
     config = {"ops": {"summary__warehouse": {"config": {"complete": complete}}}}
     return dg.RunRequest(run_key=f"{key}@{today}", run_config=config, tags=AUTOMATIC)
 
@@ -101,8 +101,8 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     if state == built:
         context.update_cursor(mark)
         return dg.SkipReason("the site shows the published warehouse")
-    if _is_under_way(context.instance, SITE.name):
-        return dg.SkipReason("a build is under way; what it does not show is built after it")
+    if why := _waits(context.instance, SITE.name, _modified(warehouse.database)):
+        return dg.SkipReason(why)
     return dg.RunRequest(run_key=f"{state}@{datetime.now(UTC):%Y-%m-%d}", tags=AUTOMATIC)
 
 
@@ -113,7 +113,19 @@ def _modified(path: str) -> int:
         return 0
 
 
-def _is_under_way(instance: dg.DagsterInstance, job: str) -> bool:
-    """Whether a run of a job waits or runs; one whose process was killed does not."""
+def _age(modified: int) -> timedelta:
+    """Since a file was modified, which is given in nanoseconds."""
+    return timedelta(seconds=datetime.now(UTC).timestamp() - modified / 1e9)
+
+
+def _waits(instance: dg.DagsterInstance, job: str, published: int) -> str | None:
+    """Why no run of a job is requested now: one waits or runs (not one whose process was killed), or a command makes what it would make.
+
+    published: when the warehouse was published, in nanoseconds.
+    """
     is_killed = of_killed_processes(instance)
-    return any(not is_killed(run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=_UNFINISHED)))
+    if any(not is_killed(run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=_UNFINISHED))):
+        return f"a run of {job} is under way; what it does not show is shown by the next"
+    if commands_at_work(instance) and _age(published) < _OFTEN:
+        return "a command is at work; it publishes what it makes, and what it leaves is published when it ends, or once an hour"
+    return None

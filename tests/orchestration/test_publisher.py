@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +15,7 @@ from assets.warehouse.sensors import _PROCESS, publication_key, publisher
 from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.tables import TABLES, table
-from orchestration.orphans import TAG
+from orchestration.orphans import TAG, Process
 from resources import LakeResource, WarehouseResource
 from tests.clean.rows import DAY, market, markets
 
@@ -83,6 +85,23 @@ def test_a_publication_whose_process_was_killed_holds_none_back(places: tuple[La
     store(lake.lake, "one")
     killed = dg.DagsterRun(job_name="publish", run_id=str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED, tags={TAG: "gone"})
     assert isinstance(tick(lake, warehouse, runs=(killed,)), dg.RunRequest)
+
+
+def test_what_a_command_writes_is_published_when_it_ends_or_after_an_hour(
+    places: tuple[LakeResource, WarehouseResource], tmp_path: Path
+) -> None:
+    lake, warehouse = places
+    warehouse.publish(lake.lake)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        command = Process(instance)
+        store(lake.lake, "one")
+        found = publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse)
+        assert isinstance(found, dg.SkipReason) and "a command is at work" in str(found.skip_message)
+        os.utime(warehouse.database, (time.time(), time.time() - 3700))
+        assert isinstance(publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse), dg.RunRequest)
+        os.utime(warehouse.database)
+        command.close()
+        assert isinstance(publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse), dg.RunRequest)
 
 
 def test_later_ticks_of_a_day_look_at_what_was_written_and_do_not_list_the_lake(
