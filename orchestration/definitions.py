@@ -33,13 +33,6 @@ EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_meth
 # In every process that the preloaded one forks: a step.
 register_after_fork(EXECUTOR, end_with_the_run)
 
-#: What steps print of their log. Dagster's own prints every event as well, a second time beside the history.
-CONSOLE = dg.LoggerDefinition(
-    dg.colored_console_logger.logger_fn,
-    config_schema={"log_level": dg.Field(str, default_value="INFO"), "name": dg.Field(str, default_value="dagster")},
-    description="Prints what steps log: level INFO and above, unless `log_level` says otherwise.",
-)
-
 
 def resources(config: Settings) -> dict[str, Any]:
     """The resources of a world that domains share."""
@@ -71,7 +64,7 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         schedules=(*(together.schedules or ()), *SCHEDULES),
         sensors=(*(together.sensors or ()), *SENSORS, *alarms.SENSORS),
         executor=EXECUTOR,
-        loggers={"console": CONSOLE, "progress": progress},
+        loggers={"console": dg.colored_console_logger, "progress": progress},
         resources={**resources(config), **(together.resources or {}), **(resource_overrides or {})},
     )
 

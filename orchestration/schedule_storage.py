@@ -1,6 +1,7 @@
 """Dagster's SQLite storage of schedules and sensors with connections that stay open, and evaluations of automation conditions that are compressed.
 
-An evaluation names the partitions at every node of its condition: 180 kB of text for a table of days, most of it repeated from node to node.
+An evaluation names the partitions at every node of its condition: 180 kB of text for a table of days, most of it repeated from node to node. Every
+update of a table leaves several that request nothing; the latest say why.
 
 Not here: for how long evaluations are kept (history.py). `dagster.yaml` names this class; the file is that of Dagster's own, whose evaluations of
 before this class still reads.
@@ -11,18 +12,22 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import sqlalchemy as db
+from dagster._core.definitions.declarative_automation.serialized_objects import AutomationConditionEvaluationWithRunIds
+from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
 from dagster._serdes import ConfigurableClassData
 
 from orchestration.sqlite import engine
 
+#: Evaluations of an asset that are kept though they requested nothing.
+_IDLE = 5
 #: How Dagster writes the class of an evaluation.
 _EVALUATION = '{"__class__": "AssetConditionEvaluationWithRunIds"'
 
@@ -65,6 +70,18 @@ class ScheduleStorage(SqliteScheduleStorage):
         """The storage at the place that Dagster's own would take."""
         made: Any = cls.from_local(str(Path(config_value["home"]) / "schedules"), inst_data=inst_data)
         return made
+
+    def add_auto_materialize_asset_evaluations(
+        self, evaluation_id: int, asset_evaluations: Sequence[AutomationConditionEvaluationWithRunIds[Any]]
+    ) -> None:
+        """Store the evaluations of a tick. Of those of an asset that requested nothing, the latest stay."""
+        super().add_auto_materialize_asset_evaluations(evaluation_id, asset_evaluations)
+        stored = AssetDaemonAssetEvaluationsTable.c
+        with self.connect() as connection:
+            for key in {one.key.to_db_string() for one in asset_evaluations}:
+                idle = (stored.asset_key == key) & (stored.num_requested == 0)
+                latest = db.select(stored.id).where(idle).order_by(stored.evaluation_id.desc()).limit(_IDLE)
+                connection.execute(AssetDaemonAssetEvaluationsTable.delete().where(idle & stored.id.not_in(latest)))
 
     @contextmanager
     def connect(self) -> Iterator[db.Connection]:

@@ -73,7 +73,18 @@ def orientation(port: int) -> str:
 
 def command(port: int, workspace: Path) -> list[str]:
     """The call of `dagster dev`."""
-    return [str(Path(sys.executable).with_name("dagster")), "dev", "-w", str(workspace), "--host", HOST, "--port", str(port)]
+    return [
+        str(Path(sys.executable).with_name("dagster")),
+        "dev",
+        "-w",
+        str(workspace),
+        "--host",
+        HOST,
+        "--port",
+        str(port),
+        "--log-level",
+        "warning",
+    ]
 
 
 def workspace_file(home: Path) -> Path:

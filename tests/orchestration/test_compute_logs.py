@@ -1,7 +1,5 @@
 """What steps print is kept for the UI and reaches the terminal, without a process for it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -131,6 +129,31 @@ def test_what_fails_inside_leaves_the_stream_as_it_was(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         stream.write("outside\n")
     assert target.read_text() == "inside\noutside\n"
+
+
+@dg.op
+def count(context: dg.OpExecutionContext) -> None:
+    context.log.info("counted")
+    context.log.debug("looked at each")
+
+
+@dg.job
+def counting() -> None:
+    count()
+
+
+def test_steps_print_what_they_log_and_no_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    (tmp_path / "dagster.yaml").write_text(settings_file())
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        run = counting.execute_in_process(instance=instance).run_id
+        events = {event.dagster_event_type.value for event in instance.all_logs(run) if event.dagster_event_type}
+    printed = capfd.readouterr().err
+    assert "counted" in printed
+    assert "looked at each" not in printed and "STEP_START" not in printed
+    assert {"STEP_START", "PIPELINE_SUCCESS"} <= events, "the history has them"
 
 
 def test_of_a_tick_only_what_says_something_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,11 +38,11 @@ def storage(tmp_path: Path) -> Iterator[ScheduleStorage]:
 
 
 @pytest.fixture(scope="module")
-def evaluations() -> list[Any]:
-    """What a tick of the daemon stores when one of many days is new."""
+def ticks() -> list[list[Any]]:
+    """What the daemon stores in its first tick, and when one of many days is new."""
     with dg.DagsterInstance.ephemeral() as instance:
         defs = dg.Definitions([pulls, cleaned])
-        cursor, found = AssetDaemonCursor.empty(0), []
+        cursor, found = AssetDaemonCursor.empty(0), list[list[Any]]()
         for day in ("2026-02-03", "2026-02-04"):
             context = AutomationTickEvaluationContext(
                 evaluation_id=cursor.evaluation_id,
@@ -59,10 +59,19 @@ def evaluations() -> list[Any]:
                 logger=dg.get_dagster_logger(),
             )
             _, cursor, evaluated = context.evaluate()
-            found = [one.with_run_ids({"run"}) for one in evaluated]
+            found.append([one.with_run_ids({"run"}) for one in evaluated])
             instance.report_runless_asset_event(dg.AssetMaterialization("pulls", partition=day))
-    assert found
     return found
+
+
+@pytest.fixture(scope="module")
+def first_evaluations(ticks: list[list[Any]]) -> list[Any]:
+    return ticks[0]
+
+
+@pytest.fixture(scope="module")
+def evaluations(ticks: list[list[Any]]) -> list[Any]:
+    return ticks[1]
 
 
 def stored(folder: Path) -> list[int]:
@@ -86,6 +95,19 @@ def test_an_evaluation_takes_a_tenth_and_reads_as_it_was(storage: ScheduleStorag
     assert [one.serialized_evaluation_body for one in storage.get_auto_materialize_evaluations_for_evaluation_id(7)] == [
         one.serialized_evaluation_body for one in own.get_auto_materialize_evaluations_for_evaluation_id(7)
     ]
+
+
+def test_of_evaluations_that_request_nothing_the_latest_stay(
+    storage: ScheduleStorage, evaluations: list[Any], first_evaluations: list[Any]
+) -> None:
+    key = dg.AssetKey("cleaned")
+    (requesting,) = evaluations
+    (nothing,) = first_evaluations
+    assert [requesting.num_requested, nothing.num_requested] == [1, 0]
+    for number in range(20):
+        storage.add_auto_materialize_asset_evaluations(number, [requesting if number % 10 == 0 else nothing])
+    found = [one.evaluation_id for one in storage.get_auto_materialize_asset_evaluations(key, limit=50)]
+    assert found == [19, 18, 17, 16, 15, 10, 0]
 
 
 def test_what_dagsters_own_storage_wrote_is_read(evaluations: list[Any], tmp_path: Path) -> None:
