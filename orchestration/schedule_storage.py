@@ -27,7 +27,7 @@ from dagster._serdes import ConfigurableClassData
 from orchestration.sqlite import engine
 
 #: Evaluations of an asset that are kept though they requested nothing.
-_IDLE = 5
+_IDLE = 3
 #: How Dagster writes the class of an evaluation.
 _EVALUATION = '{"__class__": "AssetConditionEvaluationWithRunIds"'
 

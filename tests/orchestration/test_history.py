@@ -1,14 +1,19 @@
 """Dagster's history stays small, and what it says of partitions and checks outlives the runs."""
 
+import logging
 import lzma
 import os
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 import sqlalchemy as db
+from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
+from dagster._core.definitions.automation_tick_evaluation_context import AutomationTickEvaluationContext
+from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable
@@ -25,6 +30,7 @@ from orchestration.history import PRUNE, Pruned, compress, prune
 from orchestration.home import prepare
 from orchestration.orphans import Process
 from orchestration.runner import Runner
+from orchestration.schedule_storage import ScheduleStorage
 from orchestration.sensors import compression
 from resources import LakeResource
 
@@ -75,15 +81,44 @@ def log_of(instance: dg.DagsterInstance) -> EventLog:
     return log
 
 
+def evaluated(defs: dg.Definitions, instance: dg.DagsterInstance, cursor: AssetDaemonCursor) -> tuple[AssetDaemonCursor, list[Any]]:
+    """A tick of all conditions: its cursor, and the evaluations that the daemon stores."""
+    graph = defs.resolve_asset_graph()
+    tick = AutomationTickEvaluationContext(
+        evaluation_id=cursor.evaluation_id + 1,
+        instance=instance,
+        asset_graph=graph,
+        cursor=cursor,
+        materialize_run_tags={},
+        observe_run_tags={},
+        auto_observe_asset_keys=set(),
+        asset_selection=dg.AssetSelection.all(),
+        asset_job_keys=set(),
+        emit_backfills=False,
+        default_condition=None,
+        logger=logging.getLogger("tick"),
+    )
+    _, cursor, evaluations = tick.evaluate()
+    return cursor, [one.with_run_ids(set()) for one in evaluations]
+
+
 @pytest.mark.slow
 def test_a_run_over_one_day_adds_at_most_100_kb_to_the_home(instance: dg.DagsterInstance, tmp_path: Path) -> None:
-    runner = Runner(build_defs(config=Settings(home=tmp_path)), instance)
+    """With what the daemon stores of its conditions in the ticks after it: they look at every table."""
+    defs, storage = build_defs(config=Settings(home=tmp_path)), instance.schedule_storage
+    assert isinstance(storage, ScheduleStorage)
+    runner = Runner(defs, instance)
     runs.series(runner)
-    sizes = []
-    for day in (date(2026, 6, 1), date(2026, 6, 2), date(2026, 6, 3), date(2026, 6, 4)):
+    sizes, cursor = [], AssetDaemonCursor.empty(0)
+    for day in (date(2026, 6, 1), date(2026, 6, 2), date(2026, 6, 3), date(2026, 6, 4), date(2026, 6, 5), date(2026, 6, 6)):
         runs.days(runner, day, day)
+        for _ in range(2):
+            cursor, evaluations = evaluated(defs, instance, cursor)
+            with partition_loading_context(datetime.now(UTC), instance):
+                storage.add_auto_materialize_asset_evaluations(cursor.evaluation_id, evaluations)
         log_of(instance)._close_all()
         instance.run_storage.dispose()
+        storage.dispose()
         sizes.append(size(Path(instance.root_directory)))
     runner.close()
     assert (sizes[-1] - sizes[0]) / (len(sizes) - 1) <= MOST_BYTES, sizes

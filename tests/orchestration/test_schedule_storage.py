@@ -107,7 +107,7 @@ def test_of_evaluations_that_request_nothing_the_latest_stay(
     for number in range(20):
         storage.add_auto_materialize_asset_evaluations(number, [requesting if number % 10 == 0 else nothing])
     found = [one.evaluation_id for one in storage.get_auto_materialize_asset_evaluations(key, limit=50)]
-    assert found == [19, 18, 17, 16, 15, 10, 0]
+    assert found == [19, 18, 17, 10, 0]
 
 
 def test_what_dagsters_own_storage_wrote_is_read(evaluations: list[Any], tmp_path: Path) -> None:
