@@ -1,6 +1,7 @@
-"""A condition that no update escapes: a partition is out of date when something that it is made from is newer than the start of the run that made it.
+"""A condition that no update escapes: a partition is out of date when something that it is made from has changed since the run began that made it.
 
-Conditions that count updates between two ticks lose those that land while a run is under way. This one compares what is stored.
+Conditions that count updates between two ticks lose those that land while a run is under way. This one compares what is stored. What was made again
+with the same rows has not changed.
 Not here: which tables it holds for (automation.py).
 Concept: https://docs.dagster.io/guides/automate/declarative-automation
 """
@@ -15,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import dagster as dg
 
+from orchestration.freshness import data_version
 from orchestration.partitions import PARTITION
 
 #: Updates and failed runs that are read at once.
@@ -30,7 +32,7 @@ BACK_OFF = timedelta(minutes=5)
 
 
 class OutOfDate(dg.AutomationCondition):
-    """True for partitions of which some input was materialized after the start of the run that materialized them last, or that lack.
+    """True for partitions of which some input has changed after the start of the run that materialized them last, or that lack.
 
     ignored: inputs that make nothing out of date. attempts: how often runs of a partition may fail in a row for the same inputs, with growing pauses,
     before it waits for a change or for a person.
@@ -60,13 +62,12 @@ class OutOfDate(dg.AutomationCondition):
     def _is_due(self, context: dg.AutomationContext, partition: str | None) -> bool:
         instance = context.asset_graph_view.instance
         made = _latest(instance, context.key, partition)
-        created, run_id = 0.0, None
+        created = 0.0
         if made is not None:
-            run_id = made.run_id
-            run = instance.get_run_record_by_id(run_id) if run_id else None
+            run = instance.get_run_record_by_id(made.run_id) if made.run_id else None
             created = _began(run) if run else made.timestamp
         parents = sorted(context.asset_graph.get(context.key).parent_keys - self._ignored)
-        newest = max((_newest(context, parent, partition, created, run_id) for parent in parents), default=0.0)
+        newest = max((_newest(context, parent, partition, created, made) for parent in parents), default=0.0)
         return newest > created and self._may_try(context, partition, max(newest, created))
 
     def _may_try(self, context: dg.AutomationContext, partition: str | None, since: float) -> bool:
@@ -88,8 +89,13 @@ def _latest(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | Non
     return next(iter(instance.fetch_materializations(wanted, limit=1).records), None)
 
 
-def _newest(context: dg.AutomationContext, parent: dg.AssetKey, partition: str | None, after: float, run_id: str | None) -> float:
-    """When the newest materialization of an input landed, after an instant and in another run; 0 for none."""
+def _newest(
+    context: dg.AutomationContext, parent: dg.AssetKey, partition: str | None, after: float, made: dg.EventLogRecord | None
+) -> float:
+    """When an input changed last, after an instant and by another run than the one that made the partition; 0 if it did not.
+
+    Every materialization since is compared with what was there before: rows that changed and changed back may have been read in between.
+    """
     view = context.asset_graph_view
     own = view.get_full_subset(key=context.key)
     if partition is not None:
@@ -101,11 +107,29 @@ def _newest(context: dg.AutomationContext, parent: dg.AssetKey, partition: str |
     while True:
         page = view.instance.fetch_materializations(wanted, limit=_PAGE, cursor=cursor)
         for record in page.records:  # the newest first
-            if (record.run_id != run_id or not run_id) and (keys is None or record.partition_key in keys):
+            is_own = made is not None and made.run_id and record.run_id == made.run_id
+            if is_own or not (keys is None or record.partition_key in keys):
+                continue
+            if (
+                made is None
+                or data_version(record) is None
+                or data_version(record) != _read(view.instance, parent, record.partition_key, after, made)
+            ):
                 return record.timestamp
         if not page.has_more:
             return 0.0
         cursor = page.cursor
+
+
+def _read(instance: dg.DagsterInstance, parent: dg.AssetKey, partition: str | None, began: float, made: dg.EventLogRecord) -> str | None:
+    """The data version of an input that the run read that made a partition: its own, else the last before it began. None where nobody stated one."""
+    parts = None if partition is None else [partition]
+    during = dg.AssetRecordsFilter(parent, asset_partitions=parts, after_timestamp=began, before_timestamp=made.timestamp)
+    for record in instance.fetch_materializations(during, limit=_PAGE).records:
+        if made.run_id and record.run_id == made.run_id:
+            return data_version(record)
+    before = dg.AssetRecordsFilter(parent, asset_partitions=parts, before_timestamp=began)
+    return next((data_version(record) for record in instance.fetch_materializations(before, limit=1).records), None)
 
 
 def _failures(context: dg.AutomationContext, partition: str | None, since: float) -> list[float]:

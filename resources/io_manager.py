@@ -6,7 +6,7 @@ Concept: https://docs.dagster.io/guides/build/io-managers
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -67,7 +67,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         )
         step = _step(context)
         if step is not None:
-            step.set_data_version(context.asset_key, _data_version(written.values()))
+            step.set_data_version(context.asset_key, _data_version(written))
             if len(written) > 1:
                 for key, manifest in written.items():
                     step.add_asset_metadata(_of_partition(lake, manifest), context.asset_key, key)
@@ -188,6 +188,9 @@ def _of_partition(lake: Lake, manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _data_version(written: Iterable[Manifest]) -> dg.DataVersion:
-    hashes = [manifest.sha256 for manifest in written]
-    return dg.DataVersion(hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest())
+def _data_version(written: Mapping[str, Manifest]) -> dg.DataVersion:
+    """The checksum of a partition's file. Several of a run share one version, which no other partitions have."""
+    if len(written) == 1:
+        (manifest,) = written.values()
+        return dg.DataVersion(manifest.sha256)
+    return dg.DataVersion(hashlib.sha256("".join(f"{key}={manifest.sha256}\n" for key, manifest in written.items()).encode()).hexdigest())

@@ -92,20 +92,24 @@ def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> lis
     """One run for neighbouring days; the same state of the facts is asked for once a day."""
     from assets.arena.runs import unmarked
     from bellwether.arena.weekly.marking import past_days
-    from orchestration.freshness import spans
+    from orchestration.freshness import Changes, spans
 
-    made = {
-        name: dict(context.instance.get_latest_storage_id_by_partition(key(name), dg.DagsterEventType.ASSET_MATERIALIZATION))
+    changes = {
+        name: Changes(
+            context.instance,
+            key(name),
+            context.instance.get_latest_storage_id_by_partition(key(name), dg.DagsterEventType.ASSET_MATERIALIZATION),
+        )
         for name in ("arena/trades", "arena/evidence", "arena/prices")
     }
     existing = set(DAY.get_partition_keys())
     days = [name for day in past_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
-    newest = max((number for name in ("arena/trades", "arena/evidence") for number in made[name].values()), default=0)
+    newest = max((number for name in ("arena/trades", "arena/evidence") for number in changes[name].values()), default=0)
     asked = [
         dg.RunRequest(
             run_key=f"{start}..{end}@{newest} {datetime.now(UTC):%Y-%m-%d}", tags={RANGE_START: start, RANGE_END: end, **AUTOMATIC}
         )
-        for start, end in spans(unmarked(days, made.__getitem__))
+        for start, end in spans(unmarked(days, changes.__getitem__))
     ]
     return asked or dg.SkipReason("every past day on which a reconstructed cohort held something is marked")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -21,7 +21,7 @@ from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.declare import key
-from orchestration.freshness import spans, stale
+from orchestration.freshness import Changes, spans, stale
 from orchestration.partitions import RANGE_END, RANGE_START
 from orchestration.runner import Runner
 
@@ -127,7 +127,7 @@ def _is_left(work: Runner, week: date) -> bool:
 
 def _evidence(work: Runner) -> None:
     """Look for evidence in each week from the first cohort to the present that has none, or none since the trades of a week before it."""
-    traded = work.record().partitions(key("arena/trades"))
+    traded = dict(work.record().changes(key("arena/trades")))
     if not traded:
         return
     present, first = week_of(settings().now()), date.fromisoformat(min(traded))
@@ -168,15 +168,15 @@ def _marks(work: Runner) -> None:
     assert isinstance(first, date)
     days = [(first + timedelta(days=number)).isoformat() for number in range((today - first).days)]
     record = work.record()
-    for start, end in spans(unmarked(days, lambda name: record.partitions(key(name)))):
+    for start, end in spans(unmarked(days, lambda name: record.changes(key(name)))):
         work.launch(jobs.MARKS, f"arena marks {start} to {end}", tags={RANGE_START: start, RANGE_END: end})
 
 
-def unmarked(days: Sequence[str], partitions: Callable[[str], Mapping[str, int]]) -> list[str]:
+def unmarked(days: Sequence[str], changes: Callable[[str], Changes]) -> list[str]:
     """The days (ISO) whose past marks are not made, or older than trades or evidence of their week or one before.
 
-    partitions: storage id of the latest materialization of every partition of a table.
+    changes: of every partition of a table.
     """
-    facts = [partitions(name) for name in ("arena/trades", "arena/evidence")]
+    facts = [dict(changes(name)) for name in ("arena/trades", "arena/evidence")]
     newest = {day: max((number for found in facts for week, number in found.items() if week <= day), default=0) for day in days}
-    return stale(days, [partitions("arena/prices")], [newest])
+    return stale(days, [changes("arena/prices").latest], [newest])

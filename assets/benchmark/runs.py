@@ -73,7 +73,7 @@ def release(
 
 def _forecaster(work: Runner, release: str, name: str, asking: Mapping[str, Any], *, always: bool) -> BellwetherError | None:
     record = work.record()
-    questions = record.partitions(key("benchmark/questions")).get(release, 0)
+    questions = record.changes(key("benchmark/questions")).get(release, 0)
     made = [record.partitions(key(output)) for output in ("benchmark/forecasts", *SCORE_TABLES)]
     pair = str(dg.MultiPartitionKey({"release": release, "forecaster": name}))
     if not always and not stale([pair], made, [{pair: questions}]) and _is_as_registered(work, release, name):
@@ -106,8 +106,8 @@ def _follow(work: Runner, release: str) -> None:
         (jobs.REPORT, ("benchmark/report",), "report", ("benchmark/scores", *RANKING_TABLES, "benchmark/dataset_analysis")),
     ):
         record = work.record()
-        newest = max((found for source in sources for found in _of_release(record.partitions(key(source)), release).values()), default=0)
-        if stale([release], [record.partitions(key(name)) for name in names], [{release: newest}]):
+        read = [{release: found} for source in sources for found in _of_release(record.changes(key(source)), release).values()]
+        if stale([release], [record.partitions(key(name)) for name in names], read):
             work.launch(job, f"{label} of {release}", partition=release)
         else:
             work.stats.fresh += 1
@@ -116,8 +116,8 @@ def _follow(work: Runner, release: str) -> None:
 def _rescore(work: Runner, release: str) -> None:
     """Score again whoever was not run now, and whose scores are of earlier questions or forecasts: all are ranked on the same questions."""
     record = work.record()
-    forecasts = _of_release(record.partitions(key("benchmark/forecasts")), release)
-    questions = record.partitions(key("benchmark/questions")).get(release, 0)
+    forecasts = _of_release(record.changes(key("benchmark/forecasts")), release)
+    questions = record.changes(key("benchmark/questions")).get(release, 0)
     scored = [record.partitions(key(name)) for name in SCORE_TABLES]
     due = stale(forecasts, scored, [forecasts, dict.fromkeys(forecasts, questions)])
     with work.progress.stage(f"scores on {release}", len(due)) as advance:
@@ -128,4 +128,4 @@ def _rescore(work: Runner, release: str) -> None:
 
 def _of_release(partitions: Mapping[str, int], release: str) -> dict[str, int]:
     """The partitions of a release; where it is one of two dimensions, Dagster writes it last."""
-    return {pair: found for pair, found in partitions.items() if pair.rpartition("|")[2] == release}
+    return {pair: partitions[pair] for pair in partitions if pair.rpartition("|")[2] == release}

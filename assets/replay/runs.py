@@ -42,10 +42,10 @@ def replay(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | N
     work.instance.add_dynamic_partitions(str(EPISODE.name), list(held))
     work.instance.add_dynamic_partitions(str(AGENT.name), list(agents))
     work.run_stale(RECORDINGS, RECORDING_TABLES, names, "recording", {})
-    recorded = work.record().partitions(key("raw/recordings"), names)
+    recorded = work.record().changes(key("raw/recordings"), names)
     of_episode = {name: recorded.get(found.name, 0) for name, (found, _) in held.items()}
     work.run_stale(jobs.EPISODES, ("replay/episodes",), list(held), "episode", of_episode)
-    made = work.record().partitions(key("replay/episodes"))
+    made = work.record().changes(key("replay/episodes"))
     work.run_stale(jobs.BOOKS, ("replay/books",), list(held), "book", made)
     pairs = {str(dg.MultiPartitionKey({"episode": name, "agent": agent})): made.get(name, 0) for name in held for agent in agents}
     ends = work.run_stale(jobs.BACKTEST, BACKTEST_TABLES, list(pairs), "backtest", pairs, go_on=True)

@@ -10,7 +10,7 @@ from assets.venues.raw import DAY_TABLES
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from orchestration.declare import key
-from orchestration.freshness import spans, stale
+from orchestration.freshness import Changes, spans, stale
 from orchestration.partitions import RANGE_END, RANGE_START
 from orchestration.runner import Runner
 
@@ -63,6 +63,6 @@ def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
     made = {name: record.partitions(key(name), wanted) for name in (*DAY_TABLES, *CLEAN_TABLES)}
     due = set(stale(wanted, list(made.values()), []))
     for name in CLEAN_TABLES:
-        sources = [made[source] for source in work.sources(name) if source in made]
+        sources = [Changes(work.instance, key(source), made[source]) for source in work.sources(name) if source in made]
         due.update(stale(wanted, [made[name]], sources))
     return sorted(due)

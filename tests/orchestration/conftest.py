@@ -43,7 +43,10 @@ class World:
         return Lake(self.config.lake_uri)
 
     def runner(self) -> Runner:
-        return Runner(self.defs, self.instance)
+        """A runner of a command that has ended as far as others see: sensors wait for one that is at work."""
+        runner = Runner(self.defs, self.instance)
+        runner.close()
+        return runner
 
 
 def open_world(home: Path, **changes: object) -> World:

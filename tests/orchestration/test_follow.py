@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
+from dagster._core.definitions.data_version import DATA_VERSION_IS_USER_PROVIDED_TAG, DATA_VERSION_TAG
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent, DagsterEventType, StepMaterializationData
 from dagster._core.storage.partition_status_cache import AssetStatusCacheValue
 from dagster._core.utils import make_new_run_id
@@ -50,11 +51,12 @@ DEFS = dg.Definitions([asset for number in range(GROUPS) for asset in group(numb
 
 @dataclass
 class Run:
-    """A run under way: the tables that it writes, in order, of a partition, and what it has read of the table before."""
+    """A run under way: the tables that it writes, in order, of a partition, the rows that it makes of `raw`, and what it has read of the table before."""
 
     run_id: str
     part: str
     tables: list[str]
+    rows: int | None = None
     read: dict[str, int] = field(default_factory=dict)
     begun: bool = False
 
@@ -63,7 +65,7 @@ class Run:
 class Machine:
     """Updates, ticks and runs of one group, one step at a time, through Dagster's own storage and the conditions themselves.
 
-    held: by table and partition the number of the update of `raw` that its rows were made from.
+    held: by table and partition its rows, which are 1 or 2: rows may be made again as they were, and change back.
     """
 
     instance: dg.DagsterInstance
@@ -78,13 +80,23 @@ class Machine:
     def name(self, table: str) -> str:
         return f"{table}_{self.number}"
 
-    def arrive(self, part: str) -> None:
-        self.held["raw", part] = self.held.get(("raw", part), 0) + 1
-        self.changes += 1
-        self.instance.report_runless_asset_event(dg.AssetMaterialization(self.name("raw"), partition=part))
+    def arrive(self, part: str, rows: int | None = None) -> None:
+        """Rows of a partition of `raw`; others than it has when left out."""
+        self.instance.report_runless_asset_event(self._made("raw", part, self._raw(part, rows)))
 
-    def launch(self, part: str, tables: Sequence[str]) -> None:
-        """A run as the daemon makes it of a request, or a person."""
+    def _raw(self, part: str, rows: int | None = None) -> int:
+        former = self.held.get(("raw", part))
+        found = rows or (1 if former == 2 else 2)
+        self.held["raw", part] = found
+        self.changes += found != former
+        return found
+
+    def _made(self, table: str, part: str, rows: int) -> dg.AssetMaterialization:
+        version = {DATA_VERSION_TAG: str(rows), DATA_VERSION_IS_USER_PROVIDED_TAG: "true"}
+        return dg.AssetMaterialization(self.name(table), partition=part, tags=version)
+
+    def launch(self, part: str, tables: Sequence[str], rows: int | None = None) -> None:
+        """A run as the daemon makes it of a request, or a person. rows: what it makes of `raw`."""
         keys = [dg.AssetKey(self.name(table)) for table in tables]
         run = dg.DagsterRun(
             job_name="make",
@@ -98,7 +110,7 @@ class Machine:
             planned = AssetMaterializationPlannedData(key, partition=part, partitions_subset=None)
             event = DagsterEvent.build_asset_materialization_planned_event("make", key.path[-1], planned)
             self.instance.report_dagster_event(event, run.run_id)
-        self.under_way.append(Run(run.run_id, part, list(tables)))
+        self.under_way.append(Run(run.run_id, part, list(tables), rows))
 
     def advance(self, run: Run) -> None:
         """The run begins, or ends its next step and reads the inputs of the one after."""
@@ -111,11 +123,10 @@ class Machine:
             return
         table = run.tables.pop(0)
         if table == "raw":
-            self.held["raw", run.part] = self.held.get(("raw", run.part), 0) + 1
-            self.changes += 1
+            self._raw(run.part, run.rows)
         else:
             self.held[table, run.part] = run.read[table]
-        made = StepMaterializationData(dg.AssetMaterialization(self.name(table), partition=run.part))
+        made = StepMaterializationData(self._made(table, run.part, self.held[table, run.part]))
         event = DagsterEvent(DagsterEventType.ASSET_MATERIALIZATION.value, "make", event_specific_data=made)
         self.instance.report_dagster_event(event, run_id=run.run_id)
         if run.tables:
@@ -138,9 +149,9 @@ class Machine:
         begun = [run for run in self.under_way if run.begun]
         part = draw.choice(NAMES)
         if action == "arrive":
-            self.arrive(part)
+            self.arrive(part, draw.choice((1, 2)))
         elif action == "together" and not any(run.part == part for run in self.under_way):
-            self.launch(part, ["raw", "clean", "derived"])
+            self.launch(part, ["raw", "clean", "derived"], draw.choice((1, 2)))
         elif action == "advance" and self.under_way:
             self.advance(draw.choice(self.under_way))
         elif action == "fail" and begun:
@@ -258,6 +269,33 @@ def test_an_update_that_lands_while_a_run_is_under_way_is_made_up_for(machine: M
     machine.advance(run)
     machine.arrive("a")
     tick([machine])
+    settle([machine])
+    assert machine.stale() == []
+
+
+def test_the_same_rows_made_again_are_followed_by_nothing(machine: Machine) -> None:
+    machine.arrive("a")
+    settle([machine])
+    before = machine.requested
+    for rows in (2, 2):
+        machine.arrive("a", rows)
+        settle([machine])
+    machine.launch("a", ["raw"], 2)
+    settle([machine])
+    assert machine.requested == before
+    machine.arrive("a", 1)
+    settle([machine])
+    assert (machine.requested, machine.stale()) == (2 * before, [])
+
+
+def test_rows_that_change_and_change_back_while_a_run_reads_them_are_made_up_for(machine: Machine) -> None:
+    machine.arrive("a", 1)
+    settle([machine])
+    machine.launch("a", ["clean"])
+    (run,) = machine.under_way
+    machine.arrive("a", 2)
+    run.begun, run.read["clean"] = True, 2
+    machine.arrive("a", 1)
     settle([machine])
     assert machine.stale() == []
 

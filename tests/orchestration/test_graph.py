@@ -112,6 +112,14 @@ def test_another_machine_makes_the_same_bytes(evaluated: World, tmp_path: Path, 
     assert files(other) == files(evaluated)
 
 
+def test_questions_made_again_as_they_were_are_answered_by_nobody_again(evaluated: World) -> None:
+    before = files(evaluated)
+    job = evaluated.defs.resolve_job_def("questions")
+    assert job.execute_in_process(instance=evaluated.instance, partition_key="sandbox-2026").success
+    assert run_all(evaluated).stats.by_job.keys() <= {"publish"}
+    assert files(evaluated) == before
+
+
 def test_rematerializing_a_day_gives_the_same_bytes_and_asks_the_venue_nothing(evaluated: World) -> None:
     before = files(evaluated)
     result = evaluated.defs.resolve_job_def("days").execute_in_process(instance=evaluated.instance, partition_key=DAYS[3])

@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 import sqlalchemy as db
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
+from dagster._core.definitions.data_version import DATA_VERSION_IS_USER_PROVIDED_TAG, DATA_VERSION_TAG
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent, DagsterEventType, StepMaterializationData
 from dagster._core.instance import InstanceType
 from dagster._core.launcher.sync_in_memory_run_launcher import SyncInMemoryRunLauncher
@@ -117,10 +118,13 @@ class Machine:
     def table(self) -> dg.AssetKey:
         return dg.AssetKey(f"summary_{self.number}")
 
-    def arrive(self, part: str) -> None:
-        self.version[part] = self.version.get(part, 0) + 1
-        self.changes += 1
-        self.instance.report_runless_asset_event(dg.AssetMaterialization(f"rows_{self.number}", partition=part))
+    def arrive(self, part: str, version: int | None = None) -> None:
+        """A version of a partition's rows, which may be the one that is there or was before; a new one when left out."""
+        former = self.version.get(part, 0)
+        self.version[part] = former + 1 if version is None else version
+        self.changes += self.version[part] != former
+        tags = {DATA_VERSION_TAG: str(self.version[part]), DATA_VERSION_IS_USER_PROVIDED_TAG: "true"}
+        self.instance.report_runless_asset_event(dg.AssetMaterialization(f"rows_{self.number}", partition=part, tags=tags))
 
     def tick(self, now: datetime | None = None) -> bool:
         return tick([self], now) == [self]
@@ -163,7 +167,7 @@ class Machine:
         waiting = [run for run in self.queued if run not in self.read]
         reading = [run for run in self.queued if run in self.read]
         if action == "arrive":
-            self.arrive(draw.choice(PARTS.get_partition_keys()))
+            self.arrive(draw.choice(PARTS.get_partition_keys()), draw.choice((1, 2)))
         elif action == "begin" and waiting:
             self.begin(waiting[0])
         elif action in ("end", "fail") and reading:
@@ -286,6 +290,29 @@ def test_what_is_up_to_date_stays_as_it_is(machine: Machine) -> None:
     for _ in range(3):
         machine.settle()
     assert machine.runs == 1
+
+
+def test_the_same_rows_made_again_make_nothing_out_of_date(machine: Machine) -> None:
+    machine.arrive("a")
+    machine.arrive("b")
+    machine.settle()
+    machine.arrive("a", 1)
+    machine.settle()
+    assert machine.runs == 1
+    machine.arrive("a", 2)
+    machine.arrive("a", 1)
+    machine.settle()
+    assert machine.runs == 2, "the change may have been read before it was taken back"
+
+
+def test_rows_of_which_nobody_says_that_they_are_the_same_count_as_changed(machine: Machine) -> None:
+    machine.arrive("a")
+    machine.settle()
+    machine.instance.report_runless_asset_event(dg.AssetMaterialization("rows_0", partition="a"))
+    machine.settle()
+    machine.instance.report_runless_asset_event(dg.AssetMaterialization("rows_0", partition="a"))
+    machine.settle()
+    assert machine.runs == 3
 
 
 def test_failures_are_tried_again_with_growing_pauses_and_not_for_ever(machine: Machine) -> None:

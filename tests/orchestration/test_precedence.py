@@ -25,7 +25,7 @@ def test_the_settings_of_a_new_home_fit_this_machine(tmp_path: Path, monkeypatch
     (tmp_path / "dagster.yaml").write_text(settings_file())
     written = yaml.safe_load(settings_file())
     # They are below DAGSTER_HOME, which this instance has none of.
-    for storage in ("event_log_storage", "run_storage"):
+    for storage in ("event_log_storage", "run_storage", "schedule_storage"):
         written.pop(storage)
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(written))
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:

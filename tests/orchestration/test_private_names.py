@@ -10,12 +10,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Private module of Dagster -> the names that are used of it. The version of Dagster is bounded for their sake.
 PRIVATE = {
+    "dagster._core.definitions.data_version": {"DATA_VERSION_IS_USER_PROVIDED_TAG", "DATA_VERSION_TAG"},
+    "dagster._core.definitions.declarative_automation.serialized_objects": {"AutomationConditionEvaluationWithRunIds"},
+    "dagster._core.definitions.repository_definition": {"SINGLETON_REPOSITORY_NAME"},
     "dagster._core.events": {"ASSET_CHECK_EVENTS", "ASSET_EVENTS", "DagsterEvent", "EVENT_TYPE_TO_PIPELINE_RUN_STATUS"},
     "dagster._core.events.log": {"EventLogEntry"},
     "dagster._core.execution.context.system": {"StepExecutionContext"},
+    "dagster._core.remote_origin": {"ManagedGrpcPythonEnvCodeLocationOrigin", "RemoteJobOrigin", "RemoteRepositoryOrigin"},
     "dagster._core.storage.asset_check_execution_record": {"AssetCheckExecutionRecordStatus"},
-    "dagster._core.storage.compute_log_manager": {"CapturedLogContext"},
-    "dagster._core.storage.local_compute_log_manager": {"LocalComputeLogManager"},
+    "dagster._core.storage.compute_log_manager": {"CapturedLogContext", "ComputeIOType"},
+    "dagster._core.storage.local_compute_log_manager": {"IO_TYPE_EXTENSION", "LocalComputeLogManager"},
     "dagster._core.storage.dagster_run": {"FINISHED_STATUSES"},
     "dagster._core.storage.event_log.schema": {"AssetCheckExecutionsTable", "SqlEventLogStorageTable"},
     "dagster._core.storage.event_log.sqlite.sqlite_event_log": {
@@ -25,6 +29,9 @@ PRIVATE = {
         "SqliteEventLogStorageWatchdog",
     },
     "dagster._core.storage.runs.sqlite.sqlite_run_storage": {"SqliteRunStorage"},
+    "dagster._core.storage.schedules.schema": {"AssetDaemonAssetEvaluationsTable"},
+    "dagster._core.storage.schedules.sqlite.sqlite_schedule_storage": {"SqliteScheduleStorage"},
+    "dagster._core.types.loadable_target_origin": {"LoadableTargetOrigin"},
     "dagster._serdes": {"ConfigurableClassData", "serialize_value"},
 }
 
