@@ -17,9 +17,10 @@ from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.interventions import Intervention, Kind
 from bellwether.arena.weekly.marking import mark
+from bellwether.arena.weekly.means import all_reconstructed
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
-from bellwether.tables import table
+from bellwether.tables import TABLES, table
 from orchestration.declare import key
 from orchestration.freshness import Changes, spans, stale
 from orchestration.partitions import RANGE_END, RANGE_START
@@ -40,6 +41,7 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherE
     config: of the week's step: lineup, methodology, dollars. A past week in which nothing is left is not run again.
     Returns why what is held now could not be marked, where that failed: all else was done.
     """
+    _set_aside_damaged(work)
     renew(work)
     due = [week.isoformat() for week in sorted(weeks) if _is_left(work, week)]
     work.stats.fresh += len(weeks) - len(due)
@@ -62,6 +64,17 @@ def follow_intervention(work: Runner, done: Intervention) -> None:
         week = done.subject.partition("/")[0]
         work.launch(jobs.AGENTS, f"arena agents of {week}", partition=week)
     follow(work)
+
+
+def _set_aside_damaged(work: Runner) -> None:
+    """Let partitions count as missing whose manifests are damaged, where what they hold is found again."""
+    tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
+    if all(len(work.lake.legible(one)) == len(work.lake.manifest_names(one)) for one in tables):
+        return
+    with reading(run="manifests") as world:
+        if all_reconstructed(world):
+            for one in tables:
+                work.lake.set_aside(one)
 
 
 def renew(work: Runner) -> None:

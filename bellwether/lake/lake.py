@@ -124,6 +124,19 @@ class Lake:
                 found |= self._read(table, [name])
         return dict(sorted(found.items()))
 
+    def set_aside(self, table: Table) -> list[Partition]:
+        """Rename the manifests that cannot be parsed, for partitions that are made again: they count as missing then. Returns the partitions."""
+        found = []
+        for name, text in self.storage.read(self.manifest_names(table)).items():
+            try:
+                self.parse(table, name, text)
+            except LakeError:
+                self.storage.put(f"{name}.damaged", text)
+                self.storage.delete(name)
+                self.storage.touch(table.name)
+                found.append(partitions.of_folder(table, name.rpartition("/")[0]))
+        return found
+
     def parse(self, table: Table, name: str, text: bytes) -> Manifest:
         """The manifest whose `text` is stored under `name`. Raises `LakeError` when it is damaged, or of another place."""
         location = self.storage.location(name)

@@ -27,7 +27,7 @@ from bellwether.arena.results import Facts, results
 from bellwether.arena.weekly.operators import cancel_market, close_agent
 from bellwether.arena.weekly.reading import status
 from bellwether.cli import main
-from bellwether.errors import VenueError
+from bellwether.errors import BellwetherError, VenueError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from orchestration.checks import checks_of
@@ -135,6 +135,32 @@ def test_what_is_damaged_of_reconstructed_weeks_is_made_again_as_it_was(here: Wo
         after = here.lake.manifests(table(name))[partition]
         here.lake.verify(after)
         assert after.sha256 == before.sha256, name
+
+
+def test_damaged_manifests_of_reconstructed_weeks_are_set_aside_and_made_again(here: World) -> None:
+    damaged = {}
+    for name in ("arena/agents", "arena/universe", "arena/trades", "arena/evidence", "arena/prices", "arena/leaderboard"):
+        partition, manifest = next((place, found) for place, found in here.lake.manifests(table(name)).items() if found.rows)
+        damaged[name, partition] = manifest
+        here.lake.storage.put(f"{manifest.file.rpartition('/')[0]}/manifest.json", b'{"x')
+    runs.run_weeks(here.runner(), [WEEK, WEEK + SEVEN])
+    for (name, partition), before in damaged.items():
+        assert here.lake.manifests(table(name))[partition].sha256 == before.sha256, name
+        assert (Path(here.lake.storage.location(before.file)).parent / "manifest.json.damaged").read_bytes() == b'{"x'
+
+
+def test_the_damaged_manifest_of_a_live_week_is_left_to_a_person(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "all_reconstructed", lambda world: False)
+    partition, manifest = next(iter(here.lake.manifests(table("arena/trades")).items()))
+    place = Path(here.lake.storage.location(manifest.file)).parent / "manifest.json"
+    text = place.read_bytes()
+    place.write_bytes(b'{"x')
+    try:
+        with pytest.raises(BellwetherError):
+            runs.run_weeks(here.runner(), [date.fromisoformat(partition[0])])
+        assert place.read_bytes() == b'{"x'
+    finally:
+        place.write_bytes(text)
 
 
 def test_a_methodology_that_is_asked_for_reaches_the_universe_and_the_cohort(here: World, monkeypatch: pytest.MonkeyPatch) -> None:

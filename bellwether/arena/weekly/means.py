@@ -24,6 +24,7 @@ from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.journal import Journal
 from bellwether.lake import Lake, Slice
+from bellwether.lake.partitions import of_folder
 from bellwether.tables.arena import AGENTS, EVIDENCE, UNIVERSE
 
 #: Decisions are made as of so long after the start of a week.
@@ -139,7 +140,9 @@ def stored_cohort(steps: Steps, week: date) -> FrozenCohort | None:
 
 def all_reconstructed(world: World) -> bool:
     """Whether every cohort that started in a stored week is reconstructed: what the lake has of them can then be found again."""
-    weeks = {date.fromisoformat(week) for one in (AGENTS, UNIVERSE) for (week,) in world.lake.manifests(one)}
+    # Of a damaged manifest the place alone is known.
+    places = {of_folder(one, name.rpartition("/")[0]) for one in (AGENTS, UNIVERSE) for name in world.lake.manifest_names(one)}
+    weeks = {date.fromisoformat(week) for (week,) in places}
     cohorts = (stored_cohort(world.steps, week) for week in weeks)
     return all(cohort is None or cohort.reconstructed for cohort in cohorts)
 
