@@ -18,6 +18,7 @@ from bellwether.notify import Alarm, NotDelivered, Notifier, notifiers, notify
 from bellwether.settings import Channel, settings
 from orchestration.orphans import TAG
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
+from orchestration.step_errors import reason
 from resources import LakeResource
 
 #: Tag of a failed run of which operators were told.
@@ -53,14 +54,6 @@ def is_told(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     return False
 
 
-def _cause(event: dg.DagsterEvent) -> str:
-    """What a step failed of, in one line: what its code raised, and not what Dagster raised of it."""
-    error = event.step_failure_data.error
-    while error is not None and error.cause is not None:
-        error = error.cause
-    return f"{event.step_key}: {' '.join(error.message.split()) if error else event.message}"
-
-
 @dg.run_failure_sensor(
     name="failures",
     minimum_interval_seconds=60,
@@ -78,7 +71,11 @@ def failures(context: dg.RunFailureSensorContext) -> None:
         context.log.info(f"told already: {subject_of(run)}")
         return
     at, config = datetime.now(UTC), settings()
-    why = "\n".join(map(_cause, context.get_step_failure_events())) or context.failure_event.message or ""
+    why = (
+        "\n".join(f"{one.step_key}: {reason(one) or one.message}" for one in context.get_step_failure_events())
+        or context.failure_event.message
+        or ""
+    )
     alarm = Alarm(f"run/{subject_of(run)}", f"{subject_of(run)} failed", f"{why}\n\nRun {run.run_id}", at, str(config.world))
     notify(alarm, notifiers(config))
     context.instance.add_run_tags(run.run_id, {TOLD: at.isoformat()})

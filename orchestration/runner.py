@@ -24,6 +24,7 @@ from orchestration.home import LOCATION, STORAGE_ADVICE, tells_of_storage
 from orchestration.orphans import STOPPED, Process, end_orphans, of_killed_processes
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
+from orchestration.step_errors import causes, reason
 from resources import LakeResource, ModelsResource
 from resources.venues import STOPPED as BY_SIGNAL
 from resources.venues import go_on
@@ -111,9 +112,8 @@ class Runner:
                 self.instance.report_run_canceled(run, message=STOPPED)
             raise KeyboardInterrupt
         if not result.success:
-            reason = _reason(result)
-            advice = f" {STORAGE_ADVICE}." if tells_of_storage(reason) else ""
-            raise RunFailed(f"{label}: run {result.run_id} failed: {reason}.{advice} Its history is in the UI (make ui)")
+            advice = f" {STORAGE_ADVICE}." if _met_storage(result) else ""
+            raise RunFailed(f"{label}: run {result.run_id} failed: {_failure(result)}.{advice} Its history is in the UI (make ui)")
 
     def run_stale(
         self, job: Any, names: Sequence[str], wanted: Sequence[str], label: str, sources: Mapping[str, int], *, go_on: bool = False
@@ -193,13 +193,15 @@ def _was_interrupted(result: dg.ExecuteInProcessResult) -> bool:
     return any("DagsterExecutionInterruptedError" in text or f"Failure: {BY_SIGNAL}" in text for text in texts)
 
 
-def _reason(result: dg.ExecuteInProcessResult) -> str:
-    """The first failure of a run in one line: the innermost cause, or the checks that blocked."""
+def _failure(result: dg.ExecuteInProcessResult) -> str:
+    """The first failure of a run, in one line."""
     for event in result.all_events:
         if event.is_step_failure:
-            error = event.step_failure_data.error
-            while error is not None and error.cause is not None:
-                error = error.cause
-            text = error.message.removeprefix("bellwether.errors.") if error else "no reason recorded"
-            return f"step {event.step_key}: {' '.join(text.split())[:600]}"
+            text = reason(event).removeprefix("bellwether.errors.") or "no reason recorded"
+            return f"step {event.step_key}: {text[:600]}"
     return "no step failed; a run-level error is in its log"
+
+
+def _met_storage(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether a step failed of a full or read-only disk."""
+    return any(tells_of_storage(text) for event in result.all_events if event.is_step_failure for text in causes(event))

@@ -23,12 +23,18 @@ from resources import LakeResource
 from tests.arena.test_queries import _row as row_of
 
 FAILS: set[str] = set()
+REFUSED: set[str] = set()
 
 
 @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["a", "b"]))
 def rows(context) -> None:  # type: ignore[no-untyped-def]
     if context.partition_key in FAILS:
         raise RuntimeError("the venue is down: Bearer T0P-S3CRET")
+    if context.partition_key in REFUSED:
+        try:
+            raise ValueError("Partition key is after the last")
+        except ValueError as error:
+            raise dg.Failure("no such day; there are two", allow_retries=False) from error
 
 
 JOB = dg.define_asset_job("make_rows", [rows])
@@ -67,6 +73,10 @@ def _run(instance: dg.DagsterInstance, partition: str, *, fails: bool, tags: dic
     FAILS.discard(partition)
     if fails:
         FAILS.add(partition)
+    _launch(instance, partition, tags)
+
+
+def _launch(instance: dg.DagsterInstance, partition: str, tags: dict[str, str] | None = None) -> None:
     done = DEFS.resolve_job_def("make_rows").execute_in_process(instance=instance, partition_key=partition, raise_on_error=False, tags=tags)
     if done.success:
         return
@@ -90,6 +100,16 @@ def test_a_failure_alarms_once_until_the_same_partition_has_succeeded(instance: 
     _run(instance, "a", fails=False)
     _run(instance, "a", fails=True)
     assert [one.incident for one in operators.alarms] == ["run/make_rows a", "run/make_rows b", "run/make_rows a"]
+
+
+def test_an_alarm_says_what_the_step_said_and_not_what_it_met(
+    instance: dg.DagsterInstance, operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _run(instance, "a", fails=False)
+    monkeypatch.setattr("tests.orchestration.test_alarms.REFUSED", {"a"})
+    _launch(instance, "a")
+    (alarm,) = operators.alarms
+    assert alarm.body.splitlines()[0] == "rows: no such day; there are two"
 
 
 def test_what_fails_in_a_command_is_told_by_the_command(instance: dg.DagsterInstance, operators: Operators) -> None:
