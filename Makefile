@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+# The build backend warns of every editable installation.
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check
 export DAGSTER_DISABLE_TELEMETRY := 1
 export GX_ANALYTICS_ENABLED := false
 # pip would compile all modules of all packages (--no-compile): those in use are compiled with the replay engine when both are first loaded, here
@@ -16,11 +17,13 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# The pip of CPython 3.11 takes twice as long to resolve the dependencies as today's.
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "bellwether needs CPython 3.11 or newer; there is no $(PYTHON). Install it, or: make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "bellwether needs CPython 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Use: make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv or pip; install them (Debian: apt install python3-venv)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install -q -c constraints.txt --upgrade pip
 
 $(VENV)/.platform: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing bellwether into $(VENV) (a minute or two)"
