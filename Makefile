@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The pip of CPython 3.11 takes twice as long to resolve the dependencies as today's.
+# The pip that comes with CPython 3.11 takes more than twice as long to resolve the dependencies as the pinned one.
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "bellwether needs CPython 3.11 or newer; there is no $(PYTHON). Install it, or: make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "bellwether needs CPython 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Use: make PYTHON=/path/to/python3.11"; exit 1; }

@@ -19,8 +19,8 @@ def causes(event: dg.DagsterEvent) -> Iterator[str]:
 
 
 def reason(event: dg.DagsterEvent) -> str:
-    """Why a step failed, in one line: the description of a `dg.Failure`, otherwise the innermost cause, and not what Dagster raised of it."""
+    """Why a step failed, in one line: the description of a `dg.Failure`, otherwise the innermost cause; empty where Dagster recorded neither."""
     data = event.step_failure_data
     if data.user_failure_data is not None and data.user_failure_data.description:
         return " ".join(data.user_failure_data.description.split())
-    return (list(causes(event)) or [""])[-1]
+    return ["", *causes(event)][-1]
