@@ -232,7 +232,11 @@ POLYMARKET_MARKETS = Table(
             "price of each outcome, in the order of outcomes, cut to 20 decimals; empty when the venue sent none",
             DOLLARS,
         ),
-        Column("token_ids", pl.List(pl.String()), "token of each outcome, in the order of outcomes; empty when the venue sent none"),
+        Column(
+            "token_ids",
+            pl.List(pl.String()),
+            "id that each outcome trades by (token of Protocol V1, position of V2), in the order of outcomes; empty before the market is deployed",
+        ),
         _text("yes_token", "token of the outcome called yes, in any case; null when there is none"),
         _text("no_token", "token of the outcome called no, in any case; null when there is none"),
         Column(

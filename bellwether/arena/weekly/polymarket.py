@@ -114,6 +114,10 @@ async def _present(gamma: GammaClient, limit: int, now: datetime) -> FrozenUnive
     seen = await looks.largest_open(gamma, limit)
     at, markets, lacking = seen.at or now, [], seen.rejects
     for row in seen.rows:
+        # One that is not deployed yet cannot be traded, quoted or valued.
+        if not row["token_ids"]:
+            lacking += 1
+            continue
         try:
             markets.append(market_of(row, at))
         except SchemaError:

@@ -30,7 +30,7 @@ LEAD = DAY
 FORESIGHT = 7 * DAY
 
 _TICKER = re.compile(r"\bKX[A-Z0-9]+-[A-Z0-9.]+(?:-[A-Z0-9.]+)*")
-_TOKEN = re.compile(r"\b(?:0x[0-9a-f]{64}|[0-9]{60,78})\b")
+_TOKEN = re.compile(r"\b(?:0x[0-9a-f]{62}(?:[0-9a-f]{2})?|[0-9]{60,78})\b")
 _LABELLED = re.compile(r"^\W*(?:question|market|title)\b\W*[:=]\s*(.+)$", re.IGNORECASE)
 _QUOTED = re.compile(r"\"([^\"\n]{8,})\"|“(.{8,}?)”(?=[\s.,;:)]|$)")
 _LONGEST_SEARCHED = 40_000

@@ -84,7 +84,12 @@ class GeneratedPolymarket:
     def _by_token(self, token: str, now: int) -> tuple[ListedEvent, ListedMarket, int] | None:
         number, side = self._ids.token_number(token) or (None, 0)
         pair = self._listed(number, now)
-        return (*pair, side) if pair else None
+        return (*pair, side) if pair and pair[1].tokens[side] == token else None
+
+    def _by_condition(self, condition_id: str, now: int) -> _Pair | None:
+        pair = self._listed(self._ids.condition_number(condition_id), now)
+        padded = [text.ljust(66, "0") for text in (condition_id, pair[1].condition_id if pair else "")]
+        return pair if padded[0] == padded[1] else None
 
     def _homes(self, wanted: Wanted, now: int) -> range | None:
         """Numbers of the days whose events may be wanted; None when these are not few."""
@@ -258,7 +263,7 @@ class GeneratedPolymarket:
 
     def clob_market(self, condition_id: str, now: int) -> Object | None:
         """The market of this condition; None when it is not listed."""
-        pair = self._listed(self._ids.condition_number(condition_id), now)
+        pair = self._by_condition(condition_id, now)
         return clobwire.market_object(pair[1], pair[0], self._ids, now) if pair else None
 
     def book(self, token: str, now: int) -> Book | None:
@@ -281,7 +286,7 @@ class GeneratedPolymarket:
 
     def trades(self, condition_ids: tuple[str, ...], now: int) -> Iterator[Object]:
         """Trades of these markets up to now, the newest first."""
-        pairs = [pair for text in dict.fromkeys(condition_ids) if (pair := self._listed(self._ids.condition_number(text), now))]
+        pairs = [pair for text in dict.fromkeys(condition_ids) if (pair := self._by_condition(text, now))]
         streams = [clobwire.trades(market, event, self._ids, now) for event, market in pairs]
         return merge(*streams, key=lambda trade: -trade["timestamp"])
 

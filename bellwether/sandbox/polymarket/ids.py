@@ -15,7 +15,9 @@ _EVENT_BITS, _MARKET_BITS = 20, 24
 _FIRST_EVENT, _FIRST_MARKET = 20_000, 500_000
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _TOKEN = re.compile(r"[0-9]{60,78}")
-_HASH = re.compile(r"0x[0-9a-f]{64}")
+_HASH = re.compile(r"0x[0-9a-f]{62}(?:[0-9a-f]{2})?")
+#: First byte of the ids of Protocol V2: a market of two outcomes.
+_BINARY = b"\x01"
 _ENDING = re.compile(r".*-([0-9]{1,9})")
 
 
@@ -74,20 +76,42 @@ class Ids:
         """The decimal id of a market's token number `side`, 0 or 1."""
         return str(int.from_bytes(self.digest("token 1" if side else "token 0", number)))
 
+    def _structured(self, number: int) -> bytes:
+        """31 bytes: the condition of a Protocol V2 market, whose ids end in an outcome byte instead of being hashes of their own."""
+        plain = _BINARY + hashlib.sha256(f"{self._seed}|condition v2|{number}".encode()).digest()[:26]
+        masked = int.from_bytes(self._mask(plain)) ^ number
+        return plain + masked.to_bytes(4)
+
+    def structured_condition(self, number: int) -> str:
+        """The condition id of a Protocol V2 market: 62 hexadecimal digits, or 64 with the outcome byte, which is zero."""
+        return "0x" + self._structured(number).hex() + "00" * (number % 2)
+
+    def position(self, side: int, number: int) -> str:
+        """The decimal id of outcome number `side` of a Protocol V2 market."""
+        return str(int.from_bytes(self._structured(number) + bytes([side])))
+
+    def _read_structured(self, content: bytes) -> int | None:
+        number = int.from_bytes(self._mask(content[:27])) ^ int.from_bytes(content[27:31])
+        return number if number < 1 << _MARKET_BITS and self._structured(number) == content[:31] else None
+
     def _read(self, content: bytes, kind: Kind) -> int | None:
         number = int.from_bytes(self._mask(content[:28])) ^ int.from_bytes(content[28:])
         return number if number < 1 << _MARKET_BITS and self.digest(kind, number) == content else None
 
     def condition_number(self, text: str) -> int | None:
         """The number of the market with this condition id; None for any other text."""
-        return self._read(bytes.fromhex(text[2:]), "condition") if _HASH.fullmatch(text) else None
+        if not _HASH.fullmatch(text):
+            return None
+        content = bytes.fromhex(text[2:].ljust(64, "0"))
+        found = self._read(content, "condition")
+        return self._read_structured(content) if found is None and not content[31] else found
 
     def token_number(self, text: str) -> tuple[int, int] | None:
         """The number of the market and the side of this token; None for any other text."""
         if not _TOKEN.fullmatch(text) or int(text) >= 1 << 256:
             return None
         content = int(text).to_bytes(32)
-        sides = ((self._read(content, "token 0"), 0), (self._read(content, "token 1"), 1))
+        sides = ((self._read(content, "token 0"), 0), (self._read(content, "token 1"), 1), (self._read_structured(content), content[31]))
         return next(((number, side) for number, side in sides if number is not None), None)
 
     def ending(self, slug: str) -> str | None:

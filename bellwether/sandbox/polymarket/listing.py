@@ -11,7 +11,7 @@ from bellwether.sandbox.drawn import Drawn
 from bellwether.sandbox.instants import DAY, HOUR, MINUTE, midnight, moment
 from bellwether.sandbox.polymarket.fees import fees_of
 from bellwether.sandbox.polymarket.ids import Ids, slug_of
-from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket, Opinion, Recurrence, Tag, event_number, market_number
+from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Opinion, Recurrence, Tag, event_number, market_number
 from bellwether.sandbox.polymarket.resolution_steps import HALF, NO, YES, Step, automatic, by_uma, delay, legacy_of, without_status
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.catalogue import Family, catalogue
@@ -26,6 +26,8 @@ from bellwether.sandbox.world.timetable import FAR_FUTURE, LONGEST_LIFE
 LATEST_END, EARLIEST_END, EARLIEST_CREATION = 48, 1, LONGEST_LIFE + 1
 
 _SHARE = 0.93
+#: Of 256 markets that are created since `V2_SINCE`, so many are on Protocol V2.
+_V2_SHARE = 51
 _GAMES = ("Games", "Soccer", "Totals", "Player props")
 _LABELS = {"Climate and Weather": "Weather", "Economics": "Economy", "Financials": "Finance", "Science and Technology": "Tech"}
 _RECURRING_TAGS = ("Crypto", "Recurring", "Up or Down")
@@ -104,6 +106,8 @@ def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMa
     grid = "deci_cent" if draw.chance(0.3) else "linear_cent"
     trading = draw_trading((plan.seed, Purpose.TRADING, plan.home, plan.index, position), grid, False, draw)
     swapped = draw.chance(0.04) and words.outcomes == ("Yes", "No")
+    # Not drawn: no draw depends on it.
+    is_v2 = created >= V2_SINCE and ids.digest("condition", number)[0] < _V2_SHARE
     basis = min(max(0.012 * draw.normal(), -0.03), 0.03)
     hides_prices = draw.chance(0.004)
     legacy = legacy_of(claim.closes, draw)
@@ -119,14 +123,15 @@ def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMa
         key=(*plan.key, position),
         number=number,
         id=ids.market(number),
-        condition_id=ids.text("condition", number),
+        condition_id=ids.structured_condition(number) if is_v2 else ids.text("condition", number),
         question_id=f"{plan.group[:-2]}{position:02x}" if plan.group else ids.text("question", number),
         slug=slug_of(words.question, ids.market(number)),
         question=words.question,
         description=words.description,
         group_title=words.group_title,
         outcomes=("No", "Yes") if swapped else words.outcomes,
-        tokens=(ids.token(0, number), ids.token(1, number)),
+        tokens=(ids.position(0, number), ids.position(1, number)) if is_v2 else (ids.token(0, number), ids.token(1, number)),
+        version="v2" if is_v2 else "v1",
         yes=int(swapped),
         opinion=Opinion(claim, basis),
         trading=trading,

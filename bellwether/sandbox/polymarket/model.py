@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal
 
+from bellwether.sandbox.instants import midnight
 from bellwether.sandbox.polymarket.fees import Fees
 from bellwether.sandbox.polymarket.resolution_steps import NO, YES, Legacy, Step, closing, state
 from bellwether.sandbox.source import Key
@@ -12,6 +15,8 @@ from bellwether.sandbox.world.tape import Trading
 
 #: Day number, index and position take so many bits in the number of a market.
 INDEX_BITS, POSITION_BITS = 4, 4
+#: Instant from which markets are created on Protocol V2.
+V2_SINCE = midnight(date(2026, 10, 1))
 
 
 def event_number(home: int, index: int) -> int:
@@ -70,7 +75,7 @@ class Opinion:
 class ListedMarket:
     """A market. Outcome number `yes` pays when the claim does. `starts` is the beginning of the game or window that it is about.
 
-    One that `lacks_token` names one of its two tokens only, so that its object does not fit.
+    One that `lacks_token` names one of its two tokens only, so that its object does not fit. The tokens of a Protocol V2 market are position ids.
     """
 
     key: Key
@@ -84,6 +89,7 @@ class ListedMarket:
     group_title: str
     outcomes: tuple[str, str]
     tokens: tuple[str, str]
+    version: Literal["v1", "v2"]
     yes: int
     opinion: Opinion
     trading: Trading

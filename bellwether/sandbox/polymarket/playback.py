@@ -172,7 +172,7 @@ class RecordedPolymarket:
             tokens = [token.get("token_id") for token in _objects(body["tokens"])]
             fees |= dict.fromkeys(filter(None, tokens), int(_number(body, "taker_base_fee") or 0))
         for body in self._markets.values():
-            fees |= dict.fromkeys(map(str, _list(body.get("clobTokenIds"))), int(_number(body, "takerBaseFee") or 0))
+            fees |= dict.fromkeys(_trading_ids(body), int(_number(body, "takerBaseFee") or 0))
         return {**dict.fromkeys(self._books, 0), **fees}
 
     def _latest_time(self, findings: Findings) -> int:
@@ -191,7 +191,7 @@ class RecordedPolymarket:
             id=body["id"],
             condition_id=body["conditionId"],
             slug=body["slug"],
-            tokens=tuple(map(str, _list(body.get("clobTokenIds")))),
+            tokens=tuple(_trading_ids(body)),
             active=body.get("active") is True,
             closed=body.get("closed") is True,
             archived=body.get("archived") is True,
@@ -270,3 +270,8 @@ class RecordedPolymarket:
     def trades(self, condition_ids: tuple[str, ...], now: int) -> Iterator[Object]:
         """None are recorded."""
         return iter(())
+
+
+def _trading_ids(body: Object) -> list[str]:
+    """The ids that the outcomes of a market trade by, which its version tells."""
+    return list(map(str, _list(body.get("positionIds" if body.get("version") == "v2" else "clobTokenIds"))))

@@ -10,7 +10,7 @@ import orjson
 from bellwether.sandbox.instants import MINUTE, midnight, wire_time
 from bellwether.sandbox.polymarket import quotes
 from bellwether.sandbox.polymarket.ids import Ids
-from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket, Tag
+from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Tag
 from bellwether.sandbox.polymarket.quotes import Quote, Turnover
 from bellwether.sandbox.polymarket.resolution_steps import HALF, YES
 from bellwether.sandbox.polymarket.source import Object
@@ -100,10 +100,14 @@ def _updated(market: ListedMarket, at: int) -> int:
 
 def _resolution(market: ListedMarket, at: int) -> Object:
     step = market.step(at)
-    fields: Object = {"umaResolutionStatuses": _texts(step.history if step else ())}
+    if market.version == "v2":
+        word = "resolved" if step and step.final else "active" if at >= market.opens else "inactive"
+        fields: Object = {"resolutionStatus": word}
+    else:
+        fields = {"umaResolutionStatuses": _texts(step.history if step else ())}
     if step is None:
         return fields
-    if step.status is not None:
+    if step.status is not None and market.version == "v1":
         fields["umaResolutionStatus"] = step.status
     if step.closed:
         fields["closedTime"] = spaced(market.closes)
@@ -129,6 +133,18 @@ def _times(market: ListedMarket, at: int) -> Object:
     elif market.starts is not None:
         fields["gameStartTime"] = spaced(market.starts)
     return fields
+
+
+def _trading_ids(market: ListedMarket, ids: Ids, at: int) -> Object:
+    """Protocol V2 markets trade by position ids. Some V1 markets have position ids too, by which only combos trade."""
+    tokens = market.tokens[:1] if market.lacks_token else market.tokens
+    if market.version == "v2":
+        return {"version": "v2", "clobTokenIds": "", "positionIds": tokens}
+    fields: Object = {"clobTokenIds": _texts(tokens)}
+    if at < V2_SINCE:
+        return fields
+    combos = {} if market.number % 2 else {"positionIds": [ids.position(side, market.number) for side in (0, 1)]}
+    return {**fields, "version": "v1", **combos}
 
 
 def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, shown: Figures, at: int) -> Object:
@@ -162,7 +178,7 @@ def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, shown: Fig
         "enableOrderBook": True,
         "orderPriceMinTickSize": market.tick / DOLLAR,
         "orderMinSize": 5,
-        "clobTokenIds": _texts(market.tokens[:1] if market.lacks_token else market.tokens),
+        **_trading_ids(market, ids, at),
         "umaBond": "500",
         "umaReward": "2" if market.recurring else "5",
         "acceptingOrders": at >= market.opens - MINUTE and not closed,

@@ -19,7 +19,7 @@ from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull.price_plan import MOST_DAYS
 from bellwether.venues.polymarket.wire import parse_books, parse_winners
 from bellwether.venues.polymarket.wire.markets import parse_markets
-from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, plain
+from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, canonical_condition, plain
 
 #: What the CLOB answers about tokens and markets that it does not know.
 _UNKNOWN = frozenset({400, 404})
@@ -66,17 +66,18 @@ async def by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRows:
 
 async def winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, tuple[list[str], bool | None]]:
     """The names of the outcomes that the CLOB flags as winners, and its word on fifty-fifty, by condition; without those that it does not know."""
-    calls = [routes.clob_market(condition_id) for condition_id in dict.fromkeys(condition_ids)]
+    wanted = pl.Series(list(dict.fromkeys(condition_ids)), dtype=pl.String())
+    calls = [routes.clob_market(condition_id) for condition_id in wanted]
     pages = [page for page in await clob.answers(calls, accept=_UNKNOWN) if page.status not in _UNKNOWN]
     found: dict[str, tuple[list[str], bool | None]] = {}
     if not pages:
         return found
     rows = parse_winners([page.json for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
-    for row in rows.iter_rows(named=True):
+    for row in rows.with_columns(canonical_condition(pl.col("condition_id"))).iter_rows(named=True):
         names, _ = found.setdefault(row["condition_id"], ([], row["is_50_50_outcome"]))
         if row["winner"]:
             names.append(row["outcome"])
-    return found
+    return {asked: found[name] for asked, name in zip(wanted, canonical_condition(wanted), strict=True) if name in found}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import polars as pl
 
 from bellwether.tables.clean import RESOLUTIONS
 from bellwether.tables.schema import EXACT_PRICE, PRICE, TIME, USDC
+from bellwether.venues.polymarket.wire.rules import canonical_condition
 
 #: A market that has been closed for so long without a word on its resolution is taken to be one of the old ones that never had any.
 SILENCE = timedelta(days=30)
@@ -86,8 +87,10 @@ def resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:
         "known_at",
         *(name for name in EVIDENCE if name not in ("market_id", "winners", "is_50_50")),
     ).collect()
-    flags = _flags(rows, winners.join(rows.lazy().select("day", "condition_id"), on=["day", "condition_id"], how="semi").collect())
-    evidence = rows.join(flags, on=["day", "condition_id"], how="left", maintain_order="left")
+    rows = rows.with_columns(key=canonical_condition(pl.col("condition_id")))
+    flagged = winners.with_columns(key=canonical_condition(pl.col("condition_id")))
+    flags = _flags(rows, flagged.join(rows.lazy().select("day", "key"), on=["day", "key"], how="semi").collect())
+    evidence = rows.join(flags, on=["day", "key"], how="left", maintain_order="left")
     found = resolve(evidence.select("day", "condition_id", "known_at", "clob_known_at", *EVIDENCE))
     table = found.select(
         "day",
@@ -114,12 +117,12 @@ def _flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame:
     """What the CLOB says of every condition: the outcomes that it flags, under Gamma's names where their tokens tell."""
     names = (
         markets.filter(pl.col("token_ids").list.len() == pl.col("outcomes").list.len())
-        .select("day", "condition_id", pl.col("token_ids").alias("token_id"), name="outcomes")
+        .select("day", "key", pl.col("token_ids").alias("token_id"), name="outcomes")
         .explode("token_id", "name")
-        .unique(["day", "condition_id", "token_id"], keep="first", maintain_order=True)
+        .unique(["day", "key", "token_id"], keep="first", maintain_order=True)
     )
-    named = winners.join(names, on=["day", "condition_id", "token_id"], how="left").with_columns(name=pl.coalesce("name", "outcome"))
-    return named.group_by("day", "condition_id").agg(
+    named = winners.join(names, on=["day", "key", "token_id"], how="left").with_columns(name=pl.coalesce("name", "outcome"))
+    return named.group_by("day", "key").agg(
         winners=pl.col("name").filter(pl.col("winner").fill_null(False)).sort(),
         is_50_50=pl.col("is_50_50_outcome").any(),
         clob_known_at=pl.col("known_at").max(),

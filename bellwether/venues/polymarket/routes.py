@@ -26,7 +26,7 @@ END_OF_CLOB = "LTE="
 
 _KEYSET = "/keyset"
 _NUMBER = re.compile(r"[0-9]{1,90}")
-_CONDITION = re.compile(r"0x[0-9a-fA-F]{64}")
+_CONDITION = re.compile(r"0x(?:[0-9a-fA-F]{62}|[0-9a-fA-F]{64})")
 _CAMEL_CASE = re.compile(r"[a-z][a-zA-Z0-9]*(,[a-z][a-zA-Z0-9]*)*")
 
 Side = Literal["BUY", "SELL"]
@@ -265,7 +265,7 @@ def _number(what: str, text: str) -> str:
 
 def _condition(text: str) -> str:
     if not isinstance(text, str) or not _CONDITION.fullmatch(text):
-        raise ConfigError(f"asking by a condition id: {text!r:.120} is not 0x and 64 hexadecimal digits")
+        raise ConfigError(f"asking by a condition id: {text!r:.120} is not 0x and 62 or 64 hexadecimal digits")
     return text
 
 

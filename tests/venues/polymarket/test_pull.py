@@ -386,3 +386,40 @@ async def test_a_day_of_the_sandbox_is_pulled_whole_and_resolved_as_the_sandbox_
     assert dict(verdicts.select("market_id", "winner").iter_rows()) == {
         name: next((one["outcome"] for one in market["tokens"] if one["winner"]), None) for name, market in truth.items() if market
     }
+
+
+def ending_v2(number: int, end: str, **changes: Any) -> dict[str, Any]:
+    """A Protocol V2 market that resolved yes: ids of its own, a short condition id, and no status of UMA."""
+    ids = [token(number, 0), token(number, 1)]
+    fields = {"version": "v2", "positionIds": ids, "clobTokenIds": json.dumps(["7" * 76, "8" * 76]), "resolutionStatus": "resolved"}
+    uma = {"umaResolutionStatus": ..., "umaResolutionStatuses": ..., "umaEndDate": ...}
+    return ending(number, end, **{"conditionId": f"0x01{number:060x}", **fields, **uma, **changes})
+
+
+async def test_v2_markets_have_prices_winners_and_outcomes_beside_v1_markets(session: Callable[[World], Session]):
+    world = ordinary()
+    world.markets += [ending_v2(51, "2026-03-14T10:00:00Z"), ending_v2(52, "2026-03-14T11:00:00Z", outcomePrices='["0", "1"]')]
+    world.markets.append(ending_v2(53, "2026-03-14T11:30:00Z", positionIds="[]"))
+    world.winners["52"] = "No"
+    run = session(world)
+    pull = await run.day()
+    found = everything(pull)
+    assert sorted(found["markets"]["market_id"]) == [*OURS, "51", "52"]
+    assert found["rejects"].select("record_id", "field").rows() == [("53", "positionIds")]
+    prices = dict(found["prices"].select("market_id", "token_id").unique().iter_rows())
+    assert (prices["51"], prices["52"], prices["11"]) == (token(51, 0), token(52, 0), token(11, 0))
+    assert not any("7" * 76 in url for url in run.world.asked), "the other ids are those of no order book"
+    assert {f"0x01{number:060x}00" for number in (51, 52)} < set(found["winners"]["condition_id"])
+    ends = resolutions(found["markets"].lazy(), found["winners"].lazy())
+    decided = {row["market_id"]: (row["outcome"], row["rule"], row["final"]) for row in ends.iter_rows(named=True)}
+    assert decided["51"] == ("yes", "winner flag and prices", True)
+    assert decided["52"] == ("no", "winner flag and prices", True)
+    assert decided["11"] == ("yes", "winner flag and prices", True)
+
+
+async def test_a_market_that_is_not_deployed_is_a_row_without_calls(session: Callable[[World], Session]):
+    world = World(markets=[ending_v2(51, "2026-03-14T10:00:00Z", conditionId="", positionIds=[], closed=False)], events={"1": event(1)})
+    run = session(world)
+    found = everything(await run.day())
+    assert (found["markets"].height, found["rejects"].height, found["prices"].height) == (1, 0, 0)
+    assert not any(url.startswith(("/prices-history", "/markets/0x")) for url in run.world.asked)

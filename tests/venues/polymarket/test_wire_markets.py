@@ -145,7 +145,7 @@ def test_no_quote_and_no_trade_are_null():
         ({"endDate": "soon"}, "endDate", "soon", "not a time (RFC 3339 with a zone)"),
         ({"id": ...}, "id", None, "missing"),
         ({"id": "x7"}, "id", "x7", "not a number in text"),
-        ({"conditionId": "0x12"}, "conditionId", "0x12", "not 0x and 64 hexadecimal digits"),
+        ({"conditionId": "0x12"}, "conditionId", "0x12", "not 0x and 62 or 64 hexadecimal digits"),
         ({"outcomePrices": '["1"]'}, "outcomePrices", '["1"]', "not as many as there are outcomes"),
         ({"outcomePrices": '["1", "1.5"]'}, "outcomePrices", '["1","1.5"]', "a price in it lies outside [0, 1]"),
         (
@@ -173,6 +173,84 @@ def test_one_bad_market_leaves_the_others_of_its_page():
     parsed = read(market(1), market(2, endDate=...), market(3))
     assert parsed.rows["market_id"].to_list() == ["1", "3"]
     assert parsed.rejects.select("record_id", "ordinal", "day").rows() == [("2", 1, DAY)]
+
+
+STRUCTURED = "0x01" + "c3" * 30
+POSITIONS = ["33" + "0" * 74 + "3", "33" + "0" * 74 + "4"]
+
+
+def v2(**changes: Any) -> dict[str, Any]:
+    """A market of Protocol V2, as the official client's models describe it."""
+    return market(**{"version": "v2", "conditionId": STRUCTURED, "clobTokenIds": "", "positionIds": POSITIONS, **changes})
+
+
+@pytest.mark.parametrize("ids", [POSITIONS, tuple(POSITIONS), json.dumps(POSITIONS), "[" + ", ".join(POSITIONS) + "]"])
+@pytest.mark.parametrize("version", ["v2", "V2", " v2 ", "2", 2, 2.0])
+def test_a_v2_market_trades_by_its_position_ids_in_either_form(version: Any, ids: Any):
+    found = row(v2(version=version, positionIds=list(ids) if isinstance(ids, tuple) else ids))
+    assert (found["token_ids"], found["yes_token"], found["no_token"]) == (POSITIONS, *POSITIONS)
+    assert found["condition_id"] == STRUCTURED
+
+
+def test_the_version_chooses_the_ids_where_both_are_there():
+    assert row(v2(clobTokenIds=json.dumps([YES, NO])))["token_ids"] == POSITIONS
+    for version in ("v1", "V1", 1, None, "", ...):
+        assert row(market(version=version, positionIds=POSITIONS))["token_ids"] == [YES, NO], (
+            "position ids of a V1 market are those of combos"
+        )
+
+
+def test_the_ids_by_which_a_market_does_not_trade_need_not_fit():
+    assert row(v2(clobTokenIds="not a list"))["token_ids"] == POSITIONS
+    assert row(market(version="v1", positionIds={"yes": 7}))["token_ids"] == [YES, NO]
+
+
+def test_yes_is_found_by_its_name_in_v2_markets_too():
+    assert row(v2(outcomes='["No", "Yes"]'))["yes_token"] == POSITIONS[1]
+
+
+@pytest.mark.parametrize("form", [STRUCTURED, STRUCTURED + "00", STRUCTURED.upper().replace("0X", "0x")])
+def test_a_condition_id_has_62_or_64_digits(form: str):
+    assert row(v2(conditionId=form))["condition_id"] == form
+
+
+@pytest.mark.parametrize("empty", ["", None, "0x", ...])
+@pytest.mark.parametrize("version", ["v1", "v2", None])
+def test_a_market_that_is_not_deployed_yet_has_no_condition_and_no_ids(version: Any, empty: Any):
+    found = row(v2(version=version, conditionId=empty, positionIds=[], clobTokenIds=..., closed=False))
+    assert (found["condition_id"], found["token_ids"], found["yes_token"]) == (None, [], None)
+
+
+def test_markets_without_an_order_book_have_no_ids():
+    assert row(market(clobTokenIds=..., endDate="2021-03-14T12:00:00Z", closedTime=...))["token_ids"] == []
+    assert row(v2(positionIds=None, enableOrderBook=False))["token_ids"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "reason"),
+    [
+        ({"version": "v3"}, "version", "not v1 or v2: without it the trading ids cannot be determined"),
+        ({"version": True}, "version", "not v1 or v2: without it the trading ids cannot be determined"),
+        ({"version": ...}, "version", "not v1 or v2: without it the trading ids cannot be determined"),
+        ({"positionIds": ...}, "positionIds", "missing: a deployed market with an order book has trading ids"),
+        ({"positionIds": "[]"}, "positionIds", "missing: a deployed market with an order book has trading ids"),
+        (
+            {"positionIds": ..., "clobTokenIds": f'["{YES}", "{NO}"]'},
+            "positionIds",
+            "missing: a deployed market with an order book has trading ids",
+        ),
+        ({"version": "v1"}, "clobTokenIds", "missing: a deployed market with an order book has trading ids"),
+        ({"version": ..., "positionIds": ...}, "clobTokenIds", "missing: a deployed market with an order book has trading ids"),
+        ({"positionIds": POSITIONS[:1]}, "positionIds", "not as many as there are outcomes"),
+        ({"positionIds": ["0x33", "0x34"]}, "positionIds", "a trading id in it is not a number in text"),
+        ({"positionIds": "33, 34"}, "positionIds", "not a list"),
+        ({"positionIds": [3.3e75, 3.4e75]}, "positionIds", "not a list of texts"),
+        ({"conditionId": STRUCTURED[:-1]}, "conditionId", "not 0x and 62 or 64 hexadecimal digits"),
+    ],
+)
+def test_a_market_whose_trading_ids_cannot_be_determined_is_a_reject(changes: dict[str, Any], field: str, reason: str):
+    found = reject(v2(**changes))
+    assert (found[0], found[2]) == (field, reason)
 
 
 def test_token_ids_are_text_in_duckdb_and_parquet(tmp_path: Any):

@@ -56,7 +56,7 @@ def test_a_market_without_a_winner_says_so():
     ("changes", "field", "reason"),
     [
         ({"condition_id": ""}, "condition_id", "missing"),
-        ({"condition_id": "0x1"}, "condition_id", "not 0x and 64 hexadecimal digits"),
+        ({"condition_id": "0x1"}, "condition_id", "not 0x and 62 or 64 hexadecimal digits"),
         ({"tokens": []}, "tokens", "not a list of outcomes"),
         ({"tokens": None}, "tokens", "not a list of outcomes"),
         ({"tokens": [{"token_id": YES, "outcome": "Yes", "price": 2, "winner": True}]}, "tokens.price", "outside [0, 1]"),

@@ -92,7 +92,9 @@ class World:
             first = -(-int(query["startTs"]) // HOUR) * HOUR
             return answer({"history": [{"t": at, "p": 0.25} for at in range(first, int(query["endTs"]) + 2 * HOUR, 12 * HOUR)]})
         condition = path.rsplit("/", 1)[-1]
-        found = next((item for item in self.markets if item["conditionId"] == condition), None)
+        # Of both spellings of a Protocol V2 id the CLOB answers the longer one.
+        padded = condition.ljust(66, "0")
+        found = next((item for item in self.markets if item["conditionId"].ljust(66, "0") == padded), None)
         if found is None or found["id"] in self.unknown_to_clob:
             return answer({"error": "market not found"}, status=404)
         number = int(found["id"])
@@ -102,7 +104,7 @@ class World:
             {"token_id": token(number, place), "outcome": name, "price": 0.5, "winner": name == winner}
             for place, name in enumerate(outcomes)
         ]
-        return answer(clob_market(number, tokens=tokens))
+        return answer(clob_market(number, tokens=tokens, condition_id=padded))
 
 
 def ordinary() -> World:

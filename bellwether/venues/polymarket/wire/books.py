@@ -11,9 +11,9 @@ import polars as pl
 
 from bellwether.tables.raw import POLYMARKET_BOOK
 from bellwether.tables.schema import TIME
-from bellwether.venues.polymarket.wire.markets import ID
 from bellwether.venues.polymarket.wire.rules import (
     AMOUNT,
+    ID,
     ORDER_SIZE,
     PRICE,
     PRICE_PLACES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,8 @@ from bellwether.tables.raw import POLYMARKET_MARKETS
 from bellwether.venues.polymarket.wire.rules import (
     AMOUNT,
     BASIS_POINTS,
+    CONDITION_ID,
+    ID,
     ORDER_SIZE,
     PRICE,
     PRICE_PLACES,
@@ -22,6 +24,7 @@ from bellwether.venues.polymarket.wire.rules import (
     USDC_PLACES,
     first_object,
     id_text,
+    ids_of,
     instant_text,
     plain,
     plain_list,
@@ -42,7 +45,6 @@ NAMES = {
     "question_id": "questionID",
     "resolution_source": "resolutionSource",
     "outcome_prices": "outcomePrices",
-    "token_ids": "clobTokenIds",
     "group_item_title": "groupItemTitle",
     "neg_risk": "negRisk",
     "uma_resolution_status": "umaResolutionStatus",
@@ -61,6 +63,8 @@ NAMES = {
     "taker_base_fee": "takerBaseFee",
     "maker_base_fee": "makerBaseFee",
 }
+#: Protocol version -> field with the ids that its markets trade by. The other field may be present too: combos of V1 markets have position ids.
+TRADING_IDS = {"v1": "clobTokenIds", "v2": "positionIds"}
 MARKET = Shape(
     tickers=("id",),
     texts=(
@@ -76,7 +80,7 @@ MARKET = Shape(
         "resolutionStatus",
         "feeType",
     ),
-    text_lists=("outcomes", "outcomePrices", "clobTokenIds", "umaResolutionStatuses", "tags"),
+    text_lists=("outcomes", "outcomePrices", *TRADING_IDS.values(), "umaResolutionStatuses", "tags"),
     times={
         "created_at": "createdAt",
         "updated_at": "updatedAt",
@@ -107,16 +111,31 @@ EVENT_NAMES = {"event_id": "id", "event_slug": "slug", "event_title": "title", "
 
 #: A market that was answered so long before its scheduled end is of the day on which it closed, where its closing is listed.
 DISTANT = timedelta(days=45)
-#: What identifies things on this venue; a call by anything else would be refused.
-ID, CONDITION_ID = r"^[0-9]{1,90}$", r"^0x[0-9a-fA-F]{64}$"
+#: Markets that ended before are those of the automated market maker, which had no order books.
+FIRST_BOOKS = datetime(2023, 1, 1, tzinfo=UTC)
+_NOT_DEPLOYED = (None, "", "0x")
+_LENGTHS = "not as many as there are outcomes"
 
 
 def _record(record: Record) -> Record:
-    """The object with its lists unpacked and its numbers as plain text; amounts stand under one of two names."""
+    """The object with its lists unpacked, its numbers as plain text, amounts from one of two names and none but its trading ids."""
     event = first_object(record.get("events"))
     tags = record.get("tags") or (event.get("tags") if type(event) is dict else None)
     amounts = {name: plain(_either(record, name, f"{name}Num"), USDC_PLACES) for name in ("volume", "liquidity")}
-    return {**record, **amounts, "event": _event(event), "tags": texts_of(tags, "slug")}
+    protocol = _protocol(record)
+    ids = {field: ids_of(record.get(field)) if version == protocol else None for version, field in TRADING_IDS.items()}
+    names = {"protocol": protocol, "conditionId": None if record.get("conditionId") in _NOT_DEPLOYED else record["conditionId"]}
+    return {**record, **amounts, **ids, **names, "event": _event(event), "tags": texts_of(tags, "slug")}
+
+
+def _protocol(record: Record) -> str | None:
+    """v1 or v2; objects from before Protocol V2 have no version. None for another version, and for none with nothing but position ids."""
+    stated = record.get("version")
+    if stated in (None, ""):
+        only_positions = ids_of(record.get("positionIds")) and not ids_of(record.get("clobTokenIds"))
+        return None if only_positions else "v1"
+    word = f"v{str(stated).strip().lower().removeprefix('v').removesuffix('.0')}"
+    return word if word in TRADING_IDS else None
 
 
 def _event(event: Any) -> Any:
@@ -137,7 +156,7 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
     A row's day is the UTC day of its endDate; that of its closedTime for the markets in `by_close` (None: for all) that have no endDate, which
     is then taken to be closedTime, or one more than `DISTANT` after it. A reject is filed under that day too, or under `day` where there is none. Objects without an
     id or an endDate, with ids of another form, with more or fewer prices or tokens than outcomes, and with a value that cannot be right are
-    rejects. Missing keys are null, missing lists are empty.
+    rejects, and so are those whose trading ids cannot be determined. Missing keys are null, missing lists are empty.
     """
     problems = Problems()
     price, amount = partial(plain, places=PRICE_PLACES), partial(plain, places=USDC_PLACES)
@@ -146,7 +165,6 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
         id=id_text,
         outcomes=unpacked,
         outcomePrices=partial(plain_list, places=PRICE_PLACES),
-        clobTokenIds=unpacked,
         umaResolutionStatuses=unpacked,
         bestBid=price,
         bestAsk=price,
@@ -159,6 +177,8 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
     )
     columns = Columns(records, problems)
     typed = renamed(columns, MARKET, NAMES)
+    by_field = [typed.pop(field) for field in TRADING_IDS.values()]
+    typed["token_ids"] = by_field[0].zip_with(by_field[0].list.len() > 0, by_field[1])
     typed["outcome_prices"] = price_lists(columns, "outcomePrices", typed["outcome_prices"])
     typed |= renamed(columns.part("feeSchedule"), FEES, FEE_NAMES) | renamed(columns.part("event"), EVENT, EVENT_NAMES)
     end, closed = typed["end_time"], typed["closed_at"]
@@ -167,7 +187,7 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
     typed["end_time"] = end.zip_with(end.is_not_null() | ~is_off, closed)
     columns.note_where(typed["end_time"].is_null(), "endDate", "missing: without an end a market belongs to no day")
     _check_forms(columns, typed)
-    _check_lengths(columns, typed)
+    _check_trading_ids(columns, typed)
     frame = pl.DataFrame(
         {**typed, **_tokens(typed), "day": closed.zip_with(is_off, typed["end_time"]).cast(pl.Date()), "body": columns.bodies(objects)},
     )
@@ -176,17 +196,25 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
 
 def _check_forms(columns: Columns, typed: Typed) -> None:
     columns.note_where(~typed["market_id"].str.contains(ID), "id", "not a number in text")
-    columns.note_where(~typed["condition_id"].str.contains(CONDITION_ID), "conditionId", "not 0x and 64 hexadecimal digits")
+    columns.note_where(~typed["condition_id"].str.contains(CONDITION_ID), "conditionId", "not 0x and 62 or 64 hexadecimal digits")
     columns.note_where(~typed["event_id"].str.contains(ID), "events", "the event's id is not a number in text")
-    columns.note_where(
-        ~typed["token_ids"].list.eval(pl.element().str.contains(ID)).list.all(), "clobTokenIds", "a token in it is not a number in text"
-    )
+    lengths = typed["outcome_prices"].list.len()
+    columns.note_where((lengths > 0) & (lengths != typed["outcomes"].list.len()), "outcomePrices", _LENGTHS)
 
 
-def _check_lengths(columns: Columns, typed: Typed) -> None:
-    for column, field in (("outcome_prices", "outcomePrices"), ("token_ids", "clobTokenIds")):
-        lengths = typed[column].list.len()
-        columns.note_where((lengths > 0) & (lengths != typed["outcomes"].list.len()), field, "not as many as there are outcomes")
+def _check_trading_ids(columns: Columns, typed: Typed) -> None:
+    """Note the markets whose trading ids cannot be determined. Those without an order book need none: not deployed yet, or of the years before."""
+    versions = pl.Series(columns.values("protocol"), dtype=pl.String())
+    columns.note_where(versions.is_null(), "version", "not v1 or v2: without it the trading ids cannot be determined")
+    ids, count = typed["token_ids"], typed["token_ids"].list.len()
+    numbers = ids.list.eval(pl.element().str.contains(ID)).list.all()
+    without_book = pl.Series([record.get("enableOrderBook") is False for record in columns.records], dtype=pl.Boolean())
+    excused = typed["condition_id"].is_null() | without_book | (typed["end_time"] < FIRST_BOOKS).fill_null(True)
+    for version, field in TRADING_IDS.items():
+        mine = (versions == version).fill_null(False)
+        columns.note_where(mine & ~numbers, field, "a trading id in it is not a number in text")
+        columns.note_where(mine & (count > 0) & (count != typed["outcomes"].list.len()), field, _LENGTHS)
+        columns.note_where(mine & (count == 0) & ~excused, field, "missing: a deployed market with an order book has trading ids")
 
 
 def _tokens(typed: Typed) -> Typed:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -19,6 +19,11 @@ from bellwether.venues.wire.shapes import DecimalRule, Shape, number_text
 PRICE_PLACES, USDC_PLACES = 20, 6
 #: Largest power of ten that is written out, either way: no column holds more, and 1e999999999 would fill the memory.
 _MOST_POWER = 400
+
+#: What identifies things on this venue; a call by anything else would be refused. Condition ids of Protocol V2 may have 62 digits.
+ID, CONDITION_ID = r"^[0-9]{1,90}$", r"^0x(?:[0-9a-fA-F]{62}|[0-9a-fA-F]{64})$"
+
+E = TypeVar("E", pl.Series, pl.Expr)
 
 _SHORT_ZONE = re.compile(r"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d)$")
 
@@ -74,6 +79,17 @@ def unpacked(value: Any) -> Any:
         except (ValueError, RecursionError):
             return value
     return value
+
+
+def ids_of(value: Any) -> Any:
+    """As `unpacked`, with whole numbers as text: those of a real list are exact as long as they are small; larger ones are floats by now."""
+    items = unpacked(value)
+    return [id_text(item) for item in items] if type(items) is list else items
+
+
+def canonical_condition(condition: E) -> E:
+    """Condition ids in one spelling: lower case, and 64 digits where Protocol V2 leaves out the outcome byte, which is zero."""
+    return condition.str.to_lowercase().str.pad_end(66, "0")
 
 
 def plain_list(value: Any, places: int) -> Any:

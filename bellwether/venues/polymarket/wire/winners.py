@@ -10,8 +10,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import POLYMARKET_WINNERS
-from bellwether.venues.polymarket.wire.markets import CONDITION_ID
-from bellwether.venues.polymarket.wire.rules import PRICE, PRICE_PLACES, id_text, plain, prepared
+from bellwether.venues.polymarket.wire.rules import CONDITION_ID, PRICE, PRICE_PLACES, id_text, plain, prepared
 from bellwether.venues.wire.columns import Columns, Problems, records_of
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
 from bellwether.venues.wire.shapes import Shape
@@ -29,7 +28,7 @@ def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> Parse
     problems = Problems()
     columns = Columns(records_of(objects, "condition_id", problems), problems)
     markets = pl.DataFrame(columns.typed(MARKET))
-    columns.note_where(~markets["condition_id"].str.contains(CONDITION_ID), "condition_id", "not 0x and 64 hexadecimal digits")
+    columns.note_where(~markets["condition_id"].str.contains(CONDITION_ID), "condition_id", "not 0x and 62 or 64 hexadecimal digits")
     lists = columns.values("tokens")
     fits = [type(tokens) is list and bool(tokens) and all(type(token) is dict for token in tokens) for tokens in lists]
     columns.note_where(~pl.Series(fits, dtype=pl.Boolean()), "tokens", "not a list of outcomes")

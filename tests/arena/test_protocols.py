@@ -1,0 +1,107 @@
+"""Weeks of the arena with markets of both protocol versions: universe, quotes, trades, marks and resolution, live and reconstructed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.arena import lineup, trivial
+from bellwether.arena.identity import week_of
+from bellwether.arena.market import YES, Market
+from bellwether.arena.weekly.marking import mark, past_days, past_rows
+from bellwether.tables import arena as tables
+from tests.arena.weeks import Arena
+
+WEEK = date(2026, 11, 8)
+START = datetime(2026, 11, 8, 0, 10, tzinfo=UTC)
+BOTH = ("v1", "v2")
+FAMILIES = [f"{version}{place}" for version in BOTH for place in range(6)]
+REGISTRY = {
+    "methodologies.toml": '[small]\nlike = "v1-realistic"\ntitle = "v1"\nuniverse = 100\n',
+    "lineups.toml": '[few]\ntitle = "the rules"\nmethodology = "small"\n\n[few.families]\n'
+    + "".join(f'{family} = "rule/{family}"\n' for family in FAMILIES),
+}
+
+
+def is_v2(tokens: Sequence[str]) -> bool:
+    """Whether the second trading id follows on the first: those of Protocol V2 are one number with the outcome at its end."""
+    return int(tokens[1]) == int(tokens[0]) + 1
+
+
+def bet_on_one(markets: Sequence[Market], limits: Any, key: str) -> dict[str, Any]:
+    """A bet on one market that is neither nearly sure nor nearly impossible, of the version and place that the family is named after."""
+    family = key.split("/")[1]
+    chosen = [
+        one for one in markets if one.binary and is_v2(one.token_ids) == (family[:2] == "v2") and 10**5 < (one.price(YES) or 0) < 9 * 10**5
+    ]
+    bet = {"market_id": chosen[int(family[2:])].market_id, "side": "YES", "amount": 60, "probability": 0.5}
+    return {"action": "BET", "bets": [bet], "reasoning": "One."}
+
+
+@pytest.fixture(scope="module", params=["live", "reconstructed"])
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Arena:
+    """A week decided, marked and resolved."""
+    live = request.param == "live"
+    arena = Arena(tmp_path_factory.mktemp("protocols"), now=START if live else START + timedelta(days=50), lineup="few")
+    for name, text in REGISTRY.items():
+        # Of past books only midpoints are known.
+        (arena.registry / name).write_text(text if live else text.replace("v1-realistic", "v1"))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (trivial, lineup):
+            patch.setattr(module, "RULES", dict.fromkeys(FAMILIES, bet_on_one))
+        arena.decide(WEEK)
+    arena.now += timedelta(hours=1)
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        if live:
+            mark(world)
+        for day, rows in ({} if live else past_rows(world, past_days(world))).items():
+            arena.lake.write(tables.PRICES, (day.isoformat(),), rows, run_id="test")
+    arena.now = START + timedelta(days=60)
+    for week in [WEEK + timedelta(days=7 * number) for number in range(9)]:
+        arena.evidence(week)
+    assert week_of(arena.now) == week
+    return arena
+
+
+def by_version(played: Arena, frame: pl.DataFrame) -> Mapping[str, pl.DataFrame]:
+    """The rows of V1 and of V2 markets."""
+    universe = played.read(tables.UNIVERSE)
+    v2 = [market_id for market_id, tokens in universe.select("market_id", "token_ids").iter_rows() if is_v2(tokens)]
+    return {"v1": frame.filter(~pl.col("market_id").is_in(v2)), "v2": frame.filter(pl.col("market_id").is_in(v2))}
+
+
+def test_markets_of_both_versions_are_in_the_universe(played: Arena) -> None:
+    found = by_version(played, played.read(tables.UNIVERSE))
+    assert all(found[version].height > 6 for version in BOTH)
+    assert all(rows["token_ids"].list.len().min() == 2 for rows in found.values())
+
+
+def test_bets_on_both_versions_are_filled_at_their_own_books(played: Arena) -> None:
+    found = by_version(played, played.read(tables.TRADES))
+    assert all(found[version].height >= 2 for version in BOTH), played.read(tables.REFUSALS)
+    for rows in found.values():
+        assert rows.filter(pl.col("price").is_between(0.05, 0.95)).height == rows.height
+
+
+def test_positions_in_both_versions_are_marked(played: Arena) -> None:
+    trades, prices = (by_version(played, played.read(table)) for table in (tables.TRADES, tables.PRICES))
+    for version in BOTH:
+        assert set(prices[version]["market_id"]) >= set(trades[version]["market_id"])
+
+
+def test_both_versions_are_resolved_by_the_flags_of_the_clob(played: Arena) -> None:
+    trades = by_version(played, played.read(tables.TRADES))
+    evidence = by_version(played, played.read(tables.EVIDENCE))
+    settled = by_version(played, played.results().frames["arena/settlements"])
+    for version in BOTH:
+        flagged = evidence[version].filter(pl.col("winners").list.len() == 1)
+        assert set(flagged["market_id"]) & set(settled[version]["market_id"])
+        assert set(settled[version]["market_id"]) <= set(trades[version]["market_id"])
+    assert evidence["v2"]["uma_resolution_status"].null_count() == evidence["v2"].height
+    assert "resolved" in set(evidence["v2"]["resolution_status"])
+    assert played.results().violations == []
