@@ -239,6 +239,7 @@ def _made(run: _Run, market: Market, filled: Filled, quote: Quote) -> dict[str, 
         "ask": quote.ask,
         "quoted_at": quote.at,
         "quote_source": quote.source,
+        "skipped_levels": filled.skipped,
         "binary": market.binary,
     }
 

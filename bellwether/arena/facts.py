@@ -30,7 +30,7 @@ class Trade(NamedTuple):
     price: micro-dollars per share, the average over the levels of the book that it took. amount: micro-dollars paid or received, without the fee.
     fee: micro-dollars. bid, mid, ask: of the side, at `quoted_at`, from `quote_source`. executed_at: when it became known. base: micro-dollars of cash before the
     decision, which the limits were computed from. confidence: implied by the size, of a BUY. probability: that the side wins, where it was stated.
-    binary: the market's sides are YES and NO.
+    binary: the market's sides are YES and NO. skipped_levels: unusable levels of the book; None in trades from before they were counted.
     """
 
     trade_id: str
@@ -53,6 +53,7 @@ class Trade(NamedTuple):
     quoted_at: datetime | None = None
     quote_source: str = "clob"
     binary: bool = True
+    skipped_levels: int | None = None
 
 
 class Result(StrEnum):

@@ -21,12 +21,13 @@ from bellwether.venues.polymarket.fees import FREE, Side
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """shares: micro-shares. price: micro-dollars per share, the average. amount, fee: micro-dollars."""
+    """shares: micro-shares. price: micro-dollars per share, the average. amount, fee: micro-dollars. skipped: levels that could not be used."""
 
     shares: MicroShares
     price: SharePrice
     amount: MicroDollars
     fee: MicroDollars
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,10 @@ def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares:
 
 
 def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> Filled | Unfilled:
-    levels = _levels(quote.asks, quote.ask, market)
-    if isinstance(levels, Unfilled):
-        return levels
+    side = _usable(quote, quote.asks, quote.ask, market)
+    if isinstance(side, Unfilled):
+        return side
+    levels, skipped = side
     taken: list[Level] = []
     left: int = amount
     step = methodology.step
@@ -83,15 +85,16 @@ def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amoun
             taken.append(Level(level.price, shares))
             left -= value_of(shares, level.price)
         if shares == affordable:
-            return _taken(methodology, market, taken, "BUY", whole=False)
+            return _taken(methodology, market, taken, "BUY", whole=False, skipped=skipped)
     bought = dollars(sum(level.shares for level in taken))
-    return Unfilled(Reason.DEPTH, f"the book offers {bought} shares, which is less than {dollars(amount)} dollars buy")
+    return Unfilled(Reason.DEPTH, f"the book offers {bought} shares, which is less than {dollars(amount)} dollars buy{_told(skipped)}")
 
 
 def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, held: MicroShares) -> Filled | Unfilled:
-    levels = _levels(quote.bids, quote.bid, market)
-    if isinstance(levels, Unfilled):
-        return levels
+    side = _usable(quote, quote.bids, quote.bid, market)
+    if isinstance(side, Unfilled):
+        return side
+    levels, skipped = side
     step = methodology.step
     # The last of a position goes as a whole: what a step cannot express would stay for ever.
     wanted = shares if shares == held else MicroShares(shares // step * step)
@@ -105,30 +108,42 @@ def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shar
             taken.append(Level(level.price, part))
             left -= part
         if not left:
-            return _taken(methodology, market, taken, "SELL", whole=shares == held)
-    return Unfilled(Reason.DEPTH, f"the book takes {dollars(wanted - left)} shares of {dollars(wanted)}")
+            return _taken(methodology, market, taken, "SELL", whole=shares == held, skipped=skipped)
+    return Unfilled(Reason.DEPTH, f"the book takes {dollars(wanted - left)} shares of {dollars(wanted)}{_told(skipped)}")
 
 
-def _levels(resting: tuple[Level, ...], best: SharePrice | None, market: Market) -> list[Level] | Unfilled:
-    """What can be taken, best first. Where only the best price is known, its size is taken to be enough."""
-    levels = list(resting) or ([] if best is None else [Level(best, MicroShares(10**18))])
+def _usable(quote: Quote, resting: tuple[Level, ...], best: SharePrice | None, market: Market) -> tuple[list[Level], int] | Unfilled:
+    """(levels that can be taken, best first; number of the others). Where only the best price is known, its size is taken to be enough.
+
+    Each level is judged alone, by the tick size that the book states, or that of the market where the book states none.
+    """
+    levels = resting or (() if best is None else (Level(best, MicroShares(10**18)),))
     if not levels:
-        return Unfilled(Reason.NO_PRICE, "nobody quotes the other side")
-    for level in levels:
-        if not 0 < level.price < MICROS:
-            return Unfilled(Reason.PRICE, f"the price is {dollars(level.price)}; it must be between 0 and 1")
-        if market.tick and level.price % market.tick:
-            return Unfilled(Reason.OFF_TICK, f"the price {dollars(level.price)} is no multiple of the tick {dollars(market.tick)}")
-    return levels
+        return Unfilled(Reason.NO_PRICE, f"nobody quotes the other side{_told(quote.skipped)}")
+    tick = quote.tick or market.tick
+    inside = [level for level in levels if 0 < level.price < MICROS]
+    usable = [level for level in inside if not (tick and level.price % tick)]
+    if not inside:
+        return Unfilled(Reason.PRICE, f"the price is {dollars(levels[0].price)}; it must be between 0 and 1")
+    if not usable:
+        return Unfilled(
+            Reason.OFF_TICK,
+            f"none of {len(levels)} prices, {dollars(inside[0].price)} the best, is a multiple of the tick {dollars(tick or 0)}",
+        )
+    return usable, quote.skipped + len(levels) - len(usable)
 
 
-def _taken(methodology: Methodology, market: Market, taken: list[Level], action: Action, *, whole: bool) -> Filled | Unfilled:
+def _told(skipped: int) -> str:
+    return f"; unusable levels left out: {skipped}" if skipped else ""
+
+
+def _taken(methodology: Methodology, market: Market, taken: list[Level], action: Action, *, whole: bool, skipped: int) -> Filled | Unfilled:
     shares = MicroShares(sum(level.shares for level in taken))
     if not shares or (market.min_shares and shares < market.min_shares and not whole):
         least = dollars(market.min_shares or methodology.step)
         return Unfilled(Reason.TOO_SMALL, f"{dollars(shares)} shares are below the smallest order of {least}")
     amount = MicroDollars(sum(value_of(level.shares, level.price) for level in taken))
-    return Filled(shares, SharePrice(divided(amount * MICROS, shares)), amount, _fee(methodology, market, taken, action))
+    return Filled(shares, SharePrice(divided(amount * MICROS, shares)), amount, _fee(methodology, market, taken, action), skipped)
 
 
 def _fee(methodology: Methodology, market: Market, taken: list[Level], action: Action) -> MicroDollars:

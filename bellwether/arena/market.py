@@ -116,6 +116,7 @@ class Quote:
     """What one outcome was quoted at: best bid, midpoint and best ask, in micro-dollars per share; None where there is none.
 
     at: when. source: where the quote comes from. bids, asks: resting orders, best first; empty where only the best prices are known.
+    tick: the step of prices that the book itself states, in micro-dollars. skipped: levels of the book that were left out as unusable.
     """
 
     mid: SharePrice | None
@@ -125,6 +126,8 @@ class Quote:
     source: str = "clob"
     bids: tuple[Level, ...] = ()
     asks: tuple[Level, ...] = ()
+    tick: SharePrice | None = None
+    skipped: int = 0
 
     def opposite(self) -> Quote:
         """The same quote from the other side of a binary market: its ask is what the bid leaves of a dollar."""
@@ -136,6 +139,8 @@ class Quote:
             source=self.source,
             bids=tuple(Level(complement(level.price), level.shares) for level in self.asks),
             asks=tuple(Level(complement(level.price), level.shares) for level in self.bids),
+            tick=self.tick,
+            skipped=self.skipped,
         )
 
 

@@ -186,6 +186,7 @@ TRADES = Table(
         Column(
             "quote_source", TEXT, "where the quote is from: clob or orderbook, and where it is reconstructed prices-history or candlesticks"
         ),
+        Column("skipped_levels", pl.Int32(), "levels of the book that were left out as unusable; null in older trades", nullable=True),
         _time("known_at", "when it was executed"),
     ),
     key=("week", "trade_id"),

@@ -369,6 +369,7 @@ POLYMARKET_BOOK = Table(
         _text("hash", "the venue's hash of the book"),
         _exact_price("tick_size", "smallest step of prices"),
         Column("min_order_size", SIZE, "smallest order", "shares", nullable=True),
+        Column("skipped_levels", pl.Int32(), "levels of the book that were left out as unusable", nullable=True),
         _flag("neg_risk", "at most one market of the event resolves yes"),
         _exact_price("last_trade_price", "last trade; null when never traded"),
         *FETCHED,

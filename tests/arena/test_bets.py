@@ -237,6 +237,35 @@ def test_realistic_refusals(market: object, quote: Quote, reason: Reason) -> Non
     assert [refusal.reason for refusal in done.refusals] == [reason]
 
 
+def off_tick(*prices: tuple[str, int], **more: object) -> Quote:
+    """A book of asks at prices with sizes."""
+    asks = tuple(Level(usd(price), usd(size)) for price, size in prices)
+    return Quote(mid=None, ask=asks[0].price, at=NOW, asks=asks, **more)  # type: ignore[arg-type]
+
+
+def test_one_level_between_two_ticks_is_skipped_and_counted() -> None:
+    """Tick 0.01, asks 0.95 (1,000) and 0.965 (10), 100 dollars: the first level is enough."""
+    quotes = {"m": {0: off_tick(("0.95", 1000), ("0.965", 10))}}
+    (trade,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).trades
+    assert (trade.price, trade.shares, trade.skipped_levels) == (950_000, usd("105.26"), 1)
+    best = {"m": {0: off_tick(("0.945", 10), ("0.95", 1000))}}
+    (trade,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=best, rules=REALISTIC).trades
+    assert (trade.price, trade.skipped_levels) == (950_000, 1)
+
+
+def test_the_tick_of_the_book_counts_before_that_of_the_listing() -> None:
+    """Ticks become finer near 0 and 1, and the book knows first."""
+    quotes = {"m": {0: off_tick(("0.965", 1000), tick=1_000, skipped=3)}}
+    (trade,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).trades
+    assert (trade.price, trade.skipped_levels) == (965_000, 3)
+
+
+def test_a_refusal_for_depth_names_the_levels_that_were_left_out() -> None:
+    quotes = {"m": {0: off_tick(("0.95", 10), ("0.965", 1000), skipped=1)}}
+    (refusal,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).refusals
+    assert (refusal.reason, refusal.message[-27:]) == (Reason.DEPTH, "unusable levels left out: 2")
+
+
 def test_a_fee_that_the_cash_cannot_pay_is_refused() -> None:
     rules = REALISTIC.model_copy(update={"bet_fraction": Decimal(1)})
     done = run(bets(bet("10000")), account(), binary(fees=FEES), quotes={"m": {0: replace(BOOK, bids=(), asks=())}}, rules=rules)

@@ -195,7 +195,8 @@ def _last_prices(markets: Iterable[Market], prices: Mapping[str, looks.Points], 
 def quote_of_book(book: looks.Book, source: str = "clob") -> Quote:
     """A book as a quote: its midpoint where both sides are quoted, and no midpoint otherwise."""
     bid, ask = _best(book)
-    return Quote(_middle(bid, ask), bid, ask, book.at, source, _levels(book.bids), _levels(book.asks))
+    sides = _levels(book.bids), _levels(book.asks)
+    return Quote(_middle(bid, ask), bid, ask, book.at, source, *sides, tick=price_micros(book.tick), skipped=book.skipped)
 
 
 def midpoint_of_book(book: looks.Book) -> SharePrice | None:

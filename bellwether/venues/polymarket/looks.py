@@ -82,23 +82,30 @@ async def winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, t
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The resting orders of a token as (price, size) in dollars and shares, best first. at: when they were so, as the venue says."""
+    """The resting orders of a token as (price, size) in dollars and shares, best first.
+
+    at: when they were so, as the venue says. tick: step of prices in dollars; None where the book states none. skipped: unusable levels left out.
+    """
 
     bids: tuple[tuple[Decimal, Decimal], ...]
     asks: tuple[tuple[Decimal, Decimal], ...]
     at: datetime
+    tick: Decimal | None = None
+    skipped: int = 0
 
 
 async def books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
     """The order books of tokens; a token without one is left out, and so is one whose book cannot be right."""
     levels: dict[str, dict[str, list[tuple[Decimal, Decimal]]]] = defaultdict(lambda: {"bid": [], "ask": []})
-    times: dict[str, datetime] = {}
+    terms: dict[str, tuple[datetime, Decimal | None, int]] = {}
     for page in await clob.books(token_ids):
         rows = parse_books(page.items("books"), page.origin, day=page.fetched_at.date()).rows
-        for token, at, side, price, size in rows.select("token_id", "at", "side", "price", "size").iter_rows():
+        for token, side, price, size, *stated in rows.select(
+            "token_id", "side", "price", "size", "at", "tick_size", "skipped_levels"
+        ).iter_rows():
             levels[token][side].append((price, size))
-            times[token] = at
-    return {token: Book(tuple(sides["bid"]), tuple(sides["ask"]), times[token]) for token, sides in levels.items()}
+            terms[token] = stated[0], stated[1] or None, stated[2]
+    return {token: Book(tuple(sides["bid"]), tuple(sides["ask"]), *terms[token]) for token, sides in levels.items()}
 
 
 Points = list[tuple[datetime, Decimal]]

@@ -128,8 +128,7 @@ def test_a_book_may_lack_a_side(empty: Any):
         ({"bids": [{"price": "0.25", "size": "1"}, {"price": "0.01", "size": "1"}]}, "not in order: the best price comes last"),
         ({"asks": [{"price": "0.29", "size": "1"}, {"price": "0.99", "size": "1"}]}, "not in order: the best price comes last"),
         ({"bids": [{"price": "0.29", "size": "1"}]}, "the best bid is not below the best ask"),
-        ({"bids": [{"price": "0.25"}]}, "a level without a price or a size"),
-        ({"bids": [{"price": "1.25", "size": "1"}]}, "outside [0, 1]"),
+        ({"bids": [{"price": "0.25"}], "asks": [7]}, "no usable level: 2 without a price on the tick or a size"),
         ({"bids": "none"}, "not a list of levels"),
         ({"timestamp": "now"}, "missing, or no milliseconds since 1970"),
         ({"asset_id": ...}, "missing"),
@@ -139,6 +138,37 @@ def test_nothing_is_read_off_a_book_that_does_not_fit(changes: dict[str, Any], r
     parsed = books(book(asset_id=NO), book(**changes))
     assert parsed.rows["token_id"].unique().to_list() == [NO]
     assert [found[2] for found in told(parsed.rejects)] == [reason]
+
+
+@pytest.mark.parametrize(
+    "level",
+    [
+        {"price": "0.25"},
+        {"price": "1.25", "size": "1"},
+        {"price": "0.2505", "size": "1"},
+        {"price": "1", "size": "1"},
+        {"price": "0.26", "size": "0"},
+        {"price": "x", "size": "1"},
+        {"price": "0.26", "size": None},
+        {},
+        7,
+    ],
+)
+def test_each_level_is_judged_alone_by_the_tick_of_its_book_and_unusable_ones_are_counted(level: Any):
+    """At every place of a side; also where the level would cross the book or break the order."""
+    good = [{"price": "0.01", "size": "100"}, {"price": "0.25", "size": "7.5"}]
+    for place in range(3):
+        parsed = books(book(), book(asset_id=NO, bids=[*good[:place], level, *good[place:]]))
+        assert parsed.rejects.is_empty()
+        found = {token: rows for (token,), rows in parsed.rows.group_by("token_id", maintain_order=True)}
+        assert found[YES].select("side", "level", "price", "size").equals(found[NO].select("side", "level", "price", "size"))
+        assert (found[YES]["skipped_levels"].unique().to_list(), found[NO]["skipped_levels"].unique().to_list()) == ([0], [1])
+
+
+@pytest.mark.parametrize("tick", [..., None, "", "0"])
+def test_levels_of_a_book_without_a_tick_size_may_have_any_price(tick: Any):
+    rows = books(book(tick_size=tick, bids=[{"price": "0.25123", "size": "1"}])).rows
+    assert rows["price"].to_list()[0] == Decimal("0.25123")
 
 
 def test_books_of_one_page_do_not_mix():

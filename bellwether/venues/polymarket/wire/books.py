@@ -43,8 +43,8 @@ def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
     """Levels (columns of raw/polymarket_book) of the order books of one page, several per book; rejects are filed under `day`.
 
     On the wire both sides list their best price last, bids ascending and asks descending; here level 0 is the best. A book without levels
-    has no row. One with a level that does not fit, in another order, or crossed is a reject as a whole: nothing may be read off it.
-    `ordinals` of the result are those of the books, once per level.
+    has no row. Unusable levels are left out and counted in `skipped_levels`; a book without a usable one, in another order, or crossed is a reject
+    as a whole. `ordinals` of the result are those of the books, once per level.
     """
     problems = Problems()
     price, amount = partial(plain, places=PRICE_PLACES), partial(plain, places=USDC_PLACES)
@@ -59,7 +59,8 @@ def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
     columns = Columns(records, problems)
     books = pl.DataFrame(renamed(columns, BOOK, NAMES)).with_columns(at=_instants(columns)).with_row_index("book")
     columns.note_where(~books["token_id"].str.contains(ID), "asset_id", "not a number in text")
-    levels = pl.concat([_side(records, side, columns) for side in ("bid", "ask")])
+    levels = _usable(pl.concat([_side(records, side, columns) for side in ("bid", "ask")]), books, problems)
+    _check_order(columns, levels)
     _check_crossed(columns, levels)
     frame = levels.filter(~pl.col("book").is_in(list(problems))).join(books, on="book", how="left", maintain_order="left")
     frame = frame.sort("book", "side", "level", descending=[False, True, False])
@@ -77,27 +78,46 @@ def _instants(columns: Columns) -> pl.Series:
 
 
 def _side(records: Sequence[Record], side: str, books: Columns) -> pl.DataFrame:
-    """The levels of one side of all books, best first."""
+    """The levels of one side of all books, best first; null prices for those that are unusable."""
     field, owners, listed = f"{side}s", [], []
     for index, record in enumerate(records):
         levels = record.get(field) or []
-        if type(levels) is not list or not all(type(level) is dict for level in levels):
+        if type(levels) is not list:
             books.problems.note(index, field, levels, "not a list of levels")
             continue
         owners += [index] * len(levels)
-        listed += levels[::-1]
-    problems = Problems()
-    prepared_levels = prepared(listed, price=partial(plain, places=PRICE_PLACES), size=partial(plain, places=USDC_PLACES))
-    frame = pl.DataFrame({"book": pl.Series(owners, dtype=pl.UInt32()), **Columns(prepared_levels, problems, f"{field}.").typed(LEVEL)})
-    for place in (frame["price"].is_null() | frame["size"].is_null()).arg_true():
-        problems.note(place, field, listed[place], "a level without a price or a size")
-    frame = frame.with_columns(side=pl.lit(side), level=pl.int_range(pl.len(), dtype=pl.Int32()).over("book"))
-    step = pl.col("price").diff().over("book")
-    for place in frame.select((step >= 0) if side == "bid" else (step <= 0)).to_series().arg_true():
-        problems.note(place, field, listed[place], "not in order: the best price comes last")
-    for place, problem in problems.items():
-        books.problems.note(owners[place], problem.field, problem.value, problem.reason)
-    return frame
+        listed += [level if type(level) is dict else {} for level in levels[::-1]]
+    numbers = prepared(listed, price=partial(plain, places=PRICE_PLACES), size=partial(plain, places=USDC_PLACES))
+    unusable = Problems()
+    typed = Columns(numbers, unusable, f"{field}.").typed(LEVEL)
+    frame = pl.DataFrame({"book": pl.Series(owners, dtype=pl.UInt32()), **typed})
+    fits = ~pl.Series([place in unusable for place in range(len(owners))], dtype=pl.Boolean())
+    return frame.with_columns(pl.when(fits & pl.col("size").is_not_null()).then("price"), side=pl.lit(side))
+
+
+def _usable(levels: pl.DataFrame, books: pl.DataFrame, problems: Problems) -> pl.DataFrame:
+    """The levels that can be traded, numbered from the best, with the number of the others of their book.
+
+    Each is judged alone: by a readable price and size, a price between 0 and 1 and the tick size that its book states.
+    """
+    ticks = dict(books.select("book", "tick_size").iter_rows())
+    fits = [
+        price is not None and 0 < price < 1 and size > 0 and not (ticks[book] and price % ticks[book])
+        for book, price, size in levels.select("book", "price", "size").iter_rows()
+    ]
+    judged = levels.with_columns(fits=pl.Series(fits, dtype=pl.Boolean()))
+    judged = judged.with_columns(skipped_levels=(~pl.col("fits")).sum().over("book").cast(pl.Int32))
+    for book, count in judged.filter(pl.col("fits").sum().over("book") == 0).select("book", "skipped_levels").unique().iter_rows():
+        problems.note(book, "bids", None, f"no usable level: {count} without a price on the tick or a size")
+    kept = judged.filter("fits").drop("fits")
+    return kept.with_columns(level=pl.int_range(pl.len(), dtype=pl.Int32()).over("book", "side"))
+
+
+def _check_order(books: Columns, levels: pl.DataFrame) -> None:
+    step = pl.col("price").diff().over("book", "side")
+    wrong = levels.filter(pl.when(pl.col("side") == "bid").then(step >= 0).otherwise(step <= 0))
+    for index, side, price in wrong.select("book", "side", "price").iter_rows():
+        books.problems.note(index, f"{side}s", str(price), "not in order: the best price comes last")
 
 
 def _check_crossed(books: Columns, levels: pl.DataFrame) -> None:
