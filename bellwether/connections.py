@@ -32,7 +32,7 @@ PHASE_SECONDS, WHOLE_SECONDS = 5.0, 12.0
 _ATTEMPTS = 2
 #: The signed call that tries a key of Kalshi: the rate limits of its account.
 KALSHI_KEY_PATH = "/account/limits"
-_VENUE_REFUSALS = frozenset({"authentication", "out of credit", "not found", "refused"})
+_VENUE_REFUSALS = frozenset({"authentication", "out of credit", "moved", "not found", "refused"})
 
 
 @dataclass(frozen=True, slots=True)

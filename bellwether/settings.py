@@ -100,6 +100,9 @@ class Settings(BaseSettings):
     first_day: datetime = Field(default=datetime(2025, 7, 1, tzinfo=UTC), description="first daily partition (UTC date)")
     kalshi_url: str = Field(default=KALSHI_LIVE_URL, repr=False, description="base URL of Kalshi's REST interface in the live world")
     kalshi_tokens_per_second: float = Field(default=200.0, gt=0, description="read tokens per second of your Kalshi tier; a read costs 10")
+    response_mb: int = Field(
+        default=64, gt=0, description="most MB of one answer of a venue, as sent and as unpacked; a larger one fails and is not read"
+    )
     venues: Annotated[tuple[Venue, ...], NoDecode] = Field(
         default=tuple(Venue), description="venues that are pulled, comma-separated; of the others a day has no rows"
     )

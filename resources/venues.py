@@ -98,6 +98,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
 
     SIGINT and SIGTERM end it for good, and what would ask a venue after it in the same process. What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
     """
+    from bellwether.venues.http.bodies import TooLargeError
     from bellwether.venues.http.retry import RefusedError
 
     async def session() -> T:
@@ -111,7 +112,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
         # Dagster's retry policies hold for interrupts too: the step would begin again, and the steps beside it would go on.
         _stopped.set()
         raise dg.Failure(STOPPED, allow_retries=False) from error
-    except (ConfigError, LakeError, RefusedError) as error:
+    except (ConfigError, LakeError, RefusedError, TooLargeError) as error:
         raise dg.Failure(str(error), allow_retries=False) from error
 
 

@@ -22,6 +22,7 @@ from bellwether.recordings import order_events, wrapped_events
 from bellwether.recordings.instants import exchange_time
 from bellwether.recordings.lines import lines, open_file
 from bellwether.venues.kalshi.stream.frame import SNAPSHOT, body_of, envelope_of, message, ticker_of
+from bellwether.venues.wire.times import END_SECOND
 
 
 class CapturedMessage(NamedTuple):
@@ -134,7 +135,9 @@ def _frame_lists(files: list[Path]) -> Iterator[Capture]:
         def messages(path: Path = path) -> Iterator[CapturedMessage]:
             for item in _frame_list(path) or []:
                 at = item.get("received_ms")
-                yield CapturedMessage(at * 1_000_000 if type(at) is int else None, 1, orjson.dumps(item["frame"]))
+                yield CapturedMessage(
+                    at * 1_000_000 if type(at) is int and 0 <= at < END_SECOND * 1000 else None, 1, orjson.dumps(item["frame"])
+                )
 
         yield Capture(_plain_name(path), FRAME_LIST, (path,), False, messages)
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from bellwether.venues.wire.times import END_SECOND
+
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
-#: 2100-01-01; a larger number of seconds since 1970 is no such time.
-_LATEST_SECOND = 4_102_444_800
 
 
 @lru_cache(maxsize=4096)
@@ -18,7 +18,7 @@ def _seconds(text: str) -> int:
 
 
 def instant(text: str) -> int | None:
-    """Nanoseconds since 1970 of an RFC 3339 time in UTC with 0 to 9 digits of a second; None when it is none."""
+    """Nanoseconds since 1970 of an RFC 3339 time in UTC with 0 to 9 digits of a second; None when it is none of the years 1970 to 2200."""
     head, tail = text[:19], text[19:]
     if not tail.endswith("Z"):
         return None
@@ -26,9 +26,10 @@ def instant(text: str) -> int | None:
     if tail != "Z" and not (tail[0] == "." and 1 <= len(fraction) <= 9 and fraction.isdecimal() and fraction.isascii()):
         return None
     try:
-        return _seconds(head) * SECOND + int(fraction.ljust(9, "0"))
+        seconds = _seconds(head)
     except ValueError:
         return None
+    return seconds * SECOND + int(fraction.ljust(9, "0")) if 0 <= seconds < END_SECOND else None
 
 
 def exchange_time(body: dict[str, Any]) -> int | None:
@@ -42,7 +43,7 @@ def exchange_time(body: dict[str, Any]) -> int | None:
             return found
     for name, unit in (("ts_ms", MILLISECOND), ("ts", SECOND)):
         number = body.get(name)
-        if type(number) is int and 0 <= number * unit < _LATEST_SECOND * SECOND:
+        if type(number) is int and 0 <= number * unit < END_SECOND * SECOND:
             return number * unit
     return None
 

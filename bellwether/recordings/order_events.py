@@ -14,7 +14,6 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Iterator
-from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from io import TextIOWrapper
 from itertools import groupby
@@ -26,6 +25,7 @@ import orjson
 from bellwether.errors import LakeError
 from bellwether.recordings.instants import SECOND
 from bellwether.venues.kalshi.stream.frame import DELTA, REFERENCE, SNAPSHOT, TRADE
+from bellwether.venues.wire.times import instant_of
 
 #: Instrument whose rows are prices of the underlying, and the name that they get.
 UNDERLYING, UNDERLYING_NAME = "0", "SPX"
@@ -109,11 +109,8 @@ def _event(path: Path, number: int, row: dict[str, Any]) -> _Event:
 
 
 def _time(text: str | None) -> int | None:
-    try:
-        at = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    if at.tzinfo is None:
+    at = instant_of(text)
+    if at is None:
         return None
     return int(at.replace(microsecond=0).timestamp()) * SECOND + at.microsecond * 1000
 

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -26,6 +26,7 @@ from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
 from bellwether.venues.kalshi.stream.poll import KalshiPolling, over_among
 from bellwether.venues.kalshi.stream.protocol import USUAL, Wanted
+from bellwether.venues.wire.times import instant_of
 from bellwether.worlds import Addresses
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ async def markets_of(client: KalshiClient, events: Sequence[str]) -> dict[str, d
     for event in events:
         count = len(found)
         async for page in client.markets(event_ticker=event, mve_filter=None):
-            found |= {market["ticker"]: _close_of(market) for market in page.items("markets") if _is_alive(market)}
+            found |= {market["ticker"]: instant_of(market.get("close_time")) for market in page.items("markets") if _is_alive(market)}
         if len(found) == count:
             raise ConfigError(f"recording {event}: the venue lists no market of it that trades or will; look at the event's ticker")
     return found
@@ -98,13 +99,6 @@ async def markets_of(client: KalshiClient, events: Sequence[str]) -> dict[str, d
 
 def _is_alive(market: Any) -> bool:
     return isinstance(market, dict) and isinstance(market.get("ticker"), str) and market.get("status") in _ALIVE
-
-
-def _close_of(market: dict[str, Any]) -> datetime | None:
-    with suppress(ValueError):
-        at = datetime.fromisoformat(str(market.get("close_time")))
-        return at if at.tzinfo else None
-    return None
 
 
 Tell = Callable[[Progress], None]

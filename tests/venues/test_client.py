@@ -23,6 +23,8 @@ GOOD = answer({"markets": [], "cursor": ""})
 REQUEST = httpx.Request("GET", URL)
 
 PASSING = {
+    "408 of a proxy that waited too long": answer(b"", status=408),
+    "425 while the matching engine restarts": answer({"error": "engine restarting"}, status=425),
     "429 with a string error and no Retry-After": answer({"error": "too many requests"}, status=429),
     "500": answer({"error": {"code": "internal"}}, status=500),
     "503 during maintenance, as a web page": answer(b"<html>maintenance</html>", status=503),
@@ -99,7 +101,7 @@ async def test_the_defaults_outlive_a_minute_of_429(seed: int):
         waited += seconds
 
     def venue_of_a_bad_minute(request: httpx.Request) -> httpx.Response:
-        return answer({"error": "too many requests"}, status=429) if waited < 60 else GOOD
+        return answer({"error": "too many requests"}, status=429) if waited < 60 else answer({})
 
     transport = httpx.MockTransport(venue_of_a_bad_minute)
     async with KalshiClient(URL, limits=FAST, transport=transport, sleep=sleep, rng=Random(seed)) as venue:
@@ -143,7 +145,7 @@ async def test_a_retry_after_beyond_the_bound_ends_the_call_at_once():
         (404, {"error": "market not found"}, "market not found"),
         (401, {"code": "unauthorized", "message": "no key"}, "unauthorized: no key"),
         (403, b"<html>forbidden</html>", "a web page"),
-        (302, b"", "no JSON"),
+        (304, b"", "no JSON"),
         (418, {}, "no message"),
     ],
 )
@@ -153,6 +155,32 @@ async def test_a_refusal_is_not_repeated_and_carries_the_venues_words(status: in
         with pytest.raises(RefusedError, match=f"HTTP {status}: .*{words}") as caught:
             await venue.page("/markets")
     assert (len(script.requests), naps.taken, caught.value.status) == (1, [], status)
+
+
+@pytest.mark.parametrize("status", [301, 308])
+async def test_an_address_that_has_moved_is_named_with_the_setting_to_change(status: int):
+    script = Script(answer(b"", status=status, Location="https://ann:secret@new.example/trade-api/v3/markets"))
+    async with client(script) as venue:
+        with pytest.raises(RefusedError, match=r"moved to 'new.example/trade-api/v3/markets'.+kalshi_url") as caught:
+            await venue.page("/markets")
+    assert "secret" not in str(caught.value)
+    assert len(script.requests) == 1
+
+
+@pytest.mark.parametrize("status", [302, 303, 307])
+async def test_an_address_that_has_moved_for_now_is_named_without_advice_to_change_a_setting(status: int):
+    async with client(Script(answer(b"", status=status, Location="/wait"))) as venue:
+        with pytest.raises(RefusedError, match=r"moved for now to '/wait'") as caught:
+            await venue.page("/markets")
+    assert "setting" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refusal_of_an_interface_without_keys_does_not_blame_a_key(status: int):
+    async with client(Script(answer(b"<html>blocked</html>", status=status))) as venue:
+        with pytest.raises(RefusedError, match=r"Kalshi is public: no key is sent or needed") as caught:
+            await venue.page("/markets")
+    assert "Look at the key" not in str(caught.value)
 
 
 async def test_a_status_that_the_caller_accepts_is_an_answer():
@@ -213,7 +241,7 @@ async def test_every_call_has_a_timeout_and_connections_are_few():
 
     def handler(request: httpx.Request) -> httpx.Response:
         seen.append(request.extensions["timeout"])
-        return GOOD
+        return answer({})
 
     async with client(handler, limits=RateLimit(tokens_per_second=1e9, timeout=7)) as venue:
         await venue.page("/markets")
@@ -292,7 +320,7 @@ async def test_no_more_calls_than_connections_are_under_way_however_many_are_mad
         most = max(most, under_way)
         await asyncio.sleep(0)
         under_way -= 1
-        return GOOD
+        return answer({})
 
     options = {"limits": RateLimit(tokens_per_second=1e9, connections=2), "transport": httpx.MockTransport(handler)}
     async with KalshiClient(URL, **options) as venue:

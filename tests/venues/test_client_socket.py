@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 import struct
+import tracemalloc
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from bellwether.venues.http.bodies import TooLargeError
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
-from tests.venues.venue import Naps
+from tests.venues.venue import FAST, Naps
 
 BODY = b'{"markets":[],"cursor":""}'
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 26\r\n\r\n" + BODY
@@ -73,3 +77,79 @@ async def test_an_answer_that_breaks_off_is_asked_for_again(first: Talk):
         page = await client.page("/markets", (("limit", "5"),))
     assert page.body == BODY
     assert requests == ["GET /trade-api/v2/markets?limit=5 HTTP/1.1"] * 2
+
+
+def packed_head(encoding: str, length: int | None = None) -> bytes:
+    """The head of an answer in an encoding; without a length it lasts as long as the connection."""
+    size = f"Content-Length: {length}\r\n" if length is not None else "Connection: close\r\n"
+    return f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\n{size}\r\n".encode()
+
+
+async def endless(writer: asyncio.StreamWriter) -> None:
+    """A body that never ends."""
+    writer.write(packed_head("identity") + b'{"markets":["')
+    with suppress(OSError):
+        while True:
+            writer.write(b" " * 65_536)
+            await writer.drain()
+
+
+async def bomb(writer: asyncio.StreamWriter) -> None:
+    """A few bytes that unpack to 64 MB."""
+    writer.write(packed_head("gzip", len(BOMB)))
+    with suppress(OSError):
+        writer.write(BOMB)
+        await writer.drain()
+
+
+async def half_of_a_packed_body(writer: asyncio.StreamWriter) -> None:
+    """A packed body that ends too early, as its length announces."""
+    writer.write(packed_head("gzip", 20) + gzip.compress(BODY)[:20])
+    await writer.drain()
+
+
+async def unasked(writer: asyncio.StreamWriter) -> None:
+    """A body in an encoding that was not asked for."""
+    writer.write(packed_head("br", 3) + b"abc")
+    await writer.drain()
+
+
+def _bomb(size: int) -> bytes:
+    packer, zeros = zlib.compressobj(9, wbits=31), bytes(1 << 20)
+    return b"".join(packer.compress(zeros) for _ in range(size >> 20)) + packer.flush()
+
+
+BOMB = _bomb(64 << 20)
+
+
+@pytest.mark.parametrize("talk", [endless, bomb])
+async def test_a_body_beyond_the_bound_is_given_up_at_once_in_little_memory(talk: Talk):
+    async with venue(talk) as (url, requests), KalshiClient(url, limits=FAST, most_bytes=4 << 20, sleep=Naps()) as client:
+        tracemalloc.start()
+        try:
+            with pytest.raises(TooLargeError, match=r"larger than 4 MB.+BELLWETHER_RESPONSE_MB"):
+                await client.page("/markets")
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert len(requests) == 1
+    assert peak < 16 << 20
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress, lambda body: gzip.compress(body[:9]) + gzip.compress(body[9:])])
+async def test_a_packed_body_is_unpacked_to_the_byte(pack: Callable[[bytes], bytes]):
+    async def talk(writer: asyncio.StreamWriter) -> None:
+        body = pack(BODY)
+        writer.write(packed_head("deflate" if pack is zlib.compress else "gzip", len(body)) + body)
+        await writer.drain()
+
+    async with venue(talk) as (url, requests), KalshiClient(url, limits=FAST, most_bytes=64, sleep=Naps()) as client:
+        assert (await client.page("/markets")).body == BODY
+    assert len(requests) == 1
+
+
+@pytest.mark.parametrize("talk", [half_of_a_packed_body, unasked])
+async def test_a_body_that_cannot_be_unpacked_is_asked_for_again(talk: Talk):
+    async with venue(talk) as (url, requests), KalshiClient(url, limits=FAST, sleep=Naps()) as client:
+        assert (await client.page("/markets")).body == BODY
+    assert len(requests) == 2

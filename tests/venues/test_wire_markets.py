@@ -332,3 +332,18 @@ def test_rows_do_not_depend_on_their_neighbours():
 
 def test_unusable_records_come_from_decode_only():
     assert isinstance(decode(b'{"markets":[{"ticker":"A","x":Infinity}]}')["markets"][0], Unusable)
+
+
+@pytest.mark.parametrize("side", ["yes", "no"])
+def test_a_bid_above_the_ask_is_a_reject(side: str):
+    found = reject(market("BAD", **{f"{side}_bid_dollars": "0.6000", f"{side}_ask_dollars": "0.5900"}))
+    assert (found["field"], found["value"], found["reason"]) == (f"{side}_bid_dollars", "0.6000", "the bid lies above the ask")
+
+
+def test_a_bid_at_the_ask_is_a_row():
+    assert row(market(yes_bid_dollars="0.6000", yes_ask_dollars="0.6000"))["yes_bid"] == Decimal("0.6")
+
+
+@pytest.mark.parametrize("result", [{}, [], 1, True, {"yes": 1}])
+def test_a_result_that_is_no_text_is_a_reject(result: Any):
+    assert (reject(market("BAD", result=result))["field"], reject(market("BAD", result=result))["reason"]) == ("result", "not text")

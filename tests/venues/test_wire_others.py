@@ -243,3 +243,22 @@ def test_a_page_of_candles_that_needs_a_look_by_itself_is_not_parsed_with_others
     other = CandlePage({"ticker": "B", "candlesticks": candlesticks}, replace(ORIGIN, page=1), "live", ["B"])
     assert parse_candle_pages([fitting], day=DAY, period_minutes=60) is not None
     assert parse_candle_pages([fitting, other], day=DAY, period_minutes=60) is None
+
+
+def test_a_candle_that_closes_with_the_bid_above_the_ask_is_quarantined():
+    crossed = candle(yes_bid={"close_dollars": "0.6000"}, yes_ask={"close_dollars": "0.5900"})
+    assert candles(crossed).rejects.select("field", "reason").rows() == [("yes_bid", "the bid lies above the ask")]
+
+
+def test_a_series_or_an_event_that_says_otherwise_is_quarantined_and_one_that_says_the_same_dropped():
+    series = parse_series([SERIES, SERIES, SERIES | {"category": "World"}], ORIGIN)
+    events = parse_events([EVENT, EVENT | {"markets": []}, EVENT | {"title": "Snow?"}], ORIGIN, day=DAY)
+    for parsed, what in ((series, "series of the same ticker"), (events, "event of the same ticker")):
+        assert parsed.rows.height == 1
+        assert parsed.rejects.select("ordinal", "reason").rows() == [(2, f"another {what} says otherwise")]
+
+
+@pytest.mark.parametrize("groups", [5, "x", True, {"market_ticker": "T"}, [5]])
+def test_groups_of_candles_of_another_shape_are_quarantined(groups: Any):
+    parsed = parse_candles({"markets": groups}, ORIGIN, day=DAY, source="live", period_minutes=60)
+    assert (parsed.rows.height, parsed.rejects.height) == (0, 0 if groups == {"market_ticker": "T"} else 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bellwether.tables.trading import KALSHI_BOOKS, KALSHI_TRADES
@@ -129,12 +129,13 @@ def test_a_book_listed_twice_is_kept_once_and_a_contradiction_is_set_aside():
     assert parsed.rejects["reason"].to_list() == ["another book of the same market says otherwise"]
 
 
-CENTS = st.integers(1, 99)
+CENTS = st.integers(1, 60)
 
 
 @settings(max_examples=60, deadline=None)
 @given(sides=st.tuples(*[st.dictionaries(CENTS, st.integers(1, 10**6), max_size=20)] * 2))
 def test_cents_and_dollars_read_alike_and_nothing_is_lost(sides: tuple[dict[int, int], dict[int, int]]):
+    assume(max(sides[0], default=0) + max(sides[1], default=0) <= 100)
     cents = {name: [list(level) for level in side.items()] for name, side in zip(("yes", "no"), sides, strict=True)}
     dollars = {f"{name}_dollars": [[f"{price / 100:.4f}", f"{size}.00"] for price, size in side] for name, side in cents.items()}
     old, new = book({"orderbook": cents}), book({"orderbook_fp": dollars})
@@ -245,3 +246,8 @@ def test_a_trade_listed_twice_is_kept_once_and_a_contradiction_is_set_aside():
 def test_empty_pages_are_empty_frames():
     assert read_trades().rows.height == 0
     assert read_books({"orderbooks": []}, "A").rows.schema == pl.Schema(KALSHI_BOOKS.schema)
+
+
+def test_a_book_whose_bid_lies_above_its_ask_is_set_aside():
+    parsed = read_books({"orderbook_fp": {"yes_dollars": [["0.6000", "1"]], "no_dollars": [["0.4100", "1"]]}})
+    assert (parsed.rows.height, parsed.rejects["reason"].to_list()) == (0, ["the bid lies above the ask"])

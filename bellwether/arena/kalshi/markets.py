@@ -23,6 +23,7 @@ from bellwether.arena.units import micros, price_micros
 from bellwether.arena.universe import Universe, frozen
 from bellwether.units import MicroDollars, SharePrice
 from bellwether.venues.polymarket.fees import FREE
+from bellwether.venues.wire.times import instant_of
 
 Row = Mapping[str, Any]
 
@@ -213,8 +214,4 @@ def _waived(one: Listed, at: datetime) -> bool:
 
 def _waived_until(row: Row) -> datetime | None:
     body = row.get("body")
-    said = orjson.loads(body).get("fee_waiver_expiration_time") if body and "fee_waiver" in body else None
-    try:
-        return datetime.fromisoformat(said) if isinstance(said, str) else None
-    except ValueError:
-        return None
+    return instant_of(orjson.loads(body).get("fee_waiver_expiration_time")) if body and "fee_waiver" in body else None

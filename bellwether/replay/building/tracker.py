@@ -29,6 +29,7 @@ from bellwether.venues.kalshi.stream.frame import (
     message,
     ticker_of,
 )
+from bellwether.venues.wire.times import END_SECOND
 
 
 @dataclass(slots=True)
@@ -114,7 +115,7 @@ class Tracker:
 
     def _beside(self, frame: Frame, found: dict[str, Any]) -> int:
         sent = found.get("sending_ts_ms")
-        at = exchange_time(body_of(found)) or (sent * MILLISECOND if type(sent) is int and sent > 0 else None)
+        at = exchange_time(body_of(found)) or (sent * MILLISECOND if type(sent) is int and 0 < sent < END_SECOND * 1000 else None)
         return self.times.hear(at, frame.received_at, beside=True, ordinal=frame.ordinal)
 
     def _take_trade(self, frame: Frame, body: dict[str, Any]) -> None:

@@ -23,9 +23,12 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from bellwether.backoff import http_date
 from bellwether.errors import ConfigError, VenueError
+from bellwether.settings import settings
+from bellwether.venues.http.bodies import ENCODINGS, Oversized, TooLargeError, read_body
 from bellwether.venues.http.page import Call, Page, Params, target, without_user
 from bellwether.venues.http.paging import Listing, walk
 from bellwether.venues.http.retry import (
+    BLOCKED,
     RATE_LIMIT,
     TIMEOUT,
     Backoff,
@@ -35,9 +38,11 @@ from bellwether.venues.http.retry import (
     check_body,
     check_status,
     error_text,
+    moved,
     transient_failure,
 )
 from bellwether.venues.http.together import together
+from bellwether.venues.wire.times import is_plausible
 
 P = ParamSpec("P")
 C = TypeVar("C", bound="HttpClient")
@@ -126,6 +131,7 @@ class HttpClient:
     Attributes:
         base_url: what all paths are relative to, of the venue or the sandbox; a user and a password in it are sent, and shown nowhere.
         limits, retry: bounds of rate, concurrency and repetition; the venue's own rate when left out.
+        most_bytes: bound on a body, as sent and as unpacked; that of the settings when left out.
         transport, sleep, rng, clock: what the client does to the world, for tests to replace: an httpx transport, a coroutine that waits,
             the source of jitter, and the time (aware, UTC) for answers without a Date header.
     """
@@ -144,6 +150,7 @@ class HttpClient:
         *,
         limits: RateLimit | None = None,
         retry: Retry | None = None,
+        most_bytes: int | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: Random | None = None,
@@ -152,6 +159,7 @@ class HttpClient:
         self._base_url, self._auth = self._address(base_url)
         self.limits = limits or self.usual_limits
         self.stats = RequestStats()
+        self._most_bytes = most_bytes or settings().response_mb << 20
         self._retry = retry or Retry()
         self._backoff = Backoff(self._retry, rng or Random())
         self._transport = transport
@@ -182,7 +190,7 @@ class HttpClient:
             auth=self._auth,
             timeout=self.limits.timeout,
             limits=httpx.Limits(max_connections=self.limits.connections, max_keepalive_connections=self.limits.connections),
-            headers={"Accept": "application/json"},
+            headers={"Accept": "application/json", "Accept-Encoding": ENCODINGS},
         )
         return self
 
@@ -197,14 +205,15 @@ class HttpClient:
         """The answer to `call`, repeated while its failures may pass.
 
         accept: HTTP statuses from 400 on that the caller wants as an answer. Raises `RefusedError` for every other status that repeating does
-        not help, and `VenueError` when attempts or time run out; both name the call, the number of attempts and the venue's words.
+        not help, `TooLargeError` for a body beyond the bound, and `VenueError` when attempts or time run out; all name the call, the number
+        of attempts and the cause.
         """
         attempts = 0
 
         async def attempt() -> Page:
             nonlocal attempts
             attempts += 1
-            return await self._attempt(call, ordinal)
+            return await self._attempt(call, ordinal, attempts)
 
         retrying = AsyncRetrying(
             retry=_MAY_PASS,
@@ -228,32 +237,51 @@ class HttpClient:
             # What tenacity did refers to itself: it would stay in memory, with the page, until garbage is collected.
             retrying.iter_state.reset()
         if page.status >= 300 and page.status not in accept:
-            raise RefusedError(call.request, attempts, page.status, f"HTTP {page.status}: {error_text(page.body)}")
+            raise self._refused(call, attempts, page.status, error_text(page.body))
         return page
+
+    def _refused(self, call: Call, attempts: int, status: int, words: str) -> RefusedError:
+        return RefusedError(
+            call.request, attempts, status, f"HTTP {status}: {words}", f"{self.name} is public: {BLOCKED}" if status in (401, 403) else None
+        )
 
     async def answers(self, calls: Sequence[Call], *, accept: frozenset[int] = frozenset()) -> list[Page]:
         """The answers to `calls` in their order, asked for several at a time; raises what the first call that fails raises."""
         asked = (partial(self.answer, call, ordinal=ordinal, accept=accept) for ordinal, call in enumerate(calls))
         return await together(asked, most=self.limits.connections)
 
-    async def _attempt(self, call: Call, ordinal: int) -> Page:
+    async def _attempt(self, call: Call, ordinal: int, number: int) -> Page:
         started = time.monotonic()
         await self._bucket.acquire(self.limits.tokens_per_read)
         self._count(attempts=1, limited=time.monotonic() - started)
-        headers = {"Content-Type": "application/json"} if call.body else None
-        url = self._base_url + target(call.path, call.params)
         try:
             async with self._connections, asyncio.timeout(self._retry.seconds):
-                response = await self._http.request(call.method, url, content=call.body or None, headers=headers)
+                response, body = await self._exchange(call)
         except httpx.HTTPError as error:
             raise transient_failure(error) from error
         except TimeoutError as error:
             raise Transient(TIMEOUT, f"no whole answer in {self._retry.seconds:g} seconds") from error
-        check_status(response, self._clock)
-        fetched_at = http_date(response.headers.get("Date", "")) or self._clock()
-        page = Page(call.request, response.status_code, fetched_at, _content(response), ordinal, call.body)
+        except Oversized:
+            raise TooLargeError(call.request, number, self._most_bytes) from None
+        check_status(response, body, self._clock)
+        if response.has_redirect_location:
+            raise moved(call.request, number, response, self.setting)
+        told = http_date(response.headers.get("Date", ""))
+        fetched_at = told if told is not None and is_plausible(told) else self._clock()
+        page = Page(call.request, response.status_code, fetched_at, body, ordinal, call.body)
         check_body(page, lists=self.lists)
         return page
+
+    async def _exchange(self, call: Call) -> tuple[httpx.Response, bytes]:
+        headers = {"Content-Type": "application/json"} if call.body else None
+        url = self._base_url + target(call.path, call.params)
+        async with self._http.stream(call.method, url, content=call.body or None, headers=headers) as response:
+            try:
+                return response, await read_body(response, self._most_bytes)
+            finally:
+                await response.aclose()
+                # An answer and its stream refer to each other: they would stay in memory until garbage is collected.
+                response.stream = httpx.ByteStream(b"")
 
     def _count(self, **done: Any) -> None:
         for stats in (self.stats, COUNTED.get()):
@@ -276,9 +304,3 @@ class HttpClient:
 
     async def _fetch(self, path: str, params: Params, ordinal: int) -> Page:
         return await self.page(path, params, ordinal=ordinal)
-
-
-def _content(response: httpx.Response) -> bytes:
-    """The body. An answer and its stream refer to each other, so that it would stay in memory until garbage is collected."""
-    response.stream = httpx.ByteStream(b"")
-    return response.content

@@ -12,7 +12,7 @@ import orjson
 
 from bellwether.backoff import delay, seconds_until
 from bellwether.errors import VenueError
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import Page, without_user
 from bellwether.venues.wire.decode import MalformedBody
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Retry:
 #: Kinds of failures, as `VenueError.kind` states them.
 RATE_LIMIT, SERVER, TIMEOUT, CONNECTION, MALFORMED = "rate limit", "server", "timeout", "connection", "malformed"
 #: What a refusal with an HTTP status is; every other one is "refused".
-REFUSALS = {401: "authentication", 402: "out of credit", 403: "authentication", 404: "not found"}
+REFUSALS = {301: "moved", 308: "moved", 401: "authentication", 402: "out of credit", 403: "authentication", 404: "not found"}
 
 
 class Transient(Exception):
@@ -53,10 +53,24 @@ class Transient(Exception):
 class RefusedError(VenueError):
     """The venue understood the call and refused it: repeating it is of no use. `status` is the HTTP status."""
 
-    def __init__(self, call: str, attempts: int, status: int, cause: str) -> None:
+    def __init__(self, call: str, attempts: int, status: int, cause: str, advice: str | None = None) -> None:
         self.status = status
-        advice = "Look at the key" if status in (401, 403) else "The venue will refuse it again: look at the parameters"
-        super().__init__(call, attempts, cause, advice, kind=REFUSALS.get(status, "refused"))
+        super().__init__(call, attempts, cause, advice or _REFUSED_AGAIN, kind=REFUSALS.get(status, "refused"))
+
+
+#: Why an interface without keys refuses a call as unauthorized.
+BLOCKED = "no key is sent or needed; it may refuse this machine's region or network address (VPN, proxy, firewall)"
+_REFUSED_AGAIN = "The venue will refuse it again: look at the parameters"
+#: Statuses from 400 to 499 that may come right, and what kind of failure they are.
+_PASSING = {408: TIMEOUT, 425: SERVER, 429: RATE_LIMIT}
+
+
+def moved(call: str, attempts: int, response: httpx.Response, setting: str) -> RefusedError:
+    """The refusal of a call that is answered with another address, which is named and not followed."""
+    address = without_user(response.headers["Location"])[:300]
+    status, lasting = response.status_code, response.status_code in (301, 308)
+    cause = f"HTTP {status}: the address has moved{'' if lasting else ' for now'} to {address!r}"
+    return RefusedError(call, attempts, status, cause, f"Put the new address into the setting {setting}" if lasting else None)
 
 
 class Backoff:
@@ -93,11 +107,12 @@ def transient_failure(error: httpx.HTTPError) -> Transient:
     return Transient(CONNECTION, f"no connection ({type(error).__name__})")
 
 
-def check_status(response: httpx.Response, now: Callable[[], datetime]) -> None:
-    """Raise `Transient` for a status that may come right: 429 and 5xx."""
-    if response.status_code == 429 or response.status_code >= 500:
-        kind = RATE_LIMIT if response.status_code == 429 else SERVER
-        raise Transient(kind, f"HTTP {response.status_code}: {error_text(response.content)}", retry_after(response, now))
+def check_status(response: httpx.Response, body: bytes, now: Callable[[], datetime]) -> None:
+    """Raise `Transient` for a status that may come right: 408, 425, 429 and 5xx."""
+    status = response.status_code
+    kind = SERVER if status >= 500 else _PASSING.get(status)
+    if kind is not None:
+        raise Transient(kind, f"HTTP {status}: {error_text(body)}", retry_after(response, now))
 
 
 def check_body(page: Page, *, lists: bool = False) -> None:

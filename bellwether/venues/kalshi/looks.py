@@ -17,6 +17,7 @@ from bellwether.venues.http.page import Page
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.wire import nested_markets, parse_books, parse_candles, parse_events, parse_markets, parse_series
+from bellwether.venues.wire.times import instant_of
 
 Row = Mapping[str, Any]
 
@@ -208,7 +209,6 @@ def _groups(names: Sequence[str], most: int) -> Iterator[list[str]]:
 
 
 async def _cutoff(client: KalshiClient) -> datetime | None:
-    """Since when what was paid out is listed."""
+    """Since when what was paid out is listed; None where the venue does not say."""
     page = await client.historical_cutoff()
-    said = page.answer.get("market_settled_ts")
-    return datetime.fromisoformat(said) if isinstance(said, str) else None
+    return instant_of(page.answer.get("market_settled_ts"))

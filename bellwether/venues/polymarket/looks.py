@@ -20,6 +20,8 @@ from bellwether.venues.polymarket.pull.price_plan import MOST_DAYS
 from bellwether.venues.polymarket.wire import parse_books, parse_winners
 from bellwether.venues.polymarket.wire.markets import parse_markets
 from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, canonical_condition, plain
+from bellwether.venues.wire.decode import single_record
+from bellwether.venues.wire.times import END_SECOND
 
 #: What the CLOB answers about tokens and markets that it does not know.
 _UNKNOWN = frozenset({400, 404})
@@ -72,7 +74,7 @@ async def winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, t
     found: dict[str, tuple[list[str], bool | None]] = {}
     if not pages:
         return found
-    rows = parse_winners([page.json for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
+    rows = parse_winners([single_record(page.json) for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
     for row in rows.with_columns(canonical_condition(pl.col("condition_id"))).iter_rows(named=True):
         names, _ = found.setdefault(row["condition_id"], ([], row["is_50_50_outcome"]))
         if row["winner"]:
@@ -141,7 +143,13 @@ def _parts(start: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]
 def _points(page: Page) -> Iterable[tuple[datetime, Decimal]]:
     for point in page.items("history"):
         seconds, text = (point.get("t"), plain(point.get("p"), PRICE_PLACES)) if isinstance(point, dict) else (None, None)
-        if type(seconds) is int and isinstance(text, str) and _PRICE.fullmatch(text) and (price := Decimal(text)) <= 1:
+        if (
+            type(seconds) is int
+            and 0 <= seconds < END_SECOND
+            and isinstance(text, str)
+            and _PRICE.fullmatch(text)
+            and (price := Decimal(text)) <= 1
+        ):
             yield datetime.fromtimestamp(seconds, UTC), price
 
 

@@ -6,7 +6,6 @@ A value that does not fit is null in its column and noted against its object; th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
 from operator import itemgetter
 from types import NoneType
@@ -18,16 +17,20 @@ import polars as pl
 from bellwether.tables.schema import TIME
 from bellwether.venues.wire.decode import Unusable
 from bellwether.venues.wire.rejects import Problem
-from bellwether.venues.wire.shapes import DecimalRule, Shape, instants
+from bellwether.venues.wire.shapes import DecimalRule, Shape
+from bellwether.venues.wire.times import END_SECOND, OUTSIDE
 
 Record = Mapping[str, Any]
 Typed = dict[str, pl.Series]
+CROSSED = "the bid lies above the ask"
+
+#: Digits of a number of milliseconds that can be meant.
+_MOST_DIGITS = 18
 
 _NO_TICKER = r"^\.*$|[\x00-\x20,\x7f]"
-#: What a Go server writes for a time that was never set.
-_UNSET = datetime(1, 1, 1, tzinfo=UTC)
-#: 2100-01-01; more seconds than that since 1970 are milliseconds by mistake.
-_LATEST_EPOCH_SECOND = 4_102_444_800
+_SECOND = 1_000_000
+#: What a Go server writes for a time that was never set, 0001-01-01T00:00:00Z, in microseconds since 1970.
+_UNSET = -62_135_596_800 * _SECOND
 
 
 class Problems(dict[int, Problem]):
@@ -98,7 +101,7 @@ class Columns:
                 self._note_no_ticker(name, strings[name])
         typed = {name: strings[name] for name in shape.tickers}
         typed |= {name: self._decimal(strings[name], rule, fits=not unfit[name]).alias(name) for name, rule in shape.decimals.items()}
-        read = pl.DataFrame(times).select(instants(pl.all())).to_dict()
+        read = pl.DataFrame(times).select(_instants(pl.all())).to_dict()
         typed |= {
             column: self._time(texts, read[texts.name]).alias(column) for column, texts in zip(shape.times, times.values(), strict=True)
         }
@@ -108,10 +111,28 @@ class Columns:
 
     def epoch(self, name: str) -> pl.Series:
         """Instants given as whole seconds since 1970, which every record must have."""
-        seconds = [value if type(value) is int and 0 <= value < _LATEST_EPOCH_SECOND else None for value in self.values(name)]
-        series = pl.Series(name, seconds, dtype=pl.Int64())
-        self.note_where(series.is_null(), name, "missing, or no time between 1970 and 2100 in whole seconds")
-        return (series * 1_000_000).cast(TIME)
+        return self._since_1970(name, _SECOND, self.values(name), "missing, or no whole seconds since 1970")
+
+    def epoch_millis(self, name: str) -> pl.Series:
+        """Instants given as milliseconds since 1970 in text, which every record must have."""
+        texts = self.values(name)
+        fits = [type(text) is str and text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS for text in texts]
+        millis = [int(text) if fit else None for text, fit in zip(texts, fits, strict=True)]
+        return self._since_1970(name, _SECOND // 1000, millis, "missing, or no milliseconds since 1970")
+
+    def _since_1970(self, name: str, unit: int, numbers: Sequence[Any], unfit: str) -> pl.Series:
+        inside = [number if type(number) is int and 0 <= number * unit < END_SECOND * _SECOND else None for number in numbers]
+        series = pl.Series(name, inside, dtype=pl.Int64())
+        if series.null_count():
+            whole = pl.Series([type(number) is int for number in numbers], dtype=pl.Boolean())
+            self.note_where(series.is_null() & whole, name, OUTSIDE)
+            self.note_where(~whole, name, unfit)
+        return (series * unit).cast(TIME)
+
+    def note_crossed(self, bid: pl.Series, ask: pl.Series, name: str, *, instead: str | None = None) -> None:
+        """Note the field `name` of every record whose bid lies above its ask."""
+        if (bid > ask).any():
+            self.note_where(bid > ask, name, CROSSED, instead=instead)
 
     def bodies(self, objects: Sequence[Any]) -> pl.Series:
         """`objects`, one per record, as JSON text; null where one was noted as no object."""
@@ -165,7 +186,13 @@ class Columns:
         """`times`, which were read from `texts`; null when absent, empty or the zero time of year 1."""
         if times.null_count() > texts.null_count():
             self.note_where(times.is_null() & (texts != ""), texts.name, "not a time (RFC 3339 with a zone)")
-        return _null_where(times, times == _UNSET) if times.min() == _UNSET else times
+        # As numbers: Python's calendar ends where a wrong time may still lie.
+        stamps = times.to_physical()
+        if stamps.null_count() == len(stamps) or (stamps.min() >= 0 and stamps.max() < END_SECOND * _SECOND):  # type: ignore[operator]
+            return times
+        outside = ~stamps.is_between(0, END_SECOND * _SECOND, closed="left")
+        self.note_where(outside & (stamps != _UNSET), texts.name, OUTSIDE)
+        return _null_where(times, outside)
 
     def _decimal_text(self, name: str, rule: DecimalRule) -> pl.Series:
         values = self.values(name + rule.suffix)
@@ -203,6 +230,11 @@ class Columns:
             if value is not None and type(value) not in types:
                 self.problems.note(index, self._prefix + name, value, reason)
         return [value if type(value) in types else None for value in values]
+
+
+def _instants(texts: pl.Expr) -> pl.Expr:
+    """What RFC 3339 texts with any number of fractional digits say, cut to microseconds; null where they say no time."""
+    return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
 
 
 def _as_text(value: Any, rule: DecimalRule) -> Any:

@@ -52,6 +52,11 @@ def decode_any(body: bytes) -> Any:
         return _decode_leniently(body, strict)
 
 
+def single_record(value: Any) -> Any:
+    """An answer that is one record itself: `Unusable` in its place where it holds something that no table can."""
+    return _record(value)
+
+
 def _decode_leniently(body: bytes, strict: ValueError) -> Any:
     start = body[:512].lstrip().lower()
     if start.startswith(b"<"):

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 import polars as pl
-
-S = TypeVar("S", pl.Series, pl.Expr)
 
 
 def number_text(number: float) -> str:
     """A JSON number as plain decimal text: 0.5 -> "0.5", 1e-05 -> "0.00001"."""
     return format(Decimal(repr(number)), "f")
-
-
-def instants(texts: S) -> S:
-    """The UTC instants that RFC 3339 texts with any number of fractional digits say, cut to microseconds; null where there is none."""
-    return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
 
 
 @dataclass(frozen=True, slots=True)

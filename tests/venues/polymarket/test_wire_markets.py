@@ -280,3 +280,7 @@ def test_an_event_without_tags_and_series_has_none(changes: dict[str, Any]):
 def test_a_number_of_a_billion_digits_is_a_reject_and_not_written_out(text: str):
     assert reject(market(volume=text))[0] == "volume"
     assert reject(market(outcomePrices=json.dumps([text, "0"])))[0] == "outcomePrices"
+
+
+def test_a_bid_above_the_ask_is_a_reject():
+    assert reject(market(bestBid=0.6, bestAsk=0.59)) == ("bestBid", "0.6", "the bid lies above the ask")

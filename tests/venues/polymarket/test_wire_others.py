@@ -92,7 +92,7 @@ def test_a_point_that_comes_again_counts_once_and_one_that_says_otherwise_is_a_r
     [
         ({"t": 1773446400, "p": None}, "p", "missing"),
         ({"t": 1773446400, "p": 1.01}, "p", "outside [0, 1]"),
-        ({"t": 1773446400000, "p": 0.5}, "t", "missing, or no time between 1970 and 2100 in whole seconds"),
+        ({"t": 1773446400000, "p": 0.5}, "t", "a time outside the years 1970 to 2200"),
         (7, None, "not a JSON object"),
     ],
 )

@@ -19,7 +19,7 @@ from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull.resolve import SUPERSEDED, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, parse_markets
 from bellwether.venues.wire.rejects import Quarantine
-from bellwether.venues.wire.shapes import instants
+from bellwether.venues.wire.times import instant_of
 
 LISTING = "archive"
 STEP = "markets"
@@ -28,12 +28,12 @@ STEP = "markets"
 def cutoff_of(page: Page) -> datetime:
     """The instant before which settled markets are only in the archive. Raises `VenueError` when the answer does not say."""
     text = page.answer.get("market_settled_ts")
-    cutoff = instants(pl.Series([text if isinstance(text, str) else None], dtype=pl.String())).item()
+    cutoff = instant_of(text)
     if cutoff is None:
         raise VenueError(
             page.request,
             1,
-            f"market_settled_ts is {text!r}, not a time",
+            f"market_settled_ts is {text!r:.80}, not a time of the years 1970 to 2200",
             "Without the cutoff no day is complete; run again later",
             kind="malformed",
         )

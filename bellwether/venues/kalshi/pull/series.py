@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -26,14 +27,10 @@ class SeriesPull:
 
     def series(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_series, unique over all of them; of several records of a series the first counts."""
-        seen: set[str] = set()
-        for parsed in self._parsed():
-            fresh = parsed.rows.filter(~pl.col("series_ticker").is_in(seen)).unique("series_ticker", keep="first", maintain_order=True)
-            seen.update(fresh["series_ticker"])
-            yield fresh
+        return (parsed.rows for parsed in self._parsed())
 
     def rejects(self) -> pl.DataFrame:
-        """Rows of raw/kalshi_series_rejects, filed under the day of the answer."""
+        """Rows of raw/kalshi_series_rejects, filed under the day of the answer: what does not fit, or contradicts an earlier record."""
         return pl.concat([KALSHI_REJECTS.empty(), *(parsed.rejects for parsed in self._parsed())])
 
     def summary(self) -> dict[str, object]:
@@ -41,7 +38,11 @@ class SeriesPull:
         return {"pull": self.pull.folder, "requests": self.requests}
 
     def _parsed(self) -> Iterator[Parsed]:
-        return (parse_series(page.items("series"), page.origin) for page in self.pull.pages(STEP))
+        earlier: dict[str, Any] = {}
+        for page in self.pull.pages(STEP):
+            items = page.items("series")
+            yield parse_series(items, page.origin, earlier=earlier)
+            earlier |= {item["ticker"]: item for item in items if isinstance(item, dict) and isinstance(item.get("ticker"), str)} | earlier
 
 
 async def pull_series(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> SeriesPull:

@@ -16,6 +16,7 @@ from bellwether.venues.http.page import Page
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_TICKERS
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, START, Frame, Position
+from bellwether.venues.wire.times import instant_of
 
 _SECOND = timedelta(seconds=1)
 _NEVER = datetime(1971, 1, 1, tzinfo=UTC)
@@ -137,8 +138,4 @@ def _is_named(market: Any) -> bool:
 
 def _created(trade: dict[str, Any]) -> datetime:
     """When a trade was made; long ago where it does not say."""
-    try:
-        at = datetime.fromisoformat(str(trade.get("created_time")))
-    except ValueError:
-        return _NEVER
-    return at if at.tzinfo else _NEVER
+    return instant_of(trade.get("created_time")) or _NEVER

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from bellwether.venues.kalshi.stream.frame import body_of, ticker_of
+from bellwether.venues.wire.times import END_SECOND
 
 _ENDS = frozenset({"determined", "settled"})
 
@@ -39,13 +40,14 @@ class TradingStatus:
         market, kind = ticker_of(body), body.get("event_type")
         if market not in self.open:
             return
-        if type(body.get("close_ts")) is int:
-            self._closes[market] = float(body["close_ts"])
+        close = body.get("close_ts")
+        if type(close) is int and 0 <= close < END_SECOND:
+            self._closes[market] = float(close)
         if kind in _ENDS or (kind == "deactivated" and self._has_closed(market, found)):
             self.open.discard(market)
 
     def _has_closed(self, market: str, found: dict[str, Any]) -> bool:
         sent = found.get("sending_ts_ms")
-        now = sent / 1000 if type(sent) is int else time.time()
+        now = sent / 1000 if type(sent) is int and 0 <= sent < END_SECOND * 1000 else time.time()
         closes = self._closes.get(market)
         return closes is not None and now >= closes

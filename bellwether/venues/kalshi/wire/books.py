@@ -45,6 +45,7 @@ def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Pars
     found = [_wire_book(index, record, problems) for index, record in enumerate(records)]
     sides = {side: _side(side, [book.sides[side] for book in found], problems) for side in SIDES}
     best = {side: levels.list.last().struct.field("price") for side, levels in sides.items()}
+    columns.note_crossed(best["yes"], 1 - best["no"], "orderbook_fp", instead="orderbook")
     frame = pl.DataFrame(
         {
             **columns.typed(_BOOK),

@@ -28,11 +28,11 @@ PARTS = {
 def candle_objects(answer: Mapping[str, Any]) -> list[Any]:
     """The candles of an answer, each with the ticker of its market: one group of a single market's endpoint, many of the batch endpoint.
 
-    A group that is none, or whose candles are no list, stands for itself, so that it is not lost.
+    A group that is none, or whose candles are no list, is an object itself, so that it is not lost; so are groups that are no list.
     """
     objects: list[Any] = []
     groups = answer.get("markets") if "markets" in answer else [answer]
-    for group in groups or []:
+    for group in [] if groups is None else groups if type(groups) is list else [groups]:
         if type(group) is not dict:
             objects.append(group)
             continue
@@ -93,6 +93,7 @@ def _candles(objects: Sequence[Any], problems: Problems, day: date, period_minut
     """What candles say; those that do not fit are noted in `problems`."""
     columns = Columns(records_of(objects, "ticker", problems), problems)
     parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}
+    columns.note_crossed(parts["yes_bid"]["close"], parts["yes_ask"]["close"], "yes_bid")
     return pl.DataFrame(
         {
             **columns.typed(CANDLE),

@@ -13,6 +13,7 @@ from bellwether.venues.kalshi.wire.rules import RATIO
 from bellwether.venues.wire.columns import Columns, Problems, records_of
 from bellwether.venues.wire.decode import Unusable
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import Shape
 
 EVENT = Shape(
@@ -31,7 +32,8 @@ def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed
     columns = Columns(records, problems)
     bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
     frame = pl.DataFrame({**columns.typed(EVENT), "day": constant(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
-    return Quarantine(KALSHI_EVENTS, "event_ticker", day, origin).sift(frame, bodies, problems)
+    repeats = repeats_of(frame.select("event_ticker"), bodies, problems, field="event_ticker", what="event of the same ticker")
+    return Quarantine(KALSHI_EVENTS, "event_ticker", day, origin).sift(frame, bodies, problems, unwanted=repeats)
 
 
 def nested_markets(objects: Sequence[Any]) -> list[Any]:

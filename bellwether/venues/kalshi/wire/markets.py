@@ -78,6 +78,8 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: 
     typed = columns.typed(MARKET)
     if typed["close_time"].null_count():
         columns.note_where(typed["close_time"].is_null(), "close_time", "missing")
+    for side in ("yes", "no"):
+        columns.note_crossed(typed[f"{side}_bid"], typed[f"{side}_ask"], f"{side}_bid_dollars", instead=f"{side}_bid")
     frame = pl.DataFrame(
         {
             **typed,

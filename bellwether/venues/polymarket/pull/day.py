@@ -33,8 +33,9 @@ from bellwether.venues.polymarket.pull.price_plan import PricePlan
 from bellwether.venues.polymarket.resolution import resolutions
 from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
 from bellwether.venues.polymarket.wire.rules import instant_text
+from bellwether.venues.wire.decode import single_record
 from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, of_single_pages
-from bellwether.venues.wire.shapes import instants
+from bellwether.venues.wire.times import instant_of
 
 #: Closings are listed of days that began at most so long before, because the listing begins with the latest.
 CLOSINGS_LISTED = timedelta(days=3)
@@ -202,7 +203,7 @@ def winners_of(pages: Iterator[Page], day: date) -> Iterator[Parsed]:
         known = [page for page in held if page.status not in _UNKNOWN]
         if known:
             origins = [page.origin for page in known]
-            yield of_single_pages(parse_winners([page.json for page in known], origins[0], day=day), origins)
+            yield of_single_pages(parse_winners([single_record(page.json) for page in known], origins[0], day=day), origins)
 
 
 def _latest_winners(pull: StoredPull) -> Iterator[Page]:
@@ -288,9 +289,8 @@ async def _closings(puller: Puller, gamma: GammaClient, start: datetime) -> Asyn
     async with aclosing(_listed(puller, gamma, CLOSINGS, [listing])) as pages:
         async for page in pages:
             yield page
-            closed = [instant_text(item.get("closedTime")) for item in page.items("markets") if isinstance(item, dict)]
-            last = instants(pl.Series([text for text in closed if isinstance(text, str)], dtype=pl.String())).min()
-            if isinstance(last, datetime) and last < start:
+            closed = [instant_of(instant_text(item.get("closedTime"))) for item in page.items("markets") if isinstance(item, dict)]
+            if any(at is not None and at < start for at in closed):
                 return
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import POLYMARKET_BOOK
-from bellwether.tables.schema import TIME
 from bellwether.venues.polymarket.wire.rules import (
     AMOUNT,
     ID,
@@ -36,7 +35,6 @@ BOOK = Shape(
     flags=("neg_risk",),
 )
 LEVEL = Shape(tickers=(), decimals={"price": PRICE, "size": AMOUNT})
-_MILLISECONDS = r"^[0-9]{1,14}$"
 
 
 def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
@@ -57,7 +55,7 @@ def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
         last_trade_price=price,
     )
     columns = Columns(records, problems)
-    books = pl.DataFrame(renamed(columns, BOOK, NAMES)).with_columns(at=_instants(columns)).with_row_index("book")
+    books = pl.DataFrame(renamed(columns, BOOK, NAMES)).with_columns(at=columns.epoch_millis("timestamp")).with_row_index("book")
     columns.note_where(~books["token_id"].str.contains(ID), "asset_id", "not a number in text")
     levels = _usable(pl.concat([_side(records, side, columns) for side in ("bid", "ask")]), books, problems)
     _check_order(columns, levels)
@@ -67,14 +65,6 @@ def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
     rejects = Quarantine(POLYMARKET_BOOK, "asset_id", day, origin)
     whole = rejects.sift(frame, objects, Problems())
     return Parsed(whole.rows, frame["book"].to_list(), rejects.rows(objects, problems, {}))
-
-
-def _instants(columns: Columns) -> pl.Series:
-    """Milliseconds since 1970 as text."""
-    texts = pl.Series("at", [value if type(value) is str else None for value in columns.values("timestamp")], dtype=pl.String())
-    fits = texts.str.contains(_MILLISECONDS).fill_null(False)
-    columns.note_where(~fits, "timestamp", "missing, or no milliseconds since 1970")
-    return (texts.zip_with(fits, pl.Series([None], dtype=pl.String())).cast(pl.Int64()) * 1000).cast(TIME)
 
 
 def _side(records: Sequence[Record], side: str, books: Columns) -> pl.DataFrame:

@@ -24,6 +24,7 @@ from bellwether.venues.polymarket.wire.rules import (
 )
 from bellwether.venues.wire.columns import Columns, Problems, Record, records_of
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import Shape
 
 NAMES = {"event_id": "id", "neg_risk": "negRisk"}
@@ -67,4 +68,5 @@ def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed
     columns.note_where(~typed["event_id"].str.contains(ID), "id", "not a number in text")
     bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
     frame = pl.DataFrame({**typed, "day": constant(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
-    return Quarantine(POLYMARKET_EVENTS, "id", day, origin).sift(frame, bodies, problems)
+    repeats = repeats_of(frame.select("event_id"), bodies, problems, field="id", what="event of the same id")
+    return Quarantine(POLYMARKET_EVENTS, "id", day, origin).sift(frame, bodies, problems, unwanted=repeats)

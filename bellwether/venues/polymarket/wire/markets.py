@@ -186,6 +186,7 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
     is_off = named & closed.is_not_null() & (end.is_null() | (end > closed + DISTANT))
     typed["end_time"] = end.zip_with(end.is_not_null() | ~is_off, closed)
     columns.note_where(typed["end_time"].is_null(), "endDate", "missing: without an end a market belongs to no day")
+    columns.note_crossed(typed["best_bid"], typed["best_ask"], "bestBid")
     _check_forms(columns, typed)
     _check_trading_ids(columns, typed)
     frame = pl.DataFrame(

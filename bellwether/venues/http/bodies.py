@@ -1,0 +1,90 @@
+"""Bodies of answers as they come off a connection, bounded both as sent and as unpacked: a small body can unpack to gigabytes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import httpx
+
+from bellwether.errors import VenueError
+
+#: Encodings that are asked for, and no other is read.
+ENCODINGS = "gzip, deflate"
+_ADVICE = "Look at the address; if the venue really sends so much, raise BELLWETHER_RESPONSE_MB"
+
+
+class TooLargeError(VenueError):
+    """An answer is longer than the bound on bodies; the rest of it was not read."""
+
+    def __init__(self, call: str, attempts: int, most: int) -> None:
+        super().__init__(call, attempts, f"the answer is larger than {most / 2**20:g} MB and was not read", _ADVICE, kind="too large")
+
+
+class Oversized(Exception):
+    """A body passed its bound."""
+
+
+async def read_body(response: httpx.Response, most: int) -> bytes:
+    """The unpacked body of a streamed answer, of at most `most` bytes as sent and as unpacked.
+
+    Raises `Oversized` as soon as it is longer, and `httpx.DecodingError` when it is not what its Content-Encoding says, or ends too early.
+    """
+    unpack, stream = _unpacker(response), response.stream
+    assert isinstance(stream, httpx.AsyncByteStream)
+    body = bytearray()
+    sent = 0
+    async for chunk in stream:
+        sent += len(chunk)
+        if sent > most:
+            raise Oversized
+        body += unpack(chunk, most + 1 - len(body))
+        if len(body) > most:
+            raise Oversized
+    if sent and not unpack.is_whole:
+        raise httpx.DecodingError("the packed body ends too early", request=response.request)
+    return bytes(body)
+
+
+class _Plain:
+    is_whole = True
+
+    def __call__(self, chunk: bytes, most: int) -> bytes:
+        return chunk
+
+
+class _Packed:
+    """Gzip or deflate, member by member."""
+
+    def __init__(self, fail: Callable[[str], Exception]) -> None:
+        self._member = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        self._fail = fail
+
+    @property
+    def is_whole(self) -> bool:
+        return self._member.eof
+
+    def __call__(self, chunk: bytes, most: int) -> bytes:
+        """What `chunk` unpacks to, of which at most `most` bytes are made: more need not be known."""
+        found = bytearray()
+        while chunk and len(found) < most:
+            if self._member.eof:
+                self._member = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            try:
+                found += self._member.decompress(chunk, most - len(found))
+            except zlib.error as error:
+                raise self._fail(str(error)) from error
+            chunk = self._member.unused_data
+        return bytes(found)
+
+
+def _unpacker(response: httpx.Response) -> _Plain | _Packed:
+    def fail(cause: str) -> Exception:
+        return httpx.DecodingError(cause, request=response.request)
+
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    if encoding in ("", "identity"):
+        return _Plain()
+    if encoding in ("gzip", "x-gzip", "deflate"):
+        return _Packed(fail)
+    raise fail(f"an encoding that was not asked for: {encoding[:40]!r}")

@@ -1,0 +1,27 @@
+"""Which instants a time on the wire can mean, of every venue, interface and stream: those of the years 1970 to 2200."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+#: Seconds since 1970 of the first instant of 2201; milliseconds of today are more.
+END_SECOND = 7_289_654_400
+OUTSIDE = "a time outside the years 1970 to 2200"
+
+_FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2201, 1, 1, tzinfo=UTC)
+
+
+def is_plausible(at: datetime) -> bool:
+    """Whether an aware time lies in the years 1970 to 2200, UTC."""
+    return _FIRST <= at < _END
+
+
+def instant_of(text: object) -> datetime | None:
+    """The aware UTC instant of an ISO 8601 time with a zone, cut to microseconds; None when it is none of the years 1970 to 2200."""
+    try:
+        at = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    if at is None or at.tzinfo is None or not is_plausible(at):
+        return None
+    return at.astimezone(UTC)

@@ -1,0 +1,204 @@
+"""Whatever stands in a field: every object becomes rows or a reject, and nothing but the project's own errors is raised."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from bellwether.errors import VenueError
+from bellwether.tables.raw import (
+    KALSHI_CANDLES,
+    KALSHI_EVENTS,
+    KALSHI_MARKETS,
+    KALSHI_REJECTS,
+    KALSHI_SERIES,
+    POLYMARKET_BOOK,
+    POLYMARKET_EVENTS,
+    POLYMARKET_MARKETS,
+    POLYMARKET_PRICES,
+    POLYMARKET_REJECTS,
+    POLYMARKET_WINNERS,
+)
+from bellwether.tables.schema import Table
+from bellwether.tables.trading import KALSHI_BOOKS, KALSHI_TRADES
+from bellwether.venues.http.page import Page
+from bellwether.venues.kalshi import wire as kalshi
+from bellwether.venues.kalshi.wire import Parsed, decode
+from bellwether.venues.polymarket import wire as polymarket
+from bellwether.venues.polymarket.quotes import midpoints_of, price_of
+from bellwether.venues.wire.decode import decode_any, single_record
+from tests.venues import wire_objects
+from tests.venues.polymarket import objects
+from tests.venues.test_wire_others import EVENT, SERIES
+from tests.venues.test_wire_trading import trade
+from tests.venues.wire_objects import DAY, ORIGIN
+
+BOOKS = replace(ORIGIN, request="GET /markets/T/orderbook")
+CANDLES = {"markets": [{"market_ticker": "T", "candlesticks": [wire_objects.candle()]}]}
+KALSHI_BOOK = {
+    "orderbook": {"yes": [[7, 5], [58, 552]], "no": None},
+    "orderbook_fp": {"yes_dollars": [["0.07", "5.00"]], "no_dollars": [["0.4", "7.00"]]},
+}
+TIMES = (
+    "0000-01-01T00:00:00Z",
+    "0001-01-01T00:00:00Z",
+    "1969-12-31T23:59:59Z",
+    "2201-01-01T00:00:00Z",
+    "9999-12-31T23:59:59-23:00",
+    "0001-01-01T00:00:00+23:59",
+    "+262142-12-31T23:59:59Z",
+    "-262143-01-01T00:00:00Z",
+    "2026-11-20T23:59:60Z",
+    "2026-11-20T24:00:00Z",
+    "2026-11-20",
+    "0000-01-01 00:00:00+00",
+)
+NUMBERS = (0, -1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**30, 1.5, -0.0, 1e308, 1e-320, float("nan"), float("inf"))
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.sampled_from(TIMES), st.sampled_from(NUMBERS),
+    st.sampled_from([str(number) for number in NUMBERS] + ["1e999999999", "-1", "0x", "[", "{}", '["1"', "\ud800", "é", "\x00", "٣"]),
+)  # fmt: skip
+ANYTHING = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3), max_leaves=6
+)
+
+
+def listed(key: str, item: Any, parse: Callable[..., Parsed]) -> tuple[Any, Callable[[Any], Parsed]]:
+    """An answer that lists one object, under a key or as a bare list, and what reads it."""
+
+    def read(answer: Any) -> Parsed:
+        return parse(Page(ORIGIN.request, 200, ORIGIN.fetched_at, text_of(answer)).items(key), ORIGIN, day=DAY)
+
+    return ({key: [item]} if key else [item]), read
+
+
+def single(item: Any, parse: Callable[..., Parsed]) -> tuple[Any, Callable[[Any], Parsed]]:
+    """An answer that is one object, and what reads it."""
+    return item, lambda answer: parse([single_record(decode_any(text_of(answer)))], ORIGIN, day=DAY)
+
+
+def text_of(answer: Any) -> bytes:
+    return json.dumps(answer).encode()
+
+
+PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], Parsed]]] = {
+    "Kalshi's markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("markets", wire_objects.market(), lambda *a, **k: kalshi.parse_markets(*a, **k, source="live"))),
+    "Kalshi's nested markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("events", EVENT, lambda items, *a, **k: kalshi.parse_markets(kalshi.nested_markets(items), *a, **k, source="live"))),
+    "Kalshi's events": (KALSHI_EVENTS, KALSHI_REJECTS, *listed("events", EVENT, kalshi.parse_events)),
+    "Kalshi's series": (KALSHI_SERIES, KALSHI_REJECTS, *listed("series", SERIES, lambda items, origin, day: kalshi.parse_series(items, origin))),
+    "Kalshi's trades": (KALSHI_TRADES, KALSHI_REJECTS, *listed("trades", trade(), lambda *a, **k: kalshi.parse_trades(*a, **k, source="live"))),
+    "Kalshi's candles": (KALSHI_CANDLES, KALSHI_REJECTS, CANDLES, lambda answer: kalshi.parse_candles(decode(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
+    "candles of one market": (KALSHI_CANDLES, KALSHI_REJECTS, {"ticker": "T", "candlesticks": [wire_objects.candle()]}, lambda answer: kalshi.parse_candles(decode(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
+    "Kalshi's book": (KALSHI_BOOKS, KALSHI_REJECTS, KALSHI_BOOK, lambda answer: kalshi.parse_books(decode(text_of(answer)), BOOKS, day=DAY)),
+    "Kalshi's books": (KALSHI_BOOKS, KALSHI_REJECTS, {"orderbooks": [{"ticker": "T", **KALSHI_BOOK}]}, lambda answer: kalshi.parse_books(decode(text_of(answer)), BOOKS, day=DAY)),
+    "Gamma's markets": (POLYMARKET_MARKETS, POLYMARKET_REJECTS, *listed("markets", objects.market(feeSchedule={"rate": 0.03, "exponent": 1}), polymarket.parse_markets)),
+    "Gamma's events": (POLYMARKET_EVENTS, POLYMARKET_REJECTS, *listed("events", objects.event(), polymarket.parse_events)),
+    "the CLOB's winners": (POLYMARKET_WINNERS, POLYMARKET_REJECTS, *single(objects.clob_market(), polymarket.parse_winners)),
+    "the CLOB's books": (POLYMARKET_BOOK, POLYMARKET_REJECTS, *listed("", objects.book(), polymarket.parse_books)),
+    "the CLOB's prices": (POLYMARKET_PRICES, POLYMARKET_REJECTS, *listed("history", {"t": 1773446400, "p": 0.5}, lambda *a, **k: polymarket.parse_prices(*a, **k, market_id="7", token_id=objects.YES, period_minutes=60))),
+}  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of everything inside a value, but the value itself."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, held in inner:
+        yield (*path, key)
+        yield from places(held, (*path, key))
+
+
+def changed(answer: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """The answer with something else at a path."""
+    new = copy.deepcopy(answer)
+    held = new
+    for key in path[:-1]:
+        held = held[key]
+    held[path[-1]] = value
+    return new
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_whatever_stands_in_a_field_is_a_row_a_reject_or_a_clear_error(name: str, data: st.DataObject):
+    table, rejects, answer, parse = PARSERS[name]
+    path = data.draw(st.sampled_from(list(places(answer))))
+    check(table, rejects, changed(answer, path, data.draw(ANYTHING)), parse)
+
+
+@pytest.mark.parametrize("value", [None, True, 5, -1.5, "x", [], [1], ["x"], [[]], {}, {"x": 1}], ids=repr)
+@pytest.mark.parametrize("name", PARSERS)
+def test_a_value_of_the_wrong_type_is_a_row_a_reject_or_a_clear_error_in_every_place(name: str, value: Any):
+    table, rejects, answer, parse = PARSERS[name]
+    for path in places(answer):
+        check(table, rejects, changed(answer, path, value), parse)
+
+
+def check(table: Table, rejects: Table, answer: Any, parse: Callable[[Any], Parsed]) -> None:
+    try:
+        parsed = parse(answer)
+    except VenueError:
+        return
+    table.validate(parsed.rows)
+    rejects.validate(parsed.rejects)
+    for column in (column for column, dtype in parsed.rows.schema.items() if dtype == pl.Datetime("us", "UTC")):
+        within = parsed.rows[column].dt.year().drop_nulls().is_between(1970, 2200)
+        assert within.all(), column
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize("time", [*TIMES, *NUMBERS, *map(str, NUMBERS)])
+def test_a_time_outside_the_years_that_can_be_meant_is_no_row(name: str, time: Any):
+    table, rejects, answer, parse = PARSERS[name]
+    words = ("time", "_ts", "_at", "date", "Date", "timestamp")
+    for path in places(answer):
+        if (
+            path[-1] == "t"
+            or (isinstance(path[-1], str) and path[-1].endswith(words))
+            or path[-1] in ("createdAt", "updatedAt", "closedTime")
+        ):
+            check(table, rejects, changed(answer, path, time), parse)
+
+
+@pytest.mark.parametrize("time", ["0000-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "2201-01-01T00:00:00Z", "9999-12-31T23:59:59-23:00"])
+@pytest.mark.parametrize(
+    "name", ["Kalshi's markets", "Kalshi's events", "Kalshi's series", "Kalshi's trades", "Gamma's markets", "Gamma's events"]
+)
+def test_a_time_that_no_calendar_of_ours_reaches_is_a_reject_with_the_reason(name: str, time: str):
+    field = {
+        "Kalshi's events": "strike_date",
+        "Kalshi's series": "last_updated_ts",
+        "Gamma's markets": "startDate",
+        "Gamma's events": "startDate",
+    }
+    _, _, answer, parse = PARSERS[name]
+    (key,) = answer
+    parsed = parse(changed(answer, (key, 0, field.get(name, "created_time")), time))
+    assert parsed.rows.is_empty()
+    assert parsed.rejects.select("value", "reason").rows() == [(time, "a time outside the years 1970 to 2200")]
+
+
+@given(ANYTHING)
+@example({"T": {"mid": 1}})
+@settings(max_examples=100, deadline=None)
+def test_single_prices_are_prices_or_a_clear_error(value: Any):
+    at = datetime(2026, 3, 14, tzinfo=UTC)
+    for page, read in (
+        (Page("GET /price?token_id=7", 200, at, text_of({"price": value})), price_of),
+        (Page("GET /midpoint?token_id=7", 200, at, text_of({"mid": value})), lambda page: midpoints_of([page]).get("7")),
+    ):
+        try:
+            found = read(page)
+        except VenueError:
+            continue
+        assert found is None or isinstance(found, Decimal)
