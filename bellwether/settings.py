@@ -215,6 +215,21 @@ class Settings(BaseSettings):
         return (self.world_home / "submissions").expanduser().absolute()
 
     @property
+    def restoring_path(self) -> Path:
+        """File that exists while the restoration of a backup into this home is unfinished, absolute."""
+        return self.world_home / "restoring.txt"
+
+    @property
+    def evaluations_path(self) -> Path:
+        """Folder of what `bellwether evaluate` was given, absolute."""
+        return self.world_home / "evaluations"
+
+    @property
+    def trajectories_path(self) -> Path:
+        """Folder of the conversations of language models in backtests, absolute."""
+        return self.world_home / "trajectories"
+
+    @property
     def recordings_path(self) -> Path:
         """Folder of stream recordings, absolute."""
         return (self.recordings or self.world_home / "recordings").expanduser().absolute()

@@ -131,7 +131,7 @@ def _unfinished(names: Sequence[str], release: str | None, samples: int | None) 
 def _evaluations() -> Any:
     from bellwether.forecasting.evaluation import Evaluations
 
-    return Evaluations(settings().world_home / "evaluations")
+    return Evaluations(settings().evaluations_path)
 
 
 def _named(release: str | None, samples: int | None) -> str:
@@ -205,7 +205,7 @@ def _estimate(chosen: Chosen, begun: Evaluation | None, as_json: bool) -> None:
     _require_questions(chosen.release, questions)
     if begun is not None:
         begun.require_unchanged(questions)
-    with Journal(settings().journal_url) as journal:
+    with Journal.of(settings()) as journal:
         _show_estimates(_estimates(chosen, questions, journal), as_json)
 
 

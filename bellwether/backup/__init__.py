@@ -1,4 +1,4 @@
-"""Backups of a world: lake, journal, registry and submissions in one folder with checksums, and their restoration into an empty home."""
+"""Backups of a world in one folder with checksums, and their restoration into an empty home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a backup: files of the lake, the journal while it is in use, registry and submissions, each with its checksum."""
+"""Backup of a world: the lake, the journal while it is in use, and the folders that nothing else can rebuild, each file with its checksum."""
 
 from __future__ import annotations
 
@@ -18,29 +18,46 @@ from bellwether.files import atomic_folder, checksum
 from bellwether.journal.address import parsed
 from bellwether.lake import Lake
 from bellwether.lake.storage import TEMPORARY, open_storage
+from bellwether.recordings.recording import DONE, LOCK
 from bellwether.settings import Settings
 from bellwether.tables import TABLES
 
-LAKE, JOURNAL, REGISTRY, SUBMISSIONS = "lake", "journal.db", "registry", "submissions"
+LAKE, JOURNAL, REGISTRY, RECORDINGS = "lake", "journal.db", "registry", "recordings"
+
+
+def folders(config: Settings) -> dict[str, Path]:
+    """The folders of a world that are copied file by file, by their name in a backup. The registry is left out where none is set."""
+    found = {
+        "submissions": config.submissions,
+        RECORDINGS: config.recordings_path,
+        "episodes": config.episodes_path,
+        "trajectories": config.trajectories_path,
+        "evaluations": config.evaluations_path,
+    }
+    return found if config.registry is None else {REGISTRY: config.registry, **found}
 
 
 def backup(config: Settings, target: Path, *, at: datetime) -> Path:
     """Back a world up into a folder of its own below `target`, which appears whole or not at all; returns that folder.
 
-    The lake is copied before the journal, so that the journal knows every call that the lake tells of. What is written meanwhile may be missing,
-    and nothing is torn. Raises `ConfigError` for a journal in PostgreSQL and a lake in an object store, which have their own backups, and
-    `BellwetherError` where the copy of the lake is not intact.
+    The lake is copied before the journal, so that the journal knows every call that the lake names. What is written meanwhile may be missing,
+    and nothing is torn: a recording in progress is copied as an interrupted one. Raises `ConfigError` for a journal in PostgreSQL and a lake in an
+    object store, which have their own backups, and `BellwetherError` for a home that does not exist or a lake that is damaged.
     """
-    journal = journal_path(config)
+    journal, lake = journal_path(config), lake_folder(config)
+    if not config.world_home.is_dir():
+        raise BellwetherError(f"backing up: there is no {config.world_home}; set BELLWETHER_HOME and BELLWETHER_WORLD to those of the data")
     folder = target / name_of(config.world.value, at)
     if folder.exists():
         raise BellwetherError(f"backing up into {folder}: there is a backup of this second; try again")
     with atomic_folder(folder) as draft:
-        _copy_lake(config, draft / LAKE)
+        _copy_lake(lake, draft / LAKE)
         if journal.is_file():
             _copy_journal(journal, draft / JOURNAL)
-        for source, name in ((config.registry, REGISTRY), (config.submissions, SUBMISSIONS)):
-            if source is not None and source.is_dir():
+        for name, source in folders(config).items():
+            if name == RECORDINGS:
+                _copy_recordings(source, draft / name)
+            elif source.is_dir():
                 shutil.copytree(source, draft / name, ignore=shutil.ignore_patterns(".*"))
         made = {name: checksum(path) for name, path in files(draft).items()}
         Manifest(FORMAT, __version__, config.world.value, at.astimezone(UTC).isoformat(), made).write(draft)
@@ -73,9 +90,9 @@ def lake_folder(config: Settings) -> str:
     return config.lake_uri
 
 
-def _copy_lake(config: Settings, target: Path) -> None:
+def _copy_lake(folder: str, target: Path) -> None:
     """Copy manifests before the files that they name: those are never changed. Raises `BellwetherError` where the copy is not intact."""
-    source = open_storage(lake_folder(config))
+    source = open_storage(folder)
     stored = (entry.name for entry in source.files("") if TEMPORARY not in entry.name)
     names = sorted(stored, key=lambda name: (not name.endswith(".json"), name))
     for name in names:
@@ -92,8 +109,16 @@ def _copy_lake(config: Settings, target: Path) -> None:
             copied.verify(manifest)
 
 
+def _copy_recordings(source: Path, target: Path) -> None:
+    """Copy every recording; the file that declares one finished only if it was there before the frames were copied."""
+    for folder in sorted(path for path in source.glob("[!.]*") if path.is_dir()):
+        unfinished = () if (folder / DONE).exists() else (DONE,)
+        shutil.copytree(folder, target / folder.name, ignore=shutil.ignore_patterns(".*", LOCK, *unfinished))
+
+
 def _copy_journal(source: Path, target: Path) -> None:
-    """Copy the journal as of one instant, also while it is written (SQLite's online backup)."""
+    """Copy the journal as of one instant, also while it is written (SQLite's online backup), readable by its owner alone."""
+    target.touch(mode=0o600)
     try:
         _copy_database(source, target)
     except sqlite3.OperationalError:

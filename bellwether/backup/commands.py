@@ -18,9 +18,10 @@ from bellwether.settings import settings
 @click.option("--months", default=12, show_default=True, type=click.IntRange(min=0), help="Keep the last of each of so many months.")
 @AS_JSON
 def backup(folder: Path, newest: int, weeks: int, months: int, *, as_json: bool) -> None:
-    """Back up lake, journal, registry and submissions of this world into a folder of its own below FOLDER; remove older ones by tiers.
+    """Back up this world into a folder of its own below FOLDER, and remove older backups by tiers.
 
-    Nothing needs to stop meanwhile.
+    Copied are lake, journal, registry, submissions, recordings, episodes, trajectories and evaluations; nothing needs to stop meanwhile.
+    Reports, datasets, site, warehouse and tapes are left out: they are rebuilt from these.
     """
     from bellwether.backup.backup import backup as back_up
     from bellwether.backup.backup import prune
@@ -40,7 +41,10 @@ def backup(folder: Path, newest: int, weeks: int, months: int, *, as_json: bool)
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @AS_JSON
 def restore(folder: Path, *, as_json: bool) -> None:
-    """Restore the backup FOLDER into the home of this world, which must be empty. Checksums are compared before anything is written."""
+    """Restore the backup FOLDER into the home of this world, which must be empty.
+
+    Checksums are compared before anything is written. An interrupted restoration is continued by the same command.
+    """
     from bellwether.backup.manifest import Manifest
     from bellwether.backup.restore import REGISTRY, registry_path
     from bellwether.backup.restore import restore as restored

@@ -11,8 +11,8 @@ from bellwether.errors import BellwetherError
 from bellwether.files import checksum
 
 FILE = "backup.json"
-#: Raised when the layout of a backup changes; a backup of another format is not restored.
-FORMAT = 1
+#: Raised when the layout of a backup changes: 2 added recordings, episodes, trajectories and evaluations.
+FORMAT = 2
 PREFIX = "bellwether-"
 _STAMP = "%Y%m%dT%H%M%SZ"
 
@@ -36,7 +36,7 @@ class Manifest:
         """The manifest of a backup. Raises `BellwetherError` where there is none, or it is of another format."""
         try:
             fields = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            found = cls(**fields) if fields.get("format") == FORMAT else None
+            found = cls(**fields) if fields.get("format") in range(1, FORMAT + 1) else None
         except FileNotFoundError:
             raise BellwetherError(f"restoring {folder}: it holds no {FILE}; name the folder of one backup") from None
         except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -44,12 +44,14 @@ class Manifest:
         if found is None:
             raise BellwetherError(
                 f"restoring {folder}: it has format {fields.get('format')!r}, made by Bellwether {fields.get('version')}, and this version "
-                f"restores format {FORMAT}; restore it with the version that made it"
+                f"restores formats up to {FORMAT}; restore it with the version that made it"
             )
         return found
 
     def verify(self, folder: Path) -> None:
-        """Raise `BellwetherError` where a file lacks, is not listed, or is not what it was."""
+        """Raise `BellwetherError` for a symbolic link, and for a file that is missing, not listed or changed."""
+        if links := sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink()):
+            raise BellwetherError(f"restoring {folder}: {links[0]} is a symbolic link, which no backup contains; remove it")
         present = files(folder)
         for name in sorted(self.files.keys() - present.keys()):
             raise BellwetherError(f"restoring {folder}: {name} is missing; use another backup")

@@ -1,52 +1,74 @@
-"""Restoring a backup into a home that has nothing yet."""
+"""Restoration of a backup into an empty home."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
-from bellwether.backup.backup import JOURNAL, LAKE, REGISTRY, SUBMISSIONS, journal_path, lake_folder
-from bellwether.backup.manifest import Manifest, files
+from bellwether.backup.backup import JOURNAL, LAKE, REGISTRY, folders, journal_path, lake_folder
+from bellwether.backup.manifest import FILE, Manifest
 from bellwether.errors import BellwetherError
-from bellwether.lake.storage import open_storage
+from bellwether.files import atomic_file, checksum
 from bellwether.settings import Settings
 
 
 def restore(config: Settings, folder: Path) -> Manifest:
     """Restore the backup in `folder`; every file is compared with its checksum before the first is written.
 
-    Raises `BellwetherError` for a backup of another format or world, or one that is damaged, and where the home has a lake, a journal, submissions or
-    a registry already: nothing is overwritten.
+    An interrupted restoration is continued by restoring the same backup again. Raises `BellwetherError` for a backup of another format or world,
+    one that is damaged or contains symbolic links, and a home that has data already: nothing is overwritten.
     """
     manifest = Manifest.read(folder)
     if manifest.world != config.world.value:
         raise BellwetherError(
             f"restoring {folder}: it is of the world {manifest.world}, and BELLWETHER_WORLD is {config.world.value}; set the world of the backup"
         )
-    journal, storage, registry = journal_path(config), open_storage(lake_folder(config)), registry_path(config)
-    living = {
-        f"the lake {config.lake_uri}": bool(storage.files("")),
-        f"the journal {journal}": journal.exists(),
-        f"submissions in {config.submissions}": config.submissions.is_dir() and any(config.submissions.glob("*.parquet")),
-        f"the registry {registry}": (folder / REGISTRY).is_dir() and registry.is_dir() and any(registry.iterdir()),
-    }
-    for what, is_there in living.items():
-        if is_there:
-            raise BellwetherError(f"restoring {folder}: there is {what} already; restore into an empty BELLWETHER_HOME")
+    places = {LAKE: Path(lake_folder(config)), REGISTRY: registry_path(config), **folders(config)}
+    marker, journal = config.restoring_path, journal_path(config)
+    if not _is_resumed(marker, folder):
+        _require_empty({name: place for name, place in places.items() if name != REGISTRY or (folder / REGISTRY).is_dir()}, journal, folder)
+    elif journal.exists() and checksum(journal) != manifest.files.get(JOURNAL):
+        raise BellwetherError(f"restoring {folder}: the journal {journal} was created meanwhile; move it away, then restore again")
     manifest.verify(folder)
-    # The journal is last: without it a home whose restoration was interrupted is recognised by its lake.
-    for name, path in sorted(files(folder).items()):
-        if name.startswith(f"{LAKE}/"):
-            storage.put(name.removeprefix(f"{LAKE}/"), path.read_bytes())
-    for name, target in ((REGISTRY, registry), (SUBMISSIONS, config.submissions)):
-        if (folder / name).is_dir():
-            shutil.copytree(folder / name, target, dirs_exist_ok=True)
-    if (folder / JOURNAL).is_file():
-        journal.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / JOURNAL, journal)
+    with atomic_file(marker) as draft:
+        draft.write_text(f"{folder.name}\n{checksum(folder / FILE)}\n", encoding="utf-8")
+    # The journal comes last: commands that find none next to stored answers refuse to call models.
+    for name in sorted(manifest.files, key=lambda name: (name == JOURNAL, name)):
+        part, _, rest = name.partition("/")
+        _copy(folder / name, places[part] / rest if rest else journal)
+    marker.unlink()
     return manifest
 
 
 def registry_path(config: Settings) -> Path:
-    """Where the registry is restored: BELLWETHER_REGISTRY, or `registry` in the world's home where that is not set."""
+    """The folder that the registry is restored into: BELLWETHER_REGISTRY, or `registry` in the world's home where that is not set."""
     return config.registry or config.world_home / REGISTRY
+
+
+def _is_resumed(marker: Path, folder: Path) -> bool:
+    """Return whether a restoration of this backup was interrupted. Raises `BellwetherError` where it was another backup's."""
+    if not marker.exists():
+        return False
+    name, _, digest = marker.read_text(encoding="utf-8").strip().partition("\n")
+    if digest != checksum(folder / FILE):
+        raise BellwetherError(
+            f"restoring {folder}: the restoration of {name} into {marker.parent} was interrupted; restore {name} again to finish it, or remove "
+            f"{marker.parent} first"
+        )
+    return True
+
+
+def _require_empty(places: dict[str, Path], journal: Path, folder: Path) -> None:
+    """Raise `BellwetherError` where a file would be overwritten or mixed with others."""
+    taken = [f"{name} in {place}" for name, place in places.items() if place.is_dir() and any(path.is_file() for path in place.rglob("*"))]
+    if taken or journal.exists():
+        raise BellwetherError(
+            f"restoring {folder}: there is already {taken[0] if taken else f'the journal {journal}'}; restore into an empty BELLWETHER_HOME"
+        )
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy one file atomically; the journal is readable by its owner alone."""
+    with atomic_file(target) as draft:
+        draft.touch(mode=0o600 if source.name == JOURNAL else 0o666)
+        shutil.copyfile(source, draft)

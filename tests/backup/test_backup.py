@@ -28,6 +28,7 @@ from bellwether.submissions import Submissions
 from bellwether.submissions.checking import SCHEMA
 from bellwether.tables import TABLES, table
 from benchmarks._arena_worlds import Simulated
+from orchestration.home import prepare
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -144,6 +145,85 @@ def test_nothing_that_is_there_is_overwritten(made: Path, tmp_path: Path, kind: 
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [place]
 
 
+def recorded(config: Settings, name: str, *, finished: bool) -> None:
+    folder = config.recordings_path / name
+    folder.mkdir(parents=True)
+    files = {"recording.json": "{}", "000001.ndjson": "frame\n", "lock": ""} | ({"done.json": "{}"} if finished else {})
+    for file, text in files.items():
+        (folder / file).write_text(text)
+
+
+def test_recordings_episodes_trajectories_and_evaluations_are_restored(tmp_path: Path) -> None:
+    config, other = Settings(home=tmp_path / "home"), empty(tmp_path / "other")
+    recorded(config, "whole", finished=True)
+    recorded(config, "live", finished=False)
+    for place in (config.episodes_path, config.trajectories_path, config.evaluations_path):
+        (place / "one").mkdir(parents=True)
+        (place / "one" / "file.json").write_text(place.name)
+    restore(other, backup(config, tmp_path / "b", at=AT))
+    assert sorted(path.name for path in (other.recordings_path / "whole").iterdir()) == ["000001.ndjson", "done.json", "recording.json"]
+    assert sorted(path.name for path in (other.recordings_path / "live").iterdir()) == ["000001.ndjson", "recording.json"]
+    for place in (other.episodes_path, other.trajectories_path, other.evaluations_path):
+        assert (place / "one" / "file.json").read_text() == place.name
+
+
+def test_a_recording_that_ends_during_the_backup_is_copied_as_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    config, copy = Settings(home=tmp_path / "home"), shutil.copytree
+    recorded(config, "live", finished=False)
+
+    def end_first(source: Path, *rest: object, **named: object) -> object:
+        (source / "done.json").write_text("{}")
+        return copy(source, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(shutil, "copytree", end_first)
+    assert not (backup(config, tmp_path / "b", at=AT) / "recordings" / "live" / "done.json").exists()
+
+
+def test_the_journal_is_readable_by_its_owner_alone(living: Settings, made: Path, tmp_path: Path) -> None:
+    config = empty(tmp_path)
+    restore(config, made)
+    for path in (living.world_home / "journal.db", made / "journal.db", config.world_home / "journal.db"):
+        assert path.stat().st_mode & 0o777 == 0o600, path
+
+
+def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
+    living: Settings, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    config, left, copy = empty(tmp_path), iter(range(3)), shutil.copyfile
+
+    def killed(source: Path, target: Path) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        copy(source, target)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil, "copyfile", killed)
+        restore(config, made)
+    with pytest.raises(BellwetherError, match="was interrupted; `bellwether restore`"):
+        prepare(config)
+    other = backup(living, tmp_path / "later", at=AT + timedelta(days=1))
+    with pytest.raises(BellwetherError, match=f"the restoration of {made.name} into .* was interrupted"):
+        restore(config, other)
+    restore(config, made)
+    assert journal_rows(living.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
+    assert not config.restoring_path.exists()
+    with pytest.raises(BellwetherError, match="there is already"):
+        restore(config, made)
+
+
+def test_a_home_without_data_makes_no_backup(tmp_path: Path) -> None:
+    with pytest.raises(BellwetherError, match="set BELLWETHER_HOME"):
+        backup(Settings(home=tmp_path / "mistyped"), tmp_path / "b", at=AT)
+
+
+def linked(folder: Path) -> None:
+    (folder / "registry" / "etclink").symlink_to("/etc")
+
+
 def damaged(folder: Path) -> None:
     next(path for path in sorted(folder.rglob("*.parquet"))).write_bytes(b"other")
 
@@ -176,7 +256,8 @@ def nameless(folder: Path) -> None:
         (damaged, "SHA-256 differs"),
         (lacking, "is missing"),
         (stranger, "is not of the backup"),
-        (newer, "made by Bellwether 9.0, and this version restores format"),
+        (linked, "registry/etclink is a symbolic link"),
+        (newer, "made by Bellwether 9.0, and this version restores formats up to"),
         (elsewhere, "of the world live"),
         (nameless, f"holds no {FILE}"),
     ],

@@ -303,7 +303,7 @@ def _digest(value: Any) -> str:
 def _home() -> Path:
     from bellwether.settings import settings
 
-    return settings().world_home / "trajectories"
+    return settings().trajectories_path
 
 
 def _temperature(model: Model, given: float | None) -> float | None:

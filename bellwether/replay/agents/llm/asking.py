@@ -43,7 +43,7 @@ class OwnModels:
         from bellwether.worlds import addresses
 
         config, limits = settings(), Limits(dollars=self.dollars)
-        with addresses(config, served=False) as venues, endpoints(venues.models) as locate, Journal(config.journal_url) as journal:
+        with addresses(config, served=False) as venues, endpoints(venues.models) as locate, Journal.of(config) as journal:
             wire = ProviderWire(sandbox=venues.application)
             async with ModelClient(journal, endpoint=locate, run=self.run, limits=limits, wire=wire) as client:
                 yield client
