@@ -34,7 +34,7 @@ class JournalResource(dg.ConfigurableResource):
         if self._journal is None:
             from bellwether.journal import Journal
 
-            self._journal = Journal(self.url or settings().journal_url)
+            self._journal = Journal(self.url) if self.url else Journal.of(settings())
         return self._journal
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:

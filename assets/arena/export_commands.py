@@ -29,7 +29,7 @@ def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_j
     if without_prompts:
         tables = cohort_tables(lake, rules, cohort.date())
     else:
-        with Journal(config.journal_url) as journal:
+        with Journal.of(config) as journal:
             tables = cohort_tables(lake, rules, cohort.date(), journal)
     written = write(tables, cohort.date(), target)
     counts = {name: rows.height for name, rows in tables.items()}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _journal() -> Journal:
     from bellwether.journal import Journal
 
-    return Journal(settings().journal_url)
+    return Journal.of(settings())
 
 
 @click.group(invoke_without_command=True)
@@ -62,6 +62,14 @@ def _costs(usage: pl.DataFrame) -> pl.DataFrame:
 
 def _line(status: CallStatus) -> str:
     return f"lease expired {status.lease_expires_at:%Y-%m-%d %H:%M:%S}  {status.key[:12]}  {status.model}  held by {status.holder}"
+
+
+@journal.command()
+def create() -> None:
+    """Create an empty journal, also next to a lake whose answers it will not know: those may be paid for again."""
+    with _journal() as opened:
+        opened.create()
+        console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
 
 
 @journal.command()

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -85,12 +85,14 @@ class Database:
         url: `sqlite:////absolute/path.db` or `postgresql://user:password@host/database`.
         clock: tests hand in their own.
         patience: seconds to wait at most for a lock, or for a server that restarts.
+        before_creation: called before tables are created in a new database; what it raises prevents that.
 
     Raises `ConfigError` when the URL is wrong or the driver is not installed.
     """
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] | None = None, patience: float = 30.0) -> None:
         self._url = parsed(url)
+        self.before_creation: Callable[[], None] = lambda: None
         self.where = shown(self._url)
         self._clock = clock
         self._patience = patience
@@ -127,7 +129,7 @@ class Database:
         """
         if self._is_absent():
             return self._run(work, None, self._empty)
-        self._open()
+        self.open()
         if (shared := self._shared_transaction) is not None:
             with self._in_words(doing):
                 return work(shared)
@@ -137,7 +139,7 @@ class Database:
         """`work` on one state of all tables, whatever is written meanwhile. A missing file counts as an empty journal."""
         if self._is_absent():
             return self._run(work, None, self._empty)
-        self._open()
+        self.open()
         begin = "BEGIN" if self._path is not None else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
         return self._again_when_it_passes(doing, lambda: self._run(work, begin))
 
@@ -147,7 +149,7 @@ class Database:
         When the connection is lost it is done again, even if it had been committed: `work` must find what it did before.
         Raises `LakeError` when a lock is not free, or the server not back, within the patience.
         """
-        self._open()
+        self.open()
         if (shared := self._shared_transaction) is not None:
             with self._in_words(doing), _part_of(shared):
                 return work(shared)
@@ -240,8 +242,8 @@ class Database:
             return
         raise found from None
 
-    def _open(self) -> None:
-        """On first use in this process: look whether the database is ours, and create the tables in a new one."""
+    def open(self) -> None:
+        """Check that the database is ours and create the tables in a new one; a no-op after the first use in this process."""
         if self._process != os.getpid():
             self._engine.dispose(close=False)
             self._process, self._ready = os.getpid(), False
@@ -255,6 +257,9 @@ class Database:
 
     def _look_or_create(self) -> None:
         self._look_at_file()
+        if self._path is not None and not (self._path.exists() and self._path.stat().st_size):
+            self.before_creation()
+            self._path.touch(mode=0o600)
         self._create_unless_there()
 
     def _look_at_file(self) -> None:
@@ -266,6 +271,7 @@ class Database:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         log = _log_of(self._path)
         has_log = log.exists() and log.stat().st_size > 0
+        _restrict(self._path)
         head = b""
         if self._path.exists():
             with self._path.open("rb") as file:
@@ -284,7 +290,9 @@ class Database:
             if self._is_ours(connection):
                 self._add_what_is_new(connection)
                 return
-            if self._path is not None:
+            if self._path is None:
+                self.before_creation()
+            else:
                 self._switch_to_wal(connection)
             connection.exec_driver_sql("BEGIN IMMEDIATE" if self._path is not None else "BEGIN")
             transaction = Transaction(connection, self._clock)
@@ -402,6 +410,14 @@ def _engine(url: URL, path: Path | None, patience: float) -> Engine:
     except NoSuchModuleError:
         raise ConfigError(f"reading {SETTING}: there is no driver for {url.drivername!r}; use sqlite:// or postgresql://") from None
     return engine
+
+
+def _restrict(path: Path) -> None:
+    """Limit a journal that every user can read to its owner: it contains prompts and answers. SQLite creates its log with the same mode."""
+    for file in (path, _log_of(path), path.with_name(f"{path.name}-shm")):
+        with suppress(OSError):
+            if file.stat().st_mode & 0o007:
+                file.chmod(0o600)
 
 
 def _log_of(path: Path) -> Path:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 
 from bellwether.credentials import redact
-from bellwether.errors import ConfigError
+from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import rows
 from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, spending
 from bellwether.journal.claims import Attempt, Claim, LeaseLost, adopt, require_estimate
@@ -26,6 +26,8 @@ from bellwether.journal.values import short
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from bellwether.settings import Settings
 
 T = TypeVar("T")
 
@@ -49,6 +51,18 @@ class Journal:
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] | None = None, patience: float = 30.0) -> None:
         self._database = Database(url, clock=clock, patience=patience)
+
+    @classmethod
+    def of(cls, config: Settings) -> Journal:
+        """The journal of a world. Creating it raises `LakeError` where the lake has answers of models: they could be paid for twice."""
+        journal = cls(config.journal_url)
+        journal._database.before_creation = lambda: _require_no_answers(config, journal.where)
+        return journal
+
+    def create(self) -> None:
+        """Create an empty journal where there is none, also next to a lake that has answers of models."""
+        self._database.before_creation = lambda: None
+        self._database.open()
 
     def __repr__(self) -> str:
         return f"Journal({self.where})"
@@ -322,3 +336,21 @@ def _reopen(transaction: Transaction, key: str, by: str, note: str) -> None:
         },
     )
     rows.change_call(transaction, key, state=State.OPEN.value, finished_at=None)
+
+
+def _require_no_answers(config: Settings, where: str) -> None:
+    """Raise `LakeError` where tables contain answers that a new journal would not know."""
+    import polars as pl
+
+    from bellwether.lake import Lake
+    from bellwether.tables import table
+
+    lake = Lake(config.lake_uri)
+    of_models = {"benchmark/forecasts": pl.col("call_key").is_not_null(), "arena/decisions": pl.lit(value=True)}
+    for name, answered in of_models.items():
+        found = lake.slice(table(name), missing="skip")
+        if found.rows and found.scan().filter(answered).head(1).collect().height:
+            raise LakeError(
+                f"opening the journal {where}: it is missing or empty, while the lake has answers of models in {name}, which could be paid for "
+                "twice. Restore the journal from a backup, or start a new one with `bellwether journal create`"
+            )

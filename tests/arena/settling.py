@@ -107,7 +107,7 @@ def main(home: str, lives: str, log: str, stride: str, *market_ids: str) -> None
 
             def journal(arena: Arena = arena, count: _Countdown = count) -> Journal:
                 opened = arena.journal()
-                opened._database._open()
+                opened._database.open()
                 sa.event.listen(opened._database._engine, "after_cursor_execute", count.statement)
                 return opened
 

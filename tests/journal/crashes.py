@@ -62,7 +62,7 @@ def run(url: str, log: int, life: int, points: str, stride: int) -> None:
     """One life, with connections of its own."""
     countdown = Countdown(life * stride)
     with Journal(url) as journal:
-        journal._database._open()
+        journal._database.open()
         if points == "statements":
             sa.event.listen(journal._database._engine, "after_cursor_execute", countdown.step)
         else:

@@ -43,7 +43,7 @@ def win(url: str, number: int, keys: range) -> list[int]:
     """Claim, ask and answer whatever can be had; returns the numbers of the calls that were won."""
     won = []
     with Journal(url) as journal:
-        journal._database._open()
+        journal._database.open()
         _start.wait(60)
         for key in keys:
             found = journal.claim(ask(key), lease=LEASE, holder=f"runner {number}")
@@ -65,7 +65,7 @@ def spend(url: str, number: int, limit: int) -> int:
     """Begin attempts until the budget stops it; returns how many were begun. Every other one is answered, for half of its estimate."""
     begins = 0
     with Journal(url) as journal:
-        journal._database._open()
+        journal._database.open()
         _start.wait(60)
         with suppress(BudgetExceeded):
             while True:
@@ -95,7 +95,7 @@ def spend_the_last(url: str, number: int, rounds: int) -> list[bool]:
 def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
     """Runner 0 has stalled in the middle of every call and wakes; the others take the calls over. Returns who acts on which answer."""
     with Journal(url) as journal:
-        journal._database._open()
+        journal._database.open()
         if number:
             _start.wait(60)
             _start.wait(60)

@@ -12,14 +12,19 @@ import tempfile
 import time
 import traceback
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 import sqlalchemy as sa
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Busy, CostSource, Journal, Outcome, Usage
 from bellwether.journal.schema import VERSION
+from bellwether.lake import Lake
+from bellwether.settings import Settings
+from bellwether.tables import Column, table
 from tests.journal.calls import LEASE, ask, begun, said, taken
 from tests.journal.server import PASSWORD
 
@@ -558,3 +563,57 @@ def test_a_journal_whose_folder_cannot_be_written_is_read(tmp_path: Path, monkey
         assert journal.look(key) is not None
         with pytest.raises(ConfigError, match="must be writable"):
             taken(journal, ask("another question"))
+
+
+def answered_lake(config: Settings, name: str) -> None:
+    """One row of an answered model in the lake, other columns null or empty."""
+    declared = table(name)
+    key = {"call_key": "k"} if name == "benchmark/forecasts" else {"status": "finished"}
+    row = {column.name: key.get(column.name, _any(column)) for column in declared.columns}
+    rows = pl.DataFrame([row], schema={column.name: column.dtype for column in declared.columns})
+    Lake(config.lake_uri).write(declared, tuple(str(row[part]) for part in declared.partitioned_by), rows, run_id="r")
+
+
+def _any(column: Column) -> object:
+    if column.nullable:
+        return None
+    kind = column.dtype.base_type()
+    return {pl.String: "x", pl.Date: date(2026, 6, 7), pl.Datetime: datetime(2026, 6, 7, tzinfo=UTC), pl.List: [], pl.Boolean: False}.get(
+        kind, 1
+    )
+
+
+@pytest.mark.parametrize("name", ["benchmark/forecasts", "arena/decisions"])
+@pytest.mark.parametrize("empty", [True, False])
+def test_no_new_journal_is_created_next_to_stored_answers(tmp_path: Path, name: str, empty: bool) -> None:
+    config = Settings(home=tmp_path)
+    answered_lake(config, name)
+    path = config.world_home / "journal.db"
+    if empty:
+        path.touch()
+    with Journal.of(config) as journal, pytest.raises(LakeError, match=f"answers of models in {name}.*Restore the journal from a backup"):
+        journal.claim(ask(), lease=LEASE)
+    assert not (path.exists() and path.stat().st_size)
+    with Journal.of(config) as journal:
+        journal.create()
+        taken(journal, ask())
+    with Journal.of(config) as journal:
+        assert isinstance(journal.claim(ask(), lease=LEASE), Busy)
+
+
+def test_baselines_need_no_journal(tmp_path: Path) -> None:
+    config = Settings(home=tmp_path)
+    with Journal.of(config) as journal:
+        taken(journal, ask())
+
+
+def test_a_journal_that_everybody_could_read_is_limited_to_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(f"sqlite:///{path}") as journal:
+        taken(journal, ask())
+    assert path.stat().st_mode & 0o777 == 0o600
+    for mode, expected in ((0o644, 0o600), (0o660, 0o660)):
+        path.chmod(mode)
+        with Journal(f"sqlite:///{path}") as journal:
+            journal.counts()
+            assert {file.stat().st_mode & 0o777 for file in tmp_path.glob("journal.db*")} == {expected}

@@ -263,7 +263,7 @@ def _fresh(url: str, clock: Clock) -> Journal:
     from bellwether.journal.schema import metadata
 
     journal = Journal(url, clock=clock)
-    journal._database._open()
+    journal._database.open()
     with journal._database._engine.connect() as connection:
         for table in reversed(metadata.sorted_tables):
             if table.name != "journal_version":

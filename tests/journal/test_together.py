@@ -79,7 +79,7 @@ def test_what_does_not_fit_the_budget_is_not_even_claimed(journal: Journal) -> N
 
 
 def test_works_share_one_transaction_where_there_is_one_writer(journal: Journal) -> None:
-    journal._database._open()
+    journal._database.open()
     ended = commits(journal)
     found = journal.together([partial(start, journal, number) for number in range(10)])
     assert [len(one) for one in found] == [2] * 10
@@ -133,7 +133,7 @@ def test_costs_that_come_while_a_transaction_is_shared_count_in_its_budgets(jour
 
 def test_nothing_of_any_work_is_kept_when_the_transaction_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(f"sqlite:///{tmp_path}/journal.db")
-    journal._database._open()
+    journal._database.open()
 
     def full() -> Any:
         start(journal, 1)
@@ -172,7 +172,7 @@ def test_a_cost_that_is_not_known_makes_the_sum_unknown(journal: Journal) -> Non
 
 
 async def test_what_waits_at_the_same_time_is_written_at_once(journal: Journal) -> None:
-    journal._database._open()
+    journal._database.open()
     ended, writer = commits(journal), Writer(journal)
     begun_calls = await asyncio.gather(*(writer.do(partial(start, journal, number), Urgency.BEGIN) for number in range(10)))
     await asyncio.gather(*(writer.do(partial(attempt.answer, said())) for _, attempt in begun_calls))
