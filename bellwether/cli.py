@@ -10,6 +10,7 @@ from bellwether import __version__
 from bellwether.commands import CORE, PLATFORM, PlatformCommand, plugins
 from bellwether.errors import BellwetherError
 from bellwether.extras import advice, missing_from, missing_module
+from bellwether.files import home_error
 
 
 class Commands(click.Group):
@@ -20,6 +21,10 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except BellwetherError as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            if (message := home_error(error)) is None:
+                raise
+            raise click.ClickException(message) from error
         except ModuleNotFoundError as error:
             if (module := missing_from(error)) is None:
                 raise

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from bellwether.errors import BellwetherError
+
+_DRAFT = re.compile(r"\.(?P<target>.+)\.(tmp|old)-[0-9a-f]{8}")
 
 
 @contextmanager
@@ -35,22 +39,77 @@ def atomic_file(target: Path) -> Iterator[Path]:
 def atomic_folder(target: Path) -> Iterator[Path]:
     """A folder beside `target` that takes its place when the block ends; nothing is left of it when the block fails.
 
-    Raises `BellwetherError` when it cannot be written.
+    Folders that killed processes left next to `target` are removed first. Raises `BellwetherError` when it cannot be written.
     """
-    token = secrets.token_hex(4)
-    draft, old = (target.with_name(f".{target.name}.{kind}-{token}") for kind in ("tmp", "old"))
-    with _writing(target):
+    with _writing(target), ExitStack() as stack:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(target.parent)
+        draft = stack.enter_context(_draft_folder(target))
+        yield draft
+        old = target.with_name(draft.name.replace(".tmp-", ".old-"))
+        if target.exists():
+            os.rename(target, old)
         try:
-            draft.mkdir(parents=True)
-            yield draft
-            if target.exists():
-                os.rename(target, old)
             os.rename(draft, target)
-        finally:
-            if old.exists() and not target.exists():
+        except OSError:
+            if old.exists():
                 os.rename(old, target)
-            for rest in (draft, old):
-                shutil.rmtree(rest, ignore_errors=True)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _draft_folder(target: Path) -> Iterator[Path]:
+    """A new folder, locked as long as the block lasts and removed with it, unless it was renamed."""
+    while True:
+        draft = target.with_name(f".{target.name}.tmp-{secrets.token_hex(4)}")
+        draft.mkdir()
+        with suppress(FileNotFoundError):  # another process may take it for abandoned before it is locked
+            handle = os.open(draft, os.O_RDONLY)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if draft.exists():
+                break
+            os.close(handle)
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        os.close(handle)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove drafts that no process has locked; a target that its owner had moved away, but not replaced, is moved back."""
+    for draft in parent.glob(".*.tmp-*"):
+        if _DRAFT.fullmatch(draft.name) and not _is_locked(draft):
+            shutil.rmtree(draft, ignore_errors=True)
+    for old in parent.glob(".*.old-*"):
+        found = _DRAFT.fullmatch(old.name)
+        if found and not old.with_name(old.name.replace(".old-", ".tmp-")).exists():
+            target = parent / found["target"]
+            shutil.rmtree(old, ignore_errors=True) if target.exists() else os.rename(old, target)
+
+
+def _is_locked(folder: Path) -> bool:
+    """Return whether a process works in `folder`, or it was removed meanwhile."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        return True
+    try:
+        return not try_lock(handle)
+    finally:
+        os.close(handle)
+
+
+def home_error(error: OSError) -> str | None:
+    """Return the message for a home that cannot be used; None for errors elsewhere."""
+    from bellwether.settings import settings
+
+    home, name = str(settings().home.expanduser().absolute()), str(error.filename or "")
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) and not name.startswith(home):
+        return None
+    where = name or home
+    return f"using {where}: {error.strerror}. Free space, make the folder writable, or set BELLWETHER_HOME to another place; then run again"
 
 
 def checksum(path: Path) -> str:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import quote
 
 from bellwether.errors import BellwetherError
 from bellwether.files import atomic_file, locked
@@ -30,6 +32,8 @@ STORAGE_ADVICE = (
     "What was stored before is whole. Free space, or make the folder writable, or set BELLWETHER_HOME to another place; then run again: it goes on "
     "where it stopped"
 )
+_MAGIC = b"SQLite format 3\x00"
+_DAMAGE = re.compile(r"file is not a database|malformed|no such (table|column)|dagster instance migrate")
 _SQLITE_ERRORS = ("disk is full", "readonly database", "unable to open database file", "disk I/O error")
 
 
@@ -50,12 +54,26 @@ def prepare(config: Settings) -> Path:
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     home = Path(os.environ.setdefault("DAGSTER_HOME", str(config.dagster_home)))
+    if config.restoring_path.exists():
+        raise BellwetherError(
+            f"opening {config.world_home}: the restoration of a backup into it was interrupted; `bellwether restore` of the same backup finishes it"
+        )
     with storage_errors(home):
-        home.mkdir(parents=True, exist_ok=True)
+        _create_folder(home)
         if not ((home / _MADE).exists() and (home / _FILE).exists()):
             with locked(home / _LOCK):
                 _make(home)
+        _require_databases(home)
     return home
+
+
+def _create_folder(home: Path) -> None:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BellwetherError(
+            f"creating {home}: {error.strerror} ({error.filename}). Make the folder writable or set BELLWETHER_HOME to another place"
+        ) from None
 
 
 def _make(home: Path) -> None:
@@ -77,16 +95,51 @@ def _make(home: Path) -> None:
 
 @contextmanager
 def storage_errors(home: Path) -> Iterator[None]:
-    """Turn what a full or read-only disk makes of any write, Dagster's own included, into a `BellwetherError` that names the remedy."""
+    """Raise `BellwetherError` with the remedy where a write meets a full or read-only disk, or one of Dagster's databases is damaged."""
     try:
         yield
     except BellwetherError:
         raise
     except Exception as error:
+        if (damaged := _damaged_database(error, home)) is not None:
+            raise _damage(damaged, home) from error
         cause = _storage_error(error)
         if cause is None:
             raise
         raise BellwetherError(f"writing below {home.parent}: {cause}. {STORAGE_ADVICE}") from error
+
+
+def _damage(database: Path, home: Path) -> BellwetherError:
+    return BellwetherError(
+        f"opening {database}: Dagster's database is damaged. Move the folder {home} away and run again: a new one is created. Lake, journal "
+        "and results are not affected; the UI forgets its runs, and shows partitions as missing until they are materialized"
+    )
+
+
+def _require_databases(home: Path) -> None:
+    """Raise `BellwetherError` where a database of Dagster does not begin like one; a UI would serve errors from it."""
+    for path in (home / "schedules" / "schedules.db", home / "history" / "runs.db", home / "history" / "runs" / "index.db"):
+        if path.is_file():
+            with path.open("rb") as file:
+                if file.read(len(_MAGIC)) != _MAGIC:
+                    raise _damage(path, home)
+
+
+def _damaged_database(error: BaseException, home: Path) -> Path | None:
+    """Return the database of Dagster that SQLite calls damaged, where that is among the causes of `error`."""
+    import dagster as dg
+
+    if not any(isinstance(cause, sqlite3.DatabaseError | dg.DagsterError) and _DAMAGE.search(str(cause)) for cause in _causes(error)):
+        return None
+    return next((path for path in sorted(home.rglob("*.db")) if not (path.stat().st_size and _is_sound(path))), home)
+
+
+def _is_sound(database: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True)) as connection:
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+    except sqlite3.DatabaseError:
+        return False
 
 
 def tells_of_storage(text: str) -> bool:
@@ -95,12 +148,16 @@ def tells_of_storage(text: str) -> bool:
 
 
 def _storage_error(error: BaseException) -> str | None:
-    """What the system said, where a write that failed is among the causes of `error`."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, OSError) and seen.errno in _STORAGE_ERRORS:
-            return f"{seen.strerror} ({seen.filename})" if seen.filename else str(seen.strerror)
-        if isinstance(seen, sqlite3.OperationalError) and any(text in str(seen) for text in _SQLITE_ERRORS):
-            return str(seen)
-        seen = seen.__cause__ or seen.__context__
+    """Return the system's message where a write that failed is among the causes of `error`."""
+    for cause in _causes(error):
+        if isinstance(cause, OSError) and cause.errno in _STORAGE_ERRORS:
+            return f"{cause.strerror} ({cause.filename})" if cause.filename else str(cause.strerror)
+        if isinstance(cause, sqlite3.OperationalError) and any(text in str(cause) for text in _SQLITE_ERRORS):
+            return str(cause)
     return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import dagster as dg
 import pytest
+from click.testing import CliRunner
 
 from assets.warehouse.runs import publish
+from bellwether.cli import main
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.settings import Settings
+from bellwether.settings import Settings, settings
 from orchestration.home import prepare, storage_errors
 from orchestration.runner import RunFailed
 from resources import WarehouseResource
@@ -138,3 +143,38 @@ def test_a_pull_on_a_full_disk_says_so_in_one_line_and_goes_on_when_there_is_roo
     assert "set BELLWETHER_HOME to another place" in full.stderr
     room = pull(100_000_000)
     assert room.returncode == 0, room.stderr[-3000:]
+
+
+@pytest.mark.parametrize(
+    "harm", [lambda data: b"", lambda data: bytes(100) + data[100:], lambda data: data[:4096] + bytes(len(data) - 4096)]
+)
+@pytest.mark.parametrize("name", ["history/runs.db", "history/runs/index.db", "schedules/schedules.db"])
+def test_a_damaged_database_of_dagster_is_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, harm: Callable[[bytes], bytes]
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
+    home = prepare(Settings(home=tmp_path))
+    path = home / name
+    for log in path.parent.glob(f"{path.name}-*"):
+        log.unlink()
+    path.write_bytes(harm(path.read_bytes()))
+    with (
+        pytest.raises(BellwetherError, match=rf"{path}: Dagster's database is damaged\. Move the folder {home} away"),
+        storage_errors(home),
+    ):
+        prepare(Settings(home=tmp_path))
+        with dg.DagsterInstance.get() as instance:
+            instance.get_runs_count()
+            instance.get_dynamic_partitions("forecaster")
+            instance.all_instigator_state()
+
+
+@pytest.mark.parametrize("command", [["verify"], ["journal"], ["arena", "run"], ["recordings"], ["pull", "2026-06-01"]])
+def test_a_home_that_is_no_folder_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / ("x" * 300)))
+    settings.cache_clear()
+    ran = CliRunner().invoke(main, command)
+    settings.cache_clear()
+    assert ran.exit_code == 1
+    assert re.search(r"Error: .*File name too long.*BELLWETHER_HOME to another place", ran.output)
+    assert "Traceback" not in ran.output
