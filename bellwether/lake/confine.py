@@ -11,7 +11,7 @@ import duckdb
 from bellwether.errors import ConfigError
 from bellwether.lake.duck import literal
 
-_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s+ANALYZE\b)?", re.IGNORECASE)
+_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*(ANALYZE|FORMAT)\b[^)]*\)|\s+ANALYZE\b)?", re.IGNORECASE)
 #: DuckDB makes a temporary type for a PIVOT. What else a query may create is in memory: the warehouse is attached read-only.
 _READING = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.CREATE})
 

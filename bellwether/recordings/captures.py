@@ -60,6 +60,8 @@ def find_captures(path: Path) -> list[Capture]:
     """The captures in a file, or in a folder and those below it, each recognised by what it holds. Raises `ConfigError` when there is none."""
     if not path.exists():
         raise ConfigError(f"importing a capture: there is no {path}")
+    if not path.is_dir() and not path.is_file():
+        raise ConfigError(f"importing a capture: {path} is neither a file nor a folder; save the stream to a file first")
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     by_form: dict[str, list[Path]] = {}
     for file in files:

@@ -110,7 +110,7 @@ def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recor
     try:
         return asyncio.run(run())
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return find_recording(root, name or name_of(plan.events))
+        return find_recording(root, name_of(plan.events) if name is None else name)
 
 
 def _show(progress: Progress) -> None:

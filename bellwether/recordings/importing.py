@@ -68,7 +68,7 @@ def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[
         raise ConfigError(
             f"importing {path.name}: it holds {len(captures)} captures, one name does not do; leave it out, or import single files"
         )
-    return [make_recording(root, capture, check_name(name or capture.name)) for capture in captures]
+    return [make_recording(root, capture, check_name(capture.name if name is None else name)) for capture in captures]
 
 
 def make_recording(root: Path, capture: Capture, name: str) -> Recording:

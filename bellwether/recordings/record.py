@@ -116,7 +116,7 @@ async def record(
     async with KalshiClient(venue.kalshi, limits=plan.limits) as client:
         markets = await markets_of(client, plan.events)
         about = _about(plan, tuple(markets))
-        with Recorder(root / check_name(name or name_of(plan.events)), about, pace=plan.pace) as recorder:
+        with Recorder(root / check_name(name_of(plan.events) if name is None else name), about, pace=plan.pace) as recorder:
             source = _source(venue, plan, client, markets, _note_closes(recorder, markets))
             await listen(source, recorder, minutes=plan.minutes, tell=tell, every=every)
         return Recording(recorder.folder)

@@ -21,6 +21,7 @@ from bellwether.venues.kalshi.stream.frame import Frame
 ABOUT, DONE, LOCK = "recording.json", "done.json", "lock"
 SEGMENT = re.compile(r"\d{6,}\.ndjson")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
+_DEVICE = re.compile(r"CON|PRN|AUX|NUL|(COM|LPT)[0-9]", re.IGNORECASE)
 
 
 class Status(StrEnum):
@@ -140,9 +141,13 @@ def read_segment(path: Path) -> Iterator[Frame]:
 
 
 def check_name(name: str, what: str = "a recording") -> str:
-    """`name` if it can name a recording, or what else has a folder. Raises `ConfigError` otherwise."""
-    if not _NAME.fullmatch(name):
-        raise ConfigError(f"naming {what} {name!r}: use up to 128 letters, digits, '.', '_', '+' and '-', a letter or digit first")
+    """Return `name` if it can be the name of a folder on every system. Raises `ConfigError` otherwise."""
+    if not _NAME.fullmatch(name) or name.endswith("."):
+        raise ConfigError(
+            f"naming {what} {name!r}: use up to 128 letters, digits, '.', '_', '+' and '-', a letter or digit first and no '.' last"
+        )
+    if _DEVICE.fullmatch(name.partition(".")[0]):
+        raise ConfigError(f"naming {what} {name!r}: Windows reserves this name; choose another one")
     return name
 
 

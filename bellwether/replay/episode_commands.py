@@ -163,7 +163,7 @@ def import_(
     overrides = overrides_of(fee, series, tickers)
     _check_fee(overrides)
     draft = draft_of(load_original(folder, trade_price))
-    chosen = check_name(name or draft.metadata.episode_id, "the episode (--name)")
+    chosen = check_name(draft.metadata.episode_id if name is None else name, "the episode (--name)")
     about = replace(draft.metadata, episode_id=chosen)
     if about.venue == "kalshi":
         about = with_fees(about, _known(about.tickers, overrides), overrides)

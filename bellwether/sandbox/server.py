@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import uvicorn
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp
 
 from bellwether.errors import BellwetherError
 from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, KALSHI_STREAM_PATH, MODELS_PATH
 
+_LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
 _START_SECONDS = 15.0
 _STOP_SECONDS = 10.0
 
@@ -109,11 +111,12 @@ def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[Site
     """Serve `app` until the block ends; yields where its services can be reached.
 
     Port 0 takes any free port, so that any number of processes and threads can each serve their own. The server runs in a
-    daemon thread and answers when the block is entered. Raises `BellwetherError` when the port is taken.
+    daemon thread and answers when the block is entered. Requests whose Host header names another machine are refused, so that no page in a browser
+    can reach it under a name of its own. Raises `BellwetherError` when the port is taken.
     """
     listener = _listen(host, port)
     config = uvicorn.Config(
-        app,
+        TrustedHostMiddleware(app, allowed_hosts=[host, *_LOCAL], www_redirect=False),
         log_config=None,
         access_log=False,
         lifespan="off",

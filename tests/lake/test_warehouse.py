@@ -226,6 +226,7 @@ def test_it_is_read_only(unchanged: Path, statement: str) -> None:
         "COPY (SELECT 1) TO '{folder}/out.csv'",
         "COPY (SELECT 1) TO '{lake}/out.csv'",
         "EXPLAIN ANALYZE COPY (SELECT 1) TO '{lake}/out.csv'",
+        "EXPLAIN (ANALYZE, FORMAT JSON) COPY (SELECT 1) TO '{lake}/out.csv'",
         "SELECT 1; COPY (SELECT 1) TO '{lake}/out.csv'",
         "ATTACH '{folder}/other.db' AS other",
         "ATTACH '{lake}/other.db' AS other",
@@ -252,6 +253,9 @@ def test_a_query_reads_the_lake_and_nothing_else_and_writes_nothing(folder: Path
         ("DESCRIBE SELECT 1 AS one", 1),
         ("PIVOT (SELECT 'a' AS k, 1 AS n UNION ALL SELECT 'b', 2) ON k USING sum(n)", 1),
         ("EXPLAIN SELECT 1", 1),
+        ("EXPLAIN (FORMAT JSON) SELECT 1", 1),
+        ("explain (analyze, format json) SELECT 1", 1),
+        ("EXPLAIN (SELECT 1)", 1),
         ("WITH numbers AS (FROM range(3)) FROM numbers", 3),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -322,6 +323,18 @@ def test_importing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(tmp_
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in again.folder.iterdir()} == files
     [elsewhere] = import_captures(tmp_path / "other", source)
     assert {path.name: path.read_bytes() for path in elsewhere.folder.iterdir()} == {name: data for name, (data, _) in files.items()}
+
+
+def test_a_pipe_is_no_capture(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.ndjson")
+    with pytest.raises(ConfigError, match="neither a file nor a folder"):
+        import_captures(tmp_path / "out", tmp_path / "pipe.ndjson")
+
+
+def test_an_empty_name_is_refused(tmp_path: Path) -> None:
+    capture = lines(tmp_path / "a.ndjson", snapshot(A, 1))
+    with pytest.raises(ConfigError, match="naming a recording ''"):
+        import_captures(tmp_path / "out", capture, name="")
 
 
 def test_a_name_that_another_recording_has_is_refused(tmp_path: Path) -> None:

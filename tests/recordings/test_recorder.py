@@ -205,7 +205,7 @@ def test_markets_that_closed_since_are_no_reason_to_refuse_an_event(tmp_path: Pa
     Recorder(tmp_path / "open", replace(ABOUT, tickers=(B,))).close()
 
 
-@pytest.mark.parametrize("name", ["", "..", ".hidden", "ä", "x" * 200, "-x"])
+@pytest.mark.parametrize("name", ["", "..", ".hidden", "ä", "x" * 200, "-x", "CON", "nul.txt", "Com1", "dot."])
 def test_a_name_that_is_no_folders_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="naming a recording"):
         Recorder(tmp_path / "recordings" / name if name else tmp_path / "x y", ABOUT)

@@ -177,3 +177,10 @@ def test_importing_the_sandbox_loads_nothing_heavy() -> None:
     code = "import sys, bellwether.sandbox; print([name for name in ('scipy', 'sklearn', 'matplotlib', 'pandas', 'dagster') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def test_requests_for_another_host_are_refused(world: GeneratedWorld) -> None:
+    with serve(create_app(world)) as site:
+        port = site.root.rpartition(":")[2]
+        for host, status in ((f"127.0.0.1:{port}", 200), (f"localhost:{port}", 200), ("attacker.example", 400), ("", 400)):
+            assert httpx.get(f"{site.kalshi}/exchange/status", headers={"Host": host}).status_code == status, host
