@@ -43,14 +43,38 @@ NAMES: Mapping[Role, tuple[str, ...]] = {
     Role.CLUSTER: ("cluster", "cluster_id", "series_ticker", "series", "series_id", "event_ticker", "event", "event_id"),
     Role.WEIGHT: ("weight", "weights", "sample_weight", "question_weight"),
     Role.MARKET: (
-        "market_probability", "market_price", "market_p", "market_prob", "market_implied_probability", "implied_probability", "yes_price",
+        "market_price", "market_p", "market_prob", "market_implied_probability", "implied_probability", "yes_price",
         "community_prediction", "crowd_forecast", "crowd", "market",
     ),
     Role.CATEGORY: ("category", "topic", "domain", "subject", "tag"),
 }  # fmt: skip
 
-#: A table with a column of forecasts per forecaster names them so: `p_mine`, `prob_mine`, `forecast_mine`.
-_WIDE = re.compile(r"(?:p|prob|probability|forecast|prediction|pred)[_ .:-]+(?P<name>.+)", re.IGNORECASE)
+#: Names of final prices, which are known after the fact; the first is that of KalshiBench and of Bellwether's own exports.
+FINAL_PRICES = (
+    "market_probability", "final_price", "final_probability", "final_market_price", "settlement_price", "settlement_value", "resolution_price",
+    "closing_price", "close_price", "closing_probability", "last_price", "last_price_dollars", "last_trade_price",
+)  # fmt: skip
+
+#: Names of the column that states if the question is resolved.
+RESOLVED = ("resolved", "is_resolved")
+
+#: Names of the column with the time of a forecast.
+STATED = (
+    "stated_at", "forecast_at", "forecast_time", "forecast_timestamp", "forecast_date", "forecasted_at", "submitted_at", "created_at",
+    "timestamp", "time", "as_of", "date",
+)  # fmt: skip
+
+#: Columns of forecasts of a wide table, one per forecaster: `p_mine`, `prob_mine`, `forecast_mine`.
+_WIDE = re.compile(r"(?P<prefix>p|prob|probability|forecast|prediction|pred)[_ .:-]+(?P<name>.+)", re.IGNORECASE)
+
+_SPREADS = frozenset({"std", "sd", "stdev", "stddev", "stderr", "sem", "var", "variance", "ci", "lower", "upper", "quantile", "percentile"})
+_STATISTICS = _SPREADS | {
+    "se", "n", "count", "num", "iqr", "lb", "ub", "lcl", "ucl", "lo", "hi", "rank", "brier", "score", "loss", "logloss", "error", "err",
+    "residual", "correct", "accuracy", "entropy", "logit", "odds", "id", "time", "timestamp", "ts", "date", "at", "index", "version",
+    "no", "false", "complement", "inverse",
+}  # fmt: skip
+_QUANTILE = re.compile(r"q\d+|pct\d+|\d+(?:st|nd|rd|th|pct)")
+_QUANTILES = frozenset({1, 2, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95, 97, 98, 99, 975})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +114,46 @@ def recognise(source: str, present: Sequence[str], numeric: Container[str], give
             require(source, present, column, f"--{role}")
     _check_once(source, given)
     found, taken = given, {column for columns in given.used().values() for column in columns}
-    normal = {_normal(column): column for column in reversed(present)}
     for role, names in NAMES.items():
         if getattr(found, role):
             continue
-        named = [normal[name] for name in names if name in normal]
-        free = [column for column in named if column not in taken and (role not in _NUMBERS or column in numeric)]
+        likely = named(present, names)
+        free = [column for column in likely if column not in taken and (role not in _NUMBERS or column in numeric)]
         if role is Role.QUESTION:  # each question may be a cluster
-            free += [column for column in named if column in given.cluster]
+            free += [column for column in likely if column in given.cluster]
         known = next(iter(free), None)
         if known is not None:
             taken.add(known)
             values: dict[str, Any] = {role: (known,) if role in _SEVERAL else known}
             found = replace(found, **values)
     if not found.probability:
+        no_forecasts = statistics(present)
         wide = (column for column in present if column in numeric and column not in taken and _WIDE.fullmatch(column.strip()))
-        found = replace(found, probability=tuple(wide))
+        found = replace(found, probability=tuple(column for column in wide if column not in no_forecasts))
     return found
+
+
+def named(present: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The columns with one of these names, in the order of the names."""
+    normal = {_normal(column): column for column in reversed(present)}
+    return [normal[name] for name in names if name in normal]
+
+
+def statistics(present: Sequence[str]) -> list[str]:
+    """Columns named like forecasts that hold a statistic or a complement: `p_value`, `forecast_std`, `p_no`, `p_10` and `p_90`."""
+    wide = {column: match for column in present if (match := _WIDE.fullmatch(column.strip()))}
+    words = {column: _normal(match["name"]).split("_") for column, match in wide.items()}
+    numbers = {int(name[0]) for name in words.values() if len(name) == 1 and name[0].isdecimal()}
+    quantiles = numbers <= _QUANTILES and max(numbers, default=0) >= min(_QUANTILES - {1, 2, 5})
+    return [
+        column
+        for column, name in words.items()
+        if name[-1] in _STATISTICS
+        or name[0] in _SPREADS
+        or (wide[column]["prefix"].lower() == "p" and name[0] in {"value", "val"})
+        or any(_QUANTILE.fullmatch(word) for word in name)
+        or (quantiles and len(name) == 1 and name[0].isdecimal())
+    ]
 
 
 def _check_once(source: str, given: Columns) -> None:

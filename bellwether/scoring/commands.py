@@ -17,7 +17,7 @@ from bellwether.errors import ConfigError
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--probability", multiple=True, metavar="COLUMN", help="Probability of yes; several columns are one forecaster each.")
-@click.option("--outcome", metavar="COLUMN", help="Outcome: yes or no, 1 or 0, or a share in between.")
+@click.option("--outcome", metavar="COLUMN", help="Outcome: yes or no, 1 or 0.")
 @click.option("--forecaster", metavar="COLUMN", help="Who made the forecast; without it each file is a forecaster.")
 @click.option("--question", multiple=True, metavar="COLUMN", help="What was forecast; several columns name it together.")
 @click.option(
@@ -27,8 +27,17 @@ from bellwether.errors import ConfigError
 @click.option("--market", metavar="COLUMN", help="The market's price of yes when the forecast was made.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Score the groups of this column too; may be repeated.")
 @click.option("--outcomes", type=click.Path(path_type=Path), help="A file with the outcome of each question, where FILES hold none.")
+@click.option(
+    "--on",
+    multiple=True,
+    metavar="COLUMN[=COLUMN]",
+    help="Join --outcomes on this column, or on two with different names; may be repeated.",
+)
+@click.option("--keep", type=click.Choice(["last", "first", "mean"]), help="Which of repeated forecasts counts; last and first need --at.")
+@click.option("--at", metavar="COLUMN", help="Time of the forecast, for --keep.")
 @click.option("--percent", multiple=True, metavar="COLUMN", help="Divide this column of probabilities or prices by 100; may be repeated.")
 @click.option("--clip", is_flag=True, help="Clip rounding errors beyond 0 and 1.")
+@click.option("--fractional", is_flag=True, help="Accept outcomes between 0 and 1.")
 @click.option("--skip-unresolved", is_flag=True, help="Leave out rows without an outcome.")
 @click.option("--independent", is_flag=True, help="Count questions as independent though there is a column of clusters.")
 @click.option("--loss", type=click.Choice(["brier", "log_loss"]), default="brier", show_default=True, help="What pairs are compared by.")

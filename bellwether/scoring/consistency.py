@@ -1,12 +1,13 @@
-"""What several rows on one question must agree on."""
+"""Consistency of several rows on one question."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
-from bellwether.scoring.columns import option
+from bellwether.scoring.columns import STATED, named, option
 from bellwether.scoring.sheet import Part
 from bellwether.scoring.values import refuse
 
@@ -20,16 +21,45 @@ def check_duplicates(frame: pl.DataFrame, parts: Sequence[Part]) -> None:
     same = (pl.col("forecaster") == row["forecaster"]) & (pl.col("question") == row["question"])
     before = frame.filter(same).row(0, named=True)
     part, other = parts[row["file"]], parts[before["file"]]
-    column, *_ = part.columns.question
-    apart = _tells_apart(part, other, row["row"], before["row"])
-    also = "".join(f" {option('question', name)}" for name in (*part.columns.question, apart)) if apart else ""
-    advice = f", or give{also}, because {apart!r} tells them apart" if apart else ""
-    refuse(
-        part.table,
-        row["row"],
-        column,
-        f"{row['question']!r} has a forecast of {row['forecaster']!r} before, in {_place(other, before['row'], part)}; keep one row{advice}",
-    )
+    place = _place(other, before["row"], part)
+    text = f"{row['question']!r} has a forecast of {row['forecaster']!r} before, in {place}; {_advice(frame, part, other, row, before)}"
+    refuse(part.table, row["row"], part.columns.question[0], text)
+
+
+def _advice(frame: pl.DataFrame, part: Part, other: Part, row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    """Options for repeated forecasts: one of them counts, or another column belongs to the name of the question."""
+    times = [column for column in named(part.table.frame.columns, STATED) if column not in part.columns.question]
+    at = f"--keep last {option('at', times[0])}" if times else "--keep last --at COLUMN (the time of the forecast)"
+    advice = f"keep one row, or give {at}, or --keep mean"
+    if part is not other:
+        return advice
+    own = frame.filter(pl.col("file") == row["file"])
+    for name in _different(part, row["row"], before["row"]):
+        if name not in times and _completes(own, part, name):
+            names = " ".join(option("question", column) for column in (*part.columns.question, name))
+            return f"{advice}; or give {names} if {name!r} is part of the question"
+    return advice
+
+
+def _different(part: Part, row: int, before: int) -> Iterator[str]:
+    """Columns without a role, of text, whole numbers or dates, in which two rows of one table differ."""
+    used = {column for columns in part.columns.used().values() for column in columns}
+    for name, dtype in part.table.frame.schema.items():
+        values = part.table.frame[name]
+        if name not in used and not dtype.is_float() and values[row] is not None and values[row] != values[before]:
+            yield name
+
+
+def _completes(frame: pl.DataFrame, part: Part, name: str) -> bool:
+    """Whether a column may be part of the question: no forecast is repeated then, and it does not number the forecasts."""
+    values = part.table.frame[name].cast(pl.String)
+    rows = frame.with_columns(also=values.gather(frame["row"]))
+    if rows.select("forecaster", "question", "also").is_duplicated().any():
+        return False
+    if rows["forecaster"].n_unique() == 1:
+        return 2 * rows["also"].n_unique() <= rows.height
+    shared = rows.group_by("question", "also").agg(pl.len())
+    return 2 * int((shared["len"] > 1).sum()) >= shared.height
 
 
 def check_questions(frame: pl.DataFrame, parts: Sequence[Part]) -> None:
@@ -70,15 +100,3 @@ def _text(value: object) -> str:
 def _place(part: Part, row: int, here: Part) -> str:
     place = part.table.place(row)
     return place if part is here else f"{part.table.source}, {place}"
-
-
-def _tells_apart(part: Part, other: Part, row: int, before: int) -> str | None:
-    """A column, of none but text or dates, in which two rows of one table differ."""
-    if part is not other:
-        return None
-    used = {column for columns in part.columns.used().values() for column in columns}
-    for name, dtype in part.table.frame.schema.items():
-        values = part.table.frame[name]
-        if name not in used and not dtype.is_float() and values[row] is not None and values[row] != values[before]:
-            return name
-    return None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import math
+import re
 import zlib
 from array import array
 from codecs import BOM_UTF8
@@ -19,9 +21,13 @@ from typing import IO, Any, cast
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.scoring.columns import brief, is_number
+from bellwether.scoring.columns import NAMES, Role, brief, is_number, listed, named
 
 _DELIMITERS = ",;\t|"
+#: The line that Excel puts before the names.
+_SEPARATOR = re.compile(r'"?sep=(?P<delimiter>.)(?P=delimiter)*"?', re.IGNORECASE)
+#: A quoted name does not have more line breaks.
+_NAME_LINES = 100
 #: Of UTF-16 that is read as UTF-8, one character in two is NUL where the text is English; one in this many is taken for it.
 _UTF16 = 3
 
@@ -30,14 +36,17 @@ _UTF16 = 3
 class Table:
     """Rows as they were read.
 
-    source: what messages call it. frame: the columns; those of text files are text. place: what messages call a row. faults: why a column cannot be
-    used, with the row that shows it: it holds values of several types, or lists and objects.
+    source: its name in messages. frame: the columns; those of text files are text. place: the name of a row in messages. faults: why a column cannot
+    be used, with the row that shows it: values of several types, or objects. lists: the columns with lists, as JSON text, which can only be labels.
+    decimal_commas: numbers may have decimal commas, because another character separates the columns.
     """
 
     source: str
     frame: pl.DataFrame
     place: Callable[[int], str]
     faults: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    lists: frozenset[str] = frozenset()
+    decimal_commas: bool = False
 
     def where(self, row: int, column: str) -> str:
         """File, line and column of a value, for the beginning of a message."""
@@ -52,7 +61,7 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """Read a file by its name: .csv, .tsv, .parquet, .jsonl, .ndjson or .json (a list of objects), the text files also with .gz.
+    """Read a file by its name: .csv, .tsv, .parquet, .jsonl, .ndjson or .json (a list of objects, also below a key), the text files also with .gz.
 
     Raises `ScoringError` that names the file and the line.
     """
@@ -82,7 +91,7 @@ def frame_table(data: Any) -> Table:
     if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(row, Mapping) for row in data):
         return _some(_of_records("the rows", data, _row))
     if isinstance(data, Mapping):
-        columns = {str(name): _listed(str(name), values) for name, values in data.items()}
+        columns = {str(name): _values_of(str(name), values) for name, values in data.items()}
     elif hasattr(data, "columns") and hasattr(data, "iloc"):  # pandas
         names = [str(name) for name in data.columns]
         if (twice := _twice(names)) is not None:
@@ -105,7 +114,7 @@ def _some(table: Table) -> Table:
     return replace(table, frame=table.frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)))
 
 
-def _listed(name: str, values: Any) -> list[Any]:
+def _values_of(name: str, values: Any) -> list[Any]:
     """The values of a column that a mapping holds."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ScoringError(f"the frame, column {name!r}: it holds {values!r}; give one value per row")
@@ -140,95 +149,129 @@ def _text(path: Path) -> io.TextIOWrapper:
     return io.TextIOWrapper(_open(path), encoding="utf-8-sig", newline="")
 
 
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """names: of the columns. delimiter: between cells. before: lines before the names. lines: all lines up to the first record."""
+
+    names: list[str]
+    delimiter: str
+    before: int
+    lines: int
+
+
 def _csv(path: Path) -> Table:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    header, delimiter, blank = _header(path)
-    if not _has_records(path, delimiter):
+    header = _header(path)
+    if not _has_records(path, header):
         raise ScoringError(f"{path}: it has no rows; give forecasts")
     try:
         with _open(path) as file:
             table = arrow.read_csv(
                 file,
-                read_options=arrow.ReadOptions(column_names=header, skip_rows=blank + 1),
-                parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                read_options=arrow.ReadOptions(column_names=header.names, skip_rows=header.lines),
+                parse_options=arrow.ParseOptions(delimiter=header.delimiter, newlines_in_values=True),
                 convert_options=arrow.ConvertOptions(
-                    column_types=dict.fromkeys(header, pa.large_string()), strings_can_be_null=True, null_values=[""]
+                    column_types=dict.fromkeys(header.names, pa.large_string()), strings_can_be_null=True, null_values=[""]
                 ),
             )
     except pa.ArrowInvalid as error:
-        _ragged(path, header, delimiter)
+        _ragged(path, header)
         raise ScoringError(f"{path}: it cannot be read as CSV ({str(error).splitlines()[0]}); repair the file") from None
     frame = pl.DataFrame(pl.from_arrow(table))
 
     @cache
     def starts() -> array[int]:
-        return array("q", (start for start, _ in _records(path, delimiter, strict=False)))
+        return array("q", (start for start, _ in _records(path, header, strict=False)))
 
-    return Table(str(path), frame, lambda row: f"line {starts()[row + 1] if row + 1 < len(starts()) else row + 2}")
+    def place(row: int) -> str:
+        return f"line {starts()[row + 1] if row + 1 < len(starts()) else row + 2}"
+
+    return Table(str(path), frame, place, decimal_commas=header.delimiter != ",")
 
 
-def _header(path: Path) -> tuple[list[str], str, int]:
-    """Names of the columns, the delimiter (the one that separates the most of them), and the number of blank lines before."""
-    blank = 0
+def _header(path: Path) -> _Header:
+    """Read the names of the columns. The delimiter is that of Excel's `sep=` line, or the one that separates the most names."""
+    before, delimiter = 0, None
     try:
         with _text(path) as file:
             while (first := file.readline()).isspace():
-                blank += 1
-            if first.count('"') % 2:
-                raise ScoringError(f"{path}, line {blank + 1}: a quote is not closed among the names of the columns; close it")
+                before += 1
+            if chosen := _SEPARATOR.fullmatch(first.rstrip("\r\n")):
+                before, delimiter, first = before + 1, chosen["delimiter"], file.readline()
+            lines = [first]
+            while "".join(lines).count('"') % 2:
+                lines.append(file.readline())
+                if not lines[-1] or len(lines) > _NAME_LINES:
+                    raise ScoringError(f"{path}, line {before + 1}: a quote is not closed among the names of the columns; close it")
     except UnicodeDecodeError:
         raise _not_utf8(path) from None
     if _UTF16 * first.count("\0") > len(first):
         raise _not_utf8(path)
-    if not first:
+    if not first.strip():
         raise ScoringError(f"{path}: it is empty; give names of columns and rows of forecasts")
-    delimiter = max(_DELIMITERS, key=lambda one: len(next(csv.reader([first], delimiter=one), [])))
-    names = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
+    if delimiter is None:
+        delimiter = max(_DELIMITERS, key=lambda one: len(next(csv.reader(lines, delimiter=one), [])))
+    names = [" ".join(name.split()) for name in next(csv.reader(lines, delimiter=delimiter))]
+    _check_names(path, before + 1, names, first)
+    return _Header(names, delimiter, before, before + len(lines))
+
+
+def _check_names(path: Path, line: int, names: list[str], first: str) -> None:
+    """Raise `ScoringError` where two columns have the same name, or values take the place of names."""
     twice = _twice(names)
     if all(is_number(name) for name in names) or (twice is not None and is_number(twice)):
         raise ScoringError(
-            f"{path}, line {blank + 1}: it holds values where the names of the columns belong: {brief(first.strip())}; add a line of names"
+            f"{path}, line {line}: it holds values where the names of the columns belong: {brief(first.strip())}; add a line of names"
         )
     if twice is not None:
-        raise ScoringError(f"{path}, line {blank + 1}: two columns are called {twice!r}; rename one")
-    return names, delimiter, blank
+        raise ScoringError(f"{path}, line {line}: two columns are called {twice!r}; rename one")
 
 
-def _records(path: Path, delimiter: str, *, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """First line and cells of every record, the names of the columns included; blank lines are none. `strict` refuses text after a quote."""
+def _records(path: Path, header: _Header, *, strict: bool) -> Iterator[tuple[int, list[str]]]:
+    """First line and cells of every record, including the names of the columns and excluding blank lines. `strict` refuses text after a quote."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         with _text(path) as file:
-            reader, start = csv.reader(file, delimiter=delimiter, strict=strict), 1
+            for _ in range(header.before):
+                file.readline()
+            reader, start = csv.reader(file, delimiter=header.delimiter, strict=strict), 1
             for cells in reader:
                 if cells:
-                    yield start, cells
+                    yield header.before + start, cells
                 start = reader.line_num + 1
     finally:
         csv.field_size_limit(limit)
 
 
-def _has_records(path: Path, delimiter: str) -> bool:
+def _has_records(path: Path, header: _Header) -> bool:
     """Whether anything follows the names of the columns."""
     try:
-        return next(islice(_records(path, delimiter, strict=False), 1, None), None) is not None
+        return next(islice(_records(path, header, strict=False), 1, None), None) is not None
     except UnicodeDecodeError:
         raise _not_utf8(path) from None
 
 
-def _ragged(path: Path, header: list[str], delimiter: str) -> None:
+def _ragged(path: Path, header: _Header) -> None:
     """Raise `ScoringError` that names the line where records break."""
-    line = 1
+    line, width = header.before + 1, len(header.names)
     try:
-        for line, cells in _records(path, delimiter, strict=True):
-            if len(cells) != len(header):
-                raise ScoringError(f"{path}, line {line}: it has {len(cells)} cells, and there are {len(header)} columns; correct the line")
+        for line, cells in _records(path, header, strict=True):
+            if len(cells) != width:
+                splits = len(cells) - width
+                commas = header.delimiter == "," and splits > 0 and sum(map(_is_split, cells, cells[1:])) >= splits
+                advice = "write decimals with a point, or separate columns by semicolons" if commas else "correct the line"
+                raise ScoringError(f"{path}, line {line}: it has {len(cells)} cells, and there are {width} columns; {advice}")
     except UnicodeDecodeError:
         raise _not_utf8(path) from None
     except csv.Error as error:
         raise ScoringError(f"{path}: after line {line} it is not CSV any more ({error}); close the quotes") from None
+
+
+def _is_split(left: str, right: str) -> bool:
+    """Whether two cells could be a decimal that its comma split."""
+    return left.strip() == "0" and right.strip().isdecimal()
 
 
 def _not_utf8(path: Path) -> ScoringError:
@@ -236,8 +279,6 @@ def _not_utf8(path: Path) -> ScoringError:
 
 
 def _lines(path: Path) -> Table:
-    import orjson
-
     rows: list[dict[str, Any]] = []
     numbers: list[int] = []
     with _open(path) as file:
@@ -245,8 +286,8 @@ def _lines(path: Path) -> Table:
             if not line.strip():
                 continue
             try:
-                row = orjson.loads(line.removeprefix(BOM_UTF8))
-            except orjson.JSONDecodeError as error:
+                row = _parsed(line.removeprefix(BOM_UTF8))
+            except ValueError as error:
                 if not _is_utf8(line):
                     raise ScoringError(f"{path}, line {number}: it is not UTF-8 text; save the file as UTF-8") from None
                 raise ScoringError(f"{path}, line {number}: it is not JSON ({error}); correct the line") from None
@@ -254,27 +295,69 @@ def _lines(path: Path) -> Table:
                 raise ScoringError(f"{path}, line {number}: it holds {_kind(row)}; give one JSON object per line")
             rows.append(row)
             numbers.append(number)
+    if len(rows) == 1 and (wrapped := _unwrapped(str(path), rows[0])) is not None:
+        return _of_records(str(path), wrapped, lambda row: f"object {row + 1}")
     return _of_records(str(path), rows, lambda row: f"line {numbers[row]}")
 
 
 def _json(path: Path) -> Table:
-    import orjson
-
     with _open(path) as file:
         text = file.read().removeprefix(BOM_UTF8)
     if not _is_utf8(text):
         raise ScoringError(f"{path}: it is not UTF-8 text; save it as UTF-8")
     try:
-        rows = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        rows = _parsed(text)
+    except ValueError as error:
         if text.lstrip()[:1] == b"{":
             return _lines(path)
         raise ScoringError(f"{path}: it is not JSON ({error}); repair the file") from None
     if isinstance(rows, dict):
-        rows = [rows]
+        wrapped = _unwrapped(str(path), rows)
+        rows = [rows] if wrapped is None else wrapped
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ScoringError(f"{path}: it holds no list of objects; give one object per forecast")
     return _of_records(str(path), rows, lambda row: f"object {row + 1}")
+
+
+def _parsed(text: bytes) -> Any:
+    """JSON, with the NaN and Infinity that Python writes. Raises `ValueError`."""
+    import orjson
+
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if b"NaN" not in text and b"Infinity" not in text:
+            raise
+        try:
+            return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < _DIGITS else float(digits))
+        except (ValueError, RecursionError):
+            raise error from None
+
+
+#: Numbers with fewer digits fit into 64 bits.
+_DIGITS = 19
+
+
+def _unwrapped(source: str, document: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The list of objects below a key, each with the values next to the list (such as the model); None for an object that is itself a row.
+
+    Raises `ScoringError` where there are several lists.
+    """
+    if named([key for key, value in document.items() if not isinstance(value, list | dict)], NAMES[Role.PROBABILITY]):
+        return None
+    lists = {
+        key: value for key, value in document.items() if isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
+    }
+    if not lists:
+        inner = ((key, _unwrapped(source, value)) for key, value in document.items() if isinstance(value, dict))
+        lists = {key: rows for key, rows in inner if rows is not None}
+    if len(lists) > 1:
+        raise ScoringError(f"{source}: it holds several lists of objects ({listed(lists)}); give a file with one of them")
+    if not lists:
+        return None
+    ((key, rows),) = lists.items()
+    shared = {name: value for name, value in document.items() if name != key and not isinstance(value, list | dict)}
+    return [{**shared, **row} for row in rows]
 
 
 def _of_records(source: str, rows: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> Table:
@@ -283,7 +366,7 @@ def _of_records(source: str, rows: Sequence[Mapping[str, Any]], place: Callable[
 
 
 def _of_columns(source: str, columns: Mapping[str, list[Any]], place: Callable[[int], str]) -> Table:
-    series, faults = {}, {}
+    series, faults, lists = {}, {}, set()
     for name, values in columns.items():
         firsts: dict[str, int] = {}
         for index, value in enumerate(values):
@@ -291,14 +374,21 @@ def _of_columns(source: str, columns: Mapping[str, list[Any]], place: Callable[[
                 firsts.setdefault(_kind(value), index)
         if (fault := _fault(values, firsts, place)) is None:
             series[name] = pl.Series(name, [None if _is_missing(value) else value for value in values], strict=False)
-        else:
-            faults[name] = fault
-            series[name] = pl.Series(name, [None if _is_missing(value) else str(value) for value in values], dtype=pl.String)
-    return Table(source, pl.DataFrame(series), place, faults)
+            continue
+        faults[name] = fault
+        if "a list" in firsts and "an object" not in firsts:
+            lists.add(name)
+        series[name] = pl.Series(name, [None if _is_missing(value) else _label(value) for value in values], dtype=pl.String)
+    return Table(source, pl.DataFrame(series), place, faults, frozenset(lists))
+
+
+def _label(value: object) -> str:
+    """A value as text, a list as JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | tuple) else str(value)
 
 
 def _fault(values: Sequence[Any], firsts: Mapping[str, int], place: Callable[[int], str]) -> tuple[int, str] | None:
-    """Why values cannot be a column, given where the first of each type stands."""
+    """Why values cannot be a column, given the first row of each type."""
     for kind in ("an object", "a list"):
         if kind in firsts:
             return firsts[kind], f"it holds {kind}; write one value"

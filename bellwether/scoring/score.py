@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,7 @@ from bellwether.calibration.sufficient import log_loss
 from bellwether.scoring.columns import Columns
 from bellwether.scoring.files import Table, frame_table, read_table
 from bellwether.scoring.reading import Reading, read_sheet
+from bellwether.scoring.repeats import Keep
 from bellwether.scoring.sheet import MARKET, Sheet, scored
 
 #: Told what is done, of how many steps, and what comes next.
@@ -106,55 +107,91 @@ class ScoreResult:
         write_page(self, Path(path), progress)
 
 
-def score(
-    data: Any,
-    *,
-    probability: str | Sequence[str] = (),
-    outcome: str | None = None,
-    forecaster: str | None = None,
-    question: str | Sequence[str] = (),
-    cluster: str | Sequence[str] = (),
-    weight: str | None = None,
-    market: str | None = None,
-    by: str | Sequence[str] = (),
-    outcomes: Any = None,
-    percent: str | Sequence[str] = (),
-    clip: bool = False,
-    skip_unresolved: bool = False,
-    independent: bool = False,
-    loss: Loss | str = Loss.BRIER,
-    bins: int | ArrayLike = BINS,
-    level: float = Inference().level,
-    replicates: int = Inference().replicates,
-    seed: int = Inference().seed,
-    progress: Progress | None = None,
-) -> ScoreResult:
+class ScoreOptions(TypedDict, total=False):
+    """Options of `score` by name, as that function describes them."""
+
+    probability: str | Sequence[str]
+    outcome: str | None
+    forecaster: str | None
+    question: str | Sequence[str]
+    cluster: str | Sequence[str]
+    weight: str | None
+    market: str | None
+    by: str | Sequence[str]
+    on: str | Sequence[str]
+    keep: Keep | str | None
+    at: str | None
+    percent: str | Sequence[str]
+    clip: bool
+    fractional: bool
+    skip_unresolved: bool
+    independent: bool
+    loss: Loss | str
+    bins: int | ArrayLike
+    level: float
+    replicates: int
+    seed: int
+
+
+def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, **options: Unpack[ScoreOptions]) -> ScoreResult:
     """Score forecasts of yes-or-no questions: `print(score("forecasts.csv"))`.
 
     Args:
         data: a path to CSV, Parquet or JSON lines, several of them, or a Polars or pandas frame, a mapping of columns or a list of rows.
-        probability, outcome, forecaster, question, cluster, weight, market: names of columns; those left out are recognised by common names.
-            Several columns of probabilities are one forecaster each. Two columns of clusters are two-way clusters. Several columns of the question name
-            it together. Files without a column of forecasters are a forecaster each, called as the file.
-        by: columns whose groups are scored too.
-        outcomes: a path or frame with the outcomes by question, where the forecasts do not hold them.
-        percent: columns of probabilities or prices to divide by 100.
-        clip: clip probabilities that a rounding error put beyond [0, 1].
-        skip_unresolved: leave out rows without an outcome.
-        independent: count questions as independent though there is a column of clusters.
-        loss: what pairs are compared by, "brier" or "log_loss".
-        bins, level, replicates, seed: as in `evaluate`.
-        progress: called with what is done, the number of steps, and what comes next.
+        outcomes: a path or frame with the outcomes by question, if the forecasts do not contain them.
+        progress: called with the number of finished steps, the number of all, and the next step.
+        **options: any of the following.
+
+            probability, outcome, forecaster, question, cluster, weight, market: names of columns; recognised by common names if left out.
+                Several columns of probabilities are one forecaster each. Two columns of clusters are two-way clusters. Several columns of the
+                question name it together. Files without a column of forecasters are a forecaster each, with the name of the file.
+            by: columns whose groups are scored too.
+            on: columns to join outcomes on, "column" or "column=column of the outcomes"; those of the question if left out.
+            keep: "last", "first" or "mean" of repeated forecasts of a forecaster on a question. at: the column of their times.
+            percent: columns of probabilities or prices to divide by 100.
+            clip: clip probabilities that a rounding error put beyond [0, 1].
+            fractional: accept outcomes between 0 and 1.
+            skip_unresolved: leave out rows without an outcome.
+            independent: count questions as independent despite a column of clusters.
+            loss: the loss that pairs are compared by, "brier" or "log_loss".
+            bins, level, replicates, seed: as in `evaluate`.
 
     Raises `ScoringError` that names the file, the line, the column, the value and the remedy.
     """
-    plan, measured, chosen = Inference(level, replicates, seed), Loss(loss), Bins.of(bins)
-    columns = Columns(_several(probability), outcome, forecaster, _several(question), _several(cluster), weight, market)
-    reading = Reading(columns, _several(by), _several(percent), clip, skip_unresolved, independent)
+    if unknown := sorted(options.keys() - ScoreOptions.__annotations__.keys()):
+        raise TypeError(f"score() got an unexpected keyword argument {unknown[0]!r}")
+    default = Inference()
+    plan = Inference(options.get("level", default.level), options.get("replicates", default.replicates), options.get("seed", default.seed))
+    measured, chosen = Loss(options.get("loss", Loss.BRIER)), Bins.of(options.get("bins", BINS))
     tell = progress or (lambda done, of, what: None)
     tell(0, 0, "reading")
-    sheet = read_sheet(_tables(data), reading, None if outcomes is None else _table(outcomes))
+    sheet = read_sheet(_tables(data), _reading(options), None if outcomes is None else _table(outcomes))
     return _scored(sheet, plan, measured, chosen, tell)
+
+
+def _reading(options: ScoreOptions) -> Reading:
+    columns = Columns(
+        probability=_several(options.get("probability", ())),
+        outcome=options.get("outcome"),
+        forecaster=options.get("forecaster"),
+        question=_several(options.get("question", ())),
+        cluster=_several(options.get("cluster", ())),
+        weight=options.get("weight"),
+        market=options.get("market"),
+    )
+    keep = options.get("keep")
+    return Reading(
+        columns,
+        by=_several(options.get("by", ())),
+        on=_several(options.get("on", ())),
+        keep=None if keep is None else Keep(keep),
+        at=options.get("at"),
+        percent=_several(options.get("percent", ())),
+        clip=options.get("clip", False),
+        fractional=options.get("fractional", False),
+        skip_unresolved=options.get("skip_unresolved", False),
+        independent=options.get("independent", False),
+    )
 
 
 def _several(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -236,7 +273,8 @@ def _ranked(sheet: Sheet, panel: Panel) -> tuple[Bools, list[str]]:
 def _parts(sheet: Sheet) -> Iterator[_Part]:
     for columns in ([], *([f"by_{index}"] for index in range(len(sheet.by)))):
         name = sheet.by[int(columns[0].removeprefix("by_"))] if columns else None
-        for key, group in sheet.frame.partition_by(columns, as_dict=True).items() if columns else [((), sheet.frame)]:
+        groups = sheet.frame.sort(*columns, "forecaster_index", maintain_order=True)
+        for key, group in groups.partition_by(columns, as_dict=True).items() if columns else [((), groups)]:
             questions = group["question_index"].n_unique()
             for forecaster, rows in group.partition_by("forecaster", as_dict=True, maintain_order=True).items():
                 asked = questions if sheet.is_paired else rows.height

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.comparison_pairs import Panel
@@ -69,17 +70,26 @@ class Sheet:
 
 
 def scored(rows: pl.DataFrame) -> tuple[Forecasts, Clusters]:
-    """The rows of a sheet that hold a forecast, as arrays."""
-    some = rows.filter(pl.col("probability").is_not_null())
+    """The rows of a sheet that contain a forecast, as arrays, ordered by their values: simulated numbers do not depend on the order of a file."""
+    ways = [name for name in _WAYS if name in rows.columns]
+    some = rows.filter(pl.col("probability").is_not_null()).sort("probability", "outcome", "weight", "market", *ways, "question")
     forecasts = Forecasts.of(
         some["probability"].to_numpy(), some["outcome"].to_numpy(), market=_floats(some["market"]), weights=_scaled(some["weight"])
     )
     return forecasts, _clusters(some)
 
 
+_WAYS = ("cluster_0", "cluster_1")
+
+
 def _clusters(rows: pl.DataFrame) -> Clusters:
-    ways = [name for name in ("cluster_0", "cluster_1") if name in rows.columns]
-    return Clusters.of_groups(*(Grouping.of(rows[name].rank("dense").to_numpy().astype(np.intp)) for name in ways))
+    """The clusters of rows, numbered in the order of the rows."""
+    return Clusters.of_groups(*(Grouping.of(_numbers(rows[name])) for name in _WAYS if name in rows.columns))
+
+
+def _numbers(labels: pl.Series) -> NDArray[np.intp]:
+    _, first, each = np.unique(labels.rank("dense").to_numpy(), return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[each].astype(np.intp)
 
 
 def _scaled(weights: pl.Series) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import NoReturn
 
 import numpy as np
@@ -97,42 +98,60 @@ def _like_percentages(values: Floats) -> bool:
     return bool(some.min() >= 0 and some.max() <= 100 and (some > 1 + ROUNDING).mean() > 1 / 2)
 
 
-def outcomes(table: Table, column: str) -> Floats:
-    """Outcomes, 1 for yes and 0 for no or a share in between, NaN where the question is not resolved."""
+def outcomes(table: Table, column: str, *, fractional: bool = False, resolved: str | None = None) -> Floats:
+    """Outcomes, 1 for yes and 0 for no, NaN for an unresolved question. `fractional` accepts shares in between; `resolved` is the column of states."""
+    values = _outcomes(table, column)
+    if resolved is not None:
+        values[_outcomes(table, resolved) == 0] = np.nan
+    outside = ~np.isnan(values) & ~((values >= 0) & (values <= 1))
+    if outside.any():
+        row = int(np.argmax(outside))
+        refuse(table, row, column, f"{shown(table, column, row)} is no outcome; it is 1 for yes and 0 for no")
+    between = (values > 0) & (values < 1)
+    if between.any() and not fractional:
+        row = int(np.argmax(between))
+        advice = "correct it, or give --fractional (fractional=True) to score shares of yes"
+        refuse(table, row, column, f"{shown(table, column, row)} is a share between no (0) and yes (1); {advice}")
+    return values
+
+
+def is_outcome(table: Table, column: str) -> bool:
+    """Whether every value of a column can be read as an outcome or as unresolved, and some value is one."""
+    try:
+        return not bool(np.isnan(outcomes(table, column, fractional=True)).all())
+    except ScoringError:
+        return False
+
+
+def voided(values: pl.Series) -> Bools:
+    """Rows whose outcome is stated to be unresolved, as opposed to missing."""
+    if values.dtype != pl.String:
+        return np.zeros(len(values), dtype=np.bool_)
+    return np.asarray(_small(values).is_in(list(UNRESOLVED - MISSING)).fill_null(False))
+
+
+def _outcomes(table: Table, column: str) -> Floats:
     raw = table.values(column)
     if raw.dtype == pl.Boolean:
         return _floats(raw)
     if raw.dtype != pl.String:
-        values = _numbers(table, column, percent=False)
-    else:
-        texts = _small(raw)
-        words, number = texts.is_in([*YES, *NO]).fill_null(False), texts.cast(pl.Float64, strict=False)
-        unresolved = texts.is_in(list(UNRESOLVED)).fill_null(True)
-        numbers = number.is_not_null() & number.is_not_nan()
-        strange = ~(words | unresolved | numbers)
-        if strange.any():
-            row = _first(strange)
-            refuse(
-                table,
-                row,
-                column,
-                f"{shown(table, column, row)} is no outcome; write yes or no, 1 or 0, or nothing where it is not resolved",
-            )
-        if words.any() and numbers.any():
-            row, other = _first(numbers), _first(words)
-            refuse(
-                table,
-                row,
-                column,
-                f"{shown(table, column, row)} is a number, but {table.place(other)} holds {shown(table, column, other)}; write all as 1 and 0, or all as yes and no",
-            )
-        values = _floats(number.fill_nan(None))
-        values[texts.is_in(list(YES)).fill_null(False).to_numpy()] = 1.0
-        values[texts.is_in(list(NO)).fill_null(False).to_numpy()] = 0.0
-    outside = ~np.isnan(values) & ~((values >= 0) & (values <= 1))
-    if outside.any():
-        row = int(np.argmax(outside))
-        refuse(table, row, column, f"{shown(table, column, row)} is no outcome; it is 1 for yes and 0 for no, or a share in between")
+        return _numbers(table, column, percent=False)
+    texts = with_points(table, _small(raw))
+    yes, no = (texts.is_in(list(words)).fill_null(False) for words in (YES, NO))
+    words, number = yes | no, texts.cast(pl.Float64, strict=False).fill_nan(None)
+    numbers = number.is_not_null()
+    strange = ~(words | numbers | texts.is_in(list(UNRESOLVED)).fill_null(True))
+    if strange.any():
+        row = _first(strange)
+        advice = "write yes or no, 1 or 0, or nothing where it is not resolved"
+        refuse(table, row, column, f"{shown(table, column, row)} is no outcome; {advice}")
+    if words.any() and numbers.any():
+        row, other = _first(numbers), _first(words)
+        mixed = f"is a number, but {table.place(other)} holds {shown(table, column, other)}; write all as 1 and 0, or all as yes and no"
+        refuse(table, row, column, f"{shown(table, column, row)} {mixed}")
+    values = _floats(number)
+    values[yes.to_numpy()] = 1.0
+    values[no.to_numpy()] = 0.0
     return values
 
 
@@ -167,7 +186,11 @@ def labels(table: Table, column: str, what: str, remedy: str) -> pl.Series:
 
 def texts(table: Table, column: str) -> pl.Series:
     """A column as text without spaces around, null where there is nothing."""
-    values = table.values(column)
+    values = table.frame[column] if column in table.lists else table.values(column)
+    if isinstance(values.dtype, pl.List):
+        values = pl.Series(
+            [None if one is None else json.dumps(one.to_list(), ensure_ascii=False, default=str) for one in values], dtype=pl.String
+        )
     if values.dtype.is_nested() or values.dtype == pl.Binary:
         refuse(table, 0, column, f"it holds {values.dtype} values; give text or numbers")
     if values.dtype.is_float():
@@ -190,7 +213,7 @@ def _numbers(table: Table, column: str, *, percent: bool) -> Floats:
     if raw.dtype != pl.String:
         row = _first(raw.is_not_null()) if raw.count() else 0
         refuse(table, row, column, f"{shown(table, column, row)} is no number; give numbers")
-    small = _small(raw)
+    small = with_points(table, _small(raw))
     number = (small.str.strip_suffix("%").str.strip_chars() if percent else small).cast(pl.Float64, strict=False)
     strange = number.is_null() & ~small.is_in(list(MISSING)).fill_null(True)
     if strange.any():
@@ -209,6 +232,13 @@ def _numbers(table: Table, column: str, *, percent: bool) -> Floats:
     if signs.any() and plain.any():
         _refuse_mixture(table, column, _first(signs), _first(plain))
     return _floats(number.fill_nan(None))
+
+
+def with_points(table: Table, small: pl.Series) -> pl.Series:
+    """Texts with decimal points, where the file has decimal commas: another delimiter, and no number with a point."""
+    if not table.decimal_commas or small.str.contains(r"\d\.\d|^\.\d").any():
+        return small
+    return small.str.replace(r"^([+-]?\d*),(\d+(?:e[+-]?\d+)?\s*%?)$", "$1.$2")
 
 
 def _without_sign(small: pl.Series) -> pl.Series:

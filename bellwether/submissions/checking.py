@@ -9,6 +9,7 @@ from datetime import datetime
 import polars as pl
 
 from bellwether.registry import NAME
+from bellwether.scoring.values import ROUNDING
 from bellwether.submissions.weeks import Weeks
 from bellwether.tables.schema import TIME
 
@@ -123,10 +124,15 @@ def _typed(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
         wanted=wanted,
         id=pl.col("market").cast(pl.String).str.strip_chars(),
         said="probability",
-        probability=p.cast(pl.Float64, strict=False),
+        probability=_clipped(p.cast(pl.Float64, strict=False)),
         time="stated_at",
         stated_at=_times(rows["stated_at"]),
     )
+
+
+def _clipped(p: pl.Expr) -> pl.Expr:
+    """Probabilities without the rounding errors that put them beyond 0 and 1."""
+    return pl.when(p.is_between(-ROUNDING, 1 + ROUNDING)).then(p.clip(0, 1)).otherwise(p)
 
 
 def _times(values: pl.Series) -> pl.Series:

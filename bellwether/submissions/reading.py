@@ -13,11 +13,11 @@ from pathlib import Path
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.scoring.columns import Columns, is_number, listed, recognise
+from bellwether.scoring.columns import STATED, Columns, is_number, listed, recognise
 from bellwether.scoring.files import Table, read_table
+from bellwether.scoring.values import with_points
 
-#: Names of the column of times, and of that of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.
-STATED = ("stated_at", "forecast_at", "forecast_time", "submitted_at", "timestamp", "time", "as_of", "date")
+#: Names of the column of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.
 VENUES = ("venue", "exchange", "source", "platform")
 #: Bytes that a plain file does not have: other delimiters, quotes, marks of UTF-16 and UTF-8.
 _ODD = (b'"', b"\r", b"\n\n", b";", b"\t", b"|", b"\0", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -37,6 +37,10 @@ def read(path: Path) -> Table:
     if not columns.probability or not columns.question:
         lacking, name = ("a probability", "probability") if not columns.probability else ("a market", "market_id")
         raise ScoringError(f"{path}: no column is recognised as {lacking} among {listed(present)}; call it {name}")
+    if len(columns.probability) > 1:
+        raise ScoringError(
+            f"{path}: {listed(columns.probability)} are several columns of probabilities; submit one at a time, called probability"
+        )
     found = {
         "market": columns.question[0],
         "probability": columns.probability[0],
@@ -53,6 +57,8 @@ def read(path: Path) -> Table:
         if column in found.values():
             table.values(column)
     rows = table.frame.select(pl.col(column).alias(name) for name, column in found.items() if column is not None)
+    if rows["probability"].dtype == pl.String:
+        rows = rows.with_columns(with_points(table, rows["probability"].str.strip_chars()).alias("probability"))
     return Table(table.source, rows.with_row_index("row"), table.place)
 
 

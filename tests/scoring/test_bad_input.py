@@ -65,6 +65,10 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         HEAD.replace(",", ";") + "q1;s1;0,35;1\nq2;s2;0.5;0\n",
         ("f.csv, line 2, column 'p': '0,35' has a comma", "write decimals with a point"),
     ),
+    "a decimal comma among commas": (
+        HEAD + "q1,s1,0,35,1\nq2,s2,0,5,0\n",
+        ("f.csv, line 2: it has 5 cells, and there are 4 columns", "write decimals with a point, or separate columns by semicolons"),
+    ),
     "no probability anywhere": (all_lines(p=""), ("f.csv: no row of a resolved question holds a forecast", "give probabilities in 'p'")),
     "a name for an outcome": (
         with_line("q3,s1,0.4,Springfield"),
@@ -202,6 +206,8 @@ def test_a_file_that_cannot_be_scored_is_refused(name: str, tmp_path: Path, monk
         ("f.json", '[{"p": 0.5, "y": "é"}]'.encode("latin-1"), "f.json: it is not UTF-8 text; save it as UTF-8"),
         ("f.jsonl", b'{"p": 0.5, "y": 1}\n{"p": \n', "f.jsonl, line 2: it is not JSON"),
         ("f.jsonl", b'{"p": 0.5, "y": 1}\n\n[1]\n', "f.jsonl, line 3: it holds a list; give one JSON object per line"),
+        ("f.jsonl", b'{"p": Infinity, "y": 1}\n', "f.jsonl, line 1, column 'p': inf is no probability"),
+        ("f.jsonl", b'{"p": NaN, "y": 1\n', "f.jsonl, line 1: it is not JSON"),
         ("f.json", b"[1, 2]", "f.json: it holds no list of objects; give one object per forecast"),
         ("f.json", b"[]", "f.json: it has no rows; give forecasts"),
         (
@@ -345,6 +351,52 @@ def test_ways_of_writing_csv_make_no_difference(content: str, tmp_path: Path) ->
     assert score(tmp_path / "f.csv", replicates=0).forecasts["probability"].to_list() == [(index + 1) / 10 for index in range(8)]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "sep=;\nquestion_id;series;p;outcome\n{rows}",
+        '"sep=;"\r\nquestion_id;series;p;outcome\r\n{rows}',
+        "\n\nSEP=;;;;\nquestion_id;series;p;outcome\n{rows}",
+        'question_id;series;"p";outcome\n{rows}',
+        '" Question\nID ";"series\r\n";p;Outcome\n{rows}',
+        "question_id;series;p;outcome\n{commas}",
+        "question_id;series;p;outcome\n{percentages}",
+        "question_id;series;p;outcome\n{commas}q8;;;1\n",
+    ],
+)
+def test_what_spreadsheets_write_is_read(content: str, tmp_path: Path) -> None:
+    lines = [line.replace(",", ";") for line in LINES]
+    commas = [line.replace("0.", "0,") for line in lines]
+    percentages = [f"q{index};s{index // 2};{index + 1},0%;{index % 2}" for index in range(8)]
+    forms = {"rows": lines, "commas": commas, "percentages": percentages}
+    (tmp_path / "f.csv").write_text(content.format(**{name: "\n".join(some) + "\n" for name, some in forms.items()}), newline="")
+    percent = "p" if "percentages" in content else ()
+    found = score(tmp_path / "f.csv", replicates=0, percent=percent, independent=True).forecasts["probability"].to_list()[:8]
+    scale = 100 if percent else 10
+    assert found == pytest.approx([(index + 1) / scale for index in range(8)])
+
+
+def test_lines_are_counted_from_the_first_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text('\nsep=;\n"question\nid";p;outcome\nq1;0,5;1\nq2;1,5;1\n')
+    assert refused(tmp_path / "f.csv").endswith("f.csv, line 6, column 'p': '1,5' is no probability; correct it, or leave the row out")
+
+
+def test_decimal_commas_of_outcomes_and_weights_are_read(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("q;p;outcome;weight\nq1;0,5;1,0;1,5\nq2;0,25;0,0;2\n")
+    frame = score(tmp_path / "f.csv", replicates=0, question="q").forecasts
+    assert frame.select("probability", "outcome", "weight").rows() == [(0.5, 1.0, 1.5), (0.25, 0.0, 2.0)]
+
+
+def test_nan_of_python_is_a_missing_forecast(tmp_path: Path) -> None:
+    for name, text in (("f.jsonl", '{"p": 0.5, "y": 1}\n{"p": NaN, "y": 1}\n'), ("f.json", '[{"p": 0.5, "y": 1}, {"p": NaN, "y": 1}]')):
+        (tmp_path / name).write_text(text)
+        result = score(tmp_path / name, replicates=0)
+        assert (result.forecasts["probability"].to_list(), result.notes) == (
+            [0.5, None],
+            ("1 row without a forecast: coverage counts them.",),
+        )
+
+
 def test_a_byte_order_mark_is_no_part_of_json(tmp_path: Path) -> None:
     for name, text in (("f.jsonl", '{"p": 0.5, "y": 1}\n'), ("f.json", '[{"p": 0.5, "y": 1}]')):
         (tmp_path / name).write_text("\ufeff" + text)
@@ -358,7 +410,7 @@ def test_a_byte_order_mark_is_no_part_of_json(tmp_path: Path) -> None:
         [{"p": 0.3, "y": 1}] * 5,
         [{"p": 0.5, "y": index % 2} for index in range(8)],
         [{"p": float(index % 2), "y": index % 2} for index in range(8)],
-        [{"p": 0.3, "y": 0.4}] * 4,
+        [{"p": 0.3, "y": 0}] * 4,
         [{"model": "a", "q": 1, "p": 0.1, "y": 1}, {"model": "b", "q": 1, "p": None, "y": 1}],
         [{"p": 0.3, "y": index % 2, "weight": 1e300} for index in range(8)],
         [{"p": 0.3, "y": index % 2, "weight": 1e-320} for index in range(8)],

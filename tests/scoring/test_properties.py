@@ -89,25 +89,26 @@ def test_the_order_of_the_rows_does_not_change_the_scores(sample: list[tuple[flo
     assert_alike(one, other, list(one))
 
 
-def test_the_order_of_the_rows_does_not_change_pairs_groups_and_simulated_numbers(rows: Sequence[Row], write: Write) -> None:
-    backward = sorted(rows, key=lambda row: (row["probability"], row["question_id"]))
-    one, other = (score(write(name, some), by="category", replicates=200) for name, some in (("a.csv", rows), ("b.csv", backward)))
-    assert one.forecasters == other.forecasters
-    for name, keys in (
-        ("scores", ["forecaster", "metric"]),
-        ("groups", ["group", "forecaster", "metric"]),
-        ("reliability", ["forecaster", "bin"]),
-    ):
-        first, second = (getattr(result, name).sort(keys) for result in (one, other))
-        assert first.select(pl.col(pl.String)).equals(second.select(pl.col(pl.String)))
-        for column in first.select(pl.col(pl.Float64)).columns:
-            near = 0.1 if column in {"expected", "p_calibrated"} else 1e-9  # drawn in the order of the rows
-            assert second[column].to_list() == pytest.approx(first[column].to_list(), abs=near, nan_ok=True), (name, column)
-    pairs = [
-        {frozenset((row["forecaster"], row["other"])): abs(row["difference"]) for row in result.pairs.iter_rows(named=True)}
-        for result in (one, other)
+@pytest.mark.parametrize("unnamed", [False, True])
+@pytest.mark.parametrize("cluster", [["series"], ["series", "day"], ["question_id"]])
+def test_the_order_of_the_rows_changes_nothing(rows: Sequence[Row], write: Write, cluster: list[str], unnamed: bool) -> None:
+    names = ("question_id", "model") if unnamed else ()
+    data = [{name: value for name, value in row.items() if name not in names} for row in rows if not unnamed or row["model"] == "sharp"]
+    if unnamed and cluster == ["question_id"]:
+        cluster = []
+    orders = (data, data[::-1], sorted(data, key=lambda row: (row["day"], row["probability"])))
+    results = [
+        score(write(f"{index}/f.csv", some), by="category", cluster=cluster, independent=not cluster, replicates=200).to_dict()
+        for index, some in enumerate(orders)
     ]
-    assert pairs[1] == pytest.approx(pairs[0], abs=1e-12)
+    assert results[1] == results[0]
+    assert results[2] == results[0]
+
+
+def test_the_order_of_wide_rows_without_names_changes_nothing(rows: Sequence[Row]) -> None:
+    wide = [{"p_a": row["probability"], "p_b": round(row["probability"] ** 2, 1), "outcome": row["outcome"]} for row in rows]
+    one, other = (score(some, replicates=200).to_dict() for some in (wide, sorted(wide, key=lambda row: (row["p_b"], row["p_a"]))))
+    assert one == other
 
 
 def test_a_forecaster_scores_alike_alone_and_among_others(rows: Sequence[Row]) -> None:

@@ -86,6 +86,29 @@ def test_what_does_not_fit_is_refused_by_line_and_the_rest_is_accepted(tmp_path:
     assert accepted["stated_at"].to_list() == [datetime(2026, 3, 2, 12, tzinfo=UTC), datetime(2026, 3, 2, 13, tzinfo=UTC)]
 
 
+@pytest.mark.parametrize(("written", "value"), [("1.0000000000000002", 1.0), ("-0.0000000000000001", 0.0), ("1.00000012", 1.0)])
+def test_a_rounding_error_is_no_percentage(tmp_path: Path, written: str, value: float) -> None:
+    accepted, refused = judge(tmp_path / "f.csv", {**GOOD, "probability": written})
+    assert (accepted["probability"].to_list(), refused) == ([value], [])
+
+
+@pytest.mark.parametrize("first", ["", "sep=;\n"])
+def test_decimal_commas_are_read(tmp_path: Path, first: str) -> None:
+    (tmp_path / "f.csv").write_text(f"{first}market_id;probability;stated_at;forecaster\nK-1;0,72;2026-03-02T12:00:00Z;mine\n")
+    given = read(tmp_path / "f.csv")
+    found = checked(given.frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=NOW)
+    assert (found.accepted["probability"].to_list(), found.refused.height) == ([0.72], 0)
+
+
+def test_statistics_are_not_submitted_and_several_forecasters_are_refused(tmp_path: Path) -> None:
+    names = "market_id,p_value,p_no,p_mine,stated_at"
+    (tmp_path / "f.csv").write_text(f"{names}\nK-1,0.03,0.3,0.7,2026-03-02T12:00:00Z\n")
+    assert read(tmp_path / "f.csv").frame["probability"].to_list() == ["0.7"]
+    (tmp_path / "f.csv").write_text(f"{names.replace('p_no', 'p_theirs')}\nK-1,0.03,0.3,0.7,2026-03-02T12:00:00Z\n")
+    with pytest.raises(ScoringError, match="'p_theirs', 'p_mine' are several columns of probabilities"):
+        read(tmp_path / "f.csv")
+
+
 def test_a_duplicate_is_refused_in_the_file_and_against_what_is_stored(tmp_path: Path) -> None:
     other = {**GOOD, "probability": "0.1"}
     accepted, refused = judge(tmp_path / "f.csv", GOOD, other)

@@ -1,0 +1,111 @@
+"""Market prices as a baseline, and the refusal of final prices, which are known after the fact."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from bellwether.errors import ScoringError
+from bellwether.scoring.columns import FINAL_PRICES, Columns, listed, named, option
+from bellwether.scoring.files import Table
+from bellwether.scoring.sheet import MARKET, Part
+from bellwether.scoring.values import refuse
+
+#: A price this close to the outcome is that of a market that is decided.
+NEAR = 0.02
+
+#: Above this share of prices near the outcome they are refused; above the other one a note warns.
+_REFUSED, _NOTED = 0.9, 0.5
+
+#: Fewer prices than this are refused only if they equal the outcomes; fewer than the other are not noted for their order.
+_FEW, _ORDERED = 10, 20
+
+#: Columns of exports of Bellwether and KalshiBench next to `market_probability`.
+_EXPORTED = re.compile(r"ground_truth|price_\d+[hd](_at)?")
+_NAMED_FINAL = re.compile(r"(final|settlement|resolution|closing|close)_")
+
+
+def check_final(table: Table, given: Columns) -> None:
+    """Raise `ScoringError` where an option names a column of final prices as a forecast."""
+    present = table.frame.columns
+    exported = any(_EXPORTED.fullmatch(column) for column in present)
+    final = [
+        column
+        for name in FINAL_PRICES
+        for column in named(present, [name])
+        if _NAMED_FINAL.match(name) or (exported and name == FINAL_PRICES[0])
+    ]
+    for role, columns in (("market", (given.market,)), ("probability", given.probability)):
+        for column in columns:
+            if column in final:
+                raise ScoringError(
+                    f"{table.source}: {option(role, column)} names a final price, which is known after the fact and no forecast; "
+                    f"{_instead(table)}, or rename the column if it is a price from the time of the forecasts"
+                )
+
+
+def unread_final(table: Table, columns: Columns) -> list[str]:
+    """A note on columns of final prices where no other price is read."""
+    final = [column for column in named(table.frame.columns, FINAL_PRICES) if column not in columns.probability]
+    if not final or columns.market is not None:
+        return []
+    return [f"{listed(final)} by name is a final price, known after the fact, and no baseline: {_instead(table)}."]
+
+
+def _instead(table: Table) -> str:
+    earlier = [column for column in table.frame.columns if re.fullmatch(r"price_\d+[hd]", column)]
+    example = f" such as {option('market', earlier[-1])}" if earlier else ""
+    return f"name a price from the time of the forecasts with --market{example}"
+
+
+def check_prices(frame: pl.DataFrame, parts: Sequence[Part]) -> list[str]:
+    """Notes on prices that may be final. Raises `ScoringError` where prices are the outcomes, or nearly."""
+    priced = frame.filter(pl.col("market").is_not_null()).unique(["question", "market"], keep="first", maintain_order=True)
+    if priced.is_empty():
+        return []
+    price, outcome = priced["market"].to_numpy(), priced["outcome"].to_numpy()
+    near = np.abs(price - outcome) <= NEAR + 1e-9
+    settled = (price == outcome) & np.isin(price, (0, 1))
+    count, total = int(near.sum()), len(near)
+    yes, no = price[outcome == 1], price[outcome == 0]
+    apart = len(yes) > 0 and len(no) > 0 and bool(yes.min() > no.max())
+    recoded = apart and len(yes) + len(no) == total and len(np.unique(price)) == len(np.unique(outcome))
+    many = total >= _FEW
+    if (price == outcome).all() or (many and (recoded or count >= _REFUSED * total)):
+        at = int(np.argmax(near if count else np.ones(total)))
+        part, row = parts[priced["file"][at]], priced["row"][at]
+        how = f"{count} of {total} prices are within {NEAR:g} of the outcome" if count else f"all {total} prices repeat the outcomes"
+        advice = "known after the fact and no forecast of the market; leave the column out, or give prices from the time of the forecasts"
+        refuse(part.table, row, str(part.columns.market), f"{how}: they are final prices, {advice}")
+    if settled.any() or count > _NOTED * total or (apart and total >= _ORDERED):
+        some = f"{int(settled.sum())} equal the outcome" if settled.any() else f"{count} are within {NEAR:g} of the outcome"
+        what = (
+            f"Of {total} market prices, {some}" if settled.any() or count else f"All {total} market prices are on the side of the outcome"
+        )
+        return [f"{what}: check that they are from the time of the forecasts, because a final price is no baseline."]
+    return []
+
+
+def known_outcomes(frame: pl.DataFrame) -> Iterator[str]:
+    """Notes on forecasters that repeat the outcomes."""
+    for name, rows in frame.filter(pl.col("probability").is_not_null()).group_by("forecaster", maintain_order=True):
+        if rows.height >= _FEW and (rows["probability"] == rows["outcome"]).all():
+            yield f"Every forecast of {name[0]} equals the outcome: check that the column is a forecast."
+
+
+def with_market(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The rows and those of the market as a forecaster, where it has one price per question."""
+    prices = frame.filter(pl.col("market").is_not_null())
+    if prices.is_empty():
+        return frame, []
+    if (frame["forecaster"] == MARKET).any():
+        return frame, [f"The prices are not ranked as a forecaster: another one is called {MARKET}."]
+    if prices.select("question", "market").unique().height > prices["question"].n_unique():
+        return frame, ["The market is not ranked: forecasters on the same question were scored with different prices of it."]
+    market = prices.unique("question", keep="first", maintain_order=True)
+    last = pl.lit(frame["file"].max(), pl.Int32) + 1
+    rows = market.with_columns(forecaster=pl.lit(MARKET), probability=pl.col("market"), file=last)
+    return pl.concat([frame, rows.select(frame.columns)]), []

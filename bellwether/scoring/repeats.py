@@ -1,0 +1,107 @@
+"""Repeated forecasts of a forecaster on a question: the last, the first or their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NoReturn
+
+import polars as pl
+
+from bellwether.errors import ScoringError
+from bellwether.scoring.columns import STATED, listed, named, option
+from bellwether.scoring.files import Table
+from bellwether.scoring.sheet import Part
+from bellwether.scoring.values import refuse, shown
+from bellwether.scoring.words import counted
+
+_KEY = ("forecaster", "question")
+_FORMATS = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M")
+#: Unix times beyond these are milliseconds and microseconds.
+_MILLISECONDS, _MICROSECONDS = 1e11, 1e14
+
+
+class Keep(StrEnum):
+    """Which forecast counts where a forecaster has several on a question."""
+
+    LAST = "last"
+    FIRST = "first"
+    MEAN = "mean"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ScoringError(f"keep is {value!r}; give one of {', '.join(cls)}")
+
+
+def check_keep(tables: Sequence[Table], keep: Keep | None, at: str | None) -> None:
+    """Raise `ScoringError` unless the rule and the column of times belong together."""
+    if at is not None and keep in (None, Keep.MEAN):
+        raise ScoringError(f"scoring: {option('at', at)} orders repeated forecasts; give it with --keep last or --keep first")
+    if at is None and keep in (Keep.LAST, Keep.FIRST):
+        likely = named(tables[0].frame.columns, STATED)
+        name = option("at", likely[0]) if likely else "--at COLUMN"
+        raise ScoringError(f"{tables[0].source}: --keep {keep} needs the column with the time of each forecast; give {name}")
+
+
+def instants(table: Table, column: str) -> pl.Series:
+    """Times as microseconds since 1970. Text is ISO 8601, in UTC where it has no zone; numbers are Unix times."""
+    values = table.values(column)
+    if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
+        found = values.cast(pl.Datetime("us")).to_physical()
+    else:
+        texts = values.cast(pl.String).str.strip_chars()
+        number = texts.cast(pl.Float64, strict=False)
+        scale = pl.when(number.abs() >= _MICROSECONDS).then(1).when(number.abs() >= _MILLISECONDS).then(1e3).otherwise(1e6)
+        parsed = [texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False).dt.replace_time_zone(None)]
+        parsed.append(
+            texts.str.replace(" ", "T", literal=True)
+            .str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
+            .dt.replace_time_zone(None)
+        )
+        parsed += [texts.str.to_datetime(text, time_unit="us", strict=False) for text in _FORMATS]
+        parsed.append(texts.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
+        found = pl.select(pl.coalesce((number * scale).cast(pl.Int64), *(one.to_physical() for one in parsed))).to_series()
+    if found.null_count():
+        row = int(found.is_null().arg_max() or 0)
+        refuse(table, row, column, f"{shown(table, column, row)} is no time; write 2026-03-01T12:00:00Z")
+    return found
+
+
+def keep_one(frame: pl.DataFrame, parts: Sequence[Part], keep: Keep, at: str | None) -> tuple[pl.DataFrame, list[str]]:
+    """One row per forecaster and question, and a note on the others. A row without a forecast counts where there is no other."""
+    if not parts[0].columns.question:
+        raise ScoringError(f"{parts[0].table.source}: --keep needs the column that names the question; give --question COLUMN")
+    some = frame.filter(pl.col("probability").is_not_null() | pl.col("probability").is_null().all().over(_KEY))
+    kept = _mean(some, parts) if keep is Keep.MEAN else _at_end(some, parts, keep)
+    repeated = frame.height - kept.height
+    if not repeated:
+        return kept, []
+    which = "the mean" if keep is Keep.MEAN else f"the {keep} by {listed([str(at)])}"
+    return kept, [f"{counted(repeated, 'repeated forecast')} left out: {which} of each forecaster and question counts."]
+
+
+def _at_end(some: pl.DataFrame, parts: Sequence[Part], keep: Keep) -> pl.DataFrame:
+    end = pl.col("stated").max() if keep is Keep.LAST else pl.col("stated").min()
+    ends = some.filter(pl.col("stated") == end.over(_KEY))
+    tied = ends.filter(pl.struct("probability", "market").n_unique().over(_KEY) > 1)
+    if tied.height:
+        one, other = tied.filter(pl.struct(_KEY) == pl.struct(_KEY).first()).rows(named=True)[:2]
+        part, before = parts[other["file"]], parts[one["file"]]
+        place = f"{before.table.source}, {before.table.place(one['row'])}"
+        same = f"{other['question']!r} has another forecast of {other['forecaster']!r} at the same time, in {place}"
+        refuse(part.table, other["row"], part.columns.question[0], f"{same}; keep one row, or give --keep mean")
+    return ends.unique(_KEY, keep="first", maintain_order=True)
+
+
+def _mean(some: pl.DataFrame, parts: Sequence[Part]) -> pl.DataFrame:
+    groups = [name for name in some.columns if name.startswith("by_")]
+    for name in groups:
+        differ = some.filter(pl.col(name).n_unique().over(_KEY) > 1)
+        if differ.height:
+            row = differ.row(0, named=True)
+            part = parts[row["file"]]
+            text = f"{row['question']!r} has repeated forecasts in several groups (--by); give --keep last or --keep first"
+            refuse(part.table, row["row"], part.columns.question[0], text)
+    means = {name: pl.col(name).sort().mean() for name in ("probability", "market")}
+    rest = [pl.col(name).first() for name in some.columns if name not in {*_KEY, *means}]
+    return some.group_by(_KEY, maintain_order=True).agg(*rest, **means).select(some.columns)
