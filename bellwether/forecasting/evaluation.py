@@ -19,11 +19,14 @@ import polars as pl
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file
-from bellwether.forecasting.interview import interview
+from bellwether.forecasting.interview import NOT_ASKED, interview
 from bellwether.forecasting.language_model import LanguageModel
+from bellwether.journal import Outcome
 from bellwether.models.client import ModelClient
 
 _ASKED = ("question", "description", "source", "market_id", "open_time", "close_time")
+#: Failures that say nothing about the model: the request got no response of it.
+_ON_THE_WAY = (Outcome.PROVIDER_ERROR.value, Outcome.TIMEOUT.value, Outcome.RATE_LIMIT.value)
 _RUN = re.compile(r"evaluate-[0-9]{8}T[0-9]{6}Z(?:-[0-9]+)?")
 
 #: Told after each sample: the model, how many are done, and of how many.
@@ -131,14 +134,25 @@ class Evaluations:
 async def ask_all(
     forecasters: Sequence[LanguageModel], questions: pl.DataFrame, client: ModelClient, progress: Progress
 ) -> dict[str, BellwetherError | None]:
-    """Let every model answer every question, all at once; by name: None when it is done, or why it stopped. One that stops stops no other."""
+    """Query every model about every question, all at once; by name: None when it is done, or why it stopped. One that stops stops no other.
+
+    A model of which not a single request was answered counts as stopped: its endpoint does not work.
+    """
 
     async def one(forecaster: LanguageModel) -> BellwetherError | None:
         try:
-            await interview(forecaster, questions, client, lambda done, total: progress(forecaster.name, done, total))
+            rows = await interview(forecaster, questions, client, lambda done, total: progress(forecaster.name, done, total))
         except BellwetherError as error:
             return error
-        return None
+        return _all_failed(forecaster.name, rows)
 
     ends = await asyncio.gather(*(one(forecaster) for forecaster in forecasters))
     return dict(zip((forecaster.name for forecaster in forecasters), ends, strict=True))
+
+
+def _all_failed(name: str, rows: pl.DataFrame) -> BellwetherError | None:
+    """An error if no request was answered, with the most frequent reason."""
+    errors = rows.filter(pl.col("failure") != NOT_ASKED)["error"]
+    if rows.is_empty() or not rows["failure"].is_in([*_ON_THE_WAY, NOT_ASKED]).all() or errors.is_empty():
+        return None
+    return BellwetherError(f"asking {name}: none of {len(errors)} calls was answered: {errors.mode().sort()[0]}; resume later")

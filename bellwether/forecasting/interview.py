@@ -190,7 +190,7 @@ def _answered(answer: Answer, reading: Reading) -> Row:
 
 
 def _paid(asked: Sequence[Answer | NoAnswer]) -> Row:
-    """Tokens, cost and requests of everything that was sent; a sum with an unknown part is unknown."""
+    """Requests, known tokens, and cost of everything that was sent; the cost is unknown if that of any part is."""
     usages = [one.spent if isinstance(one, Answer) else one.usage for one in asked]
     costs = [usage.cost for usage in usages]
     sources = {usage.cost_source for usage in usages if usage.cost_source is not None}
@@ -198,7 +198,7 @@ def _paid(asked: Sequence[Answer | NoAnswer]) -> Row:
         "input_tokens": _sum([usage.prompt_tokens for usage in usages]),
         "output_tokens": _sum([usage.completion_tokens for usage in usages]),
         "reasoning_tokens": _sum([usage.reasoning_tokens for usage in usages]),
-        "cost": _dollars(_sum(costs)),
+        "cost": None if None in costs else _dollars(_sum(costs)),
         "cost_source": "+".join(sorted(sources - {CostSource.UNBILLED} or sources)) or None,
         "price_map": " + ".join(sorted({usage.price_list for usage in usages if usage.price_list is not None})) or None,
         "attempts": sum(one.attempts for one in asked),
@@ -206,8 +206,9 @@ def _paid(asked: Sequence[Answer | NoAnswer]) -> Row:
 
 
 def _sum(parts: Sequence[int | None]) -> int | None:
+    """The sum of the known parts; None if none is known."""
     known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
+    return sum(known) if known else None
 
 
 def _frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,6 +17,8 @@ from bellwether.journal.facts import dollars
 from bellwether.journal.schema import attempts
 from bellwether.journal.values import natural
 
+#: Period after which an attempt without a known cost is no longer reserved for: what a provider charges is on its account by then.
+RESERVED_FOR = timedelta(hours=24)
 #: How the words of an exceeded budget end, by which others know it.
 ADVICE = "raise the budget to go on"
 
@@ -89,7 +93,7 @@ class Spending:
 
     Attributes:
         spent: the costs that are known.
-        reserved: the estimates of attempts under way, and of those that ended without a known cost.
+        reserved: the estimates of attempts without a known cost, in progress or ended, that began less than `RESERVED_FOR` ago.
         unknown: attempts that ended without a known cost.
         uncounted: attempts with neither a cost nor an estimate: no budget sees them.
     """
@@ -117,15 +121,21 @@ class BudgetExceeded(BellwetherError):
 
 
 def sums() -> dict[str, sa.ColumnElement[int]]:
-    """Totals over `attempts` by name; the same in a budget and in a report."""
+    """Totals over `attempts` by name, the same in a budget and in a report; `bounds` has their parameters."""
     cost, estimate = attempts.c.cost_microdollars, attempts.c.estimate_microdollars
+    reserved = sa.and_(cost.is_(None), estimate.is_not(None), attempts.c.started_at > sa.bindparam("reserved_since"))
     unknown = sa.and_(cost.is_(None), attempts.c.outcome.is_not(None))
     return {
         "spent": total(cost),
-        "reserved": total(sa.case((cost.is_(None), estimate))),
+        "reserved": total(sa.case((reserved, estimate))),
         "unknown": total(sa.case((unknown, 1))),
         "uncounted": total(sa.case((sa.and_(cost.is_(None), estimate.is_(None)), 1))),
     }
+
+
+def bounds(transaction: Transaction) -> dict[str, Any]:
+    """Parameters of `sums`, as of now."""
+    return {"reserved_since": transaction.now() - RESERVED_FOR}
 
 
 def total(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
@@ -134,8 +144,8 @@ def total(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
 
 
 def spending(transaction: Transaction, of: Scope) -> Spending:
-    """What a scope has cost and may still cost, of one moment."""
-    row = transaction.row(_sums_of(Scope(**dict.fromkeys(of.given, ""))), of.parameters)
+    """Known and reserved costs of a scope at one moment."""
+    row = transaction.row(_sums_of(Scope(**dict.fromkeys(of.given, ""))), of.parameters | bounds(transaction))
     return Spending(**row._mapping)
 
 

@@ -75,18 +75,17 @@ def create() -> None:
 @journal.command()
 @AS_JSON
 def failures(as_json: bool) -> None:
-    """List the calls that were given up, with their keys and reasons."""
+    """List the failed calls with their keys and reasons: those that were given up, and open ones, which the next run retries."""
     with _journal() as opened:
-        found = opened.failures() if opened.exists() else []
+        found = [*opened.failures(), *opened.unanswered()] if opened.exists() else []
     if as_json:
         emit([status.to_dict() for status in found])
         return
     for status in found:
-        console().print(
-            f"{status.key[:12]}  {status.finished_at:%Y-%m-%d %H:%M}  {status.outcome}  {status.model}  {status.purpose}: {status.reason}",
-            markup=False,
-            soft_wrap=True,
-        )
+        when = status.finished_at or status.created_at
+        retried = "" if status.finished_at else " (open: the next run retries it)"
+        line = f"{status.key[:12]}  {when:%Y-%m-%d %H:%M}  {status.outcome}  {status.model}  {status.purpose}: {status.reason}{retried}"
+        console().print(line, markup=False, soft_wrap=True)
     if not found:
         console().print("No call has failed.")
 

@@ -8,7 +8,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from bellwether.errors import ConfigError
-from bellwether.journal.budget import Scope, sums, total
+from bellwether.journal.budget import Scope, bounds, sums, total
 from bellwether.journal.database import Transaction
 from bellwether.journal.schema import Utc, attempts, calls, reopenings, responses
 
@@ -48,7 +48,7 @@ def usage(transaction: Transaction, by: tuple[str, ...], of: Scope) -> pl.DataFr
         **sums(),
     }
     statement = sa.select(*groups, *(column.label(name) for name, column in totals.items())).where(*of.conditions())
-    found = transaction.rows(statement.group_by(*groups).order_by(*groups) if groups else statement, of.parameters)
+    found = transaction.rows(statement.group_by(*groups).order_by(*groups) if groups else statement, of.parameters | bounds(transaction))
     schema = {**dict.fromkeys(by, pl.String()), **dict.fromkeys(totals, pl.Int64())}
     return pl.DataFrame([tuple(row) for row in found], schema=schema, orient="row")
 

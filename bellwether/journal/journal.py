@@ -212,6 +212,10 @@ class Journal:
         """Calls that were given up, oldest first."""
         return self._statuses(calls.c.state == State.FAILED.value)
 
+    def unanswered(self) -> list[CallStatus]:
+        """Open calls whose last attempt failed, oldest first; the next run retries them."""
+        return self._statuses(calls.c.state == State.OPEN.value, calls.c.outcome.is_not(None))
+
     def _statuses(self, *conditions: sa.ColumnElement[bool]) -> list[CallStatus]:
         return self._database.read("reading model calls", lambda transaction: rows.statuses(transaction, *conditions))
 

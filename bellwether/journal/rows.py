@@ -150,22 +150,29 @@ def end_attempt(
 
 
 def used(transaction: Transaction, key: str) -> tuple[int, Usage]:
-    """How many attempts a call had, and the sums of what they used; None where a part is not known. Unbilled attempts used nothing."""
+    """Number of attempts of a call, and the sums of their usage: tokens that are known, and the cost unless that of a part is not known.
+
+    Unbilled attempts used nothing.
+    """
     found = transaction.rows(_used, {"k": key})
     if not found:
         return 0, Usage()
     billed = [row for row in found if row.cost_source != CostSource.UNBILLED]
-    tokens = {name: _sum([getattr(row, name) for row in billed]) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")}
-    cost = _sum([row.cost_microdollars for row in billed])
+    tokens = {
+        name: sum_known([getattr(row, name) for row in billed]) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")
+    }
+    costs = [row.cost_microdollars for row in billed]
+    cost = None if None in costs else sum(costs)
     sources = {row.cost_source for row in billed} or {CostSource.UNBILLED}
     source = CostSource.PRICE_LIST if len(sources) > 1 else CostSource(sources.pop() or CostSource.PRICE_LIST)
     lists = " + ".join(sorted({row.price_list for row in billed if row.price_list is not None})) or None
     return len(found), Usage(**tokens, cost=cost, cost_source=None if cost is None else source, price_list=lists)
 
 
-def _sum(values: list[int | None]) -> int | None:
+def sum_known(values: Sequence[int | None]) -> int | None:
+    """The sum of the known values; None if there are values and all are unknown."""
     known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    return sum(known) if known or not values else None
 
 
 def body(transaction: Transaction, key: str, number: int) -> bytes | None:

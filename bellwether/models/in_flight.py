@@ -108,6 +108,7 @@ class InFlight:
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
         self._in_flight: dict[CallKey, asyncio.Task[CallEnd]] = {}
         self._sent: dict[CallKey, str] = {}
+        self._ended_count = 0
         self._is_cut_off = False
 
     async def end_of(self, key: CallKey) -> None:
@@ -150,6 +151,7 @@ class InFlight:
 
     def _ended(self, key: CallKey, permit: Permit, task: asyncio.Task[CallEnd]) -> None:
         permit.give_back()
+        self._ended_count += 1
         self._in_flight.pop(key, None)
         self._sent.pop(key, None)
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -189,14 +191,17 @@ class InFlight:
             while True:
                 await permit.step_in()
                 asked.scheduler.check()
+                ended = self._ended_count
                 try:
                     return await self._begun(asked)
                 except BudgetExceeded as exceeded:
                     beside = self._beside(exceeded)
-                    if not beside or exceeded.spending.spent + exceeded.estimate > exceeded.budget.limit:
+                    may_fit = exceeded.spending.spent + exceeded.estimate <= exceeded.budget.limit
+                    if not may_fit or (not beside and self._ended_count == ended):
                         raise asked.scheduler.stop("budget", str(exceeded).partition("; ")[0]) from exceeded
                 permit.step_aside()
-                await asyncio.wait(beside, return_when=asyncio.FIRST_COMPLETED)
+                if beside:
+                    await asyncio.wait(beside, return_when=asyncio.FIRST_COMPLETED)
 
     async def _begun(self, asked: Asked) -> Begun | Answered | Busy | Failed:
         work = partial(
@@ -215,7 +220,7 @@ class InFlight:
             raise
 
     def _beside(self, exceeded: BudgetExceeded) -> list[asyncio.Task[CallEnd]]:
-        """InFlight under way that count towards the budget."""
+        """Attempts in progress that count towards the budget."""
         of = exceeded.budget.of.model
         return [self._in_flight[key] for key, name in self._sent.items() if of in (None, name)]
 

@@ -22,6 +22,7 @@ class Retry:
         base, cap: seconds of `bellwether.backoff.delay`, with equal jitter; a wait is never shorter than the provider asks for.
         patience: seconds without any answer after which a model that turns calls away, or that fails call after call, is stopped.
         in_a_row: calls that must have failed since the last answer before a failing model is stopped.
+        unreachable: rounds of connection errors, without any connection between them, after which a model is stopped.
     """
 
     attempts: int = 4
@@ -30,9 +31,10 @@ class Retry:
     cap: float = 60.0
     patience: float = 600.0
     in_a_row: int = 20
+    unreachable: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("attempts", "turned_away", "in_a_row"):
+        for name in ("attempts", "turned_away", "in_a_row", "unreachable"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"asking models again: {name} is {getattr(self, name)!r}; give a whole number from 1")
 

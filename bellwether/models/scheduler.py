@@ -18,7 +18,7 @@ from bellwether.models.wire.call import Result
 
 log = logging.getLogger(__name__)
 
-Kind = Literal["budget", "out_of_credit", "authentication", "unknown_model", "rate_limit", "unavailable", "interrupted"]
+Kind = Literal["budget", "out_of_credit", "authentication", "unknown_model", "unreachable", "rate_limit", "unavailable", "interrupted"]
 
 #: Calls that may wait beside those that can be under way.
 _AHEAD = 32
@@ -30,6 +30,7 @@ _ADVICE: dict[Kind, str] = {
     "out_of_credit": "add credit at the provider and resume",
     "authentication": "set the right key and resume",
     "unknown_model": "correct the model's id or address in models.toml and resume",
+    "unreachable": "start the server or correct the address (models.toml, network, proxy), and resume",
     "rate_limit": "resume later, or lower the model's limits in models.toml",
     "unavailable": "the provider may be down: resume later",
     "interrupted": "resume: nothing that was answered is paid again",
@@ -39,8 +40,8 @@ _ADVICE: dict[Kind, str] = {
 class Stopped(BellwetherError):
     """No more calls are made to a model in this run; everything done so far is kept, and no call was given up for it.
 
-    kind: budget, out_of_credit, authentication, unknown_model, rate_limit (turned away for too long), unavailable (failing for too long)
-    or interrupted (by a person).
+    kind: budget, out_of_credit, authentication, unknown_model, unreachable (no connection to its endpoint), rate_limit (turned away for too
+    long), unavailable (failing for too long) or interrupted (by the user).
     """
 
     def __init__(self, model: str, kind: Kind, found: str) -> None:
@@ -119,7 +120,7 @@ class Scheduler:
         self._stopping = asyncio.Event()
         self._average: float | None = None
         self._paused_until = now()
-        self._rounds = 0
+        self._rounds = self._unconnected = 0
         self._storm_since: float | None = None
         self._failing_since: float | None = None
         self._failed_in_a_row = 0
@@ -211,11 +212,25 @@ class Scheduler:
         """Learn from what came of an attempt that started then and was expected to take so many tokens."""
         self.stats.count(result.outcome, result.reply)
         self._correct(result, tokens)
+        if result.unreachable:
+            self._not_connected(result, started)
+            return
+        self._unconnected = 0
         if result.outcome is Outcome.RATE_LIMIT:
             self._turned_away(result, started)
         elif result.reply.http_status is not None:
             self._rounds, self._storm_since = 0, None
             self.slots.widen()
+
+    def _not_connected(self, result: Result, started: float) -> None:
+        """One pause for all calls after each round of connection errors; stop the model after a few rounds without any connection."""
+        if started < self._paused_until:
+            return
+        self._unconnected += 1
+        if self._unconnected >= self._retry.unreachable:
+            self.stop("unreachable", result.reason)
+            return
+        self._paused_until = self._now() + self._retry.wait(self._unconnected, self._rng)
 
     def _correct(self, result: Result, tokens: float) -> None:
         usage = result.reply.usage

@@ -61,6 +61,17 @@ def test_failures_are_listed_with_their_reasons(journal: Journal) -> None:
     assert (found["key"], found["outcome"], found["attempts"]) == (ask(1).key, "timeout", 1)
 
 
+def test_open_calls_whose_attempt_failed_are_listed_with_the_failures(journal: Journal) -> None:
+    claim = taken(journal, ask(3))
+    claim.begin().fail(Outcome.PROVIDER_ERROR, "no connection to http://127.0.0.1:9 (Connection refused)")
+    claim.release("no connection to http://127.0.0.1:9 (Connection refused)", Outcome.PROVIDER_ERROR)
+    shown = run("journal", "failures").output
+    assert "(Connection refused) (open: the next run retries it)" in shown
+    assert shown.count("open: the next run") == 1
+    found = json.loads(run("journal", "failures", "--json").output)
+    assert [(row["key"], row["state"]) for row in found] == [(ask(1).key, "failed"), (ask(3).key, "open")]
+
+
 def test_a_failed_call_is_reopened_by_the_beginning_of_its_key(journal: Journal) -> None:
     result = run("journal", "reopen", ask(1).key[:10], "--by", "ana", "--note", "the provider is back")
     assert (result.exit_code, result.output.split()) == (0, ["reopened", ask(1).key])

@@ -161,11 +161,11 @@ def test_what_a_call_used_is_the_sum_of_its_attempts(journal: Journal) -> None:
     assert journal.used(ask().key) == (3, Usage(200, 40, 10, 30, CostSource.PROVIDER))
 
 
-def test_a_cost_that_is_not_known_makes_the_sum_unknown(journal: Journal) -> None:
+def test_a_cost_that_is_not_known_makes_the_sum_unknown_and_tokens_are_those_that_are_known(journal: Journal) -> None:
     claim = taken(journal)
     claim.begin().fail(Outcome.TIMEOUT, "slow")
     claim.begin().answer(said(cost=20))
-    assert journal.used(ask().key) == (2, Usage())
+    assert journal.used(ask().key) == (2, Usage(100, 20, 5))
 
 
 # --- from asyncio ----------------------------------------------------------------------------------------------------

@@ -125,14 +125,6 @@ async def test_what_only_a_person_can_mend_stops_the_model(journal: Journal, key
     assert journal.failures() == []
 
 
-async def test_a_server_that_is_not_there_is_a_row_with_its_reason(journal: Journal) -> None:
-    async with asking(journal, "http://127.0.0.1:9/v1") as client:
-        missed = await ask(client, "Will it rain?")
-    assert isinstance(missed, NoAnswer)
-    assert (missed.outcome, missed.attempts, missed.final) == (Outcome.PROVIDER_ERROR, 4, False)
-    assert "no connection" in missed.reason
-
-
 async def test_in_bad_weather_every_call_is_answered_once(journal: Journal) -> None:
     with provider(rates={"storm": 0.01, "status": 0.1, "cut": 0.1, "html": 0.1}) as (doorman, url):
         async with asking(journal, url) as client:

@@ -276,7 +276,7 @@ def test_waits_lie_in_the_upper_half_of_an_exponential_and_have_bounds(failures:
     assert wait == Retry().wait(failures, Random(seed), asked)
 
 
-@pytest.mark.parametrize("bad", [{"attempts": 0}, {"turned_away": 0}, {"in_a_row": 0}])
+@pytest.mark.parametrize("bad", [{"attempts": 0}, {"turned_away": 0}, {"in_a_row": 0}, {"unreachable": 0}])
 def test_bounds_that_are_none_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad))):
         Retry(**bad)

@@ -66,6 +66,7 @@ class Result:
         tool_calls: tools that the model asks for.
         stop: set when no further call of this model can succeed.
         permanent: whether the same request will be refused again (a request that the provider calls wrong); always so with `stop`.
+        unreachable: whether there was no connection to the endpoint, so that nothing was sent.
     """
 
     outcome: Outcome
@@ -75,6 +76,7 @@ class Result:
     tool_calls: tuple[ToolCall, ...] = ()
     stop: Stop | None = None
     permanent: bool = False
+    unreachable: bool = False
 
 
 class Wire(Protocol):

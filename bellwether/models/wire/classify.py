@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from yarl import URL
+
 from bellwether.credentials import redact
-from bellwether.journal.facts import UNBILLED as TURNED_AWAY
 from bellwether.journal.facts import Outcome, Reply, Usage
 from bellwether.models.wire.call import Result
 from bellwether.models.wire.message import Message, read_reply
@@ -25,6 +28,8 @@ _SHORTEST_SECRET = 8
 _CUT = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 _FILTERED = frozenset({"content_filter", "refusal", "safety", "sensitive"})
 _BROKEN = frozenset({"error", "abort", "insufficient_system_resource"})
+#: Providers that charge for successful responses alone (Google's billing pages; OpenRouter's zero completion insurance).
+_CHARGES_SUCCESS_ONLY = frozenset({"gemini", "vertex_ai", "openrouter"})
 _REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id", "cf-ray")
 
 
@@ -53,9 +58,34 @@ def tidy(text: str, secret: str | None = None) -> str:
 
 
 def lost(model: Model, outcome: Outcome, reason: str, raw: RawReply, *, secret: str | None = None, unsent: bool = False) -> Result:
-    """A call that brought no whole answer. What it cost is unknown, unless the model is free or nothing was sent."""
+    """A call without a whole answer. Its cost is unknown, unless the model is free or nothing was sent."""
     usage = UNBILLED if unsent else usage_of(model, Message())
     return Result(outcome, _reply(raw.without(secret), Message(), usage), tidy(reason, secret))
+
+
+def unreachable(model: Model, url: str, cause: str, raw: RawReply, *, outcome: Outcome, secret: str | None = None) -> Result:
+    """A call whose endpoint could not be connected to, so that nothing was sent. The reason names the address."""
+    found = lost(model, outcome, f"no connection to {_address(url)} ({cause})", raw, secret=secret, unsent=True)
+    return replace(found, unreachable=True)
+
+
+def cause_of(error: BaseException) -> str:
+    """The innermost cause of a broken connection, without headers and addresses."""
+    while (inner := getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error.__cause__) is not None:
+        error = inner
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {getattr(error, 'verify_message', '') or error.reason or type(error).__name__}"
+    if not isinstance(error, OSError) or error.errno is None:
+        return type(error).__name__
+    return (os.strerror(error.errno) if error.errno > 0 else error.strerror) or type(error).__name__
+
+
+def _address(url: str) -> str:
+    """An address without credentials and query."""
+    try:
+        return str(URL(url).with_user(None).with_query(None).with_fragment(None))
+    except ValueError:
+        return url.partition("?")[0].rpartition("@")[2]
 
 
 def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> Result:
@@ -90,9 +120,9 @@ def _reply(raw: RawReply, message: Message, usage: Usage) -> Reply:
 
 
 def _usage(model: Model, status: int, message: Message, found: Classification) -> Usage:
-    """What was used, also by an answer that is of no use. A request that is turned away costs nothing."""
-    turned_away = found.outcome in TURNED_AWAY or (400 <= status < 500 and found.outcome is Outcome.PROVIDER_ERROR)
-    return UNBILLED if turned_away and not message.usage else usage_of(model, message)
+    """Usage of a response, useful or not. A request for which the provider does not charge costs nothing."""
+    free = found.unbilled or (status >= 300 and model.api_base is None and model.provider in _CHARGES_SUCCESS_ONLY)
+    return UNBILLED if free and not message.usage else usage_of(model, message)
 
 
 def _answered(message: Message) -> Classification:

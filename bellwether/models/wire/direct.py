@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -13,7 +14,7 @@ from yarl import URL
 
 from bellwether.journal.facts import Outcome
 from bellwether.models.wire.call import Call, Result
-from bellwether.models.wire.classify import RawReply, classify, lost
+from bellwether.models.wire.classify import RawReply, cause_of, classify, lost, unreachable
 from bellwether.models.wire.encoding import encoded
 from bellwether.models.wire.routes import Route
 
@@ -31,8 +32,8 @@ class Direct:
     def __init__(self, connections: int) -> None:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE_SECONDS),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[_tracing()],
             headers={"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "bellwether"},
         )
         self._proxy = cache(_proxy)
@@ -46,29 +47,40 @@ class Direct:
         exchange = _Exchange()
         model, secret = call.model, call.endpoint.api_key
 
-        def failed(outcome: Outcome, reason: str, *, unsent: bool = False) -> Result:
-            return lost(model, outcome, reason, exchange.raw, secret=secret, unsent=unsent)
+        def failed(outcome: Outcome, reason: str) -> Result:
+            return lost(model, outcome, reason, exchange.raw, secret=secret, unsent=not exchange.is_sent)
 
+        def unconnected(outcome: Outcome, cause: str) -> Result:
+            return unreachable(model, route.url, cause, exchange.raw, outcome=outcome, secret=secret)
+
+        connecting = min(_CONNECT_SECONDS, model.timeout / 2)
         try:
             async with asyncio.timeout(model.timeout):
-                await self._exchange(exchange, route.url, encoded(call, route), secret)
+                await self._exchange(exchange, route.url, encoded(call, route), secret, connecting)
         except aiohttp.ConnectionTimeoutError:
-            return failed(Outcome.TIMEOUT, f"no connection in {_CONNECT_SECONDS:g} seconds", unsent=True)
+            return unconnected(Outcome.TIMEOUT, f"no connection in {connecting:g} seconds")
         except TimeoutError:
             return failed(Outcome.TIMEOUT, f"no whole answer in {model.timeout:g} seconds")
-        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-            return failed(Outcome.PROVIDER_ERROR, f"no connection to the model's endpoint ({_cause(error)})", unsent=True)
+        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, aiohttp.ClientHttpProxyError) as error:
+            return unconnected(Outcome.PROVIDER_ERROR, cause_of(error))
         except (aiohttp.ClientError, OSError) as error:
-            return failed(Outcome.PROVIDER_ERROR, f"the connection broke before the answer was whole ({_cause(error)})")
+            return failed(Outcome.PROVIDER_ERROR, f"the connection broke before the answer was whole ({cause_of(error)})")
         if exchange.is_too_long:
             return failed(Outcome.MALFORMED, f"HTTP {exchange.status} with a body of more than {LARGEST_BODY >> 20} MB, which was not read")
         return classify(model, exchange.raw, secret=secret)
 
-    async def _exchange(self, exchange: _Exchange, url: str, body: bytes, secret: str | None) -> None:
-        headers = None if secret is None else {"Authorization": f"Bearer {secret}"}
+    async def _exchange(self, exchange: _Exchange, url: str, body: bytes, secret: str | None, connecting: float) -> None:
         address = _address(url)
-        posting = self._session.post(address, data=body, headers=headers, proxy=self._proxy(address), allow_redirects=False)
-        async with posting as response:
+        if secret is not None and address.user:
+            address = address.with_user(None)  # aiohttp refuses two kinds of credentials
+        options: dict[str, Any] = {
+            "headers": None if secret is None else {"Authorization": f"Bearer {secret}"},
+            "proxy": self._proxy(address),
+            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=connecting),
+            "trace_request_ctx": exchange,
+            "allow_redirects": False,
+        }
+        async with self._session.post(address, data=body, **options) as response:
             exchange.status, exchange.headers = response.status, response.headers
             async for chunk in response.content.iter_any():
                 exchange.take(chunk)
@@ -78,9 +90,10 @@ class Direct:
 
 
 class _Exchange:
-    """What has come so far of one answer."""
+    """One exchange in progress. is_sent: whether it has had a connection, so that something may have been sent."""
 
     def __init__(self) -> None:
+        self.is_sent = False
         self.status: int | None = None
         self.headers: Mapping[str, str] = {}
         self._started = time.perf_counter()
@@ -106,6 +119,18 @@ class _Exchange:
         )
 
 
+def _tracing() -> aiohttp.TraceConfig:
+    """Callbacks that mark an exchange as sent as soon as it has a connection."""
+
+    async def mark(session: aiohttp.ClientSession, context: Any, parameters: Any) -> None:
+        context.trace_request_ctx.is_sent = True
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_create_end.append(mark)
+    tracing.on_connection_reuseconn.append(mark)
+    return tracing
+
+
 @cache
 def _address(url: str) -> URL:
     return URL(url)
@@ -116,10 +141,3 @@ def _proxy(address: URL) -> str | None:
     if not address.host or proxy_bypass(address.host):
         return None
     return getproxies().get(address.scheme)
-
-
-def _cause(error: Exception) -> str:
-    """What went wrong in words that hold neither headers nor addresses."""
-    system = getattr(error, "os_error", None) or error
-    words = system.strerror if isinstance(system, OSError) and system.strerror else ""
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__

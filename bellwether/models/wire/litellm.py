@@ -17,8 +17,9 @@ import httpx
 import orjson
 
 from bellwether.journal.facts import Outcome
+from bellwether.models.providers import provider_name
 from bellwether.models.wire.call import Call, Result
-from bellwether.models.wire.classify import RawReply, classify, lost
+from bellwether.models.wire.classify import RawReply, cause_of, classify, lost, unreachable
 from bellwether.models.wire.message import decoded, flaw_of
 
 #: What LiteLLM reads from the environment: no price map and no list of headers from the network, and no .env file of the folder.
@@ -29,6 +30,8 @@ _TAKE_CLIENT = frozenset({"anthropic", "gemini", "vertex_ai"})
 _WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+Error: (?:litellm\.)?)*(?:\w*(?:Exception|Error) - )?")
 _HIDDEN_HEADER = "llm_provider-"
 _TIMEOUT_STATUS = 408
+#: Errors of HTTP clients before anything is sent.
+_UNCONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
 
 @cache
@@ -169,7 +172,7 @@ def _take_back(answer: Any, body: bytes) -> None:
 
 
 def _failed(call: Call, exchange: _Exchange, error: Exception) -> Result:
-    """What LiteLLM's exception means: by the provider's own answer where it was raw, else by what the exception carries."""
+    """Meaning of LiteLLM's exception: by the provider's own response if it was raw, else by what the exception carries."""
     secret = call.endpoint.api_key
     if exchange.status is not None and exchange.status >= 300:
         return classify(call.model, exchange.raw, secret=secret)
@@ -178,6 +181,16 @@ def _failed(call: Call, exchange: _Exchange, error: Exception) -> Result:
     if exchange.status is not None:
         found = flaw_of(exchange.body) if decoded(exchange.body) is None else "an answer that is not in the provider's form"
         return lost(call.model, Outcome.MALFORMED, f"HTTP {exchange.status} with {found}", exchange.raw, secret=secret)
+    return _without_response(call, exchange, error)
+
+
+def _without_response(call: Call, exchange: _Exchange, error: Exception) -> Result:
+    """Meaning of an exception that is all that is known of a call."""
+    secret = call.endpoint.api_key
+    unsent = _connection_error(error)
+    if unsent is not None:
+        outcome = Outcome.TIMEOUT if isinstance(unsent, httpx.TimeoutException) else Outcome.PROVIDER_ERROR
+        return unreachable(call.model, _url(unsent, call), cause_of(unsent), exchange.raw, outcome=outcome, secret=secret)
     headers = _lowered(getattr(error, "litellm_response_headers", None) or {})
     status = getattr(error, "status_code", None)
     if status == _TIMEOUT_STATUS or isinstance(error, httpx.TimeoutException):
@@ -186,6 +199,21 @@ def _failed(call: Call, exchange: _Exchange, error: Exception) -> Result:
         raw = RawReply(status if isinstance(status, int) else 500, headers, _body(error), exchange.latency_ms)
         return classify(call.model, raw, secret=secret)
     return lost(call.model, Outcome.PROVIDER_ERROR, f"no whole answer: {_words(error)}", exchange.raw, secret=secret)
+
+
+def _connection_error(error: BaseException | None) -> httpx.TransportError | None:
+    """The error of the HTTP client below LiteLLM's if there was no connection, so that nothing was sent."""
+    while error is not None and not isinstance(error, _UNCONNECTED):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _url(error: httpx.TransportError, call: Call) -> str:
+    """The address that could not be connected to; the provider's name where the client does not know it."""
+    try:
+        return str(error.request.url)
+    except RuntimeError:
+        return call.endpoint.api_base or provider_name(call.model.provider)
 
 
 def _words(error: Exception) -> str:

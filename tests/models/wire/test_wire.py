@@ -75,7 +75,7 @@ OPENAI_CASES = {
     "request timeout": Case(Outcome.TIMEOUT, http(408, openai_error("too slow"))),
     "server error": Case(Outcome.PROVIDER_ERROR, http(500, openai_error("oops")), says="HTTP 500"),
     "gateway page": Case(Outcome.PROVIDER_ERROR, http(503, b"<html>busy</html>", {"retry-after": "2"}), retry_after=2.0, says="HTTP 503"),
-    "overloaded": Case(Outcome.PROVIDER_ERROR, http(529, openai_error("overloaded")), says="overloaded"),
+    "overloaded": Case(Outcome.RATE_LIMIT, http(529, openai_error("overloaded")), says="overloaded"),
     "error in the answer": Case(Outcome.PROVIDER_ERROR, http(200, openai_error("upstream is down", 502)), says="upstream is down"),
     "no choices": Case(Outcome.MALFORMED, http(200, {**chat(content="x"), "choices": []}), says="no choices"),
     "nothing said": Case(Outcome.MALFORMED, http(200, chat(content="")), says="without text"),
@@ -116,7 +116,7 @@ ANTHROPIC_CASES = {
     "refused parameter": Case(
         Outcome.PROVIDER_ERROR, http(400, anthropic_error("invalid_request_error", "temperature: may only be 1")), permanent=True
     ),
-    "overloaded": Case(Outcome.PROVIDER_ERROR, http(529, anthropic_error("overloaded_error", "Overloaded")), says="HTTP 529"),
+    "overloaded": Case(Outcome.RATE_LIMIT, http(529, anthropic_error("overloaded_error", "Overloaded")), says="HTTP 529"),
     "another form": Case(Outcome.MALFORMED, http(200, {"type": "message", "content": []})),
     "silence": Case(Outcome.TIMEOUT, http(200, anthropic(), length=9999) + HANG),
     "cut connection": Case(Outcome.PROVIDER_ERROR, http(200, anthropic(), length=9999)),
