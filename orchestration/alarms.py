@@ -23,6 +23,8 @@ from resources import LakeResource
 
 #: Tag of a failed run of which operators were told.
 TOLD = "bellwether/alarmed"
+#: Tag that Dagster gives to a failed run that its daemon retries.
+_WILL_RETRY = "dagster/will_retry"
 _FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
 #: Finished runs of a job, among which the earlier ones of an incident are looked for.
 _LOOKED_AT = 200
@@ -76,7 +78,8 @@ def failures(context: dg.RunFailureSensorContext) -> None:
         or context.failure_event.message
         or ""
     )
-    alarm = Alarm(f"run/{subject_of(run)}", f"{subject_of(run)} failed", f"{why}\n\nRun {run.run_id}", at, str(config.world))
+    then = "It is retried automatically." if run.tags.get(_WILL_RETRY) == "true" else "Run it again when the cause is gone."
+    alarm = Alarm(f"run/{subject_of(run)}", f"{subject_of(run)} failed", f"{why}\n{then}\n\nRun {run.run_id}", at, str(config.world))
     notify(alarm, notifiers(config))
     context.instance.add_run_tags(run.run_id, {TOLD: at.isoformat()})
 

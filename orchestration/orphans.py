@@ -63,7 +63,7 @@ def end_orphans(instance: dg.DagsterInstance, is_orphan: Callable[[dg.DagsterRun
     for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
         run = record.dagster_run
         if is_orphan(run):
-            instance.report_run_failed(run, "The process that executed this run was killed; run it again, nothing stored is lost.")
+            instance.report_run_failed(run, "The process that executed this run was killed; nothing stored is lost.")
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
             ended.append(run.run_id)
     return ended

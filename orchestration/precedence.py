@@ -10,8 +10,9 @@ import os
 #: Tag of runs that start by themselves. `dagster.yaml` leaves one place that they cannot take.
 LAUNCHED_BY = "bellwether/launched_by"
 AUTOMATION = "automation"
-#: Tags of runs that start by themselves: of the runs that wait, one of a person goes first.
-AUTOMATIC = {LAUNCHED_BY: AUTOMATION, "dagster/priority": "-1"}
+#: Tags of automatic runs: of the runs that wait, those of users go first, then those with a deadline, then the others.
+AUTOMATIC = {LAUNCHED_BY: AUTOMATION, "dagster/priority": "-2"}
+DUE = {**AUTOMATIC, "dagster/priority": "-1"}
 
 
 def runs_at_once(processors: int | None = None) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from bellwether.arena.identity import start_of, week_of
 from bellwether.settings import settings
 from orchestration.declare import key
 from orchestration.partitions import DAY, RANGE_END, RANGE_START
-from orchestration.precedence import AUTOMATIC
+from orchestration.precedence import AUTOMATIC, DUE
 from resources.arena import ArenaResource
 
 
@@ -46,7 +46,7 @@ def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource
         return dg.SkipReason(f"nothing is left of {week}: every decision is made, and a cohort that was missed is started on request only")
     # A run that waits in the queue for longer than the first hour starts what its tick could.
     config = {"ops": {"week": {"config": {"forced": may_start(tick)}}}}
-    return dg.RunRequest(run_key=f"{tick:%Y-%m-%dT%H}", partition_key=week.isoformat(), run_config=config, tags=AUTOMATIC)
+    return dg.RunRequest(run_key=f"{tick:%Y-%m-%dT%H}", partition_key=week.isoformat(), run_config=config, tags=DUE)
 
 
 @dg.sensor(

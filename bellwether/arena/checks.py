@@ -9,10 +9,11 @@ import polars as pl
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.runbook import RUNBOOK
-from bellwether.arena.states import decisions_due
+from bellwether.arena.states import START_WINDOW, decisions_due
 from bellwether.checks.rule import LakeCheck, Observation, Rule, between, concerning, holds, present, unique, words
 from bellwether.lake import Lake
 from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, POSITIONS
+from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 
 _UNIVERSE = (
     unique("week", "market_id"),
@@ -80,9 +81,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
 def _cohort_of_the_week(lake: Lake, now: datetime) -> Observation:
     week = week_of(now)
     live = lake.slice(AGENTS, missing="skip").query(lambda rows: rows.filter(~pl.col("reconstructed")).select("week").unique())["week"]
-    if live.is_empty():
-        return Observation(True, "no live cohort was ever started")
-    missed = [at for at in (week, week - WEEK) if at not in set(live) and at > live.min()]  # type: ignore[operator]
+    since = min(
+        (manifest.written_at for pulls in (KALSHI_PULLS, POLYMARKET_PULLS) for manifest in lake.manifests(pulls).values()), default=now
+    )
+    begun = [at for at in (week, week - WEEK) if start_of(at) + START_WINDOW <= now]
+    missed = [at for at in begun if at not in set(live) and (start_of(at) >= since if live.is_empty() else at > live.min())]  # type: ignore[operator]
+    if live.is_empty() and not missed:
+        return Observation(True, "no live cohort was due since the first pull")
     return Observation(
         not missed,
         f"no live cohort started on {', '.join(map(str, missed))}" if missed else f"the cohort of {live.max()!s} is there",

@@ -56,6 +56,19 @@ def test_a_week_without_a_live_cohort_is_named(lake: Lake) -> None:
     assert asked(lake, "cohort_of_the_week").passed
 
 
+def test_the_first_sunday_after_the_first_pull_is_missed_as_any_other(tmp_path: Path) -> None:
+    pulled = datetime(2026, 3, 5, 1, 30, tzinfo=UTC)
+    lake = Lake(str(tmp_path), clock=lambda: pulled)
+    write(lake, "raw/kalshi_pulls", date(2026, 3, 4))
+    sunday = datetime(2026, 3, 8, tzinfo=UTC)
+    assert asked(lake, "cohort_of_the_week", pulled).passed, "the week had begun before the home"
+    assert asked(lake, "cohort_of_the_week", sunday + timedelta(minutes=30)).passed, "its first hour is not over"
+    missed = asked(lake, "cohort_of_the_week", sunday + timedelta(hours=2))
+    assert missed.subjects == ("2026-03-08",)
+    write(lake, "arena/agents", sunday.date(), agent_id="a", reconstructed=False)
+    assert asked(lake, "cohort_of_the_week", sunday + timedelta(hours=2)).passed
+
+
 def test_reconstructed_cohorts_are_asked_for_by_people(lake: Lake) -> None:
     write(lake, "arena/agents", WEEK, agent_id="a", reconstructed=True)
     assert asked(lake, "cohort_of_the_week").passed

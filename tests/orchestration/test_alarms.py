@@ -112,6 +112,17 @@ def test_an_alarm_says_what_the_step_said_and_not_what_it_met(
     assert alarm.body.splitlines()[0] == "rows: no such day; there are two"
 
 
+@pytest.mark.parametrize(
+    ("retried", "advice"), [("true", "It is retried automatically."), ("false", "Run it again when the cause is gone.")]
+)
+def test_an_alarm_gives_advice_that_fits(instance: dg.DagsterInstance, operators: Operators, retried: str, advice: str) -> None:
+    _run(instance, "b", fails=False)
+    _run(instance, "b", fails=True, tags={"dagster/will_retry": retried})
+    (alarm,) = operators.alarms
+    assert advice in alarm.body.splitlines()
+    _run(instance, "b", fails=False)
+
+
 def test_what_fails_in_a_command_is_told_by_the_command(instance: dg.DagsterInstance, operators: Operators) -> None:
     _run(instance, "b", fails=False)
     _run(instance, "b", fails=True, tags={TAG: "4711-command"})
