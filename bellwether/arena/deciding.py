@@ -174,17 +174,26 @@ def _intent(task: Task, plan: Plan, ask: Ask) -> bytes:
         if answer.attempts:
             calls.append(str(answer.key))
         if isinstance(answer, NoAnswer):
-            reason = f"{answer.outcome}: {answer.reason}"
-            if not answer.final:
-                raise _Open(DecisionState.OPEN, reason)
-            raise _Open(DecisionState.FAILED, reason, tuple(calls), _sum([*costs, answer.usage.cost]))
-        costs.append(answer.spent.cost)
-        decision = parse_decision(answer.content, limits)
+            said, decision = "", _without_text(answer, limits, tuple(calls), costs)
+        else:
+            said, decision = answer.content, parse_decision(answer.content, limits, ended=answer.ended)
+            costs.append(answer.spent.cost)
         if decision.action is not Action.INVALID:
             break
-        messages = again(plan.messages, answer.content, decision)
+        messages = again(plan.messages, said, decision)
     assert decision is not None
     return encoded(Intent(decision, tuple(calls), _sum(costs)))
+
+
+def _without_text(answer: NoAnswer, limits: Limits, calls: tuple[str, ...], costs: list[int | None]) -> Decision:
+    """The INVALID decision of an answer without text, which is asked for again; any other call without an answer leaves the decision open, or failed."""
+    reason = f"{answer.outcome}: {answer.reason}"
+    if not answer.final:
+        raise _Open(DecisionState.OPEN, reason)
+    costs.append(answer.usage.cost)
+    if not answer.without_text:
+        raise _Open(DecisionState.FAILED, reason, calls, _sum(costs))
+    return parse_decision("", limits)
 
 
 def _sum(costs: Sequence[int | None]) -> int | None:

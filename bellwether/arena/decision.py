@@ -23,6 +23,7 @@ class Problem(StrEnum):
     """Why an answer cannot be used."""
 
     EMPTY = "empty answer"
+    CUT_OFF = "cut off"
     NOT_JSON = "no JSON"
     NOT_AN_OBJECT = "no JSON object"
     SEVERAL = "several decisions"

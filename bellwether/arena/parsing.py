@@ -1,37 +1,62 @@
 """Reads a model's answer: any text in, a decision out, never an exception.
 
-Accepted as asked for: one JSON object, also in a code fence or in quotes. Accepted and flagged: an object in the midst of prose. An answer with
-several objects that do not say the same is no decision.
+Accepted as asked for: one JSON object, also in a code fence or in quotes. Accepted and flagged: an object behind reasoning or in the midst of prose. An
+answer with several objects that do not say the same is no decision, nor is one whose end is missing.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NoReturn
 
 from bellwether.arena.decision import Decision, Problem, invalid
 from bellwether.arena.validation import Limits, validated
+from bellwether.forecasting.parsing.sections import split
 
 #: An opening fence with its label, and what ends it.
 _FENCE = re.compile(r"```[ \t]*(?:json)?\s*(.*?)\s*(?:```)?", re.DOTALL | re.IGNORECASE)
 _QUOTES = ("'", '"')
+_BRACE = re.compile(r'[{}]|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+#: What may follow an object in an answer that was cut.
+_CLOSERS = " \t\r\n`'\"."
 #: So many opening braces of one answer are looked at; and so many characters are read at all.
 _MOST_BRACES = 500
 _LONGEST = 1_000_000
 
 
-def parse_decision(text: str | None, limits: Limits) -> Decision:
-    """The decision that an answer states, checked against the limits that the prompt printed. Never raises, whatever the text."""
-    if not isinstance(text, str) or not text.strip():
+def parse_decision(text: str | None, limits: Limits, *, ended: bool = True) -> Decision:
+    """The decision that an answer states, checked against the limits that the prompt printed. Never raises, whatever the text.
+
+    Reasoning in its markers does not count. ended: whether the model ended the text itself, by its finish reason; otherwise an object that other text
+    follows is no decision, since another may have been meant to follow.
+    """
+    said = _bare(text[:_LONGEST] if isinstance(text, str) else "")
+    if not said:
         return invalid(Problem.EMPTY, "the answer is empty; give one JSON object")
-    said = text[:_LONGEST].strip().removeprefix("\ufeff").strip()
     plain = _plain(said)
     if plain is not _NOTHING:
         return _checked(plain, limits, tolerated=False)
-    found = list(_objects(said))
+    sections = split(said)
+    said = _bare(sections.outside)
+    if sections.is_open:
+        return invalid(Problem.CUT_OFF, "the reasoning has no end; give one JSON object")
+    if not said:
+        return invalid(Problem.EMPTY, "the answer is reasoning alone; give one JSON object")
+    plain = _plain(said)
+    return _checked(plain, limits, tolerated=True) if plain is not _NOTHING else _in_prose(said, limits, ended=ended)
+
+
+def _bare(text: str) -> str:
+    return text.strip().removeprefix("\ufeff").strip()
+
+
+def _in_prose(said: str, limits: Limits, *, ended: bool) -> Decision:
+    found, is_open, rest = _objects(said)
+    if (is_open and (found or not ended)) or (found and not ended and rest.strip(_CLOSERS)):
+        return invalid(Problem.CUT_OFF, f"the end of the answer is missing{_where(said)}; give one complete JSON object")
     if not found:
         return invalid(
             Problem.NOT_JSON, f"no JSON object with an action can be read{_where(said)}; give one complete JSON object", tolerated=False
@@ -84,20 +109,41 @@ def _loaded(text: str) -> Any:
         return _NOTHING
 
 
-def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """The objects in a text that have an `action`, from left to right; what lies within one is not looked at again."""
-    at = text.find("{")
+def _objects(text: str) -> tuple[list[Mapping[str, Any]], bool, str]:
+    """The objects in a text that have an `action`, from left to right; whether a brace stays open; and what follows the last object.
+
+    What lies within an object is not looked at again, and what lies within one that cannot be read is no answer of its own.
+    """
+    found: list[Mapping[str, Any]] = []
+    at, done, depth = text.find("{"), 0, 0
     for _ in range(_MOST_BRACES):
         if at < 0:
-            return
+            break
         try:
             value, end = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError, ArithmeticError):
             end = at + 1
         else:
-            if isinstance(value, Mapping) and "action" in value:
-                yield value
+            depth, done = _depth(text[done:at], depth), end
+            if not depth and isinstance(value, Mapping) and "action" in value:
+                found.append(value)
         at = text.find("{", end)
+    return found, _depth(text[done:], depth) > 0, text[done:]
+
+
+def _depth(text: str, depth: int) -> int:
+    """How many braces are open behind a text with `depth` open before it. Within braces, those in quotes do not count."""
+    at = 0
+    while True:
+        if not depth:
+            at = text.find("{", at) + 1
+            if not at:
+                return 0
+            depth = 1
+        mark = _BRACE.search(text, at)
+        if mark is None:
+            return depth
+        at, depth = mark.end(), depth + {"{": 1, "}": -1}.get(mark[0], 0)
 
 
 def _where(text: str) -> str:

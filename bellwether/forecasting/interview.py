@@ -21,6 +21,7 @@ from bellwether.forecasting.prompt import messages, prompt_hash, repair, respons
 from bellwether.journal import CostSource, Journal, Outcome
 from bellwether.knowledge import knowledge
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, asked_as, request_of
+from bellwether.models.ending import Ending, ending_of
 from bellwether.models.model import Model
 from bellwether.redacted import redacted
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
@@ -29,8 +30,12 @@ PURPOSE = "benchmark/forecasts"
 UNREADABLE = "unreadable"
 NOT_ASKED = "not_asked"
 
-#: Words of providers for an answer that was cut, and the kind of failure that an unreadable one then is.
-_CUT = dict.fromkeys(("length", "max_tokens"), Outcome.TRUNCATION.value) | {"content_filter": Outcome.REFUSAL.value}
+CONTRADICTORY = "contradictory"
+
+#: Endings of an answer, and the kind of failure that an unreadable one then is.
+_ENDED = {Ending.CUT: Outcome.TRUNCATION.value, Ending.FILTERED: Outcome.REFUSAL.value}
+#: Kinds of problems that are a kind of failure of their own.
+_PROBLEMS = {"cut off": Outcome.TRUNCATION.value, "contradictory answers": CONTRADICTORY}
 
 #: Columns of a row that the question does not give.
 _ROW = {"id": pl.String()} | {
@@ -138,7 +143,7 @@ async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException
 
 
 async def _row(model: Model, sample: Sample, client: ModelClient) -> Row:
-    """One sample's row: asked once, and once more for the form alone where the answer cannot be read."""
+    """One sample's row: asked once, and once more for the form alone where the answer cannot be read or has no text."""
     row: Row = {"id": sample.question["id"], "sample": sample.sample, "as_of": sample.as_of}
     if sample.as_of is None:
         return row | {"error": "no opening time at which the forecast could be dated", "failure": NOT_ASKED}
@@ -146,27 +151,31 @@ async def _row(model: Model, sample: Sample, client: ModelClient) -> Row:
     form = _form(model)
     first = await client.ask(model, sample.prompt, purpose=PURPOSE, sample=sample.sample, parameters=form)
     if isinstance(first, NoAnswer):
-        return row | _paid([first]) | {"call_key": first.key, "error": first.reason, "failure": first.outcome.value}
-    reading, published = _read(first), compat.read(first.content)
-    row |= {"p_yes_compat": published.p_yes if published.answer else None, "repaired": False}
-    if reading.problem is None:
-        return row | _paid([first]) | _answered(first, reading)
-    again = repair(sample.prompt, first.content, reading, model.elicitation)
+        reading, said = read(None), ""
+        row |= {"call_key": first.key, "error": first.reason, "failure": first.outcome.value}
+        if not first.without_text:
+            return row | _paid([first])
+    else:
+        reading, said, published = _read(first), first.content, compat.read(first.content)
+        row |= {"p_yes_compat": published.p_yes if published.answer else None, "repaired": False} | _answered(first, reading)
+        if reading.problem is None:
+            return row | _paid([first])
+        row |= {"error": reading.problem, "failure": _failure(first, reading.problem)}
+    again = repair(sample.prompt, said, reading, model.elicitation)
     second = await client.ask(model, again, purpose=PURPOSE, sample=sample.sample, parameters=form)
-    paid = _paid([first, second])
-    if isinstance(second, Answer):
-        repaired = _read(second)
-        if repaired.problem is None:
-            return row | paid | _answered(second, repaired) | {"repaired": True}
-    return row | paid | _answered(first, reading) | {"error": reading.problem, "failure": _CUT.get(first.finish_reason or "", UNREADABLE)}
+    row |= _paid([first, second])
+    if isinstance(second, Answer) and (repaired := _read(second)).problem is None:
+        return row | _answered(second, repaired) | {"repaired": True, "error": None, "failure": None}
+    return row
 
 
 def _read(answer: Answer) -> Reading:
-    """What the answer says. Where the text was cut off, a number without its closing tag may lack digits and is not taken."""
-    reading = read(answer.content)
-    if answer.finish_reason not in _CUT or "unclosed" not in reading.path:
-        return reading
-    return reading._replace(answer=None, confidence=None, p_yes=None, problem=f"cut off: the answer ends with {answer.finish_reason!r}")
+    return read(answer.content, ended=answer.ended)
+
+
+def _failure(answer: Answer, problem: str) -> str:
+    """The kind of failure that an unreadable answer is."""
+    return _PROBLEMS.get(problem.partition(":")[0]) or _ENDED.get(ending_of(answer.finish_reason), UNREADABLE)
 
 
 def _form(model: Model) -> dict[str, Any] | None:

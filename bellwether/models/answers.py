@@ -8,6 +8,7 @@ from typing import Any
 
 from bellwether.journal import CallKey, Outcome, Usage
 from bellwether.journal.facts import NO_USAGE
+from bellwether.models.ending import Ending, ending_of
 from bellwether.models.wire.call import ToolCall
 
 
@@ -19,7 +20,7 @@ class Answer:
         key: of the call.
         content: the answer's text; "" where the model only calls tools.
         reasoning: its reasoning, where the provider shows it.
-        finish_reason: why it stopped, in the provider's word; `length` and `content_filter` say that the text was cut.
+        finish_reason: why it stopped, in the provider's word; see `ended`.
         usage, latency_ms: of the attempt that brought the answer.
         attempts: the number of that attempt, from 1.
         spent: of all attempts of the call, those that failed included; a sum is None as long as a part of it is not known.
@@ -39,6 +40,16 @@ class Answer:
     tool_calls: tuple[ToolCall, ...] = ()
     thoughts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     spent: Usage = NO_USAGE
+
+    @property
+    def ended(self) -> bool:
+        """Whether the model ended the text itself. Without a known reason it counts as cut."""
+        return ending_of(self.finish_reason) is Ending.NORMAL
+
+    @property
+    def cut(self) -> bool:
+        """Whether the finish reason says that a limit ended the text."""
+        return ending_of(self.finish_reason) is Ending.CUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +71,8 @@ class NoAnswer:
     usage: Usage = NO_USAGE
     final: bool = False
     reused: bool = False
+
+    @property
+    def without_text(self) -> bool:
+        """Whether the model did answer, with nothing or with reasoning alone: another question may bring its answer."""
+        return self.final and self.outcome in (Outcome.MALFORMED, Outcome.TRUNCATION)

@@ -94,7 +94,7 @@ _ASKED = (
     Column(
         "repaired",
         pl.Boolean(),
-        "the forecast was read from a second response, asked for because the first had another form",
+        "the forecast was read from a second response, asked for because the first could not be read",
         nullable=True,
     ),
     Column("p_yes_compat", PROBABILITY, "the first response as the published KalshiBench parser reads it", "probability", nullable=True),
@@ -126,7 +126,7 @@ FORECASTS = Table(
         Column(
             "failure",
             TEXT,
-            "kind of that failure: an outcome of the journal, unreadable, not_asked or no_basis; null when there is a forecast",
+            "kind of that failure: an outcome of the journal, unreadable, contradictory, not_asked or no_basis; null when there is a forecast",
             nullable=True,
         ),
         Column("knowledge_cutoff", TIME, "until when the forecaster may know outcomes; null when it cannot know any", UTC, nullable=True),

@@ -72,6 +72,26 @@ def test_an_unusable_answer_is_invalid_and_finished(journal: Journal) -> None:
     assert (done.state, done.intent.decision.problem, done.problem) == (DecisionState.FINISHED, Problem.NOT_JSON, False)
 
 
+@pytest.mark.parametrize("outcome", [Outcome.MALFORMED, Outcome.TRUNCATION])
+def test_an_answer_without_text_is_asked_for_once_more_and_then_invalid(journal: Journal, outcome: Outcome) -> None:
+    keys, saw = [CallKey(sign * 64) for sign in "ab"], list[str]()
+
+    def ask(model: str, messages: Sequence[Message], decision_id: str, sample: int) -> Answer | NoAnswer:
+        saw.append(messages[-1]["content"])
+        spent = Usage(cost=30, cost_source=CostSource.PROVIDER)
+        if sample and outcome is Outcome.TRUNCATION:
+            return Answer(keys[sample], BET, "stop", spent=spent)
+        return NoAnswer(keys[sample], outcome, "reasoning without an answer", 1, spent, final=True)
+
+    (task,) = tasks(families=["acme"])
+    done = decide(task, replace(means(journal), ask=ask))
+    assert done.intent is not None
+    expected = Problem.EMPTY if outcome is Outcome.MALFORMED else None
+    assert (done.state, done.intent.decision.problem, len(done.intent.calls), done.intent.cost) == (DecisionState.FINISHED, expected, 2, 60)
+    assert len(saw) == 2
+    assert "could not be used (empty answer)" in saw[1]
+
+
 def test_d8_a_bankrupt_agent_is_not_asked(journal: Journal) -> None:
     saw: list[str] = []
     (task,) = tasks(families=["acme"])

@@ -123,6 +123,70 @@ def test_an_answer_that_cannot_be_used_says_why(row: str) -> None:
     assert len(said.message) < 300
 
 
+DRAFT = HOLD.replace("wait", "a draft")
+#: Answers whose end, or whose other half, is missing; with a normal finish reason too.
+CUT = {
+    "a draft and a cut object": f"{DRAFT}\nOr rather: {SELL[:-2]}",
+    "a draft within a cut object": f'{{"draft": {DRAFT}, "action": "SELL", "reasoning": "r',
+    "a draft within an object that is broken": f'So: {{"draft": {DRAFT}, "action": SELL, "reasoning": "r"}} {{',
+    "a draft in reasoning without an end": f"<think>First {DRAFT}, but then",
+    "an answer and reasoning without an end": f"{HOLD}\n[THINK]or rather",
+}
+
+
+@pytest.mark.parametrize("row", CUT)
+def test_an_answer_whose_end_is_missing_is_cut_off(row: str) -> None:
+    said = parse_decision(CUT[row], LIMITS)
+    assert (said.action, said.problem) == (Action.INVALID, Problem.NOT_JSON if "draft within" in row else Problem.CUT_OFF)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>First {DRAFT}.</think>\n{SELL}",
+        f"First {DRAFT}.</think>{SELL}",
+        f"[THINK]First {DRAFT}.[/THINK]```json\n{SELL}\n```",
+        f"<|channel|>analysis<|message|>{DRAFT}<|end|><|start|>assistant<|channel|>final<|message|>{SELL}<|return|>",
+    ],
+)
+def test_a_draft_in_the_reasoning_is_no_decision(text: str) -> None:
+    said = parse_decision(text, LIMITS)
+    assert (said.action, said.sells) == (Action.SELL, (Sell("pos-1", 50_000_000),))
+    assert said.tolerated
+
+
+def test_markers_within_the_object_are_its_text() -> None:
+    assert parse_decision('{"action": "HOLD", "reasoning": "<think> is a tag"}', LIMITS).reasoning == "<think> is a tag"
+
+
+@pytest.mark.parametrize("text", ["<think>hm</think>", "<think>hm</think>\n\n"])
+def test_reasoning_alone_is_an_empty_answer(text: str) -> None:
+    assert parse_decision(text, LIMITS).problem is Problem.EMPTY
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        bet(),
+        f"```json\n{bet()}\n```",
+        f"'{bet()}'",
+        json.dumps(bet()),
+        f"I think so.\n{bet()}\n",
+        f"<think>First {DRAFT}, no.</think>\n{bet()}",
+        f"First {DRAFT}, no.\n</think>{bet()}",
+        f"{DRAFT}\nOn reflection, I decide otherwise: {SELL}",
+    ],
+)
+def test_a_cut_decision_is_read_as_the_whole_one_or_not_at_all(whole: str) -> None:
+    """The exception is a text that ends with the draft itself, which no reader can tell from an answer."""
+    full = parse_decision(whole, LIMITS)
+    for end in range(len(whole)):
+        said = parse_decision(whole[:end], LIMITS, ended=False)
+        if said.action is Action.INVALID or whole[:end].rstrip(" \n.").endswith('draft"}'):
+            continue
+        assert replace(said, tolerated=full.tolerated) == full, whole[:end]
+
+
 def test_p18_a_total_above_the_cash() -> None:
     limits = Limits.of(V1.model_copy(update={"bet_fraction": Decimal(2)}), usd(1000))
     legs = [{"market_id": name, "side": "YES", "amount": amount} for name, amount in (("a", 700), ("b", 400))]

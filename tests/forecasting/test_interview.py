@@ -93,11 +93,55 @@ async def test_a_call_that_failed_is_a_row_with_its_kind(tmp_path: Path, outcome
     assert found["error"]
 
 
-async def test_a_number_that_was_cut_off_is_not_taken(tmp_path: Path) -> None:
-    cut = said("<answer>no</answer><confidence>9", finish="length")
-    found = await row(tmp_path, [cut, cut])
-    assert (found["p_yes"], found["failure"], found["finish_reason"]) == (None, "truncation", "length")
-    assert found["error"].startswith("cut off")
+CUT = {
+    "tags": "<answer>no</answer><confidence>8",
+    "JSON": '{"reasoning":"x","p_yes": 0.',
+    "one that is cut": '{"reasoning":"x","p_yes": 1',
+    "labelled lines": "Answer: no\nConfidence: 8",
+    "a draft": "First: <answer>yes</answer><confidence>90</confidence>, but on the other",
+    "a draft in the reasoning": "[THINK]First <answer>yes</answer><confidence>90</confidence>",
+}
+
+
+@pytest.mark.parametrize("form", CUT)
+@pytest.mark.parametrize("finish", ["length", "model_length", "max_output_tokens", "MAX_TOKENS", "incomplete"])
+async def test_an_answer_that_was_cut_off_is_repaired_or_recorded_as_truncated(tmp_path: Path, form: str, finish: str) -> None:
+    cut = said(CUT[form], finish=finish)
+    found = await row(tmp_path / "cut", [cut, cut])
+    assert (found["p_yes"], found["failure"], found["finish_reason"], found["attempts"]) == (None, "truncation", finish, 2)
+    found = await row(tmp_path / "repaired", [cut, said(NO)])
+    assert (found["p_yes"], found["failure"], found["error"], found["repaired"]) == (pytest.approx(0.2), None, None, True)
+
+
+@pytest.mark.parametrize("form", ["tags", "JSON", "one that is cut"])
+async def test_a_value_without_its_end_is_truncated_whatever_the_finish_reason(tmp_path: Path, form: str) -> None:
+    for place, finish in enumerate(("stop", None, "something new")):
+        found = await row(tmp_path / str(place), lambda call, finish=finish: said(CUT[form], finish=finish))
+        assert (found["p_yes"], found["failure"]) == (None, "truncation")
+        assert found["error"].startswith("cut off")
+
+
+@pytest.mark.parametrize(("finish", "p"), [("stop", 0.2), ("end_turn", 0.2), (None, None), ("something new", None), ("length", None)])
+async def test_the_end_of_the_text_closes_a_line_only_where_the_model_ended_it(tmp_path: Path, finish: str | None, p: float | None) -> None:
+    found = await row(tmp_path, lambda call: said("Answer: no\nConfidence: 80", finish=finish))
+    assert found["p_yes"] == (None if p is None else pytest.approx(p))
+
+
+async def test_answers_that_contradict_each_other_are_a_failure_of_their_own(tmp_path: Path) -> None:
+    both = said(f"{YES}\nAnswer: No\nConfidence: 90%")
+    found = await row(tmp_path / "both", [both, both])
+    assert (found["p_yes"], found["failure"]) == (None, "contradictory")
+    assert found["contradiction"].startswith("contradictory answers")
+    assert (await row(tmp_path / "repaired", [both, said(NO)]))["answer"] == "no"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.MALFORMED, Outcome.TRUNCATION])
+async def test_an_answer_without_text_is_asked_for_once_more(tmp_path: Path, outcome: Outcome) -> None:
+    nothing = said("", finish="stop" if outcome is Outcome.MALFORMED else "length", outcome=outcome)
+    found = await row(tmp_path / "repaired", [nothing, said(NO)])
+    assert (found["p_yes"], found["failure"], found["repaired"], found["attempts"]) == (pytest.approx(0.2), None, True, 2)
+    found = await row(tmp_path / "never", [nothing, nothing])
+    assert (found["p_yes"], found["failure"], found["attempts"], found["p_yes_compat"]) == (None, outcome.value, 2, None)
 
 
 async def test_an_answer_that_was_filtered_away_is_a_refusal(tmp_path: Path) -> None:

@@ -7,6 +7,6 @@ from bellwether.forecasting.parsing.parser import read, read_many
 from bellwether.forecasting.parsing.reading import PATHS, PROBLEMS, Reading
 
 #: Version of the default parser: raise it when the same response would be read otherwise.
-VERSION = "1"
+VERSION = "2"
 
 __all__ = ["PATHS", "PROBLEMS", "VERSION", "Reading", "compat", "published", "read", "read_many"]

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-Kind = Literal["answer", "confidence", "p_yes"]
+#: `p_yes` is P(yes) in the place that the prompt names, `probability` is it anywhere else.
+Kind = Literal["answer", "confidence", "p_yes", "probability"]
 
 #: What a name states; every other name states P(yes).
-_KINDS: dict[str, Kind] = {"answer": "answer", "prediction": "answer", "confidence": "confidence", "probability": "p_yes", "p_yes": "p_yes"}
+_KINDS: dict[str, Kind] = {"answer": "answer", "prediction": "answer", "confidence": "confidence"}
 _FLAGS = re.IGNORECASE | re.ASCII
-_TAG = re.compile(r"<(/?)(answer|confidence|probability|p_yes)\s{0,9}>", _FLAGS)
+_TAGS = ("answer", "confidence", "probability", "p_yes")
+_TAG = re.compile(rf"<(/?)({'|'.join(_TAGS)})\s{{0,9}}>", _FLAGS)
 #: A member is looked for from its colon backwards: there are fewer colons in prose than quotes.
 _COLON = re.compile(r":(?<=[\"' ]:)")
-_NAME = re.compile(
-    r"([\"'])(answer|prediction|confidence|p_yes|probability_of_yes|probability_yes|yes_probability|probability)\1 ?\Z", _FLAGS
-)
+_NAMES = "answer|prediction|confidence|p_yes|probability_of_yes|probability_yes|yes_probability|probability"
+_NAME = re.compile(rf"([\"'])({_NAMES})\1 ?\Z", _FLAGS)
 _LONGEST_NAME = 24
 _VALUE = re.compile(r"\s{0,9}(\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^,}\]\n\"']{0,200})", _FLAGS)
+#: What ends a member that is not in quotes; its comma may be forgotten before the next line.
+_ENDS = re.compile(r"\s{0,99}(?:[}\]]|,)|[ \t]{0,99}\n\s{0,99}(?=[\"'])")
+#: Texts of other members, to their end: what is stated there is a draft.
+_OTHERS = re.compile(
+    rf"\"(?!(?:{_NAMES})\")[^\"\\\n:{{}}]{{1,40}}\"\s{{0,9}}:\s{{0,9}}\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)"
+    rf"|'(?!(?:{_NAMES})')[^'\\\n:{{}}]{{1,40}}'\s{{0,9}}:\s{{0,9}}'(?:[^'\\]|\\.|'(?!\s{{0,9}}[,}}\]]))*+(?:'|\\?\Z)",
+    _FLAGS | re.DOTALL,
+)
+_COMMENT = re.compile(r"(?<![:/\w])//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?<=[\s,{])#[^\n]*")
 _LABEL = re.compile(
     r"^[ \t>*#_\-•]{0,9}(?:(?:final|my) ){0,2}(?P<name>answer|prediction|confidence|p\(yes\)|p_yes|probability(?: of [\"'*]{0,2}yes[\"'*]{0,2}| \(yes\))?)"
     r"(?: \((?:0 ?[-–] ?100 ?%?|in %|%)\))?[*_]{0,3}[ \t]{0,3}[:=][ \t]{0,3}(?P<value>[^\n]{0,200})",
@@ -26,10 +37,17 @@ _LABEL = re.compile(
 )
 _THOUGHTS = re.compile(r"\"(?:reasoning|rationale|explanation)\" ?:\s{0,9}(?=\")", _FLAGS)
 _JSON = json.JSONDecoder(strict=False)
-_AT_END = re.compile(r"<answer>([^<]{0,80})</answer>\s{0,99}<confidence>([^<]{0,80})</confidence>[\s`]{0,99}\Z", _FLAGS)
-#: Labelled lines, and tags that end the reasoning, count in so many last characters.
+#: What may follow the last statement of an answer that was cut: signs and tags that close something.
+_CLOSERS = re.compile(r"[\s`*_.!\"'}\])]{0,99}(?:<[^<>]{1,30}>\s{0,9}){0,9}\Z")
+#: Labelled lines count as the answer within so many last characters.
 _END = 400
 _LONGEST = 201
+#: Signs of other alphabets for those that statements are made of, and marks without width.
+_PLAIN: dict[int, int | str | None] = {
+    **{0xFF01 + place: 0x21 + place for place in range(94)},
+    **dict.fromkeys((0x3000, 0x202F, 0x2007, 0x2009), " "),
+    **dict.fromkeys((0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), *range(0x2066, 0x206A), 0xFEFF)),
+}
 
 
 class Field(NamedTuple):
@@ -39,31 +57,80 @@ class Field(NamedTuple):
     raw: str
 
 
-class Found(NamedTuple):
-    """What a text states, the least strict form among it, and where the first statement begins (the text's length without any)."""
+class Form(NamedTuple):
+    """The statements of a text in one form, of JSON those of one object, and where the first begins and the last ends."""
 
+    name: str
     fields: tuple[Field, ...]
-    form: str
+    start: int
+    end: int
+
+    @property
+    def kinds(self) -> set[Kind]:
+        """What they state."""
+        return {kind for kind, _ in self.fields}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether they give an answer with its number, or P(yes)."""
+        return _is_complete(self.kinds)
+
+
+class Found(NamedTuple):
+    """What a text states.
+
+    forms: with a statement, strictest first. drafts: complete answers on lines too far from the end to be the answer. is_cut: whether the end of the
+    answer is missing. start: of the first statement (the text's length without any).
+    """
+
+    forms: tuple[Form, ...]
+    drafts: tuple[Form, ...]
+    is_cut: bool
     start: int
 
 
-def find(text: str) -> Found:
-    """All statements in the strictest forms that together give an answer with its number, or P(yes)."""
-    found = _tags(text)
-    for search in (_members, _labels):
-        if _is_complete(found.fields):
+class _Span(NamedTuple):
+    at: int
+    end: int
+    kind: Kind
+    raw: str | None
+    """None where its end is missing."""
+
+
+def plain(text: str) -> str:
+    """A text with plain signs for those of full width, and without marks that nobody sees."""
+    return text if text.isascii() else text.translate(_PLAIN)
+
+
+def find(text: str, *, ended: bool) -> Found:
+    """All statements in every form. ended: whether the model ended the text itself, so that its end closes the value of a line."""
+    said = _OTHERS.sub(_blank, text) if ":" in text else text
+    tags = list(_tags(said))
+    members = list(_members(said))
+    labels = list(_labels(said, [*tags, *members], ended=ended))
+    early = [span for span in labels if span.at < len(said) - _END]
+    late = labels[len(early) :]
+    named = [("tags", tags), *(("json", members) for members in _objects(said, members)), ("labels", late)]
+    forms = [form for name, spans in named if (form := _form(name, spans)) is not None]
+    draft = _form("labels", early)
+    spans = sorted([*tags, *members, *late])
+    is_cut = bool(spans) and (_is_unclosed(spans) or _goes_on(said, spans[-1].end) or not (ended or _is_whole(said, spans, forms)))
+    return Found(tuple(forms), (draft,) if draft and draft.is_complete else (), is_cut, spans[0].at if spans else len(text))
+
+
+def together(forms: Iterable[Form]) -> Form | None:
+    """The strictest forms that together give an answer with its number, or else all: one may have the answer and another the number."""
+    taken: list[Form] = []
+    kinds: set[Kind] = set()
+    for form in forms:
+        taken.append(form)
+        kinds |= form.kinds
+        if _is_complete(kinds):
             break
-        more = search(text)
-        if more.fields:
-            found = Found(found.fields + more.fields, more.form, min(found.start, more.start))
-    return found
-
-
-def at_end(block: str) -> Found:
-    """The tags with which a text ends, if it ends with an answer and its confidence."""
-    match = _AT_END.search(block[-_END:])
-    fields = (Field("answer", match[1]), Field("confidence", match[2])) if match else ()
-    return Found(fields, "tags_in_reasoning" if match else "none", 0)
+    if len(taken) < 2:
+        return taken[0] if taken else None
+    fields = tuple(field for form in taken for field in form.fields)
+    return Form(taken[-1].name, fields, min(form.start for form in taken), max(form.end for form in taken))
 
 
 def thoughts(text: str) -> str | None:
@@ -75,53 +142,119 @@ def thoughts(text: str) -> str | None:
         return None
 
 
-def _is_complete(fields: tuple[Field, ...]) -> bool:
-    kinds = {kind for kind, _ in fields}
-    return len(kinds) > 1 or "p_yes" in kinds
+def _form(name: str, spans: list[_Span]) -> Form | None:
+    if not spans:
+        return None
+    fields = tuple(Field(span.kind, span.raw) for span in spans if span.raw is not None)
+    return Form(name, fields, spans[0].at, spans[-1].end)
 
 
-def _tags(text: str) -> Found:
-    fields: list[Field] = []
-    form, first = "tags", len(text)
-    name, start = "", 0
+def _is_complete(kinds: set[Kind]) -> bool:
+    return len(kinds) > 1 or not kinds.isdisjoint(("p_yes", "probability"))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * (found.end() - found.start())
+
+
+# --- what is cut -------------------------------------------------------------------------------------------------------
+
+
+def _is_unclosed(spans: list[_Span]) -> bool:
+    """Whether the end of a value is missing that no whole one of its kind follows: a form that is only mentioned stands before the answer."""
+    whole = {True: -1, False: -1}
+    for span in spans:
+        if span.raw is not None:
+            whole[span.kind == "answer"] = span.at
+    return any(span.raw is None and span.at > whole[span.kind == "answer"] for span in spans)
+
+
+def _goes_on(text: str, last: int) -> bool:
+    """Whether a tag or an object is begun behind the last statement, and its end missing."""
+    tail = text[max(last, len(text) - 12) :]
+    begun = tail[tail.rfind("<") :].lower() if "<" in tail else ""
+    return text.rfind("{") > max(last - 1, text.rfind("}")) or bool(begun and any(f"<{name}".startswith(begun) for name in _TAGS))
+
+
+def _is_whole(text: str, spans: list[_Span], forms: list[Form]) -> bool:
+    """Whether an answer that the model did not end itself is whole all the same: it ends the text, with its number."""
+    last = max(span.end for span in spans)
+    if not _CLOSERS.match(text, last) and not text.rstrip(" \t\r\n`").endswith("}"):
+        return False
+    final = max(forms, key=lambda form: form.end)
+    if text.rfind("{") > text.rfind("}") or (not final.is_complete and any(form.is_complete for form in forms)):
+        return False
+    kinds = [kind for kind, _ in final.fields if kind in ("answer", "confidence")]
+    return len(set(kinds)) < 2 or 2 * kinds.count(kinds[-1]) <= len(kinds) or kinds[0] != kinds[-1]
+
+
+# --- the forms ---------------------------------------------------------------------------------------------------------
+
+
+def _tags(text: str) -> Iterator[_Span]:
+    name, at, start = "", 0, 0
     for tag in _TAG.finditer(text):
-        closes, this = tag.groups()
-        at, end = tag.span()
-        this = this.lower()
-        if name:
-            is_whole = closes and this == name
-            form = form if is_whole else "tags_unclosed"
-            fields.append(Field(_KINDS[name], text[start : min(at, start + _LONGEST)] if is_whole else _line(text, start, at)))
-        elif not closes and not fields:
-            first = at
-        name, start = ("" if closes else this), end
+        closes, this = tag[1], tag[2].lower()
+        if closes and this == name:
+            yield _Span(at, tag.end(), _kind(name), text[start : min(tag.start(), start + _LONGEST)])
+            name = ""
+        elif not closes:
+            if name:
+                yield _Span(at, start, _kind(name), None)
+            name, at, start = this, tag.start(), tag.end()
     if name:
-        form = "tags_unclosed"
-        fields.append(Field(_KINDS[name], _line(text, start, len(text))))
-    return Found(tuple(fields), form if fields else "none", first)
+        yield _Span(at, start, _kind(name), None)
 
 
-def _line(text: str, start: int, end: int) -> str:
-    """The value of a tag that is never closed: the rest of its line, or the line after it."""
-    return text[start : min(end, start + _LONGEST)].lstrip().partition("\n")[0].partition("<")[0]
-
-
-def _members(text: str) -> Found:
-    fields: list[Field] = []
-    first, end = len(text), 0
+def _members(text: str) -> Iterator[_Span]:
+    if "//" in text or "/*" in text or "#" in text:
+        text = _COMMENT.sub(_blank, text)
+    end = 0
     for colon in _COLON.finditer(text):
         at = colon.start()
         name = _NAME.search(text, max(end, at - _LONGEST_NAME), at)
         value = _VALUE.match(text, at + 1) if name else None
         if name and value:
-            first, end = min(first, name.start()), value.end()
-            fields.append(Field(_KINDS.get(name[2].lower(), "p_yes"), value[1]))
-    return Found(tuple(fields), "json", first)
+            end = value.end()
+            yield _Span(name.start(), end, _kind(name[2], asked="p_yes"), _whole(text, value[1], end))
 
 
-def _labels(text: str) -> Found:
-    start = max(0, len(text) - _END)
-    if text.find(":", start) < 0 and text.find("=", start) < 0:
-        return Found((), "labels", len(text))
-    found = [(Field(_KINDS.get(match["name"].lower(), "p_yes"), match["value"]), match.start()) for match in _LABEL.finditer(text, start)]
-    return Found(tuple(field for field, _ in found), "labels", found[0][1] if found else len(text))
+def _objects(text: str, members: list[_Span]) -> list[list[_Span]]:
+    """Members apart where a brace closes between them."""
+    found: list[list[_Span]] = []
+    for span in members:
+        if not found or "}" in text[found[-1][-1].end : span.at]:
+            found.append([])
+        found[-1].append(span)
+    return found
+
+
+def _whole(text: str, raw: str, end: int) -> str | None:
+    """A member's value, None where its end is missing. What goes on behind a comma, as a decimal comma or a list does, stays part of it."""
+    if raw[:1] in ("'", '"'):
+        return raw
+    if text[end : end + 1] in ("'", '"'):
+        return raw if text.find(text[end], end + 1) >= 0 else None
+    close = _ENDS.match(text, end)
+    if close is None:
+        return raw if len(raw) >= _LONGEST - 1 else None
+    goes_on = close[0].endswith(",") and (text[close.end() : close.end() + 1].isdigit() or raw.startswith("["))
+    return f"{raw},…" if goes_on else raw
+
+
+def _labels(text: str, others: list[_Span], *, ended: bool) -> Iterator[_Span]:
+    if ":" not in text and "=" not in text:
+        return
+    taken = {span.at for span in others}
+    for match in _LABEL.finditer(text):
+        value, end = match["value"], match.end()
+        start = match.start("value")
+        if any(place in taken for place in range(start, end)) or (not value.strip(" *_") and (ended or end < len(text))):
+            continue  # a heading over the answer, or before it
+        closed = ended or end < len(text)
+        yield _Span(match.start(), min(end + 1, len(text)), _kind(match["name"]), value if closed else None)
+
+
+def _kind(name: str, *, asked: str = "") -> Kind:
+    name = name.lower()
+    return "p_yes" if name == asked else _KINDS.get(name, "probability")

@@ -10,9 +10,11 @@ from typing import Final
 from bellwether.forecasting.parsing.reading import quoted
 
 _LONGEST = 60
-_AROUND = " \t\r\n\f\v\xa0*_\"'`“”‘’[](){}"
+_AROUND = " \t\r\n\f\v\xa0*_\"'`“”‘’[](){}$\\"
+#: LaTeX around a value, and the signs that it escapes.
+_LATEX = re.compile(r"\\(?:boxed|text|textbf|mathrm|mathbf|mathit)\{([^{}]*)\}")
 _ABOUT = r"(?:(?:about|around|approximately|approx\.?|roughly|circa|ca\.?|~|≈)\s{0,3})?"
-_UNIT = r"\s{0,3}(%|percent|per cent|/ ?100|out of 100)?"
+_UNIT = r"\s{0,3}\\?(%|percent|per cent|/ ?100|out of 100)?"
 _DIGITS = re.compile(rf"{_ABOUT}([+-]?(?:[0-9]{{1,20}}(?:\.[0-9]{{0,25}})?|\.[0-9]{{1,25}})(?:e[+-]?[0-9]{{1,3}})?){_UNIT}", re.ASCII)
 _WORDS = re.compile(rf"{_ABOUT}([a-z]+(?:[ -][a-z]+)?){_UNIT}", re.ASCII)
 
@@ -46,7 +48,9 @@ class _Stated:
 
 
 def bare(text: str) -> str:
-    """A value without the quotes, brackets and emphasis around it, and without a full stop behind it."""
+    """A value without the quotes, brackets, emphasis and LaTeX around it, and without a full stop behind it."""
+    if "\\" in text:
+        text = _LATEX.sub(r"\1", _LATEX.sub(r"\1", text)).replace("\\(", "").replace("\\)", "")
     return text.strip(_AROUND).rstrip(".!").strip(_AROUND)
 
 
@@ -81,14 +85,19 @@ def confidence(text: str) -> Number | str:
     return f"ambiguous number: {quoted(text)} may be a percentage or a fraction"
 
 
-def p_yes(text: str) -> Number | str:
-    """P(yes), asked for from 0 to 1; or the problem. A bare number from 2 on can only be a percentage; between 1 and 2 it may be a mistake."""
+def p_yes(text: str, *, as_asked: bool = True) -> Number | str:
+    """P(yes), asked for from 0 to 1; or the problem. A bare number from 2 on can only be a percentage; between 1 and 2 it may be a mistake.
+
+    A bare 1 is certainty only where the number is `as_asked`, in the place that the prompt names. Elsewhere it may be 1 %.
+    """
     stated = _stated(text)
     if stated is None:
         return f"not a number: {quoted(text)}"
     value = stated.value
     if not 0 <= value <= _HUNDRED:
         return f"out of range: {quoted(text)} is no probability"
+    if value == 1 and not stated.of_hundred and (stated.in_words or not as_asked):
+        return f"ambiguous number: {quoted(text)} may be a percentage or a probability"
     if stated.in_words:
         return Number(value / _HUNDRED, "words")
     if stated.of_hundred or value >= 2:

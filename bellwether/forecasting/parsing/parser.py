@@ -9,7 +9,7 @@ from functools import lru_cache
 import polars as pl
 
 from bellwether.forecasting.parsing import fields, numbers
-from bellwether.forecasting.parsing.fields import Field, Found
+from bellwether.forecasting.parsing.fields import Field, Form, Found
 from bellwether.forecasting.parsing.numbers import Number
 from bellwether.forecasting.parsing.reading import Answer, Reading, quoted
 from bellwether.forecasting.parsing.sections import is_tagged, split
@@ -33,22 +33,26 @@ _SCHEMA = {
 }
 
 
-def read(text: str | None) -> Reading:
-    """What a response says. Never raises, whatever the text; the time is linear in its length."""
+def read(text: str | None, *, ended: bool = True) -> Reading:
+    """What a response says. Never raises, whatever the text; the time is linear in its length.
+
+    ended: whether the model ended the text itself, by its finish reason. Otherwise the end of the text closes no value, and an answer that other text
+    follows is not taken for the last one.
+    """
     if not isinstance(text, str):
         return _EMPTY
     before, close, behind = text.rpartition(_CLOSE)
     if len(behind) > _SHORT:
-        return _read(text)
+        return _read(text, ended)
     if not close:
-        return _remembered(text)
+        return _remembered(text, ended)
     start = 7 if before.startswith(_OPEN) else 0
-    if before.find("<", start) < 0 or not is_tagged(before, start):
+    if not is_tagged(before, start):
         # One block of reasoning, then a short answer: `_read` would find the same.
-        said = _behind_reasoning(behind)
+        said = _behind_reasoning(behind, ended)
         if said is not None:
             return _new(Reading, (*said, before[start:].strip() or None))
-    return _read(text)
+    return _read(text, ended)
 
 
 def read_many(texts: Iterable[str | None]) -> pl.DataFrame:
@@ -62,59 +66,87 @@ def read_many(texts: Iterable[str | None]) -> pl.DataFrame:
         return pl.DataFrame({**columns, "reasoning": whole}, schema=_SCHEMA)
 
 
-def _read(text: str) -> Reading:
+def _read(text: str, ended: bool) -> Reading:
     if not text or text.isspace():
         return _EMPTY
     sections = split(text)
-    found = fields.find(sections.outside)
-    if not found.fields and sections.last is not None:
-        found = fields.at_end(sections.last)
-    conclude = _known if len(found.fields) <= _FEW else _conclude
-    reasoning = sections.reasoning if sections.reasoning is not None else _before(sections.outside, found)
-    return _new(Reading, (*conclude(found.fields, found.form)[:6], reasoning))
+    if sections.is_open:
+        return _UNENDED._replace(reasoning=sections.reasoning)
+    outside = fields.plain(sections.outside)
+    found = fields.find(outside, ended=ended)
+    reasoning = sections.reasoning if sections.reasoning is not None else _before(outside, found)
+    return _new(Reading, (*_said(found)[:6], reasoning))
 
 
 _EMPTY = Reading(None, None, None, "none", "empty response")
+_UNENDED = Reading(None, None, None, "none", "no answer: the reasoning has no end")
 _remembered = lru_cache(maxsize=_REMEMBERED)(_read)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _behind_reasoning(text: str) -> tuple[object, ...] | None:
+def _behind_reasoning(text: str, ended: bool) -> tuple[object, ...] | None:
     """All but the reasoning of what follows it, read alone; None where that states nothing or has reasoning of its own."""
-    said = _read(text)
+    said = _read(text, ended)
     return said[:6] if said.path != "none" and said.reasoning is None and not is_tagged(text) else None
 
 
 def _before(text: str, found: Found) -> str | None:
     """Reasoning without tags of its own: the member of the JSON that holds it, else the prose before the first statement."""
-    if not found.fields:
+    if not found.forms:
         return None
-    if found.form == "json":
+    if found.forms[0].name == "json":
         return fields.thoughts(text)
     prose = text[: found.start].rstrip()
     fence = prose.rfind("```", -12)
     return (prose[:fence] if fence >= 0 else prose).strip() or None
 
 
-def _conclude(found: tuple[Field, ...], form: str) -> Reading:
-    if not found:
+def _said(found: Found) -> Reading:
+    """What all forms together say: the last complete answer, if it is whole and no other contradicts it."""
+    mixed = fields.together(found.forms)
+    if found.is_cut:
+        return Reading(None, None, None, mixed.name if mixed else "none", "cut off: the end of the answer is missing")
+    if mixed is None:
         return Reading(None, None, None, "none", "no answer: no tag, member or line states one")
+    complete = sorted((form for form in found.forms if form.is_complete), key=lambda form: form.end) or [mixed]
+    readings = [_of(form) for form in (*found.drafts, *complete)]
+    if len(readings) == len(found.forms) == 1:
+        return readings[0]
+    return _against(readings, [word for form in found.forms for word in _words(form.fields)])
+
+
+def _against(readings: list[Reading], words: list[Answer | None]) -> Reading:
+    """The final answer, unless another contradicts it."""
+    final = readings[-1]
+    if (clash := next((one for one in readings if one.contradiction and one.p_yes is None), None)) is not None:
+        return clash
+    stated = [one for one in readings if one.p_yes is not None]
+    if {"yes", "no"} <= {*words, *(one.answer for one in stated if one.p_yes != _HALF)}:
+        return _contradictory("yes and no", final.path)
+    values = list(dict.fromkeys(one.p_yes for one in stated))
+    if final.p_yes is None or final.contradiction or len(values) < 2:
+        return final
+    return final._replace(contradiction=f"several numbers: P(yes) = {', '.join(f'{p:g}' for p in values[-3:])}; the last one counts")
+
+
+def _of(form: Form) -> Reading:
+    return (_known if len(form.fields) <= _FEW else _conclude)(form.fields, form.name)
+
+
+def _conclude(found: tuple[Field, ...], form: str) -> Reading:
     answers = [field.raw for field in found if field.kind == "answer"]
-    words = [_word(raw) for raw in answers]
+    words = _words(found)
     answer = words[-1] if words else None
     if {"yes", "no"} <= set(words):
         return _contradictory("yes and no", form)
     if answers and answer is None:
         return Reading(None, None, None, form, f"neither yes nor no: {quoted(answers[-1].strip())}")
-    if probabilities := [numbers.p_yes(field.raw) for field in found if field.kind == "p_yes"]:
-        return _of_probability(answer, probabilities, form)
-    return _of_answer(answer, found, form)
-
-
-def _of_answer(answer: Answer | None, found: tuple[Field, ...], form: str) -> Reading:
+    confidences = [numbers.confidence(field.raw) for field in found if field.kind == "confidence"]
+    if probabilities := [numbers.p_yes(raw, as_asked=kind == "p_yes") for kind, raw in found if kind in ("p_yes", "probability")]:
+        return _of_probability(answer, probabilities, confidences, form)
     if answer is None:
         return Reading(None, None, None, form, "no answer: a confidence without one")
-    if confidences := [numbers.confidence(field.raw) for field in found if field.kind == "confidence"]:
+    if confidences:
         return _of_confidence(answer, confidences, form)
     return Reading(answer, None, None, form, "no number: an answer without its confidence")
 
@@ -122,17 +154,23 @@ def _of_answer(answer: Answer | None, found: tuple[Field, ...], form: str) -> Re
 _known = lru_cache(maxsize=_REMEMBERED)(_conclude)
 
 
+def _words(found: tuple[Field, ...]) -> list[Answer | None]:
+    return [_word(raw) for kind, raw in found if kind == "answer"]
+
+
 def _word(raw: str) -> Answer | None:
     plain = numbers.bare(raw).lower()
     return "yes" if plain == "yes" else "no" if plain == "no" else None
 
 
-def _of_probability(answer: Answer | None, stated: list[Number | str], form: str) -> Reading:
+def _of_probability(answer: Answer | None, stated: list[Number | str], confidences: list[Number | str], form: str) -> Reading:
     number = stated[-1]
     if isinstance(number, str):
         return Reading(answer, None, None, form, number)
     p, path = number.value, _path(form, number)
     values = [one.value for one in stated if isinstance(one, Number)]
+    if answer is not None:
+        values += [one.value if answer == "yes" else 1 - one.value for one in confidences if isinstance(one, Number)]
     if min(values) < _HALF < max(values):
         return _contradictory(f"P(yes) = {float(min(values)):g} and {float(max(values)):g}", path)
     if answer is not None and (p != _HALF) and (answer == "yes") != (p > _HALF):

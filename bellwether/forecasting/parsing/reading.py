@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 Answer = Literal["yes", "no"]
 
 #: Forms in which an answer is found, strictest first.
-FORMS = ("tags", "tags_unclosed", "tags_in_reasoning", "json", "labels")
+FORMS = ("tags", "json", "labels")
 #: Manners in which its number departs from the form that was asked for.
 MANNERS = ("fraction", "percent", "words")
 #: Every path of the default parser: a form, with the manner behind it where there is one; `none` where no form was found.
@@ -16,6 +16,7 @@ PATHS = (*(path for form in FORMS for path in (form, *(f"{form}/{manner}" for ma
 #: Every kind of problem of the default parser: what stands before the colon of `Reading.problem`.
 PROBLEMS = (
     "empty response",
+    "cut off",
     "no answer",
     "neither yes nor no",
     "contradictory answers",

@@ -1,48 +1,80 @@
-"""A response taken apart: the reasoning, and what stands outside it."""
+"""A response taken apart: the reasoning, and the text outside it."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
-_TAG = re.compile(r"<(/?)(?:think|thinking|thought|reasoning|analysis|scratchpad)\s{0,9}>", re.IGNORECASE | re.ASCII)
+#: Names of tags around reasoning; `seed:think` is Seed's.
+_NAMES = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|reflection|inner_monologue)"
+
+#: Families of markers around reasoning: what opens a block, and what closes it. A chat template may have opened the block in the prompt, so all that
+#: precedes a closing marker without an opening one is reasoning too.
+FAMILIES: Final = {
+    "tags": (rf"<{_NAMES}(?:\s[^<>]{{0,80}})?>", rf"</{_NAMES}\s{{0,9}}>"),
+    "Mistral": (r"\[THINK\]", r"\[/THINK\]"),
+    "Kimi": (r"◁think▷", r"◁/think▷"),
+    "Cohere": (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
+    "OpenThoughts": (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+    "MiniCPM": (r"<\|thought_start\|>", r"<\|thought_end\|>"),
+    "Apertus": (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
+    "Solar": (r"<\|think\|>", r"<\|content\|>"),
+    "Gemma": (r"<\|channel>\s{0,9}(?:thought|analysis)", r"<channel\|>"),
+    "harmony": (r"<\|channel\|>\s{0,9}(?:analysis|commentary)|\Aanalysis(?=[A-Z])", r"<\|channel\|>\s{0,9}final|assistantfinal"),
+    "Granite": (r"\AHere(?: is|'s) my thought process:?", r"Here(?: is|'s) my response:?"),
+    "Apriel": (r"\AHere are my reasoning steps:?", r"\[BEGIN FINAL RESPONSE\]"),
+}
+_MARK = re.compile(
+    "|".join(f"(?P<open{place}>{opens})|(?P<close{place}>{closes})" for place, (opens, closes) in enumerate(FAMILIES.values())),
+    re.IGNORECASE,
+)
+#: First signs of the markers: of all in special signs, and of those in words, which a text with one of `_WORDS` may have.
+_SIGNS, _SIGNS_AND_WORDS = re.compile(r"[<\[◁]"), re.compile(r"[<\[◁HhAa]")
+_WORDS = ("my response", "my thought process", "my reasoning steps", "assistantfinal")
+#: Tokens of chat templates that some servers leave around an answer.
+_TOKEN = re.compile(r"<\|[A-Za-z_]{1,30}\|>|<\|?turn\|?>(?:model\b)?|</s>|<end_of_turn>|\[END FINAL RESPONSE\]|</?response>", re.IGNORECASE)
 
 
 class Sections(NamedTuple):
-    """outside: all text outside the reasoning. reasoning: its blocks joined; None without any. last: its last block, where nothing follows it."""
+    """outside: all text outside the reasoning. reasoning: its blocks joined; None without any. is_open: whether the last block has no end."""
 
     outside: str
     reasoning: str | None
-    last: str | None
+    is_open: bool
 
 
 def is_tagged(text: str, start: int = 0) -> bool:
-    """Whether a tag of reasoning stands in a text from `start` on."""
-    return _TAG.search(text, start) is not None
+    """Whether a marker of reasoning stands in a text from `start` on."""
+    return next(_marks(text, start), None) is not None
+
+
+def _marks(text: str, start: int = 0) -> Iterator[re.Match[str]]:
+    signs = _SIGNS_AND_WORDS if text.startswith("analysis") or any(word in text for word in _WORDS) else _SIGNS
+    for sign in signs.finditer(text, start):
+        if (mark := _MARK.match(text, sign.start())) is not None:
+            yield mark
 
 
 def split(text: str) -> Sections:
-    """Split at the tags of reasoning, in one pass.
-
-    All that stands before a closing tag that was never opened is reasoning: chat templates often open it for the model. A block that is
-    never closed runs to the end. Inside a block an opening tag is only talked about.
-    """
+    """Split at the markers of reasoning, in one pass. A block ends at the closing marker of its own family; what else it holds is only mentioned."""
+    text = text.lstrip()
     outside: list[tuple[int, int]] = []
     blocks: list[tuple[int, int]] = []
-    start, is_open = 0, False
-    for tag in _TAG.finditer(text):
-        if tag[1]:
-            if not is_open:
+    start, family = 0, ""
+    for mark in _marks(text):
+        kind = mark.lastgroup or ""
+        if kind.startswith("close"):
+            if family not in ("", kind[5:]):
+                continue
+            if not family:
                 outside, blocks, start = [], [], 0
-            blocks.append((start, tag.start()))
-            start, is_open = tag.end(), False
-        elif not is_open:
-            outside.append((start, tag.start()))
-            start, is_open = tag.end(), True
-    (blocks if is_open else outside).append((start, len(text)))
-    if not blocks:
-        return Sections(text, None, None)
-    last = blocks[-1]
-    follows = not is_open and bool(text[start:].strip())
+            blocks.append((start, mark.start()))
+            start, family = mark.end(), ""
+        elif not family:
+            outside.append((start, mark.start()))
+            start, family = mark.end(), kind[4:]
+    (blocks if family else outside).append((start, len(text)))
+    said = _TOKEN.sub("\n", "\n".join(text[a:b] for a, b in outside))
     reasoning = "\n\n".join(block for a, b in blocks if (block := text[a:b].strip()))
-    return Sections("\n".join(text[a:b] for a, b in outside), reasoning or None, None if follows else text[last[0] : last[1]])
+    return Sections(said, reasoning or None, bool(family))

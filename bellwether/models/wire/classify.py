@@ -12,6 +12,7 @@ from yarl import URL
 
 from bellwether.credentials import redact
 from bellwether.journal.facts import Outcome, Reply, Usage
+from bellwether.models.ending import Ending, ending_of
 from bellwether.models.wire.call import Result
 from bellwether.models.wire.message import Message, read_reply
 from bellwether.models.wire.refusals import Classification, Words, refused, reported
@@ -25,9 +26,6 @@ _MOST_CHARACTERS = 300
 #: Shorter keys are words such as "none" and "EMPTY"; taking those out of a text would spoil it.
 _SHORTEST_SECRET = 8
 
-_CUT = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
-_FILTERED = frozenset({"content_filter", "refusal", "safety", "sensitive"})
-_BROKEN = frozenset({"error", "abort", "insufficient_system_resource"})
 #: Providers that charge for successful responses alone (Google's billing pages; OpenRouter's zero completion insurance).
 _CHARGES_SUCCESS_ONLY = frozenset({"gemini", "vertex_ai", "openrouter"})
 _REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id", "cf-ray")
@@ -136,11 +134,12 @@ def _answered(message: Message) -> Classification:
 
 def _ended_early(message: Message) -> Classification | None:
     """An answer that somebody ended, by the finish reason."""
-    if message.finish_reason in _BROKEN:
+    ending = ending_of(message.finish_reason)
+    if ending is Ending.BROKEN:
         return Classification(Outcome.PROVIDER_ERROR, f"the provider ended the answer: {message.finish_reason}")
-    if message.finish_reason in _FILTERED:
+    if ending is Ending.FILTERED:
         return Classification(Outcome.REFUSAL, f"the provider withheld the answer: {message.refusal or message.finish_reason}")
-    if message.finish_reason in _CUT:
+    if ending is Ending.CUT:
         used = message.tokens.completion
         return Classification(Outcome.TRUNCATION, f"the answer was cut at its limit of tokens ({'unknown' if used is None else used} used)")
     return None

@@ -37,10 +37,6 @@ def tags(answer: str, confidence: str) -> str:
         ("Some thoughts first.\n" + tags("no", "80"), 0.2, "tags"),
         ("```xml\n" + tags("yes", "70") + "\n```", 0.7, "tags"),
         ("Sure! Here it is:\n\n```\n<think>a</think>\n" + tags("no", "70") + "\n```\n\nAnything else?", 0.3, "tags"),
-        ("<answer>no\n<confidence>96.3", 0.037, "tags_unclosed"),
-        ("<answer>\nyes\n<confidence>\n70\n", 0.7, "tags_unclosed"),
-        ("<answer>yes</answer><confidence>70", 0.7, "tags_unclosed"),
-        ("<answer>yes</confidence><confidence>70</answer>", 0.7, "tags_unclosed"),
         ("<probability>0.3</probability>", 0.3, "tags"),
         ("<answer>no</answer><probability>30%</probability>", 0.3, "tags/percent"),
         ('{"reasoning": "because", "p_yes": 0.1234}', 0.1234, "json"),
@@ -61,6 +57,23 @@ def tags(answer: str, confidence: str) -> str:
         ("Some thoughts.\n\nProbability of yes: 63.27%", 0.6327, "labels/percent"),
         ("P(yes) = 0.08", 0.08, "labels"),
         ("<answer>no</answer>\nConfidence: 80", 0.2, "labels"),
+        ("I put it in <answer> and <confidence> tags:\n" + tags("no", "80"), 0.2, "tags"),
+        (tags("no", "$80$"), 0.2, "tags"),
+        (tags("no", r"80\%"), 0.2, "tags"),
+        (tags("no", r"$\boxed{80\%}$"), 0.2, "tags"),
+        (tags(r"\text{no}", r"\(80\)"), 0.2, "tags"),
+        (tags("ｎｏ", "８０．５％"), 0.195, "tags"),
+        ("＜answer＞no＜/answer＞＜confidence＞80＜/confidence＞", 0.2, "tags"),
+        (tags("n\u200bo", "8\u200b0\u2060"), 0.2, "tags"),
+        ("Answer：no\nConfidence：80 %", 0.2, "labels"),
+        ('{"p_yes": 0.3 // about 30 %, not "p_yes": 0.9\n}', 0.3, "json"),
+        ('{/* "p_yes": 0.9, */ "p_yes": 0.3 /* sure */, "n": 1}', 0.3, "json"),
+        ('{\n  # "p_yes": 0.9,\n  "p_yes": 0.3\n}', 0.3, "json"),
+        ('{"p_yes": 1}', 1.0, "json"),
+        ('{"p_yes": 1.0, "reasoning": "sure"}', 1.0, "json"),
+        ("Probability of yes: 1%", 0.01, "labels/percent"),
+        ('{"reasoning": "a draft was \'p_yes\': 0.9, and <answer>yes</answer><confidence>90</confidence>", "p_yes": 0.3}', 0.3, "json"),
+        ('{"p_yes": 0.3\n"reasoning": "the comma is forgotten"}', 0.3, "json"),
     ],
 )
 def test_what_is_clear_is_read_to_the_last_digit(text: str, p_yes: float, path: str) -> None:
@@ -102,20 +115,10 @@ def test_an_opening_tag_that_is_only_talked_about_opens_nothing() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        f"<think>I could say {tags('no', '60')} but let me think about",
         f"<think>It is so. {tags('no', '60')}",
         f"<think>It is so. {tags('no', '60')}</think>\n",
-        f"quoted <answer>yes</answer></think><think>It is so. {tags('no', '60')}",
-    ],
-)
-def test_an_answer_that_ends_the_reasoning_counts_where_nothing_follows(text: str) -> None:
-    reading = read(text)
-    assert (reading.p_yes, reading.path) == (0.4, "tags_in_reasoning")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"<think>I could say {tags('no', '60')} but let me think about",
+        f"{tags('no', '60')}\n<think>or rather",
         f"<think>{tags('no', '60')}</think>\nThe answer is as above.",
         f"<think>{tags('no', '60')} Or not.</think>",
         "<think><answer>no</answer> it is. <confidence>60</confidence></think>",
@@ -124,7 +127,41 @@ def test_an_answer_that_ends_the_reasoning_counts_where_nothing_follows(text: st
 def test_an_answer_in_the_middle_of_the_reasoning_does_not_count(text: str) -> None:
     reading = read(text)
     assert (reading.p_yes, reading.path) == (None, "none")
-    assert reading.problem == "no answer: no tag, member or line states one"
+    assert reading.problem in ("no answer: no tag, member or line states one", "no answer: the reasoning has no end")
+
+
+#: What opens and what closes the reasoning, as models and servers write it, and what stands around the answer.
+BLOCKS = {
+    "DeepSeek": ("<think>", "</think>"),
+    "with an attribute": ('<thinking budget="200">', "</thinking>"),
+    "EXAONE": ("<thought>", "</thought>"),
+    "Seed": ("<seed:think>", "</seed:think>"),
+    "Magistral": ("[THINK]", "[/THINK]"),
+    "Kimi": ("◁think▷", "◁/think▷"),
+    "Cohere": ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+    "OpenThoughts": ("<|begin_of_thought|>", "<|end_of_thought|>\n<|begin_of_solution|>"),
+    "Apertus": ("<|inner_prefix|>", "<|inner_suffix|>"),
+    "MiniCPM": ("<|thought_start|>", "<|thought_end|>"),
+    "Solar": ("<|think|>", "<|end|><|begin|>assistant<|content|>"),
+    "Gemma": ("<|channel>thought\n", "<channel|>"),
+    "harmony": ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    "harmony without its tokens": ("analysisWe look. ", "assistantfinal"),
+    "Granite": ("Here is my thought process:\n", "\nHere is my response:\n"),
+    "Apriel": ("Here are my reasoning steps:\n", "\n[BEGIN FINAL RESPONSE]\n"),
+}
+FINAL = {"tags": tags("no", "60"), "json": '{"p_yes": 0.4}', "labels": "\nAnswer: no\nConfidence: 60%"}
+
+
+@pytest.mark.parametrize("form", FINAL)
+@pytest.mark.parametrize("model", BLOCKS)
+def test_a_draft_in_the_reasoning_of_any_model_does_not_count(model: str, form: str) -> None:
+    opens, closes = BLOCKS[model]
+    for draft in (tags("yes", "90"), '{"p_yes": 0.9}', "\nAnswer: yes\nConfidence: 90%\n"):
+        whole = read(f"{opens}A draft: {draft} Or not.{closes}{FINAL[form]}<|return|>")
+        assert (whole.p_yes, whole.contradiction, whole.path) == (0.4, None, form)
+        assert read(f"A draft: {draft} Or not.{closes}{FINAL[form]}").p_yes == 0.4
+        assert read(f"{opens}A draft: {draft}").p_yes is None
+        assert read(f"{FINAL[form]}\n{opens if opens[0] in '<[◁' else '<think>'}A draft: {draft}").p_yes is None
 
 
 @pytest.mark.parametrize(
@@ -156,6 +193,15 @@ def test_reasoning_is_what_stands_in_its_tags_or_before_the_answer(text: str, re
         '{"answer": "no", "p_yes": 0.8}',
         '{"p_yes": 0.8}\nOn second thought:\n{"p_yes": 0.2}',
         "<answer>yes</answer><probability>0.2</probability>",
+        f"{tags('yes', '60')}\nAnswer: No\nConfidence: 90%",
+        f"{tags('yes', '60')}\nOr rather:\n" + '{"answer": "no", "confidence": 90}',
+        '{"p_yes": 0.7}\nProbability of yes: 10%',
+        f"Answer: No\nConfidence: 90%\n{'Then again. ' * 60}\n{tags('yes', '60')}",
+        f"{tags('yes', '60')}\nAnswer: No\nConfidence: 90%\n{'As I said. ' * 60}",
+        f"Final answer: no\n{tags('yes', '60')}",
+        f"{tags('yes', '60')}\n" + '{"p_yes": 0.3, "reasoning": "x"}',
+        '{"answer": "no", "confidence": 60, "p_yes": 0.4}\n{"answer": "no", "confidence": 60, "p_yes": 0.8}',
+        '{"answer": "yes", "confidence": 20, "p_yes": 0.8}',
     ],
 )
 def test_two_different_answers_are_not_read(text: str) -> None:
@@ -180,6 +226,25 @@ def test_even_odds_are_no_contradiction() -> None:
 def test_the_last_of_several_numbers_counts_and_is_flagged() -> None:
     reading = read(f"{tags('no', '60')}\nMore precisely:\n{tags('no', '65')}")
     assert (reading.p_yes, reading.contradiction) == (0.35, "several numbers: 0.6, 0.65; the last one counts")
+
+
+@pytest.mark.parametrize(
+    ("text", "p_yes"),
+    [
+        (f"{tags('no', '60')}\nAnswer: No\nConfidence: 65%", 0.35),
+        ('Probability of yes: 35%\n{"p_yes": 0.4}', 0.4),
+        (f'{{"p_yes": 0.4}}\n{tags("no", "65")}', 0.35),
+    ],
+)
+def test_of_several_forms_the_last_counts_where_none_contradicts_it(text: str, p_yes: float) -> None:
+    reading = read(text)
+    assert reading.p_yes == p_yes
+    assert str(reading.contradiction).startswith("several numbers: ")
+
+
+def test_an_answer_in_two_forms_is_no_contradiction() -> None:
+    assert read(f"{tags('no', '60')}\nAnswer: No\nConfidence: 60%").contradiction is None
+    assert read(f"Final answer:\n{tags('no', '60')}").p_yes == 0.4
 
 
 def test_an_answer_that_is_repeated_is_no_contradiction() -> None:
@@ -233,6 +298,28 @@ def test_the_form_repeated_before_the_answer_is_no_contradiction() -> None:
         ('{"p_yes": -0.1}', "out of range", "json"),
         ('{"p_yes": 250}', "out of range", "json"),
         ("Probability of yes: 65-70%", "not a number", "labels"),
+        ('{"p_yes": 0.7}\nProbability of yes: 65-70%', "not a number", "labels"),
+        ("Probability: 1", "ambiguous number", "labels"),
+        ("P(yes) = 1.0", "ambiguous number", "labels"),
+        ("<probability>1</probability>", "ambiguous number", "tags"),
+        ('{"probability": 1}', "ambiguous number", "json"),
+        ('{"p_yes": one}', "ambiguous number", "json"),
+        ('{"p_yes": 0,3}', "not a number", "json"),
+        ('{"p_yes": [0.2, 0.4]}', "not a number", "json"),
+        ("<answer>no\n<confidence>96.3", "cut off", "tags"),
+        ("<answer>\nyes\n<confidence>\n70\n", "cut off", "tags"),
+        ("<answer>yes</answer><confidence>70", "cut off", "tags"),
+        ("<answer>yes</answer><confidence>70</confiden", "cut off", "tags"),
+        ("<answer>yes</confidence><confidence>70</answer>", "cut off", "tags"),
+        (f"{tags('no', '60')} <answer>yes<confidence>90</confidence>", "cut off", "tags"),
+        (f"{tags('no', '60')} Then: <answ", "cut off", "tags"),
+        ('{"p_yes": 0.', "cut off", "json"),
+        ('{"p_yes": 1', "cut off", "json"),
+        ('{"p_yes": 0.3\n', "cut off", "json"),
+        ('```json\n{"p_yes": 0.3\n```', "cut off", "json"),
+        ('{"p_yes": "0.3', "cut off", "json"),
+        ('{"p_yes": 0.3 // abo', "cut off", "json"),
+        ('{"p_yes": 0.7} and then {"p_y', "cut off", "json"),
     ],
 )
 def test_what_is_unclear_has_a_reason_and_no_forecast(text: str | None, problem: str, path: str) -> None:
@@ -259,8 +346,8 @@ def test_a_reason_quotes_at_most_one_short_printable_line() -> None:
 
 
 def test_paths_and_problems_are_closed_lists() -> None:
-    assert len(set(PATHS)) == len(PATHS) == 21
-    assert len(set(PROBLEMS)) == len(PROBLEMS) == 8
+    assert len(set(PATHS)) == len(PATHS) == 13
+    assert len(set(PROBLEMS)) == len(PROBLEMS) == 9
     assert VERSION
 
 

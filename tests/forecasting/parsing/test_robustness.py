@@ -20,6 +20,9 @@ PIECES = st.sampled_from(
             "<Think>",
             "</thinking>",
             "<reasoning>",
+            "[THINK]",
+            "[/THINK]",
+            "<|channel|>final",
             "<answer>",
             "</answer>",
             "<answer>yes</answer>",
@@ -69,10 +72,10 @@ def test_any_text_is_a_reading_or_a_reason(text: str) -> None:
 
 
 @settings(max_examples=600, deadline=None)
-@given(st.lists(PIECES, max_size=8).map("".join), st.lists(PIECES, max_size=8).map("".join), st.booleans())
-def test_the_short_way_is_the_long_way(before: str, after: str, opened: bool) -> None:
+@given(st.lists(PIECES, max_size=8).map("".join), st.lists(PIECES, max_size=8).map("".join), st.booleans(), st.booleans())
+def test_the_short_way_is_the_long_way(before: str, after: str, opened: bool, ended: bool) -> None:
     text = f"{'<think>' if opened else ''}{before}</think>{after}"
-    assert read(text) == parser._read(text)
+    assert read(text, ended=ended) == parser._read(text, ended)
 
 
 @settings(max_examples=300, deadline=None)
@@ -114,6 +117,13 @@ HOSTILE = {
     "bullets": "> * # - ",
     "fences": "```",
     "colons": '":',
+    "other members": '"note":"a",',
+    "other members unclosed": "'note':'a",
+    "comments": "/*",
+    "lines of comments": " # // ",
+    "other markers": "[THINK]◁think▷<|channel|>analysis",
+    "words of markers": "Here is my response: assistantfinal ",
+    "tokens": "<|end|>",
 }
 
 

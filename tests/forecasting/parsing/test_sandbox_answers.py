@@ -60,8 +60,8 @@ def test_a_hostile_question_changes_neither_the_form_nor_the_market(
 
 #: Wrong formats that state the probability all the same, by the path on which it is found; the rest gives its reason.
 READ = {
-    "tags": {"in words": "tags/words", "unclosed": "tags_unclosed", "code fence": "tags", "other form": "json"},
-    "json": {"in words": "json/words", "unclosed": "json", "code fence": "json", "other form": "tags"},
+    "tags": {"in words": "tags/words", "code fence": "tags", "other form": "json"},
+    "json": {"in words": "json/words", "code fence": "json", "other form": "tags"},
 }
 UNREAD = {
     "prose": "no answer",
@@ -69,6 +69,7 @@ UNREAD = {
     "negative": "out of range",
     "not a number": "not a number",
     "contradiction": "contradictory answers",
+    "unclosed": "cut off",
     "empty": "empty response",
     "null": "no answer",
     "neither": "neither yes nor no",

@@ -60,10 +60,14 @@ def _result(call: Called) -> dict[str, Any]:
 
 def round_of(found: Answer | NoAnswer, number: int) -> Round:
     """What a model said, as a step keeps it."""
+    from bellwether.journal import Outcome
     from bellwether.models.client import NoAnswer
 
     if isinstance(found, NoAnswer):
         return Round(found.key, found.outcome.value, found.reason, found.final, usage=usage_of(found.usage), attempts=found.attempts)
+    if found.cut:
+        reason = f"the answer was cut (finish reason: {found.finish_reason}); nothing of it is carried out"
+        return Round(found.key, Outcome.TRUNCATION.value, reason, usage=usage_of(found.spent), attempts=found.attempts)
     calls = _calls(found, number)
     return Round(
         key=found.key,

@@ -92,8 +92,8 @@ def settings(**changes: Any) -> BacktestSettings:
 # --- what models say ---------------------------------------------------------------------------------------------------
 
 
-def answer(calls: ToolCalls = (), content: str | None = None, **message: Any) -> Result:
-    """A reply that calls tools; arguments that are no text are written as JSON."""
+def answer(calls: ToolCalls = (), content: str | None = None, finish: str | None = None, **message: Any) -> Result:
+    """A reply that calls tools; arguments that are no text are written as JSON. finish: why it ended, when not of its own."""
     called = [
         {
             "id": f"call_{place}",
@@ -103,7 +103,7 @@ def answer(calls: ToolCalls = (), content: str | None = None, **message: Any) ->
         for place, (name, text) in enumerate(calls)
     ]
     whole = {"role": "assistant", "content": content, **({"tool_calls": called} if called else {}), **message}
-    finish = "tool_calls" if called else "stop"
+    finish = finish or ("tool_calls" if called else "stop")
     body = json.dumps({"choices": [{"message": whole, "finish_reason": finish}]}).encode()
     usage = Usage(100, 20, 0, COST, CostSource.PROVIDER)
     reply = Reply(body, content, message.get("reasoning_content"), finish, usage, 200, "req", 900)

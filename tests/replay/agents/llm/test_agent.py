@@ -192,6 +192,16 @@ def test_what_was_ordered_before_a_failure_stands(tmp_path: Path) -> None:
     assert (step.ended, results(step)[0]["status"]) == ("failed", "filled")
 
 
+@pytest.mark.parametrize("finish", ["length", "MAX_TOKENS", "model_length", "max_output_tokens"])
+def test_nothing_of_an_answer_that_was_cut_is_carried_out(tmp_path: Path, finish: str) -> None:
+    order = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "type": "market"}
+    step, _ = once(tmp_path / "calls", answer([("place_order", order)], "I buy", finish))
+    assert (step.ended, step.rounds[0].calls) == ("failed", ())
+    assert step.reason == f"truncation: the answer was cut (finish reason: {finish}); nothing of it is carried out"
+    step, _ = once(tmp_path / "text", answer([], "I would buy", finish))
+    assert step.ended == "failed"
+
+
 # --- wrong calls -------------------------------------------------------------------------------------------------------
 
 ORDER = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "price_cents": 50}
