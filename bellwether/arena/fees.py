@@ -14,7 +14,7 @@ from bellwether.replay.rules.ruleset import rule_set, rules_for
 from bellwether.replay.rules.terms import fee_terms
 from bellwether.venues.polymarket.fees import Side
 
-#: Fee type of a market whose terms nobody states, or nobody can read.
+#: Fee type of a market whose event and series state none.
 GENERAL = "quadratic"
 
 
@@ -32,10 +32,17 @@ class KalshiFees:
         return [order.fill(contracts, price, action=side).net for contracts, price in fills]
 
 
-def fees_of(event: Mapping[str, Any] | None, series: Mapping[str, Any] | None, at: datetime) -> KalshiFees:
+@dataclass(frozen=True, slots=True)
+class UnknownFees:
+    """Terms that cannot be read: a methodology that charges fees refuses trades. reason: what is wrong with them."""
+
+    reason: str
+
+
+def fees_of(event: Mapping[str, Any] | None, series: Mapping[str, Any] | None, at: datetime) -> KalshiFees | UnknownFees:
     """The terms at an instant, from rows of raw/kalshi_events and raw/kalshi_series; what the event states wins over its series.
 
-    The instant decides on the formula. Terms that the formula does not know, or that cannot be read, do not count: then the general fee is charged.
+    The instant decides on the formula. Where neither states a fee type the general fee is charged.
     """
     rules = rules_for("kalshi", at.date())
     stated: dict[str, Any] = {}
@@ -47,8 +54,8 @@ def fees_of(event: Mapping[str, Any] | None, series: Mapping[str, Any] | None, a
         stated |= {name: value for name, value in found.items() if value is not None}
     try:
         fee_terms(rules, stated)
-    except (ConfigError, SchemaError):
-        stated = {}
+    except (ConfigError, SchemaError) as unknown:
+        return UnknownFees(str(unknown))
     return KalshiFees(rules.name, stated.get("type", GENERAL), _plain(stated.get("multiplier", 1)))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bellwether.arena.facts import Action
-from bellwether.arena.fees import KalshiFees
+from bellwether.arena.fees import KalshiFees, UnknownFees
 from bellwether.arena.market import Level, Market, Quote
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.refusals import Reason
@@ -43,12 +43,17 @@ Buy = Callable[[Methodology, Market, Quote, MicroDollars], "Filled | Unfilled"]
 
 def buy(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> Filled | Unfilled:
     """Shares for up to `amount` micro-dollars. Under `mid` exactly for that amount."""
-    return _BUYS[methodology.fill](methodology, market, quote, amount)
+    return _unknown_fees(methodology, market) or _BUYS[methodology.fill](methodology, market, quote, amount)
 
 
 def sell(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, held: MicroShares) -> Filled | Unfilled:
     """Micro-dollars for `shares` of `held` micro-shares."""
-    return _SELLS[methodology.fill](methodology, market, quote, shares, held)
+    return _unknown_fees(methodology, market) or _SELLS[methodology.fill](methodology, market, quote, shares, held)
+
+
+def _unknown_fees(methodology: Methodology, market: Market) -> Unfilled | None:
+    fees = market.fees
+    return Unfilled(Reason.FEES, fees.reason) if methodology.fees != "none" and isinstance(fees, UnknownFees) else None
 
 
 def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> Filled | Unfilled:
@@ -149,7 +154,7 @@ def _taken(methodology: Methodology, market: Market, taken: list[Level], action:
 def _fee(methodology: Methodology, market: Market, taken: list[Level], action: Action) -> MicroDollars:
     """What the venue charges a taker for these fills, in micro-dollars; of both regimes in dollars."""
     fees = market.fees
-    if methodology.fees == "none" or fees == FREE:
+    if methodology.fees == "none" or fees == FREE or isinstance(fees, UnknownFees):
         return MicroDollars(0)
     side: Side = "buy" if action == "BUY" else "sell"
     fills = [(dollars(level.shares), dollars(level.price)) for level in taken]

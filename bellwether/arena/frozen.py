@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from bellwether.arena.facts import Agent
-from bellwether.arena.fees import KalshiFees
+from bellwether.arena.fees import KalshiFees, UnknownFees
 from bellwether.arena.identity import AgentKey
 from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.methodology import Methodology, Venue
@@ -99,19 +99,22 @@ def cohort_of(body: bytes) -> FrozenCohort:
     return FrozenCohort(**{**said, "week": week, "started_at": started_at, "terms": terms})
 
 
-def fee_text(fees: FeeSchedule | KalshiFees) -> str:
+def fee_text(fees: FeeSchedule | KalshiFees | UnknownFees) -> str:
     """Terms of fees as JSON."""
-    said = asdict(fees) if isinstance(fees, KalshiFees) else {**asdict(fees), "regime": fees.regime.name}
+    said = {**asdict(fees), "regime": fees.regime.name} if isinstance(fees, FeeSchedule) else asdict(fees)
     return json.dumps(said, default=str, sort_keys=True, separators=(",", ":"))
 
 
-def _fees(text: str | None) -> FeeSchedule | KalshiFees:
+def _fees(text: str | None) -> FeeSchedule | KalshiFees | UnknownFees:
     if text is None:
         return FREE
     said = json.loads(text)
     if "rules" in said:
         return KalshiFees(**said)
-    exact = {name: Decimal(said[name]) for name in ("rate", "rebate_rate")}
+    if "reason" in said:
+        return UnknownFees(**said)
+    # A fractional exponent is text, as all decimals are; a whole one is a number.
+    exact = {name: Decimal(said[name]) for name in ("rate", "rebate_rate", "exponent") if isinstance(said[name], str)}
     return FeeSchedule(**{**said, **exact, "regime": Regime[said["regime"]]})
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from bellwether.arena.fees import KalshiFees
+from bellwether.arena.fees import KalshiFees, UnknownFees
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FREE, FeeSchedule
 
@@ -60,7 +60,7 @@ class Market:
     status: MarketStatus = MarketStatus.ACTIVE
     tick: SharePrice | None = None
     min_shares: MicroShares | None = None
-    fees: FeeSchedule | KalshiFees = FREE
+    fees: FeeSchedule | KalshiFees | UnknownFees = FREE
     _sides: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

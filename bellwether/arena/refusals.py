@@ -30,6 +30,7 @@ class Reason(StrEnum):
     TOO_SMALL = "below the smallest order"
     DEPTH = "not enough in the book"
     FEE_ABOVE_CASH = "fee above the cash"
+    FEES = "fee terms unknown"
     BATCH = "another leg was refused"
 
 

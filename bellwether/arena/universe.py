@@ -10,11 +10,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeVar
 
+from bellwether.arena.fees import UnknownFees
 from bellwether.arena.market import Market, MarketStatus, folded, is_binary
 from bellwether.arena.units import micros, price_micros
 from bellwether.errors import SchemaError
 from bellwether.units import MicroDollars, MicroShares, SharePrice
-from bellwether.venues.polymarket.fees import FREE, FeeSchedule, schedule_of
+from bellwether.venues.polymarket.fees import FeeSchedule, schedule_of
+from bellwether.venues.polymarket.wire.markets import FEE_NAMES
 
 Amount = TypeVar("Amount")
 
@@ -50,7 +52,7 @@ def frozen(markets: Sequence[Market]) -> Universe:
 def market_of(row: Mapping[str, Any], at: datetime) -> Market:
     """A market of the arena from a row of raw/polymarket_markets, as of an instant, which decides on its fees. Raises `SchemaError` without an id.
 
-    A price of the row that is missing, or outside [0, 1], is None. Fee terms that cannot be read leave the market without fees.
+    A price of the row that is missing, or outside [0, 1], is None. Fee terms that cannot be read are `UnknownFees`.
     """
     market_id = row.get("market_id")
     if not market_id:
@@ -113,16 +115,12 @@ def _millionths(unit: Callable[[int], Amount], value: Decimal | int | str | None
     return None if value is None else unit(micros(value))
 
 
-def _fees(row: Mapping[str, Any], at: datetime) -> FeeSchedule:
+def _fees(row: Mapping[str, Any], at: datetime) -> FeeSchedule | UnknownFees:
     stated: dict[str, Any] = {"id": row.get("market_id"), "feeType": row.get("fee_type"), "feesEnabled": row.get("fees_enabled")}
-    if row.get("fee_rate") is not None:
-        stated["feeSchedule"] = {
-            "rate": float(row["fee_rate"]),
-            "exponent": float(row.get("fee_exponent") or 1),
-            "takerOnly": row.get("taker_only") is not False,
-            "rebateRate": float(row.get("rebate_rate") or 0),
-        }
+    terms = {wire: row.get(column) for column, wire in FEE_NAMES.items()}
+    if any(value is not None for value in terms.values()):
+        stated["feeSchedule"] = {name: value for name, value in terms.items() if value is not None}
     try:
         return schedule_of(stated, at, category=row.get("category"))
-    except SchemaError:
-        return FREE
+    except SchemaError as unknown:
+        return UnknownFees(str(unknown))

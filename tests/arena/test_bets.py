@@ -9,6 +9,7 @@ import pytest
 
 from bellwether.arena.account import PositionStatus
 from bellwether.arena.facts import confidence
+from bellwether.arena.fees import UnknownFees
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Level, MarketStatus, Quote
 from bellwether.arena.refusals import Reason
@@ -264,6 +265,13 @@ def test_a_refusal_for_depth_names_the_levels_that_were_left_out() -> None:
     quotes = {"m": {0: off_tick(("0.95", 10), ("0.965", 1000), skipped=1)}}
     (refusal,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).refusals
     assert (refusal.reason, refusal.message[-27:]) == (Reason.DEPTH, "unusable levels left out: 2")
+
+
+def test_unknown_fees_refuse_a_trade_where_fees_are_charged() -> None:
+    market = binary(fees=UnknownFees("reading the fees of market 'm': feeSchedule.rate is 7"))
+    done = run(bets(bet("100")), account(), market, quotes={"m": {0: BOOK}}, rules=REALISTIC)
+    assert [(one.reason, "feeSchedule.rate is 7" in one.message) for one in done.refusals] == [(Reason.FEES, True)]
+    assert run(bets(bet("100")), account(), market, quotes={"m": {0: BOOK}}, rules=V1).trades[0].fee == 0, "v1 charges no fees"
 
 
 def test_a_fee_that_the_cash_cannot_pay_is_refused() -> None:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from bellwether.arena.facts import Result
-from bellwether.arena.fees import KalshiFees, fees_of
+from bellwether.arena.fees import KalshiFees, UnknownFees, fees_of
 from bellwether.arena.frames import evidence_frame, observations_of
 from bellwether.arena.frozen import FrozenUniverse, encoded_universe, universe_of
 from bellwether.arena.invariants import violations
@@ -201,9 +201,9 @@ def test_fees_by_series_and_event() -> None:
     assert fees_of(None, series, AT) == KalshiFees("kalshi-2026-03-09", "quadratic_with_maker_fees", "0.5")
     assert fees_of(stated, series, AT) == KalshiFees("kalshi-2026-03-09", "quadratic_with_maker_fees", "0")
     assert fees_of(None, series, AT).of_order([(Decimal(100), Decimal("0.50"))], "buy") == [Decimal("0.88")]
-    assert fees_of(None, {"fee_type": "flat", "fee_multiplier": 3}, AT) == KalshiFees("kalshi-2026-03-09"), (
-        "an unknown formula: the general fee"
-    )
+    assert fees_of(None, {"fee_multiplier": None}, AT) == KalshiFees("kalshi-2026-03-09"), "none stated: the general fee"
+    for unknown in ({"fee_type": "flat", "fee_multiplier": 3}, {"fee_type": "quadratic", "fee_multiplier": Decimal(-1)}):
+        assert isinstance(fees_of(None, unknown, AT), UnknownFees)
 
 
 def test_what_rounds_the_fills_of_one_order_is_given_back() -> None:

@@ -11,12 +11,15 @@ import pytest
 
 from bellwether.arena.decision import Action
 from bellwether.arena.decision_state import DecisionState, Step, Stored, next_step
+from bellwether.arena.fees import UnknownFees
+from bellwether.arena.frozen import FrozenUniverse, encoded_universe, universe_of
 from bellwether.arena.identity import AgentKey, DecisionKey, deciding_order, decision_of, start_of, week_number, week_of
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.states import Cohort, CohortRole, CohortStatus, cohort_status, deciding, may_start, role, window_ends
-from bellwether.arena.universe import market_of, status_of, tradable, universe
+from bellwether.arena.universe import frozen, market_of, status_of, tradable, universe
 from bellwether.errors import ConfigError, SchemaError
+from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.arena.world import V1, binary, usd
 
 NOW = datetime(2026, 3, 1, 1, 0, tzinfo=UTC)
@@ -218,4 +221,20 @@ def test_fees_are_read_where_they_can_be() -> None:
         row("m", fees_enabled=True, fee_type="sports_fees", fee_rate=Decimal("0.03"), fee_exponent=Decimal(1), taker_only=True), at
     )
     assert known.fees.rate == Decimal("0.03")
-    assert market_of(row("m", fees_enabled=True, fee_rate=Decimal(7)), at).fees.is_free
+    half = row("m", fees_enabled=True, fee_type="weather_fees", fee_rate=Decimal("0.025000"), fee_exponent=Decimal("0.500000"))
+    assert market_of(half, at).fees == FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
+    zero = row("m", fees_enabled=True, fee_rate=Decimal("0.02"), fee_exponent=Decimal(0))
+    assert market_of(zero, at).fees.fee(Decimal(100), Decimal("0.9"), "buy") == Decimal(2)
+    sports = row("m", fees_enabled=True, fee_type="sports_fees_v2")
+    assert [market_of(sports, when).fees.rate for when in (at, datetime(2026, 7, 1, tzinfo=UTC))] == [Decimal("0.03"), Decimal("0.05")]
+
+
+@pytest.mark.parametrize(
+    "terms", [{"fee_rate": Decimal(7)}, {"fee_exponent": Decimal(1)}, {"fee_rate": Decimal("0.1"), "fee_exponent": Decimal(20)}]
+)
+def test_fees_that_cannot_be_read_are_unknown_and_never_nothing(terms: dict[str, Decimal]) -> None:
+    market = market_of(row("m", fees_enabled=True, **terms), datetime(2026, 5, 1, tzinfo=UTC))
+    assert isinstance(market.fees, UnknownFees)
+    assert market.fees.reason.startswith("reading the fees of market 'm': feeSchedule")
+    stored = frozen([market, replace(market, market_id="h", fees=FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5")))])
+    assert universe_of(encoded_universe(FrozenUniverse(stored, NOW, False, "test"))).universe == stored

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, sqrt
 
 from bellwether.replay.engine.arena import (
     H_CANONICAL_SELL,
@@ -64,12 +64,24 @@ from bellwether.replay.engine.codes import (
     Role,
 )
 from bellwether.replay.engine.compiling import compiled, inlined
-from bellwether.replay.rules.terms import BY_SHARES, BY_VALUE, FLOAT, FREE, QUADRATIC
+from bellwether.replay.rules.terms import (
+    BY_SHARES_0,
+    BY_SHARES_2,
+    BY_SHARES_HALF,
+    BY_VALUE,
+    BY_VALUE_0,
+    BY_VALUE_2,
+    BY_VALUE_HALF,
+    FLOAT,
+    FREE,
+    QUADRATIC,
+)
 from bellwether.replay.tape.layout import MAKER_KIND, PRICES, TAKER_KIND, WAIVER_UNTIL
 from bellwether.replay.units import CENT_MICROS, CONTRACT, DOLLAR, MICROS, MILL_LOT
 
 _TAKER, _MAKER = int(Role.TAKER), int(Role.MAKER)
 
+_DIGIT = 2**31 - 1
 #: Micro-dollars that a lot of YES and one of NO pay together.
 PAIR = DOLLAR * MILL_LOT
 
@@ -98,7 +110,12 @@ def trade_fee(core, k, role, price, lots):
         step = den * unit
         rest = value % step
         return (value // step * num + (rest * num + step - 1) // step) * unit
-    return _curve_fee(num, den * unit, price, lots, 1 + (kind - BY_SHARES) % 2, kind >= BY_VALUE) * unit
+    if kind == BY_SHARES_HALF:
+        return _root_fee(num * lots, den * unit, price) * unit
+    if kind == BY_VALUE_HALF:
+        return _root_fee(num * lots * price, den * unit, price) * unit
+    power = 0 if kind in (BY_SHARES_0, BY_VALUE_0) else 2 if kind in (BY_SHARES_2, BY_VALUE_2) else 1
+    return _curve_fee(num, den * unit, price, lots, power, kind in (BY_VALUE, BY_VALUE_2, BY_VALUE_0)) * unit
 
 
 @compiled
@@ -116,6 +133,37 @@ def _curve_fee(num, step, price, lots, power, by_value):
         whole = whole * factor + rest // step
         rest %= step
     return whole + (1 if 2 * rest >= step else 0) if whole > 0 else 0
+
+
+@compiled
+def _root_fee(amount, step, price):
+    """Units of amount x sqrt(price x (1000 - price)) / step, rounded half up; 0 below one unit. Exact: a float guesses, integers decide."""
+    low, high = 2 * amount * price, 2 * amount * (DOLLAR - price)
+    if not _is_square_within(2 * step, low, high):
+        return 0
+    units = int(amount * sqrt(price * (DOLLAR - price)) / step + 0.5)
+    while not _is_square_within((2 * units - 1) * step, low, high):
+        units -= 1
+    while _is_square_within((2 * units + 1) * step, low, high):
+        units += 1
+    return units
+
+
+@inlined
+def _is_square_within(root, low, high):
+    """Whether root x root <= low x high, for factors from 0 to 2^62: products in two digits of base 2^62."""
+    square_top, square_rest = _product(root, root)
+    top, rest = _product(low, high)
+    return square_top < top or (square_top == top and square_rest <= rest)
+
+
+@compiled
+def _product(one, other):
+    """(product // 2^62, product % 2^62) of factors from 0 to 2^62."""
+    a, b, c, d = one >> 31, one & _DIGIT, other >> 31, other & _DIGIT
+    low, first, second = b * d, a * d, b * c
+    middle = (low >> 31) + (first & _DIGIT) + (second & _DIGIT)
+    return a * c + (first >> 31) + (second >> 31) + (middle >> 31), (middle & _DIGIT) << 31 | low & _DIGIT
 
 
 @compiled

@@ -105,13 +105,12 @@ def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: D
         return _float_fee(numerator / denominator, contracts, price)
     with localcontext(prec=_DIGITS):
         lots, mills = contracts * CONTRACT, price * DOLLAR
-        exponent = 2 if kind in (kinds.BY_SHARES_2, kinds.BY_VALUE_2) else 1
-        value = numerator * lots * (mills * (DOLLAR - mills)) ** exponent
-        if kind in (kinds.BY_VALUE, kinds.BY_VALUE_2):
-            value *= mills
+        curve = mills * (DOLLAR - mills)
         if kind == kinds.QUADRATIC:
-            return _ceiling(value, denominator * MICROS, rules.fee_unit)
-        return _half_up(value, denominator * MICROS, rules.fee_unit)
+            return _ceiling(numerator * lots * curve, denominator * MICROS, rules.fee_unit)
+        exponent, by_value = kinds.CURVE_OF[kind]
+        power = curve.sqrt() if exponent.denominator == 2 else curve**exponent.numerator if exponent else 1
+        return _half_up(numerator * lots * power * (mills if by_value else 1), denominator * MICROS, rules.fee_unit)
 
 
 def _float_fee(coefficient: float, contracts: Decimal, price: Decimal) -> Decimal:

@@ -19,8 +19,19 @@ FEE_COLS = ("taker_kind", "taker_num", "taker_den", "maker_kind", "maker_num", "
 
 #: Kinds. With w = price × (1000 − price) in mills: FREE: nothing. QUADRATIC: num × lots × w / den, rounded up to the fee unit. FLOAT: the original
 #: benchmark's ceil of a float. BY_SHARES: num × lots × w^e / den, BY_VALUE: the same times the price in mills of the side that was traded; both
-#: rounded half up to the fee unit, and what is below one unit is nothing; e = 1, or 2 where the name ends in 2.
-FREE, QUADRATIC, FLOAT, BY_SHARES, BY_SHARES_2, BY_VALUE, BY_VALUE_2 = range(7)
+#: rounded half up to the fee unit, and what is below one unit is nothing; e = 1, or what the name ends in: 2, 0, or HALF for a square root.
+FREE, QUADRATIC, FLOAT, BY_SHARES, BY_SHARES_2, BY_VALUE, BY_VALUE_2, BY_SHARES_0, BY_VALUE_0, BY_SHARES_HALF, BY_VALUE_HALF = range(11)
+#: Exponent of Polymarket's curve -> kinds by shares and by value.
+CURVES = {
+    Fraction(0): (BY_SHARES_0, BY_VALUE_0),
+    Fraction(1, 2): (BY_SHARES_HALF, BY_VALUE_HALF),
+    Fraction(1): (BY_SHARES, BY_VALUE),
+    Fraction(2): (BY_SHARES_2, BY_VALUE_2),
+}
+#: Kind -> (exponent, whether it is by value).
+CURVE_OF = {kind: (exponent, place == 1) for exponent, kinds in CURVES.items() for place, kind in enumerate(kinds)}
+#: The largest numerator with which the engine compares square roots exactly, for sizes below 2 × 10^9 lots.
+_MOST_OF_ROOTS = 1000
 
 #: The largest product in the engine's exact division of a fee.
 _MOST = 2**62
@@ -39,8 +50,9 @@ def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
     """
     fee = fee or {}
     sides = _polymarket(rules, fee) if rules.venue == "polymarket" else _kalshi(rules, fee)
-    for _, numerator, denominator in sides:
-        if max(numerator, 1000) * denominator * rules.fee_unit > _MOST:
+    for kind, numerator, denominator in sides:
+        rooted = kind in (BY_SHARES_HALF, BY_VALUE_HALF) and numerator > _MOST_OF_ROOTS
+        if rooted or max(numerator, 1000) * denominator * rules.fee_unit > _MOST:
             stated = {name: value for name, value in fee.items() if name in ("multiplier", "schedule")}
             raise SchemaError(f"reading a market's fees: {stated!r:.120} is finer or larger than fees are computed with; give fewer digits")
     import numpy as np
@@ -82,12 +94,15 @@ def _polymarket(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int,
     schedule = schedule_of(market, datetime.combine(rules.since, time(), UTC), category=fee.get("category"))
     if schedule.is_free:
         return _NOTHING, _NOTHING
-    if schedule.exponent not in (1, 2):
-        raise ConfigError(f"reading a market's fees: the exponent {schedule.exponent} is none of 1 and 2, which the simulator knows")
+    exponent = Fraction(schedule.exponent)
+    if exponent not in CURVES:
+        raise ConfigError(
+            f"reading a market's fees: the exponent {schedule.exponent} is none of 0, 0.5, 1 and 2, which the simulator knows"
+        )
     by_value = schedule.regime.by_value
-    kind = (BY_VALUE if by_value else BY_SHARES) + schedule.exponent - 1
+    kind = CURVES[exponent][by_value]
     # rate × lots/100 × (w/10^6)^e [× mills/1000] dollars, in micro-dollars.
-    constant = Fraction(schedule.rate) * 10**4 / 10 ** (6 * schedule.exponent) / (1000 if by_value else 1)
+    constant = Fraction(schedule.rate) * 10**4 / 10 ** int(6 * exponent) / (1000 if by_value else 1)
     taker = kind, constant.numerator, constant.denominator
     return taker, _NOTHING if schedule.taker_only else taker
 

@@ -11,6 +11,7 @@ from bellwether.sandbox.polymarket.source import Object
 _CRYPTO_ONLY = midnight(date(2026, 1, 1))
 _SPORTS_TOO = midnight(date(2026, 3, 6))
 _SCHEDULES = midnight(date(2026, 4, 1))
+_SPORTS_RAISED = midnight(date(2026, 7, 1))
 
 #: Category of the generated world -> name in the venue's fee types, and rate of the schedule.
 _RATES: dict[str, tuple[str, float]] = {
@@ -35,10 +36,11 @@ BASE_FEE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Fees:
-    """The fee type of a market and, since April 2026, the rate of its schedule; both None for a market without fees."""
+    """The fee type of a market and, since April 2026, rate and rebate of its schedule; no type for a market without fees."""
 
     type: str | None = None
     rate: float | None = None
+    rebate: float = 0.25
 
     @property
     def base(self) -> int:
@@ -51,8 +53,7 @@ class Fees:
             return {"feesEnabled": False, "feeType": None}
         fields: Object = {"makerBaseFee": BASE_FEE, "takerBaseFee": BASE_FEE, "feesEnabled": True, "feeType": self.type}
         if self.rate is not None:
-            rebate = 0.2 if self.type.startswith("crypto") else 0.25
-            fields["feeSchedule"] = {"rate": self.rate, "exponent": 1, "takerOnly": True, "rebateRate": rebate}
+            fields["feeSchedule"] = {"rate": self.rate, "exponent": 1, "takerOnly": True, "rebateRate": self.rebate}
             fields["makerRebatesFeeShareBps"] = 10_000
         return fields
 
@@ -60,8 +61,10 @@ class Fees:
 def fees_of(category: str, created: int, recurring: bool) -> Fees:
     """The fees of a market of a category of the generated world; `recurring`: one of the short crypto markets."""
     name, rate = _RATES.get(category, _OTHERS)
+    if created >= _SPORTS_RAISED and name == "sports":
+        return Fees("sports_fees_v2", 0.05, 0.15)
     if created >= _SCHEDULES:
-        return Fees("crypto_fees_v2" if name == "crypto" else f"{name}_fees", rate) if rate else Fees()
+        return Fees("crypto_fees_v2", rate, 0.2) if name == "crypto" else Fees(f"{name}_fees", rate) if rate else Fees()
     if created >= _SPORTS_TOO and name in ("crypto", "sports"):
         return Fees(f"{name}_fees")
     return Fees("crypto_15_min") if created >= _CRYPTO_ONLY and recurring else Fees()

@@ -6,18 +6,25 @@ Three regimes, by the venue's documentation (https://docs.polymarket.com/trading
 2. from 2026-03-06 on crypto and sports: shares × price × rate × (price × (1 − price))^exponent, 4 decimals, withheld in shares from buys;
 3. from April 2026: shares × rate × (price × (1 − price))^exponent, 5 decimals, in dollars.
 
+Rates and exponents are those of the market's own `feeSchedule`; the exponent may be fractional (0.5 in weather and economics until April 2026).
+Since July 2026 the default of sports is 0.05 instead of 0.03, with 15 instead of 25 % for makers.
+
+A fee is rounded once, half up, to the decimals of its regime; what is less than one unit is nothing. Before that nothing is rounded: whole powers are
+exact products, square roots are correctly rounded to 220 digits and other fractional powers to 200 digits.
+
 Takers pay; makers pay nothing and share a part of what takers paid. The base fee of 1000 basis points, which /fee-rate and older market objects
 state, is no rate: it only tells markets with fees from those without.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from enum import Enum
-from math import isfinite, prod
+from math import prod
 from typing import Any, Literal
 
 from bellwether.errors import ConfigError, SchemaError
@@ -31,6 +38,7 @@ Source = Literal["market", "category", "none"]
 #: More digits than any product of a size, a price and a rate has, so that nothing is rounded before the end.
 _DIGITS = 200
 _SHARE_DECIMALS = 6
+_NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,18})?")
 
 
 class Regime(Enum):
@@ -58,7 +66,7 @@ class Regime(Enum):
         return self in (Regime.SHORT_CRYPTO, Regime.BY_VALUE)
 
 
-#: Rate and exponent by kind of market, where its own object does not state them; kinds that are not listed pay nothing.
+#: Rate and exponent by kind of market, where its own object does not state them; known kinds that are not listed pay nothing.
 _TABLES: Mapping[Regime, Mapping[str, tuple[Decimal, int]]] = {
     Regime.NONE: {},
     Regime.SHORT_CRYPTO: {"crypto_15_min": (Decimal("0.25"), 2)},
@@ -70,23 +78,29 @@ _TABLES: Mapping[Regime, Mapping[str, tuple[Decimal, int]]] = {
         **dict.fromkeys(("economics", "culture", "weather", "other"), (Decimal("0.05"), 1)),
     },
 }
-_KINDS = frozenset({"crypto", "sports", "finance", "politics", "mentions", "tech", "economics", "culture", "weather", "geopolitics"})
+_KINDS = frozenset(
+    {"crypto", "sports", "finance", "politics", "mentions", "tech", "economics", "culture", "weather", "geopolitics", "general"}
+)
 _REBATES = {"crypto": Decimal("0.20"), "crypto_15_min": Decimal("0.20")}
 _REBATE = Decimal("0.25")
+#: Kind -> (since when, rate, exponent, makers' part): changes of defaults within a regime.
+_CHANGES = {"sports": (datetime(2026, 7, 1, tzinfo=UTC), Decimal("0.05"), 1, Decimal("0.15"))}
+#: From this day to the next regime, kinds other than crypto and sports paid by terms of which only those with a fractional exponent are known.
+_EXTENDED = datetime(2026, 3, 30, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class FeeSchedule:
     """Terms on which a market charges fees.
 
-    regime: the formula. rate, exponent: its constants. taker_only: makers pay nothing. rebate_rate: part of the fees that makers share.
+    regime: the formula. rate, exponent: its constants; a whole exponent is an int. taker_only: makers pay nothing. rebate_rate: part of the fees that makers share.
     source: market, category (a fallback from a table) or none. rounding: a mode of `decimal`; the venue does not state one. What is less than one
     unit of the last decimal is nothing.
     """
 
     regime: Regime = Regime.NONE
     rate: Decimal = Decimal(0)
-    exponent: int = 1
+    exponent: int | Decimal = 1
     taker_only: bool = True
     rebate_rate: Decimal = Decimal(0)
     source: Source = "none"
@@ -110,7 +124,7 @@ class FeeSchedule:
         if role == "maker" and self.taker_only:
             return Decimal(0)
         with localcontext(prec=_DIGITS):
-            value = size * (at if self.regime.by_value else 1) * self.rate * prod([at * (1 - at)] * self.exponent, start=Decimal(1))
+            value = size * (at if self.regime.by_value else 1) * self.rate * _power(at * (1 - at), self.exponent)
             unit = Decimal(1).scaleb(-self.regime.decimals)
             return value.quantize(unit, rounding=self.rounding) if value >= unit else Decimal(0)
 
@@ -126,22 +140,45 @@ class FeeSchedule:
 FREE = FeeSchedule()
 
 
+def _power(base: Decimal, exponent: int | Decimal) -> Decimal:
+    """base^exponent, exact for a whole exponent, else to `_DIGITS` digits at least."""
+    if exponent == int(exponent):
+        return prod([base] * int(exponent), start=Decimal(1))
+    with localcontext(prec=_DIGITS + 20):
+        if 2 * exponent == int(2 * exponent):
+            return prod([base.sqrt()] * int(2 * exponent), start=Decimal(1))
+        power = base**exponent
+    with localcontext(prec=_DIGITS):
+        return +power
+
+
 def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None = None, base_fee: int | None = None) -> FeeSchedule:
     """The terms of a trade at the aware time `at` in the market that a Gamma object describes.
 
     category: of the market's event, for objects that state no fee type. base_fee: what the CLOB's /fee-rate says, in basis points; 0 is a market
     without fees. The object's own `feeSchedule` counts where it belongs to the regime of `at`; otherwise a table by category stands in, and the
-    schedule says so. Raises `SchemaError` for terms that cannot be right.
+    schedule says so. Raises `SchemaError` for terms that cannot be right, and where fees were charged by terms that are unknown.
     """
     regime = Regime.at(at)
     if regime is Regime.NONE or not _charges(market, base_fee):
         return FREE
-    stated = market.get("feeSchedule")
-    if stated is not None and regime is Regime.BY_SHARES:
-        return _stated(market, stated, regime)
+    if market.get("feeSchedule") is not None and regime is not Regime.SHORT_CRYPTO:
+        stated = _stated(market, market["feeSchedule"], regime)
+        # Fractional exponents were given up with the regime by value, so that a market that has one states terms of that time.
+        if regime is Regime.BY_SHARES or not isinstance(stated.exponent, int):
+            return stated
     kind = _kind(market, category, regime)
-    rate, exponent = _TABLES[regime].get(kind, (Decimal(0), 1))
-    rebate = _REBATES.get(kind, _REBATE) if rate else Decimal(0)
+    if regime is Regime.BY_VALUE and kind not in _TABLES[regime] and (kind == "other" or (at >= _EXTENDED and kind != "geopolitics")):
+        raise _unfit(market, "feeType", market.get("feeType"), f"which has no known terms on {at.date()}")
+    return _by_kind(kind, regime, at)
+
+
+def _by_kind(kind: str, regime: Regime, at: datetime) -> FeeSchedule:
+    if regime is Regime.BY_SHARES and kind in _CHANGES and at >= _CHANGES[kind][0]:
+        _, rate, exponent, rebate = _CHANGES[kind]
+    else:
+        rate, exponent = _TABLES[regime].get(kind, (Decimal(0), 1))
+        rebate = _REBATES.get(kind, _REBATE) if rate else Decimal(0)
     return FeeSchedule(regime, rate, exponent, rebate_rate=rebate, source="category")
 
 
@@ -161,8 +198,6 @@ def _stated(market: Mapping[str, Any], stated: Any, regime: Regime) -> FeeSchedu
     exponent = _ratio(market, stated, "exponent", most=10)
     if exponent is None:
         exponent = Decimal(1)
-    if exponent != int(exponent):
-        raise _unfit(market, "feeSchedule.exponent", stated.get("exponent"), "no whole number")
     rate = _ratio(market, stated, "rate")
     if rate is None:
         raise _unfit(market, "feeSchedule.rate", None, "missing")
@@ -170,16 +205,18 @@ def _stated(market: Mapping[str, Any], stated: Any, regime: Regime) -> FeeSchedu
     if not isinstance(taker_only, bool):
         raise _unfit(market, "feeSchedule.takerOnly", taker_only, "not true or false")
     rebate = _ratio(market, stated, "rebateRate") or Decimal(0)
-    return FeeSchedule(regime, rate, int(exponent), taker_only, rebate, source="market")
+    whole = int(exponent) if exponent == int(exponent) else exponent.normalize()
+    return FeeSchedule(regime, rate, whole, taker_only, rebate, source="market")
 
 
 def _ratio(market: Mapping[str, Any], stated: Mapping[str, Any], name: str, *, most: int = 1) -> Decimal | None:
     value = stated.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    text = number_text(value) if type(value) in (int, float) else f"{value.normalize():f}" if type(value) is Decimal else value
+    if type(text) is not str or not _NUMBER.fullmatch(text):
         raise _unfit(market, f"feeSchedule.{name}", value, "no number")
-    ratio = Decimal(number_text(value))
+    ratio = Decimal(text)
     if not 0 <= ratio <= most:
         raise _unfit(market, f"feeSchedule.{name}", value, f"outside [0, {most}]")
     return ratio
@@ -191,7 +228,8 @@ def _kind(market: Mapping[str, Any], category: str | None, regime: Regime) -> st
     if regime is Regime.SHORT_CRYPTO:
         return fee_type
     words = (fee_type.split("_", maxsplit=1)[0], str(category or market.get("category") or "").strip().lower())
-    return next((word for word in words if word in _KINDS), "other")
+    kind = next((word for word in words if word in _KINDS), "other")
+    return "other" if kind == "general" and regime is Regime.BY_SHARES else kind
 
 
 def _exact(name: str, value: Decimal | int) -> Decimal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from math import isqrt
 
 import numpy as np
 import pytest
@@ -30,6 +31,12 @@ TERMS = [
     (4, 1, 400_000_000),
     (5, 7, 4_000_000),
     (6, 1, 4 * 10**11),
+    (7, 7, 100),
+    (8, 7, 10**6),
+    (9, 1, 4),
+    (9, 997, 4_000),
+    (10, 1, 4_000),
+    (10, 1000, 10**7 + 1),
 ]
 
 
@@ -50,6 +57,16 @@ def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int], price: i
         return
     exact = exact_fee(chosen, [*terms, *terms], Decimal(lots) / 100, Decimal(price) / 1000, "taker")
     assert trade_fee(core, HEADER, int(Role.TAKER), price, lots) == exact * 10**6
+
+
+@settings(deadline=None, max_examples=300)
+@given(price=st.integers(1, 999), lots=st.integers(1, 2 * 10**9), num=st.integers(1, 1000), den=st.integers(1, 10**12))
+def test_a_fee_by_square_roots_is_that_of_whole_numbers(price: int, lots: int, num: int, den: int) -> None:
+    """The largest k with (k - 1/2)^2 <= (num × lots / (10 den))^2 × price × (1000 - price), by the roots of Python's own integers."""
+    core = new_cores(tape(*BOOK, fees=(9, num, den, 0, 0, 1, 0)), rule_set("polymarket-2026-04-01"), Settings())[0]
+    square, step = (num * lots) ** 2 * price * (1000 - price), 10 * den
+    units = (isqrt(4 * square) + step) // (2 * step) if square >= step * step else 0
+    assert trade_fee(core, HEADER, int(Role.TAKER), price, lots) == units * 10
 
 
 @pytest.mark.parametrize("rules", [name for name, rules in rule_sets().items() if rules.balance_unit])

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.rules import fee_terms, rule_set, trade_fee
-from bellwether.replay.rules.terms import BY_SHARES, BY_SHARES_2, BY_VALUE, BY_VALUE_2, FLOAT, FREE, QUADRATIC
+from bellwether.replay.rules.terms import (
+    BY_SHARES,
+    BY_SHARES_0,
+    BY_SHARES_2,
+    BY_SHARES_HALF,
+    BY_VALUE,
+    BY_VALUE_2,
+    BY_VALUE_HALF,
+    FLOAT,
+    FREE,
+    QUADRATIC,
+)
 from bellwether.venues.polymarket.fees import schedule_of
 
 KALSHI = rule_set("kalshi-2026-08-30")
@@ -87,6 +98,9 @@ def test_terms_that_cannot_be_right_are_refused(fee: dict[str, object], error: t
         ("polymarket-2026-04-01", {"type": "sports_fees", "enabled": False}, FREE),
         ("polymarket-2026-04-01", {"enabled": True, "category": "Weather"}, BY_SHARES),
         ("polymarket-2026-04-01", {}, FREE),
+        ("polymarket-2026-03-30", {"type": "weather_fees", "schedule": {"rate": 0.025, "exponent": 0.5}}, BY_VALUE_HALF),
+        ("polymarket-2026-04-01", {"type": "weather_fees", "schedule": {"rate": "0.025", "exponent": 0.5}}, BY_SHARES_HALF),
+        ("polymarket-2026-04-01", {"type": "x", "schedule": {"rate": 0.01, "exponent": 0}}, BY_SHARES_0),
     ],
 )
 def test_polymarkets_terms_follow_regime_kind_and_schedule(rules: str, fee: dict[str, object], kind: int):
@@ -97,6 +111,17 @@ def test_polymarkets_terms_follow_regime_kind_and_schedule(rules: str, fee: dict
 def test_a_polymarket_schedule_may_charge_makers():
     row = fee_terms(rule_set("polymarket-2026-04-01"), {"schedule": {"rate": 0.02, "exponent": 1, "takerOnly": False}}).tolist()
     assert row[3:6] == row[:3] != [FREE, 0, 1]
+
+
+def test_the_default_of_sports_is_that_of_the_day_of_the_rules():
+    april, july = (fee_terms(rule_set(f"polymarket-2026-{day}"), {"type": "sports_fees_v2"}).tolist() for day in ("04-01", "07-01"))
+    assert april[:3] == [BY_SHARES, 3, 10_000] and july[:3] == [BY_SHARES, 1, 2_000]
+
+
+@pytest.mark.parametrize("fee", [{"type": "politics_fees"}, {"enabled": True}, {"type": "x", "schedule": {"rate": "much", "exponent": 1}}])
+def test_unknown_terms_are_an_error_and_never_free(fee: dict[str, object]):
+    with pytest.raises(SchemaError, match="reading the fees of market"):
+        fee_terms(rule_set("polymarket-2026-03-30"), fee)
 
 
 def test_an_exponent_that_the_engine_has_no_formula_for_is_refused():
@@ -112,6 +137,11 @@ def test_an_exponent_that_the_engine_has_no_formula_for_is_refused():
         ("polymarket-2026-03-06", {"feeType": "sports_fees"}),
         ("polymarket-2026-04-01", {"feeType": "sports_fees"}),
         ("polymarket-2026-04-01", {"feeType": "x", "feeSchedule": {"rate": 0.07, "exponent": 2}}),
+        ("polymarket-2026-04-01", {"feeType": "x", "feeSchedule": {"rate": 0.07, "exponent": 0}}),
+        ("polymarket-2026-03-30", {"feeType": "weather_fees", "feeSchedule": {"rate": 0.025, "exponent": 0.5}}),
+        ("polymarket-2026-04-01", {"feeType": "economics_fees", "feeSchedule": {"rate": 0.03, "exponent": 0.5}}),
+        ("polymarket-2026-04-01", {"feeType": "sports_fees_v2"}),
+        ("polymarket-2026-07-01", {"feeType": "sports_fees_v2"}),
     ],
 )
 @given(lots=st.integers(1, 10**9), price=st.integers(1, 999))

@@ -24,8 +24,10 @@ from bellwether.replay.rules import rule_set, rule_sets, rules_for
         ("kalshi", date(2026, 11, 1), "kalshi-2026-08-30"),
         ("polymarket", date(2025, 1, 1), "polymarket-2020-10-01"),
         ("polymarket", date(2026, 2, 1), "polymarket-2026-01-01"),
-        ("polymarket", date(2026, 3, 31), "polymarket-2026-03-06"),
-        ("polymarket", date(2026, 7, 1), "polymarket-2026-04-01"),
+        ("polymarket", date(2026, 3, 29), "polymarket-2026-03-06"),
+        ("polymarket", date(2026, 3, 31), "polymarket-2026-03-30"),
+        ("polymarket", date(2026, 6, 30), "polymarket-2026-04-01"),
+        ("polymarket", date(2026, 7, 1), "polymarket-2026-07-01"),
     ],
 )
 def test_a_day_has_the_newest_rules_in_force(venue: str, day: date, name: str):

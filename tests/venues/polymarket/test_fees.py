@@ -17,6 +17,8 @@ from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime, schedul
 BEFORE = datetime(2025, 12, 31, 23, 59, 59, tzinfo=UTC)
 JANUARY = datetime(2026, 1, 20, tzinfo=UTC)
 MARCH = datetime(2026, 3, 6, tzinfo=UTC)
+LATE_MARCH = datetime(2026, 3, 31, 23, 59, 59, tzinfo=UTC)
+JUNE = datetime(2026, 6, 30, 23, 59, 59, tzinfo=UTC)
 JULY = datetime(2026, 7, 24, tzinfo=UTC)
 
 SCHEDULE = {"rate": 0.07, "exponent": 1, "takerOnly": True, "rebateRate": 0.2}
@@ -39,7 +41,8 @@ VECTORS = [
     (TODAY, JULY, "1000000", "0.999", "69.93000"),
     (TODAY, JULY, "100", "1", "0"),
     (TODAY, JULY, "0", "0.5", "0"),
-    (typed("sports_fees"), JULY, "100", "0.5", "0.75000"),
+    (typed("sports_fees"), JUNE, "100", "0.5", "0.75000"),
+    (typed("sports_fees_v2"), JULY, "100", "0.5", "1.25000"),
     (typed("politics_fees"), JULY, "100", "0.5", "1.00000"),
     (typed("weather_fees"), JULY, "100", "0.5", "1.25000"),
     (typed("unheard_of"), JULY, "100", "0.5", "1.25000"),
@@ -92,10 +95,10 @@ def test_terms_from_a_table_say_so():
 @pytest.mark.parametrize(
     ("market", "category", "rate"),
     [
-        (IN_MARCH, "Sports", "0.03"),
+        (IN_MARCH, "Sports", "0.05"),
         (IN_MARCH, " crypto ", "0.07"),
         ({**IN_MARCH, "category": "Tech"}, None, "0.04"),
-        (typed("sports_fees"), "Crypto", "0.03"),
+        (typed("sports_fees"), "Crypto", "0.05"),
         (IN_MARCH, None, "0.05"),
     ],
 )
@@ -121,8 +124,81 @@ def test_a_market_without_fees_is_free(market: dict[str, Any], base_fee: int | N
 
 
 def test_a_base_fee_tells_that_there_are_fees_but_not_how_high():
-    assert schedule_of({"id": "3"}, JULY, category="Sports", base_fee=1000).rate == Decimal("0.03")
-    assert schedule_of({"id": "3", "takerBaseFee": 1000}, JULY, category="Sports").rate == Decimal("0.03")
+    assert schedule_of({"id": "3"}, JUNE, category="Sports", base_fee=1000).rate == Decimal("0.03")
+    assert schedule_of({"id": "3", "takerBaseFee": 1000}, JUNE, category="Sports").rate == Decimal("0.03")
+
+
+@pytest.mark.parametrize(
+    ("at", "rate", "rebate"),
+    [(JUNE, "0.03", "0.25"), (datetime(2026, 7, 1, tzinfo=UTC), "0.05", "0.15"), (datetime(2026, 11, 1, tzinfo=UTC), "0.05", "0.15")],
+)
+def test_the_default_of_sports_changed_in_july(at: datetime, rate: str, rebate: str):
+    schedule = schedule_of(typed("sports_fees_v2"), at)
+    assert (schedule.rate, schedule.rebate_rate, schedule.source) == (Decimal(rate), Decimal(rebate), "category")
+    stated = {"rate": 0.03, "exponent": 1, "takerOnly": True, "rebateRate": 0.25}
+    assert schedule_of({**typed("sports_fees_v2"), "feeSchedule": stated}, at).rate == Decimal("0.03"), "the market's own terms come first"
+
+
+WEATHER = {**typed("weather_fees"), "feeSchedule": {"rate": 0.025, "exponent": 0.5, "takerOnly": True, "rebateRate": 0.25}}
+
+
+@pytest.mark.parametrize(
+    ("at", "shares", "price", "fee"),
+    [
+        # 100 × 0.3 × 0.025 × √0.21 = 0.34369…; √0.25 and √0.16 are exact, and 0.5 × 0.025 × 0.4 × 1.29 = 0.00645 is a tie in 4 decimals.
+        (LATE_MARCH, "100", "0.3", "0.3437"),
+        (LATE_MARCH, "100", "0.5", "0.6250"),
+        (LATE_MARCH, "3.225", "0.2", "0.0065"),
+        (JULY, "100", "0.3", "1.14564"),
+        (JULY, "100", "0.8", "1.00000"),
+        (JULY, "0.0005", "0.2", "0"),
+        (JULY, "0.0015", "0.2", "0.00002"),
+    ],
+)
+def test_the_exponent_of_one_half_is_a_square_root(at: datetime, shares: str, price: str, fee: str):
+    assert schedule_of(WEATHER, at).fee(Decimal(shares), Decimal(price), "buy") == Decimal(fee)
+
+
+@given(
+    shares=st.decimals(min_value=0, max_value=10**6, places=2),
+    price=st.decimals(min_value=0, max_value=1, places=4),
+    numerator=st.integers(1, 9),
+    denominator=st.sampled_from([2, 4, 5, 10]),
+)
+def test_a_fractional_exponent_is_rounded_as_the_roots_of_whole_numbers_say(
+    shares: Decimal, price: Decimal, numerator: int, denominator: int
+):
+    """Fee = k units exactly when (k - 1/2)^d <= (shares × rate / unit)^d × (p (1 - p))^n < (k + 1/2)^d."""
+    exponent = Decimal(numerator) / denominator
+    schedule = schedule_of({**TODAY, "feeSchedule": SCHEDULE | {"exponent": float(exponent)}}, JULY)
+    units = Fraction(schedule.fee(shares, price, "buy")) * 10**5
+    power = Fraction(exponent)
+    exact = (Fraction(shares) * Fraction("0.07") * 10**5) ** power.denominator * (
+        Fraction(price) * (1 - Fraction(price))
+    ) ** power.numerator
+    if units == 0:
+        assert exact < 1
+    else:
+        assert (units - Fraction(1, 2)) ** power.denominator <= exact < (units + Fraction(1, 2)) ** power.denominator
+
+
+def test_the_exponent_zero_charges_by_shares_alone():
+    schedule = schedule_of({**TODAY, "feeSchedule": SCHEDULE | {"exponent": 0}}, JULY)
+    assert {schedule.fee(Decimal(100), Decimal(price), "buy") for price in ("0.01", "0.5", "0.99")} == {Decimal("7.00000")}
+
+
+def test_terms_given_as_text_are_the_same_terms():
+    texts = {"rate": "0.07", "exponent": "1", "takerOnly": True, "rebateRate": "0.2"}
+    assert schedule_of({**TODAY, "feeSchedule": texts}, JULY) == schedule_of(TODAY, JULY)
+
+
+@pytest.mark.parametrize(
+    ("market", "at"),
+    [(typed("unheard_of"), MARCH), (IN_MARCH, MARCH), (typed("politics_fees"), LATE_MARCH), (typed("weather_fees"), LATE_MARCH)],
+)
+def test_fees_that_were_charged_by_unknown_terms_are_never_nothing(market: dict[str, Any], at: datetime):
+    with pytest.raises(SchemaError, match=f"no known terms on {at.date()}"):
+        schedule_of(market, at)
 
 
 def test_a_fee_is_withheld_in_shares_from_buys_of_march_alone():
@@ -188,12 +264,16 @@ def test_a_fill_that_cannot_be_is_refused(fill: Any):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("rate", "0.07"),
+        ("rate", "7 %"),
+        ("rate", ""),
+        ("rate", float("nan")),
         ("rate", 7),
         ("rate", -0.1),
         ("rate", None),
         ("rate", True),
-        ("exponent", 1.5),
+        ("exponent", -0.5),
+        ("exponent", 11),
+        ("exponent", "half"),
         ("rebateRate", 2),
         ("takerOnly", 1),
     ],
