@@ -30,7 +30,7 @@ class Role(StrEnum):
 NAMES: Mapping[Role, tuple[str, ...]] = {
     Role.PROBABILITY: (
         "probability", "p_yes", "probability_yes", "yes_probability", "prob_yes", "forecast", "prediction", "predicted_probability",
-        "probability_of_yes", "forecast_probability", "prob", "p", "pred", "y_pred", "y_prob", "y_score", "predicted_prob",
+        "probability_of_yes", "forecast_probability", "prob", "p", "pred", "y_prob", "y_score", "predicted_prob", "y_pred",
     ),
     Role.OUTCOME: (
         "outcome", "resolution", "resolved_to", "resolved_yes", "result", "ground_truth", "y_true", "y", "label", "actual", "target", "truth",
@@ -43,7 +43,7 @@ NAMES: Mapping[Role, tuple[str, ...]] = {
     Role.CLUSTER: ("cluster", "cluster_id", "series_ticker", "series", "series_id", "event_ticker", "event", "event_id"),
     Role.WEIGHT: ("weight", "weights", "sample_weight", "question_weight"),
     Role.MARKET: (
-        "market_price", "market_p", "market_prob", "market_implied_probability", "implied_probability", "yes_price",
+        "market_price", "market_p", "market_prob", "p_market", "prob_market", "market_implied_probability", "implied_probability", "yes_price",
         "community_prediction", "crowd_forecast", "crowd", "market",
     ),
     Role.CATEGORY: ("category", "topic", "domain", "subject", "tag"),
@@ -60,8 +60,8 @@ RESOLVED = ("resolved", "is_resolved")
 
 #: Names of the column with the time of a forecast.
 STATED = (
-    "stated_at", "forecast_at", "forecast_time", "forecast_timestamp", "forecast_date", "forecasted_at", "submitted_at", "created_at",
-    "timestamp", "time", "as_of", "date",
+    "stated_at", "forecast_at", "forecast_time", "forecast_timestamp", "forecast_date", "forecasted_at", "submitted_at", "created_at", "updated_at",
+    "timestamp", "time", "at", "as_of", "date",
 )  # fmt: skip
 
 #: Columns of forecasts of a wide table, one per forecaster: `p_mine`, `prob_mine`, `forecast_mine`.
@@ -168,7 +168,7 @@ def _check_once(source: str, given: Columns) -> None:
 
 
 _SEVERAL = (Role.PROBABILITY, Role.QUESTION, Role.CLUSTER)
-_NUMBERS = (Role.PROBABILITY, Role.WEIGHT, Role.MARKET)
+_NUMBERS = (Role.PROBABILITY, Role.MARKET)
 
 
 def require(source: str, present: Iterable[str], column: str, option: str) -> None:

@@ -34,7 +34,8 @@ from bellwether.errors import ConfigError
     help="Join --outcomes on this column, or on two with different names; may be repeated.",
 )
 @click.option("--keep", type=click.Choice(["last", "first", "mean"]), help="Which of repeated forecasts counts; last and first need --at.")
-@click.option("--at", metavar="COLUMN", help="Time of the forecast, for --keep.")
+@click.option("--at", metavar="COLUMN", help="Time of the forecast, for --keep and --before.")
+@click.option("--before", metavar="COLUMN", help="Leave out forecasts that are not before this time, such as the close.")
 @click.option("--percent", multiple=True, metavar="COLUMN", help="Divide this column of probabilities or prices by 100; may be repeated.")
 @click.option("--clip", is_flag=True, help="Clip rounding errors beyond 0 and 1.")
 @click.option("--fractional", is_flag=True, help="Accept outcomes between 0 and 1.")

@@ -11,7 +11,7 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.scoring.columns import NAMES, RESOLVED, Columns, Role, brief, listed, named, option, recognise, require
-from bellwether.scoring.files import Table
+from bellwether.scoring.table import Table
 from bellwether.scoring.values import is_outcome, labels, outcomes, refuse, shown, texts, voided
 from bellwether.scoring.words import counted
 
@@ -158,7 +158,8 @@ def _places(table: Table, known: Table, pairs: Sequence[Pair], *, by_question: b
 
 def _refuse_repeated(table: Table, known: Table, pairs: Sequence[Pair], row: int, label: str, *, by_question: bool) -> NoReturn:
     lefts, rights = ([pair[side] for pair in pairs] for side in (0, 1))
-    common = [name for name in known.frame.columns if name in table.frame.columns and name not in rights]
+    free = _labelled(table, Columns())
+    common = [name for name in known.frame.columns if name in free and name not in rights]
     unique = (name for name in common if _is_unique(known, [*rights, name], rights[0], label))
     key = next(unique, None)
     words = [option("question", name) if by_question else option("on", name) for name in (*lefts, key) if name is not None]

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
+from bellwether.calibration.forecasts import Floats
 from bellwether.errors import ScoringError
 from bellwether.scoring.columns import FINAL_PRICES, Columns, listed, named, option
-from bellwether.scoring.files import Table
 from bellwether.scoring.sheet import MARKET, Part
+from bellwether.scoring.table import Table
 from bellwether.scoring.values import refuse
 
 #: A price this close to the outcome is that of a market that is decided.
@@ -22,6 +23,9 @@ _REFUSED, _NOTED = 0.9, 0.5
 
 #: Fewer prices than this are refused only if they equal the outcomes; fewer than the other are not noted for their order.
 _FEW, _ORDERED = 10, 20
+
+#: Names of forecasters that stand for the market.
+_MARKETS = ("market", "market_price", "market price", "crowd", "community")
 
 #: Columns of exports of Bellwether and KalshiBench next to `market_probability`.
 _EXPORTED = re.compile(r"ground_truth|price_\d+[hd](_at)?")
@@ -61,32 +65,46 @@ def _instead(table: Table) -> str:
     return f"name a price from the time of the forecasts with --market{example}"
 
 
-def check_prices(frame: pl.DataFrame, parts: Sequence[Part]) -> list[str]:
-    """Notes on prices that may be final. Raises `ScoringError` where prices are the outcomes, or nearly."""
+def check_prices(frame: pl.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
+    """Notes on prices that may be final, whether in a column of their own or as a forecaster called market.
+
+    Raises `ScoringError` where prices are the outcomes, or nearly.
+    """
+    yield from _check(frame.with_columns(place=None), parts)
+    yield from _check(frame.filter(pl.col("forecaster").str.to_lowercase().is_in(_MARKETS)).with_columns(market="probability"), parts)
+
+
+def _check(frame: pl.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
+    """place: the number of the column of probabilities; null for prices."""
     priced = frame.filter(pl.col("market").is_not_null()).unique(["question", "market"], keep="first", maintain_order=True)
     if priced.is_empty():
-        return []
+        return
     price, outcome = priced["market"].to_numpy(), priced["outcome"].to_numpy()
     near = np.abs(price - outcome) <= NEAR + 1e-9
-    settled = (price == outcome) & np.isin(price, (0, 1))
+    settled = int(((price == outcome) & np.isin(price, (0, 1))).sum())
     count, total = int(near.sum()), len(near)
-    yes, no = price[outcome == 1], price[outcome == 0]
-    apart = len(yes) > 0 and len(no) > 0 and bool(yes.min() > no.max())
-    recoded = apart and len(yes) + len(no) == total and len(np.unique(price)) == len(np.unique(outcome))
-    many = total >= _FEW
-    if (price == outcome).all() or (many and (recoded or count >= _REFUSED * total)):
-        at = int(np.argmax(near if count else np.ones(total)))
-        part, row = parts[priced["file"][at]], priced["row"][at]
+    apart = _are_apart(price, outcome)
+    recoded = apart and len(np.unique(price)) == len(np.unique(outcome))
+    if (price == outcome).all() or (total >= _FEW and (recoded or count >= _REFUSED * total)):
+        at = int(np.argmax(near))
+        part, place = parts[priced["file"][at]], priced["place"][at]
+        column = str(part.columns.market) if place is None else part.columns.probability[place]
         how = f"{count} of {total} prices are within {NEAR:g} of the outcome" if count else f"all {total} prices repeat the outcomes"
         advice = "known after the fact and no forecast of the market; leave the column out, or give prices from the time of the forecasts"
-        refuse(part.table, row, str(part.columns.market), f"{how}: they are final prices, {advice}")
-    if settled.any() or count > _NOTED * total or (apart and total >= _ORDERED):
-        some = f"{int(settled.sum())} equal the outcome" if settled.any() else f"{count} are within {NEAR:g} of the outcome"
-        what = (
-            f"Of {total} market prices, {some}" if settled.any() or count else f"All {total} market prices are on the side of the outcome"
-        )
-        return [f"{what}: check that they are from the time of the forecasts, because a final price is no baseline."]
-    return []
+        refuse(part.table, priced["row"][at], column, f"{how}: they are final prices, {advice}")
+    if settled or count > _NOTED * total:
+        what = f"Of {total} market prices, {f'{settled} equal' if settled else f'{count} are within {NEAR:g} of'} the outcome"
+    elif apart and total >= _ORDERED:
+        what = f"All {total} market prices are on the side of the outcome"
+    else:
+        return
+    yield f"{what}: check that they are from the time of the forecasts, because a final price is no baseline."
+
+
+def _are_apart(price: Floats, outcome: Floats) -> bool:
+    """Whether every price of a yes is above every price of a no."""
+    yes, no = price[outcome == 1], price[outcome == 0]
+    return len(yes) + len(no) == len(price) and len(yes) > 0 and len(no) > 0 and bool(yes.min() > no.max())
 
 
 def known_outcomes(frame: pl.DataFrame) -> Iterator[str]:

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from pathlib import Path
-from typing import NoReturn
 
 import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.scoring.columns import (
-    FINAL_PRICES,
-    NAMES,
     RESOLVED,
     Columns,
     Role,
-    is_number,
     listed,
     named,
     option,
-    recognise,
     require,
-    statistics,
 )
 from bellwether.scoring.consistency import check_duplicates, check_questions
-from bellwether.scoring.files import Table
-from bellwether.scoring.joining import check_outcomes, join_outcomes, unasked
+from bellwether.scoring.joining import join_outcomes, unasked
 from bellwether.scoring.prices import check_final, check_prices, known_outcomes, unread_final, with_market
-from bellwether.scoring.repeats import Keep, check_keep, instants, keep_one
+from bellwether.scoring.recognition import recognise_table, without_bounds
+from bellwether.scoring.repeats import Keep, check_times, in_time, instants, keep_one
 from bellwether.scoring.sheet import Part, Sheet
-from bellwether.scoring.values import is_fraction, is_numeric, is_outcome, labels, outcomes, probabilities, refuse, shown, texts, weights
+from bellwether.scoring.table import Table
+from bellwether.scoring.values import is_outcome, labels, outcomes, probabilities, refuse, shown, texts, weights
 from bellwether.scoring.words import counted
 
 #: Between the parts of a question's name that several columns make.
@@ -48,7 +42,7 @@ class Reading:
     """Options of reading.
 
     columns: columns that the user named. by: columns of groups. on: columns to join outcomes on, `COLUMN` or `COLUMN=COLUMN OF THE OUTCOMES`.
-    keep: which of repeated forecasts counts; at: the column of their times. percent: columns to divide by 100. clip: clip rounding errors to [0, 1].
+    keep: which of repeated forecasts counts; at: the column of their times; before: the column of times that forecasts must precede. percent: columns to divide by 100. clip: clip rounding errors to [0, 1].
     fractional: accept outcomes between no and yes. skip_unresolved: leave out rows without an outcome. independent: ignore columns of clusters.
     """
 
@@ -57,6 +51,7 @@ class Reading:
     on: tuple[str, ...] = ()
     keep: Keep | None = None
     at: str | None = None
+    before: str | None = None
     percent: tuple[str, ...] = ()
     clip: bool = False
     fractional: bool = False
@@ -78,6 +73,9 @@ def read_sheet(tables: Sequence[Table], reading: Reading, known: Table | None = 
     frame, more = _resolved(frame, parts, reading, known)
     notes += more
     columns = parts[0].columns
+    if reading.before is not None:
+        frame, more = in_time(frame, reading.before)
+        notes += more
     if reading.keep is not None:
         check_questions(frame, parts)
         frame, more = keep_one(frame, parts, reading.keep, reading.at)
@@ -97,7 +95,7 @@ def read_sheet(tables: Sequence[Table], reading: Reading, known: Table | None = 
     numbered = frame.with_columns(forecaster_index=_forecaster_numbers(frame))
     numbered = numbered.with_columns(question_index=_question_numbers(numbered, columns))
     names = tuple(Path(name).name for name in _names(tables))
-    return Sheet(numbered.drop("file", "row", "place", "stated"), names, columns, reading.by, clusters, tuple(dict.fromkeys(notes)))
+    return Sheet(numbered.drop("file", "row", "place", "stated", "ends"), names, columns, reading.by, clusters, tuple(dict.fromkeys(notes)))
 
 
 def _check_options(tables: Sequence[Table], reading: Reading, known: Table | None) -> None:
@@ -108,7 +106,7 @@ def _check_options(tables: Sequence[Table], reading: Reading, known: Table | Non
         raise ScoringError(f"scoring: a file is given twice among {', '.join(_names(tables))}; give each once")
     if reading.on and known is None:
         raise ScoringError(f"scoring: {option('on', reading.on[0])} joins a file of outcomes; give it with --outcomes FILE")
-    check_keep(tables, reading.keep, reading.at)
+    check_times(tables, reading.keep, reading.at, reading.before)
 
 
 def _forecast_notes(frame: pl.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
@@ -150,21 +148,11 @@ def _question_numbers(frame: pl.DataFrame, columns: Columns) -> pl.Series:
     """Each question's number by its name, or by its values where the row is its name; independent of the order of the rows."""
     if columns.question:
         return frame["question"].rank("dense").cast(pl.Int64) - 1
-    named_clusters = [pl.col(f"cluster_{index}").first() for index in range(len(columns.cluster))]
-    values = (
-        frame.sort("forecaster_index")
-        .group_by("question")
-        .agg(*named_clusters, pl.col("outcome", "weight", "market").first(), pl.col("forecaster_index", "probability"))
-    )
-    parts = pl.concat_str(pl.all().exclude("question", "forecaster_index", "probability").cast(pl.String).fill_null(""), separator="\0")
-    lists = [
-        pl.col(name).list.eval(pl.element().cast(pl.String).fill_null("")).list.join(" ") for name in ("forecaster_index", "probability")
-    ]
-    order = (
-        values.select("question", parts.alias("parts"), *lists)
-        .sort("parts", *("forecaster_index", "probability"), "question")
-        .with_row_index("number")
-    )
+    ways = [f"cluster_{index}" for index in range(len(columns.cluster))]
+    shared = (*ways, "outcome", "weight", "market", "forecaster_index")
+    forecasts = {f"p_{index}": pl.col("probability").filter(pl.col("place") == index).first() for index in range(len(columns.probability))}
+    values = frame.group_by("question").agg(*(pl.col(name).min() for name in shared), **forecasts)
+    order = values.sort(*shared, *forecasts, "question").select("question").with_row_index("number")
     return frame.select("question").join(order, on="question", how="left", maintain_order="left")["number"].cast(pl.Int64)
 
 
@@ -175,12 +163,12 @@ def _part(table: Table, reading: Reading, known: Table | None, called: str | Non
         joined = join_outcomes(table, known, given, reading.on, fractional=reading.fractional)
         table, given, used, notes = joined.table, joined.columns, joined.used, [*joined.notes]
     check_final(table, given)
-    columns = _recognised(table, given, independent=reading.independent)
+    columns = recognise_table(table, given, independent=reading.independent)
     for column in reading.by:
         require(table.source, table.frame.columns, column, "--by")
     found = {column: _probabilities(table, column, reading) for column in columns.probability}
     if not given.probability:
-        found, some = _without_bounds(table, found)
+        found, some = without_bounds(table, found)
         columns = replace(columns, probability=tuple(found))
         notes += some
     notes += unread_final(table, columns)
@@ -211,101 +199,19 @@ def _base(table: Table, columns: Columns, reading: Reading, *, given_outcome: bo
             if columns.market is None
             else _probabilities(table, columns.market, reading),
             "weight": pl.Series([1.0] * height) if columns.weight is None else pl.Series(weights(table, columns.weight)),
-            "stated": pl.repeat(None, height, dtype=pl.Int64, eager=True) if reading.at is None else _stated(table, reading.at),
+            "stated": _times(table, reading.at, "--at"),
+            "ends": _times(table, reading.before, "--before"),
             **{f"cluster_{index}": values for index, values in enumerate(_clusters(table, columns))},
             **{f"by_{index}": texts(table, column) for index, column in enumerate(reading.by)},
         }
     )
 
 
-def _stated(table: Table, at: str) -> pl.Series:
-    require(table.source, table.frame.columns, at, "--at")
-    return instants(table, at)
-
-
-def _recognised(table: Table, given: Columns, *, independent: bool) -> Columns:
-    present = table.frame.columns
-    numeric = [column for column in present if is_numeric(table.frame[column])]
-    if given.outcome is None:
-        taken = {column for columns in given.used().values() for column in columns}
-        readable = [column for column in named(present, NAMES[Role.OUTCOME]) if column not in taken and is_outcome(table, column)]
-        given = replace(given, outcome=check_outcomes(table, readable)) if readable else given
-    columns = recognise(table.source, present, numeric, given)
-    if independent:
-        columns = replace(columns, cluster=())
-    if not columns.probability:
-        _refuse_without_probability(table, columns)
-    if columns.outcome is None:
-        raise ScoringError(
-            f"{table.source}: no column is recognised as the outcome among {listed(present)}; name it with --outcome COLUMN, or give --outcomes FILE"
-        )
-    if len(columns.probability) > 1 and columns.forecaster is not None:
-        raise ScoringError(
-            f"{table.source}: there are several columns of probabilities ({listed(columns.probability)}) and a column of forecasters "
-            f"({columns.forecaster!r}); give one column of probabilities, or name no forecaster"
-        )
-    return columns
-
-
-def _without_bounds(table: Table, found: dict[str, pl.Series]) -> tuple[dict[str, pl.Series], list[str]]:
-    """The columns that are forecasts, and a note on the others: statistics by their names, bounds by their names and values.
-
-    Raises `ScoringError` where one column is the complement of another.
-    """
-    bounds = {column for pair in _BOUNDS for column in _bounds(found, *pair)}
-    forecasts = {column: values for column, values in found.items() if column not in bounds}
-    for one, other in combinations(forecasts, 2) if len(forecasts) <= _COMPLEMENTS else ():
-        total = (forecasts[one] + forecasts[other]).drop_nulls()
-        if len(total) >= _SURE and ((total - 1).abs() < 1e-6).all() and not (forecasts[one].drop_nulls() == 1 / 2).all():
-            advice = f"give {option('probability', one)} or {option('probability', other)}, the one of yes"
-            raise ScoringError(
-                f"{table.source}: {one!r} and {other!r} add up to 1 in every row, so that one is the probability of no; {advice}"
-            )
-    is_wide = not named([*found], NAMES[Role.PROBABILITY])
-    left_out = [*statistics(table.frame.columns), *bounds] if is_wide else []
-    unread = [column for column in table.frame.columns if column in left_out and is_numeric(table.frame[column])]
-    return forecasts, [f"Not read as forecasters: {listed(unread)}; give --probability COLUMN for those that are."] if unread else []
-
-
-def _bounds(found: dict[str, pl.Series], low: str, high: str) -> Iterator[str]:
-    """Columns of lower and upper bounds: ordered in every row, more often than by chance."""
-    for lower, values in found.items():
-        stem = lower[: -len(low)]
-        upper = found.get(stem + high)
-        if not lower.lower().endswith(low) or not stem or upper is None:
-            continue
-        middle = found.get(stem.rstrip("_ .:-"))
-        frame = pl.DataFrame({"low": values, "middle": values if middle is None else middle, "high": upper}).drop_nulls()
-        ordered = frame.select(((pl.col("low") <= pl.col("middle")) & (pl.col("middle") <= pl.col("high"))).all()).item()
-        if ordered and frame.height >= (_SURE if middle is not None else _SURER):
-            yield from (lower, stem + high)
-
-
-#: Endings of bounds that may also be names of models.
-_BOUNDS = (("low", "high"), ("min", "max"))
-#: Rows from which an order of three columns, or of two, is no coincidence.
-_SURE, _SURER = 3, 7
-#: Complements are looked for among this many columns.
-_COMPLEMENTS = 30
-
-
-def _refuse_without_probability(table: Table, columns: Columns) -> NoReturn:
-    """Raise `ScoringError` that says which column would do, or why the one with the name of a probability does not."""
-    present = table.frame.columns
-    none = f"{table.source}: no column is recognised as the probability among {listed(present)}"
-    if any(map(is_number, present)):
-        raise ScoringError(f"{none}; if these are values, add a line with the names of the columns before them")
-    unfit = {columns.market, columns.weight, *statistics(present), *named(present, FINAL_PRICES)}
-    likely = [column for column in present if column not in unfit and is_fraction(table.frame[column])]
-    if likely:
-        raise ScoringError(
-            f"{none}; {listed(likely)} would do by the values: give {' '.join(option('probability', one) for one in likely)}"
-        )
-    by_name = recognise(table.source, present, present, Columns()).probability
-    if by_name and columns.outcome not in by_name:
-        probabilities(table, by_name[0], percent=False, clip=False)
-    other = f"; {listed(statistics(present))} by name is no probability of yes" if statistics(present) else ""
-    raise ScoringError(f"{none}{other}; name it with --probability COLUMN")
+def _times(table: Table, column: str | None, name: str) -> pl.Series:
+    if column is None:
+        return pl.repeat(None, table.frame.height, dtype=pl.Int64, eager=True)
+    require(table.source, table.frame.columns, column, name)
+    return instants(table, column)
 
 
 def _questions(table: Table, columns: Columns) -> pl.Series:

@@ -10,8 +10,8 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.scoring.columns import STATED, listed, named, option
-from bellwether.scoring.files import Table
 from bellwether.scoring.sheet import Part
+from bellwether.scoring.table import Table
 from bellwether.scoring.values import refuse, shown
 from bellwether.scoring.words import counted
 
@@ -33,14 +33,15 @@ class Keep(StrEnum):
         raise ScoringError(f"keep is {value!r}; give one of {', '.join(cls)}")
 
 
-def check_keep(tables: Sequence[Table], keep: Keep | None, at: str | None) -> None:
-    """Raise `ScoringError` unless the rule and the column of times belong together."""
-    if at is not None and keep in (None, Keep.MEAN):
-        raise ScoringError(f"scoring: {option('at', at)} orders repeated forecasts; give it with --keep last or --keep first")
-    if at is None and keep in (Keep.LAST, Keep.FIRST):
+def check_times(tables: Sequence[Table], keep: Keep | None, at: str | None, before: str | None) -> None:
+    """Raise `ScoringError` unless the options of times belong together."""
+    if at is not None and before is None and keep in (None, Keep.MEAN):
+        raise ScoringError(f"scoring: {option('at', at)} orders repeated forecasts; give it with --keep last, --keep first or --before")
+    needs = f"--keep {keep}" if keep in (Keep.LAST, Keep.FIRST) else None if before is None else option("before", before)
+    if at is None and needs is not None:
         likely = named(tables[0].frame.columns, STATED)
         name = option("at", likely[0]) if likely else "--at COLUMN"
-        raise ScoringError(f"{tables[0].source}: --keep {keep} needs the column with the time of each forecast; give {name}")
+        raise ScoringError(f"{tables[0].source}: {needs} needs the column with the time of each forecast; give {name}")
 
 
 def instants(table: Table, column: str) -> pl.Series:
@@ -65,6 +66,15 @@ def instants(table: Table, column: str) -> pl.Series:
         row = int(found.is_null().arg_max() or 0)
         refuse(table, row, column, f"{shown(table, column, row)} is no time; write 2026-03-01T12:00:00Z")
     return found
+
+
+def in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list[str]]:
+    """The forecasts stated before the time in their row, and a note on the others. Raises `ScoringError` where none is."""
+    early = frame.filter(pl.col("stated") < pl.col("ends"))
+    if early.is_empty():
+        raise ScoringError(f"scoring: none of the {frame.height} forecasts precedes the time in {before!r}; correct --at or --before")
+    late = frame.height - early.height
+    return early, [f"{counted(late, 'forecast')} left out: not before the time in {before!r}."] if late else []
 
 
 def keep_one(frame: pl.DataFrame, parts: Sequence[Part], keep: Keep, at: str | None) -> tuple[pl.DataFrame, list[str]]:

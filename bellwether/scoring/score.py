@@ -21,10 +21,11 @@ from bellwether.calibration.reliability import bins_of
 from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.calibration.sufficient import log_loss
 from bellwether.scoring.columns import Columns
-from bellwether.scoring.files import Table, frame_table, read_table
+from bellwether.scoring.files import frame_table, read_table
 from bellwether.scoring.reading import Reading, read_sheet
 from bellwether.scoring.repeats import Keep
 from bellwether.scoring.sheet import MARKET, Sheet, scored
+from bellwether.scoring.table import Table
 
 #: Told what is done, of how many steps, and what comes next.
 Progress = Callable[[int, int, str], object]
@@ -121,6 +122,7 @@ class ScoreOptions(TypedDict, total=False):
     on: str | Sequence[str]
     keep: Keep | str | None
     at: str | None
+    before: str | None
     percent: str | Sequence[str]
     clip: bool
     fractional: bool
@@ -148,6 +150,7 @@ def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, 
             by: columns whose groups are scored too.
             on: columns to join outcomes on, "column" or "column=column of the outcomes"; those of the question if left out.
             keep: "last", "first" or "mean" of repeated forecasts of a forecaster on a question. at: the column of their times.
+            before: a column of times, such as the close; forecasts that are not before it are left out.
             percent: columns of probabilities or prices to divide by 100.
             clip: clip probabilities that a rounding error put beyond [0, 1].
             fractional: accept outcomes between 0 and 1.
@@ -186,6 +189,7 @@ def _reading(options: ScoreOptions) -> Reading:
         on=_several(options.get("on", ())),
         keep=None if keep is None else Keep(keep),
         at=options.get("at"),
+        before=options.get("before"),
         percent=_several(options.get("percent", ())),
         clip=options.get("clip", False),
         fractional=options.get("fractional", False),

@@ -12,7 +12,7 @@ from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.comparison_pairs import Panel
 from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.scoring.columns import Columns
-from bellwether.scoring.files import Table
+from bellwether.scoring.table import Table
 
 #: The market as a forecaster.
 MARKET = "market"

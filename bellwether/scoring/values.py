@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.calibration.forecasts import Bools, Floats
 from bellwether.errors import ScoringError
 from bellwether.scoring.columns import brief, option
-from bellwether.scoring.files import Table
+from bellwether.scoring.table import Table
 
 #: A probability this far outside of [0, 1] is a rounding error: that of a 32-bit float, and more.
 ROUNDING = 1e-6
@@ -21,6 +21,9 @@ LARGEST_RATIO = 1e12
 
 #: From here on not every whole number is a 64-bit float, so that labels may have lost digits.
 _INEXACT = 2.0**53
+
+#: A decimal point, or a point between thousands.
+_POINT = r"\d\.\d|^\.\d"
 
 #: How texts say that there is no value.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-"})
@@ -224,6 +227,15 @@ def _numbers(table: Table, column: str, *, percent: bool) -> Floats:
             if plain.any():
                 _refuse_mixture(table, column, row, _first(plain))
             refuse(table, row, column, f"{value} is a percentage; {_percent(column)} to divide by 100")
+        points = small.str.contains(_POINT).fill_null(False)
+        if "," in text and table.decimal_commas and points.any():
+            other = f"{table.place(_first(points))} holds {shown(table, column, _first(points))}"
+            refuse(
+                table,
+                row,
+                column,
+                f"{value} has a comma, but {other} with a point; write all decimals alike, without separators of thousands",
+            )
         if "," in text:
             refuse(table, row, column, f"{value} has a comma; write decimals with a point")
         refuse(table, row, column, f"{value} is no number; correct it, or leave it empty")
@@ -236,7 +248,7 @@ def _numbers(table: Table, column: str, *, percent: bool) -> Floats:
 
 def with_points(table: Table, small: pl.Series) -> pl.Series:
     """Texts with decimal points, where the file has decimal commas: another delimiter, and no number with a point."""
-    if not table.decimal_commas or small.str.contains(r"\d\.\d|^\.\d").any():
+    if not table.decimal_commas or small.str.contains(_POINT).any():
         return small
     return small.str.replace(r"^([+-]?\d*),(\d+(?:e[+-]?\d+)?\s*%?)$", "$1.$2")
 

@@ -14,7 +14,8 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.scoring.columns import STATED, Columns, is_number, listed, recognise
-from bellwether.scoring.files import Table, read_table
+from bellwether.scoring.files import read_table
+from bellwether.scoring.table import Table
 from bellwether.scoring.values import with_points
 
 #: Names of the column of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.

@@ -63,7 +63,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "words for probabilities": (all_lines(p="low"), ("f.csv, line 2, column 'p': 'low' is no number", "correct it, or leave it empty")),
     "a decimal comma": (
         HEAD.replace(",", ";") + "q1;s1;0,35;1\nq2;s2;0.5;0\n",
-        ("f.csv, line 2, column 'p': '0,35' has a comma", "write decimals with a point"),
+        ("f.csv, line 2, column 'p': '0,35' has a comma, but line 3 holds '0.5' with a point", "write all decimals alike"),
     ),
     "a decimal comma among commas": (
         HEAD + "q1,s1,0,35,1\nq2,s2,0,5,0\n",

@@ -90,6 +90,11 @@ def test_repeated_outcomes_suggest_the_columns_that_name_them() -> None:
     assert "column 'id': 'q0' has a row before; give every question one outcome, or give --question id --question date" in message
 
 
+def test_a_forecaster_is_never_suggested_as_a_part_of_the_question() -> None:
+    data = [{"id": letter, "model": model, "p": 0.4, "outcome": 1} for letter in "AB" for model in "xy"]
+    assert refusal(data, outcomes=data).endswith("'A' has a row before; give every question one outcome")
+
+
 def test_outcomes_repeated_on_questions_that_are_not_asked_do_not_matter() -> None:
     assert scored(ASKED, outcomes=[*KNOWN, {"id": "Z", "outcome": 1}, {"id": "Z", "outcome": 0}]).n_questions == 6
 
@@ -205,6 +210,25 @@ def test_forecasts_at_the_same_time_are_refused() -> None:
     assert "'soon' is no time" in refusal([{**row, "at": "soon"} for row in data], keep="last", at="at")
 
 
+def test_forecasts_after_the_close_do_not_count() -> None:
+    closes = {"a": "2026-03-02T12:00:00Z", "b": "2026-03-04"}
+    data = [{"question": q, "p": day / 10, "at": f"2026-03-0{day}T12:00:00Z"} for q in "ab" for day in range(1, 6)]
+    known = [{"question": q, "close_time": at, "outcome": int(q == "a")} for q, at in closes.items()]
+    result = scored(data, outcomes=known, keep="last", at="at", before="close_time")
+    assert result.forecasts["probability"].to_list() == [0.1, 0.3]
+    assert "6 forecasts left out: not before the time in 'close_time'." in result.notes
+    assert scored(data, outcomes=known, keep="mean", at="at", before="close_time").forecasts["probability"].to_list() == pytest.approx(
+        [0.1, 0.2]
+    )
+    assert "--before close_time needs the column with the time of each forecast; give --at at" in refusal(
+        data, outcomes=known, before="close_time"
+    ).replace("COLUMN", "at")
+    past = [{**row, "close_time": "2025-01-01"} for row in known]
+    assert "none of the 10 forecasts precedes the time in 'close_time'" in refusal(
+        data, outcomes=past, keep="last", at="at", before="close_time"
+    )
+
+
 def test_a_missing_forecast_does_not_replace_one() -> None:
     data = [{"question": "a", "p": p, "at": f"2026-03-0{day}", "outcome": 1} for day, p in ((1, 0.3), (2, None))]
     assert scored(data, keep="last", at="at").forecasts["probability"].to_list() == [0.3]
@@ -214,7 +238,10 @@ def test_a_missing_forecast_does_not_replace_one() -> None:
     ("options", "message"),
     [
         ({"keep": "last"}, "--keep last needs the column with the time of each forecast; give --at forecast_timestamp"),
-        ({"at": "forecast_timestamp"}, "--at forecast_timestamp orders repeated forecasts; give it with --keep last or --keep first"),
+        (
+            {"at": "forecast_timestamp"},
+            "--at forecast_timestamp orders repeated forecasts; give it with --keep last, --keep first or --before",
+        ),
         ({"keep": "last", "at": "when"}, "--at names the column 'when', which is not there"),
         ({"keep": "newest"}, "keep is 'newest'; give one of last, first, mean"),
     ],
@@ -258,5 +285,15 @@ def test_wrapped_json_is_read(tmp_path: Path) -> None:
             result = scored(tmp_path / name)
             assert result.forecasts["probability"].to_list() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
             assert result.forecasters == ["mine" if number == 1 else "f"]
+    sets = [{"model": name, "forecasts": rows} for name in ("one", "other")]
+    (tmp_path / "f.jsonl").write_text("\n".join(map(json.dumps, sets)))
+    (tmp_path / "f.json").write_text(json.dumps(sets))
+    for name in ("f.json", "f.jsonl"):
+        assert (scored(tmp_path / name).forecasters, scored(tmp_path / name).n_questions) == (["one", "other"], 5)
+    sets[1]["forecasts"][2]["p"] = 2
+    (tmp_path / "f.jsonl").write_text("\n".join(map(json.dumps, sets)))
+    assert "f.jsonl, line 1, object 3, column 'p': 2" in refusal(tmp_path / "f.jsonl")
+    (tmp_path / "f.json").write_text('{"model": "mine", "forecasts": []}')
+    assert refusal(tmp_path / "f.json").endswith("it has no rows; give forecasts")
     (tmp_path / "f.json").write_text(json.dumps({"a": rows, "b": rows}))
     assert refusal(tmp_path / "f.json").endswith("it holds several lists of objects ('a', 'b'); give a file with one of them")

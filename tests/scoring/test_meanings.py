@@ -103,6 +103,36 @@ def test_prices_that_are_the_outcomes_or_nearly_are_refused(price: Any, message:
     assert message in refusal(asked, outcomes=known)
 
 
+@pytest.mark.parametrize("name", ["p_market", "prob_market", "forecast_market", "crowd"])
+def test_prices_under_other_names_are_refused_too(name: str) -> None:
+    data = [{"question": row["question"], "outcome": row["outcome"], "p_a": row["p"], "p_b": 0.4, name: row["outcome"]} for row in rows()]
+    assert f"row 1, column {name!r}: 30 of 30 prices" in refusal(data)
+    long = [{**row, "model": model, "p": row["outcome"] if model == "Market" else row["p"]} for row in rows() for model in ("a", "Market")]
+    assert "row 2, column 'p': 30 of 30 prices" in refusal(long)
+
+
+def test_weights_that_are_no_numbers_are_not_ignored() -> None:
+    assert "column 'weight': 'heavy' is no number" in refusal(rows(weight=lambda index, outcome: "heavy"))
+
+
+def test_probabilities_are_preferred_to_hard_labels() -> None:
+    data = [{"id": index, "y_true": index % 2, "y_pred": (index // 2) % 2, "y_prob": 0.3 + index / 100} for index in range(20)]
+    assert scored(data).columns.probability == ("y_prob",)
+
+
+def test_the_confidence_of_an_answer_is_not_suggested_as_a_probability_of_yes() -> None:
+    data = [
+        {"id": index, "prediction": "yes" if index % 3 else "no", "confidence": 0.5 + index / 50, "outcome": index % 2}
+        for index in range(20)
+    ]
+    assert "would do by the values" not in refusal(data)
+
+
+def test_an_object_next_to_a_name_of_the_question_is_not_read() -> None:
+    data = [{"id": row["question"], "question": {"id": 1}, "p": row["p"], "outcome": row["outcome"]} for row in rows()]
+    assert scored(data).columns.question == ("id",)
+
+
 @pytest.mark.parametrize(
     ("price", "note"),
     [

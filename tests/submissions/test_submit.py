@@ -16,7 +16,8 @@ from bellwether.errors import ScoringError
 from bellwether.forecasting import available
 from bellwether.lake import Lake
 from bellwether.scoring import score
-from bellwether.scoring.files import Table, read_table
+from bellwether.scoring.files import read_table
+from bellwether.scoring.table import Table
 from bellwether.settings import settings
 from bellwether.spreadsheets import neutralised
 from bellwether.submissions import Submissions, checked

@@ -1,0 +1,179 @@
+"""CSV files: Excel's `sep=` line, names with line breaks, any of four delimiters, decimal commas."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import IO, cast
+
+import polars as pl
+
+from bellwether.errors import ScoringError
+from bellwether.scoring.columns import brief, is_number
+from bellwether.scoring.table import Table
+
+_DELIMITERS = ",;\t|"
+
+
+#: The line that Excel puts before the names.
+_SEPARATOR = re.compile(r'"?sep=(?P<delimiter>.)(?P=delimiter)*"?', re.IGNORECASE)
+
+
+#: A quoted name does not have more line breaks.
+_NAME_LINES = 100
+
+
+#: Of UTF-16 that is read as UTF-8, one character in two is NUL where the text is English; one in this many is taken for it.
+_UTF16 = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """names: of the columns. delimiter: between cells. before: lines before the names. lines: all lines up to the first record."""
+
+    names: list[str]
+    delimiter: str
+    before: int
+    lines: int
+
+
+def read_delimited(path: Path) -> Table:
+    """Read a CSV file, all columns as text. Raises `ScoringError` that names the line."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    header = _header(path)
+    if not _has_records(path, header):
+        raise ScoringError(f"{path}: it has no rows; give forecasts")
+    try:
+        with open_bytes(path) as file:
+            table = arrow.read_csv(
+                file,
+                read_options=arrow.ReadOptions(column_names=header.names, skip_rows=header.lines),
+                parse_options=arrow.ParseOptions(delimiter=header.delimiter, newlines_in_values=True),
+                convert_options=arrow.ConvertOptions(
+                    column_types=dict.fromkeys(header.names, pa.large_string()), strings_can_be_null=True, null_values=[""]
+                ),
+            )
+    except pa.ArrowInvalid as error:
+        _ragged(path, header)
+        raise ScoringError(f"{path}: it cannot be read as CSV ({str(error).splitlines()[0]}); repair the file") from None
+    frame = pl.DataFrame(pl.from_arrow(table))
+
+    @cache
+    def starts() -> array[int]:
+        return array("q", (start for start, _ in _records(path, header, strict=False)))
+
+    def place(row: int) -> str:
+        return f"line {starts()[row + 1] if row + 1 < len(starts()) else row + 2}"
+
+    return Table(str(path), frame, place, decimal_commas=header.delimiter != ",")
+
+
+def _header(path: Path) -> _Header:
+    """Read the names of the columns. The delimiter is that of Excel's `sep=` line, or the one that separates the most names."""
+    before, delimiter = 0, None
+    try:
+        with _text(path) as file:
+            while (first := file.readline()).isspace():
+                before += 1
+            if chosen := _SEPARATOR.fullmatch(first.rstrip("\r\n")):
+                before, delimiter, first = before + 1, chosen["delimiter"], file.readline()
+            lines = [first]
+            while "".join(lines).count('"') % 2:
+                lines.append(file.readline())
+                if not lines[-1] or len(lines) > _NAME_LINES:
+                    raise ScoringError(f"{path}, line {before + 1}: a quote is not closed among the names of the columns; close it")
+    except UnicodeDecodeError:
+        raise _not_utf8(path) from None
+    if _UTF16 * first.count("\0") > len(first):
+        raise _not_utf8(path)
+    if not first.strip():
+        raise ScoringError(f"{path}: it is empty; give names of columns and rows of forecasts")
+    if delimiter is None:
+        delimiter = max(_DELIMITERS, key=lambda one: len(next(csv.reader(lines, delimiter=one), [])))
+    names = [" ".join(name.split()) for name in next(csv.reader(lines, delimiter=delimiter))]
+    _check_names(path, before + 1, names, first)
+    return _Header(names, delimiter, before, before + len(lines))
+
+
+def _check_names(path: Path, line: int, names: list[str], first: str) -> None:
+    """Raise `ScoringError` where two columns have the same name, or values take the place of names."""
+    twice = repeated_name(names)
+    if all(is_number(name) for name in names) or (twice is not None and is_number(twice)):
+        raise ScoringError(
+            f"{path}, line {line}: it holds values where the names of the columns belong: {brief(first.strip())}; add a line of names"
+        )
+    if twice is not None:
+        raise ScoringError(f"{path}, line {line}: two columns are called {twice!r}; rename one")
+
+
+def _records(path: Path, header: _Header, *, strict: bool) -> Iterator[tuple[int, list[str]]]:
+    """First line and cells of every record, including the names of the columns and excluding blank lines. `strict` refuses text after a quote."""
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        with _text(path) as file:
+            for _ in range(header.before):
+                file.readline()
+            reader, start = csv.reader(file, delimiter=header.delimiter, strict=strict), 1
+            for cells in reader:
+                if cells:
+                    yield header.before + start, cells
+                start = reader.line_num + 1
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _has_records(path: Path, header: _Header) -> bool:
+    """Whether anything follows the names of the columns."""
+    try:
+        return next(islice(_records(path, header, strict=False), 1, None), None) is not None
+    except UnicodeDecodeError:
+        raise _not_utf8(path) from None
+
+
+def _ragged(path: Path, header: _Header) -> None:
+    """Raise `ScoringError` that names the line where records break."""
+    line, width = header.before + 1, len(header.names)
+    try:
+        for line, cells in _records(path, header, strict=True):
+            if len(cells) != width:
+                splits = len(cells) - width
+                commas = header.delimiter == "," and splits > 0 and sum(map(_is_split, cells, cells[1:])) >= splits
+                advice = "write decimals with a point, or separate columns by semicolons" if commas else "correct the line"
+                raise ScoringError(f"{path}, line {line}: it has {len(cells)} cells, and there are {width} columns; {advice}")
+    except UnicodeDecodeError:
+        raise _not_utf8(path) from None
+    except csv.Error as error:
+        raise ScoringError(f"{path}: after line {line} it is not CSV any more ({error}); close the quotes") from None
+
+
+def _is_split(left: str, right: str) -> bool:
+    """Whether two cells could be a decimal that its comma split."""
+    return left.strip() == "0" and right.strip().isdecimal()
+
+
+def _not_utf8(path: Path) -> ScoringError:
+    return ScoringError(f"{path}: it is not UTF-8 text; save it as UTF-8 (in a spreadsheet: CSV UTF-8)")
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file, decompressed if its name ends in .gz."""
+    return cast(IO[bytes], gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _text(path: Path) -> io.TextIOWrapper:
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
+
+
+def repeated_name(names: Sequence[str]) -> str | None:
+    """The first name that occurs again; None where all differ."""
+    return next((name for name in names if names.count(name) > 1), None)

@@ -1,0 +1,115 @@
+"""Roles of the columns of a table, by their names and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import NoReturn
+
+import polars as pl
+
+from bellwether.errors import ScoringError
+from bellwether.scoring.columns import FINAL_PRICES, NAMES, Columns, Role, is_number, listed, named, option, recognise, statistics
+from bellwether.scoring.joining import check_outcomes
+from bellwether.scoring.table import Table
+from bellwether.scoring.values import is_fraction, is_numeric, is_outcome, probabilities
+
+
+def recognise_table(table: Table, given: Columns, *, independent: bool) -> Columns:
+    """The options, completed with the columns that are recognised. Raises `ScoringError` where probabilities or outcomes are missing or ambiguous."""
+    present = _usable(table, given)
+    numeric = [column for column in present if is_numeric(table.frame[column])]
+    if given.outcome is None:
+        taken = {column for columns in given.used().values() for column in columns}
+        readable = [column for column in named(present, NAMES[Role.OUTCOME]) if column not in taken and is_outcome(table, column)]
+        given = replace(given, outcome=check_outcomes(table, readable)) if readable else given
+    columns = recognise(table.source, present, numeric, given)
+    if independent:
+        columns = replace(columns, cluster=())
+    if not columns.probability:
+        _refuse_without_probability(table, columns)
+    if columns.outcome is None:
+        raise ScoringError(
+            f"{table.source}: no column is recognised as the outcome among {listed(present)}; name it with --outcome COLUMN, or give --outcomes FILE"
+        )
+    if len(columns.probability) > 1 and columns.forecaster is not None:
+        raise ScoringError(
+            f"{table.source}: there are several columns of probabilities ({listed(columns.probability)}) and a column of forecasters "
+            f"({columns.forecaster!r}); give one column of probabilities, or name no forecaster"
+        )
+    return columns
+
+
+def _usable(table: Table, given: Columns) -> list[str]:
+    """The columns without those of labels that contain objects, where another column has their role."""
+    asked = {column for columns in given.used().values() for column in columns}
+    unfit = {column for column in table.faults if column not in table.lists and column not in asked}
+    roles = [named(table.frame.columns, NAMES[role]) for role in (Role.QUESTION, Role.CLUSTER, Role.FORECASTER)]
+    replaced = {column for columns in roles if not unfit.issuperset(columns) for column in columns if column in unfit}
+    return [column for column in table.frame.columns if column not in replaced]
+
+
+def without_bounds(table: Table, found: dict[str, pl.Series]) -> tuple[dict[str, pl.Series], list[str]]:
+    """The columns that are forecasts, and a note on the others: statistics by their names, bounds by their names and values.
+
+    Raises `ScoringError` where one column is the complement of another.
+    """
+    bounds = {column for pair in _BOUNDS for column in _bounds(found, *pair)}
+    forecasts = {column: values for column, values in found.items() if column not in bounds}
+    for one, other in combinations(forecasts, 2) if len(forecasts) <= _COMPLEMENTS else ():
+        total = (forecasts[one] + forecasts[other]).drop_nulls()
+        if len(total) >= _SURE and ((total - 1).abs() < 1e-6).all() and not (forecasts[one].drop_nulls() == 1 / 2).all():
+            advice = f"give {option('probability', one)} or {option('probability', other)}, the one of yes"
+            raise ScoringError(
+                f"{table.source}: {one!r} and {other!r} add up to 1 in every row, so that one is the probability of no; {advice}"
+            )
+    is_wide = not named([*found], NAMES[Role.PROBABILITY])
+    left_out = [*statistics(table.frame.columns), *bounds] if is_wide else []
+    unread = [column for column in table.frame.columns if column in left_out and is_numeric(table.frame[column])]
+    return forecasts, [f"Not read as forecasters: {listed(unread)}; give --probability COLUMN for those that are."] if unread else []
+
+
+def _bounds(found: dict[str, pl.Series], low: str, high: str) -> Iterator[str]:
+    """Columns of lower and upper bounds: ordered in every row, more often than by chance."""
+    for lower, values in found.items():
+        stem = lower[: -len(low)]
+        upper = found.get(stem + high)
+        if not lower.lower().endswith(low) or not stem or upper is None:
+            continue
+        middle = found.get(stem.rstrip("_ .:-"))
+        frame = pl.DataFrame({"low": values, "middle": values if middle is None else middle, "high": upper}).drop_nulls()
+        ordered = frame.select(((pl.col("low") <= pl.col("middle")) & (pl.col("middle") <= pl.col("high"))).all()).item()
+        if ordered and frame.height >= (_SURE if middle is not None else _SURER):
+            yield from (lower, stem + high)
+
+
+#: Endings of bounds that may also be names of models.
+_BOUNDS = (("low", "high"), ("min", "max"))
+
+
+#: Rows from which an order of three columns, or of two, is no coincidence.
+_SURE, _SURER = 3, 7
+
+
+#: Complements are looked for among this many columns.
+_COMPLEMENTS = 30
+
+
+def _refuse_without_probability(table: Table, columns: Columns) -> NoReturn:
+    """Raise `ScoringError` that says which column would do, or why the one with the name of a probability does not."""
+    present = table.frame.columns
+    none = f"{table.source}: no column is recognised as the probability among {listed(present)}"
+    if any(map(is_number, present)):
+        raise ScoringError(f"{none}; if these are values, add a line with the names of the columns before them")
+    unfit = {columns.market, columns.weight, *statistics(present), *named(present, (*FINAL_PRICES, "confidence"))}
+    likely = [column for column in present if column not in unfit and is_fraction(table.frame[column])]
+    if likely:
+        raise ScoringError(
+            f"{none}; {listed(likely)} would do by the values: give {' '.join(option('probability', one) for one in likely)}"
+        )
+    by_name = recognise(table.source, present, present, Columns()).probability
+    if by_name and columns.outcome not in by_name:
+        probabilities(table, by_name[0], percent=False, clip=False)
+    other = f"; {listed(statistics(present))} by name is no probability of yes" if statistics(present) else ""
+    raise ScoringError(f"{none}{other}; name it with --probability COLUMN")

@@ -1,0 +1,112 @@
+"""A table as it was read, with the place of every row for messages."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from bellwether.errors import ScoringError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Rows as they were read.
+
+    source: its name in messages. frame: the columns; those of text files are text. place: the name of a row in messages. faults: why a column cannot
+    be used, with the row that shows it: values of several types, or objects. lists: the columns with lists, as JSON text, which can only be labels.
+    decimal_commas: numbers may have decimal commas, because another character separates the columns.
+    """
+
+    source: str
+    frame: pl.DataFrame
+    place: Callable[[int], str]
+    faults: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    lists: frozenset[str] = frozenset()
+    decimal_commas: bool = False
+
+    def where(self, row: int, column: str) -> str:
+        """File, line and column of a value, for the beginning of a message."""
+        return f"{self.source}, {self.place(row)}, column {column!r}"
+
+    def values(self, column: str) -> pl.Series:
+        """A column of one type. Raises `ScoringError` where it has a fault."""
+        if column in self.faults:
+            row, text = self.faults[column]
+            raise ScoringError(f"{self.where(row, column)}: {text}")
+        return self.frame[column]
+
+
+def row_place(index: int) -> str:
+    """The name of a row of a frame in messages."""
+    return f"row {index + 1}"
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value is None, NaN or a missing value of pandas."""
+    return value is None or type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and math.isnan(value))
+
+
+def table_of_records(source: str, rows: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> Table:
+    """A table of objects, with a column for every key."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return table_of_columns(source, {name: [row.get(name) for row in rows] for name in names}, place)
+
+
+def table_of_columns(source: str, columns: Mapping[str, list[Any]], place: Callable[[int], str]) -> Table:
+    """A table of Python values; columns of several types have a fault."""
+    series, faults, lists = {}, {}, set()
+    for name, values in columns.items():
+        firsts: dict[str, int] = {}
+        for index, value in enumerate(values):
+            if not is_missing(value):
+                firsts.setdefault(kind_of(value), index)
+        if (fault := _fault(values, firsts, place)) is None:
+            series[name] = pl.Series(name, [None if is_missing(value) else value for value in values], strict=False)
+            continue
+        faults[name] = fault
+        if "a list" in firsts and "an object" not in firsts:
+            lists.add(name)
+        series[name] = pl.Series(name, [None if is_missing(value) else _label(value) for value in values], dtype=pl.String)
+    return Table(source, pl.DataFrame(series), place, faults, frozenset(lists))
+
+
+def _label(value: object) -> str:
+    """A value as text, a list as JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | tuple) else str(value)
+
+
+def _fault(values: Sequence[Any], firsts: Mapping[str, int], place: Callable[[int], str]) -> tuple[int, str] | None:
+    """Why values cannot be a column, given the first row of each type."""
+    for kind in ("an object", "a list"):
+        if kind in firsts:
+            return firsts[kind], f"it holds {kind}; write one value"
+    if len(firsts) < _TWO:
+        return None
+    (kind, first), (other, second), *_ = sorted(firsts.items(), key=lambda one: one[1])
+    return second, f"{values[second]!r} is {other}, but {place(first)} holds {values[first]!r}, {kind}; write the whole column as one type"
+
+
+_TWO = 2
+
+
+def kind_of(value: object) -> str:
+    """The type of a value in messages."""
+    for kind, name in _KINDS:
+        if isinstance(value, kind):
+            return name
+    return "a number" if hasattr(value, "__float__") else f"a {type(value).__name__}"
+
+
+_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (type(None), "null"),
+    (bool, "a boolean"),
+    (str, "text"),
+    (Mapping, "an object"),
+    ((list, tuple), "a list"),
+    ((int, float), "a number"),
+)
