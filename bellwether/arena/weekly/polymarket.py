@@ -128,12 +128,15 @@ async def _present(gamma: GammaClient, limit: int, now: datetime) -> FrozenUnive
 async def _past(gamma: GammaClient, clob: ClobClient, at: datetime, limit: int) -> FrozenUniverse:
     seen = await looks.ending(gamma, at + SOONEST, at + LATEST)
     tokens: dict[str, tuple[datetime, datetime]] = {}
+    traded: set[str] = set()
     for row in candidates(seen.rows, at):
         try:
-            tokens |= dict.fromkeys(tokens_of(market_of(row, at)), (at - _PRICED, at))
+            own = tokens_of(market_of(row, at))
         except SchemaError:
             continue
-    prices = await looks.past_prices(clob, tokens)
+        tokens |= dict.fromkeys(own, (at - _PRICED, at))
+        traded.update(own if row.get("volume") else ())
+    prices = await looks.past_prices(clob, tokens, traded=traded)
     source = f"Gamma: dates of markets that were to end {SOONEST.days} to {LATEST.days} days later; CLOB: {SOURCE}"
     return FrozenUniverse(past_universe(seen.rows, prices, at, limit), at, True, source, seen.rejects)
 

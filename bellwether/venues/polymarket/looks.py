@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ import polars as pl
 from bellwether.venues.http.page import Page
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.pull.price_plan import MOST_DAYS
+from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, MOST_DAYS
 from bellwether.venues.polymarket.wire import parse_books, parse_winners
 from bellwether.venues.polymarket.wire.markets import parse_markets
 from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, canonical_condition, plain
@@ -113,11 +113,20 @@ async def books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
 Points = list[tuple[datetime, Decimal]]
 
 
-async def past_prices(clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], *, minutes: int = 60) -> dict[str, Points]:
+async def past_prices(
+    clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], *, minutes: int = 60, traded: Collection[str] | None = None
+) -> dict[str, Points]:
     """Prices every so many minutes between two instants, both included, by token, the earliest first; [] for a token without any.
 
-    spans: by token. One of more than `MOST_DAYS` is asked for in parts. What is no price from 0 to 1 is left out.
+    spans: by token. One of more than `MOST_DAYS` is asked for in parts. What is no price from 0 to 1 is left out. traded: tokens for which prices
+    every `COARSE_MINUTES` are requested where there are none; None for all.
     """
+    found = await _past_prices(clob, spans, minutes)
+    empty = {token: spans[token] for token, points in found.items() if not points and (traded is None or token in traded)}
+    return found | (await _past_prices(clob, empty, COARSE_MINUTES) if empty and minutes < COARSE_MINUTES else {})
+
+
+async def _past_prices(clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], minutes: int) -> dict[str, Points]:
     calls = [
         routes.prices_history(token, start=first, end=last, fidelity_minutes=minutes)
         for token, span in spans.items()

@@ -101,3 +101,20 @@ def test_points_that_are_no_prices_are_left_out() -> None:
             return await looks.past_prices(clob, {"7": (NOW, NOW + timedelta(hours=1))})
 
     assert asyncio.run(session()) == {"7": [(NOW, Decimal("0.5")), (NOW + timedelta(minutes=4), Decimal("0.0000001"))]}
+
+
+def test_where_hourly_prices_are_empty_those_of_twelve_hours_are_requested() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        token, fidelity = request.url.params["market"], request.url.params["fidelity"]
+        asked.append((token, fidelity))
+        points = [{"t": int(NOW.timestamp()), "p": 0.4}] if token == "7" or (token == "8" and fidelity == "720") else []
+        return httpx.Response(200, content=orjson.dumps({"history": points}))
+
+    async def session() -> Any:
+        async with ClobClient("http://clob", limits=FAST, transport=httpx.MockTransport(answer)) as clob:
+            return await looks.past_prices(clob, dict.fromkeys("789", (NOW - timedelta(days=1), NOW)), traded={"7", "8"})
+
+    assert asyncio.run(session()) == {"7": [(NOW, Decimal("0.4"))], "8": [(NOW, Decimal("0.4"))], "9": []}
+    assert sorted(asked) == [("7", "60"), ("8", "60"), ("8", "720"), ("9", "60")]

@@ -423,3 +423,30 @@ async def test_a_market_that_is_not_deployed_is_a_row_without_calls(session: Cal
     found = everything(await run.day())
     assert (found["markets"].height, found["rejects"].height, found["prices"].height) == (1, 0, 0)
     assert not any(url.startswith(("/prices-history", "/markets/0x")) for url in run.world.asked)
+
+
+async def test_a_traded_market_without_hourly_prices_has_those_of_twelve_hours(session: Callable[[World], Session]):
+    world = ordinary()
+    world.coarse_only, world.unpriced = frozenset({token(11, 0), token(21, 0)}), frozenset({token(12, 0), token(22, 0)})
+    world.markets = [item | {"volume": "0", "volumeNum": 0} if item["id"] == "22" else item for item in world.markets]
+    run = session(world)
+    pull = await run.day()
+    found = everything(pull)
+    periods = dict(found["prices"].select("market_id", "period_minutes").unique().iter_rows())
+    assert periods == {"11": 720, "21": 720, "31": 60}
+    coarse = [url for url in world.asked if "fidelity=720" in url]
+    assert [name for name in OURS if any(token(int(name), 0) in url for url in coarse)] == ["11", "12", "21"], "22 was never traded"
+    (gap,) = found["rejects"].iter_rows(named=True)
+    assert (gap["table"], gap["record_id"]) == ("raw/polymarket_prices", token(12, 0))
+    assert gap["reason"] == "traded, but the venue has no prices every 60 or 720 minutes"
+    asked = len(world.asked)
+    again = everything(await run.day())
+    assert len(world.asked) == asked and all(again[name].equals(frame) for name, frame in found.items())
+
+
+async def test_a_market_shorter_than_twelve_hours_is_not_asked_for_coarser_prices(session: Callable[[World], Session]):
+    short = ending(11, "2026-03-14T12:00:00Z", startDate="2026-03-14T10:00:00Z")
+    world = World(markets=[short], events={"1": event(1)}, unpriced=frozenset({token(11, 0)}))
+    found = everything(await session(world).day())
+    assert (found["prices"].height, found["rejects"].height) == (0, 0)
+    assert not any("fidelity=720" in url for url in world.asked)

@@ -47,6 +47,8 @@ class World:
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
     winners: dict[str, str | None] = field(default_factory=dict)
     unknown_to_clob: frozenset[str] = frozenset()
+    coarse_only: frozenset[str] = frozenset()
+    unpriced: frozenset[str] = frozenset()
     page_size: int = 2
     kill_at: int | None = None
     date: str = "Fri, 20 Mar 2026 08:30:00 GMT"
@@ -89,6 +91,8 @@ class World:
 
     def _clob(self, path: str, query: httpx.QueryParams) -> httpx.Response:
         if path == "/prices-history":
+            if query["market"] in self.unpriced or (query["market"] in self.coarse_only and int(query["fidelity"]) < 720):
+                return answer({"history": []})
             first = -(-int(query["startTs"]) // HOUR) * HOUR
             return answer({"history": [{"t": at, "p": 0.25} for at in range(first, int(query["endTs"]) + 2 * HOUR, 12 * HOUR)]})
         condition = path.rsplit("/", 1)[-1]

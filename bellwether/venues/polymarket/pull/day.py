@@ -29,7 +29,7 @@ from bellwether.venues.http.retry import error_text
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull.day_markets import CLOSINGS, FOLLOWED, STEP, STEPS, DayMarkets, Gathering
-from bellwether.venues.polymarket.pull.price_plan import PricePlan
+from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, PricePlan
 from bellwether.venues.polymarket.resolution import resolutions
 from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
 from bellwether.venues.polymarket.wire.rules import instant_text
@@ -39,6 +39,8 @@ from bellwether.venues.wire.times import instant_of
 
 #: Closings are listed of days that began at most so long before, because the listing begins with the latest.
 CLOSINGS_LISTED = timedelta(days=3)
+#: Steps of a pull that bring prices: by the plan, and coarser ones of traded markets that have none by the plan.
+_PRICES, _COARSE = "prices", "coarse_prices"
 #: What the CLOB said of those that were followed.
 _FOLLOWED_WINNERS = "followed_winners"
 #: Events asked for by id in one call: with their nested markets they fill a page of ordinary size.
@@ -62,7 +64,7 @@ class DayPull:
     markets_of_day: DayMarkets
     requests: int
     _winners: list[Parsed] = field(default_factory=list, repr=False, compare=False)
-    _price_rejects: dict[int, pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
+    _price_rejects: dict[tuple[str, int], pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     def markets(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_markets, unique over all of them."""
@@ -84,15 +86,16 @@ class DayPull:
 
     def prices(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_prices, unique over all of them: within the plan's days before each market's close."""
-        for pages in self._price_pages():
-            rows = self._prices_together(pages)
-            if rows is None:
-                found = [self._prices_of(page) for page in pages]
-                rows = pl.concat(parsed.rows for parsed in found)
-                self._price_rejects.update((page.ordinal, parsed.rejects) for page, parsed in zip(pages, found, strict=True))
-            rows = rows.unique(["market_id", "at"], keep="first", maintain_order=True)
-            if rows.height:
-                yield rows
+        for step, minutes in ((_PRICES, self.plan.period_minutes), (_COARSE, COARSE_MINUTES)):
+            for pages in self._price_pages(step):
+                rows = self._prices_together(step, pages, minutes)
+                if rows is None:
+                    found = [self._prices_of(page, minutes) for page in pages]
+                    rows = pl.concat(parsed.rows for parsed in found)
+                    self._price_rejects.update(((step, page.ordinal), parsed.rejects) for page, parsed in zip(pages, found, strict=True))
+                rows = rows.unique(["market_id", "at"], keep="first", maintain_order=True)
+                if rows.height:
+                    yield rows
 
     def rejects(self) -> pl.DataFrame:
         """Rows of raw/polymarket_rejects of this day: whatever does not fit one of the tables, and what was asked for in vain."""
@@ -142,12 +145,27 @@ class DayPull:
 
     def _all_price_rejects(self) -> Iterator[pl.DataFrame]:
         """Those that `prices` met when it read all pages; it reads them now where it has not."""
-        if len(self._price_rejects) != self.pull.count("prices"):
+        if len(self._price_rejects) != self.pull.count(_PRICES) + self.pull.count(_COARSE):
             for _ in self.prices():
                 pass
-        yield from (self._price_rejects[ordinal] for ordinal in sorted(self._price_rejects))
+        for step in (_PRICES, _COARSE):
+            yield from (self._price_rejects[place] for place in sorted(self._price_rejects) if place[0] == step)
+        yield from self._without_prices()
 
-    def _prices_of(self, page: Page) -> Parsed:
+    def _without_prices(self) -> Iterator[pl.DataFrame]:
+        """Rejects for the traded markets of which the venue has no prices at either resolution, against the last call for each."""
+        last: dict[str, Page] = {}
+        found: set[str] = set()
+        for page in self.pull.pages(_COARSE):
+            (token,) = routes.asked_tokens(page)
+            last[token] = page
+            found |= {token} if page.status in _UNKNOWN or page.items("history") else set()
+        reason = f"traded, but the venue has no prices every {self.plan.period_minutes} or {COARSE_MINUTES} minutes"
+        for token, page in last.items():
+            if token not in found:
+                yield _in_vain(Quarantine(POLYMARKET_PRICES, "token_id", self.day, page.origin), [token], reason)
+
+    def _prices_of(self, page: Page, minutes: int) -> Parsed:
         """The prices of one page, those after the close and before the plan's days left out."""
         (token,) = routes.asked_tokens(page)
         market = self.markets_of_day.by_token.get(token)
@@ -161,11 +179,11 @@ class DayPull:
             day=self.day,
             market_id=market["market_id"],
             token_id=token,
-            period_minutes=self.plan.period_minutes,
+            period_minutes=minutes,
         )
         return Parsed(self.plan.within_window(parsed.rows, market["close_time"]), (), parsed.rejects)
 
-    def _prices_together(self, pages: Sequence[Page]) -> pl.DataFrame | None:
+    def _prices_together(self, step: str, pages: Sequence[Page], minutes: int) -> pl.DataFrame | None:
         """The prices of pages that all fit, parsed at once; None when one does not."""
         found, closes = [], []
         for page in pages:
@@ -176,17 +194,17 @@ class DayPull:
             points = replace(page).items("history")
             found.append(History(points, page.origin, market["market_id"], token))
             closes += [market["close_time"]] * len(points)
-        rows = parse_histories(found, day=self.day, period_minutes=self.plan.period_minutes)
+        rows = parse_histories(found, day=self.day, period_minutes=minutes)
         if rows is None:
             return None
-        self._price_rejects.update((page.ordinal, POLYMARKET_REJECTS.empty()) for page in pages)
+        self._price_rejects.update(((step, page.ordinal), POLYMARKET_REJECTS.empty()) for page in pages)
         return self.plan.within_window(rows, pl.Series(closes, dtype=rows["at"].dtype))
 
-    def _price_pages(self) -> Iterator[list[Page]]:
+    def _price_pages(self, step: str) -> Iterator[list[Page]]:
         """The pages of prices, many at a time; those of one market, which follow each other, together."""
         held: list[Page] = []
         size = 0
-        for page in self.pull.pages("prices"):
+        for page in self.pull.pages(step):
             if size >= _BYTES_AT_ONCE and routes.asked_tokens(page) != routes.asked_tokens(held[-1]):
                 yield held
                 held, size = [], 0
@@ -334,6 +352,18 @@ async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequenc
         answered.update(str(item.get("id")) for item in page.items("events") if isinstance(item, dict))
 
 
+async def _ask_for_prices(puller: Puller, clob: ClobClient, plan: PricePlan, markets: DayMarkets) -> None:
+    """Request prices by the plan, and coarser ones of traded markets for which the venue answers none."""
+    calls = plan.calls(markets.rows)
+    await puller.calls(_PRICES, calls, accept=_UNKNOWN, client=clob)
+    empty: set[str] = set()
+    found: set[str] = set()
+    for ordinal in range(len(calls)):
+        page = puller.pull.page(_PRICES, ordinal)
+        (found if page.status in _UNKNOWN or page.items("history") else empty).update(routes.asked_tokens(page))
+    await puller.calls(_COARSE, plan.coarse_calls(markets.rows, empty - found), accept=_UNKNOWN, client=clob)
+
+
 def _waiting(markets: DayMarkets, found: Iterable[Parsed]) -> list[str]:
     """The markets of the day on which another resolution is expected, in order."""
     winners = pl.concat([POLYMARKET_WINNERS.empty(), *(parsed.rows for parsed in found)])
@@ -370,7 +400,7 @@ async def pull_day(
             await _ask_for_events(puller, gamma, markets.event_ids)
             conditions = markets.closed_conditions
             await puller.calls("winners", [routes.clob_market(condition) for condition in conditions], accept=_UNKNOWN, client=clob)
-            await puller.calls("prices", plan.calls(markets.rows), accept=_UNKNOWN, client=clob)
+            await _ask_for_prices(puller, clob, plan, markets)
             complete = asked_at >= datetime.combine(day + timedelta(days=1), time(), UTC) and not holes
             winners = list(winners_of((puller.pull.page("winners", ordinal) for ordinal in range(len(conditions))), day))
             final = complete and not _waiting(markets, winners)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,6 +15,9 @@ from bellwether.venues.polymarket import routes
 
 #: Longest span of one call.
 MOST_DAYS = 15
+#: Minutes between two prices of resolved markets whose finer prices the venue has dropped:
+#: https://github.com/Polymarket/py-clob-client/issues/216.
+COARSE_MINUTES = 720
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,23 @@ class PricePlan:
 
     def calls(self, markets: pl.DataFrame) -> list[Call]:
         """The calls that bring the prices of `chosen(markets)`, market by market."""
-        rows = self.chosen(markets).select("price_token", "close_time").rows()
+        return self._calls(self.chosen(markets), self.period_minutes)
+
+    def coarse_calls(self, markets: pl.DataFrame, empty: Collection[str]) -> list[Call]:
+        """The calls for coarser prices of the traded markets whose tokens are in `empty`: the venue answered none for them.
+
+        `markets` also has the columns volume and start_time; markets that lasted shorter than the coarser period are left out.
+        """
+        if self.period_minutes >= COARSE_MINUTES:
+            return []
+        lasted = (pl.col("close_time") - pl.col("start_time")).fill_null(pl.duration(days=self.days))
+        traded = pl.col("price_token").is_in(list(empty)) & (pl.col("volume") > 0)
+        return self._calls(self.chosen(markets).filter(traded, lasted >= pl.duration(minutes=COARSE_MINUTES)), COARSE_MINUTES)
+
+    def _calls(self, markets: pl.DataFrame, minutes: int) -> list[Call]:
         return [
-            routes.prices_history(token, start=start, end=end, fidelity_minutes=self.period_minutes)
-            for token, close in rows
+            routes.prices_history(token, start=start, end=end, fidelity_minutes=minutes)
+            for token, close in markets.select("price_token", "close_time").rows()
             for start, end in self._spans(close)
         ]
 
