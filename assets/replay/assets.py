@@ -84,6 +84,7 @@ def episodes(
     context: dg.AssetExecutionContext, config: EpisodeConfig, lake: LakeResource, recordings: RecordingsResource, store: EpisodesResource
 ) -> dg.Output[pl.DataFrame]:
     """One market of an episode: what was recorded of it, how it was settled, and on which terms it traded."""
+    from bellwether.recordings.books import has_yes_prices
     from bellwether.replay.building import Outcomes, build, frames_of_table, known_with, overrides_of, stated_results
     from bellwether.replay.building.sources import Sources
     from bellwether.replay.episode import validate, write
@@ -93,10 +94,18 @@ def episodes(
     try:
         recording, event = recordings.of_episode(name)
         sources = Sources.of(lake.lake, recording.name)
-        frames = lake.lake.slice(table("raw/recordings"), [(recording.name,)]).scan().collect_batches()
+        stored = lake.lake.slice(table("raw/recordings"), [(recording.name,)]).scan()
+        yes_prices = has_yes_prices(frames_of_table(stored.collect_batches()), flag=recording.about.use_yes_price)
         known = known_with(lake.lake, recording.about.tickers, overrides_of(config.fee, config.series, ()))
         outcomes = Outcomes(stated_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
-        drafts = build(recording.name, recording.about, frames_of_table(frames), known=known, outcomes=outcomes)
+        drafts = build(
+            recording.name,
+            recording.about,
+            frames_of_table(stored.collect_batches()),
+            known=known,
+            outcomes=outcomes,
+            yes_prices=yes_prices,
+        )
         draft = next((draft for draft in drafts if draft.metadata.episode_id == name), None)
         if draft is None:
             raise dg.Failure(f"making the episode {name}: the recording {recording.name} holds no book of {event}", allow_retries=False)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
@@ -18,12 +19,14 @@ from bellwether.recordings.numbers import Key
 from bellwether.recordings.recording import Recording
 from bellwether.recordings.watch import Effect, Watch
 from bellwether.units import Lots, MicroDollars
-from bellwether.venues.kalshi.stream.frame import Frame, body_of, message
+from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame, body_of, message, ticker_of
 
 DOLLAR = 1_000_000
 CENT = DOLLAR // 100
 CONTRACT = 100
 _PRICE_DIGITS, _SIZE_DIGITS = 6, 2
+#: So many more books that fit one leg alone than fit the other decide without the rest of the recording.
+_ENOUGH = 5
 _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 
 
@@ -85,6 +88,27 @@ def delta_of(body: dict[str, Any]) -> tuple[str, MicroDollars, Lots]:
         raise MalformedFrame(f"side is {side!r}")
     price = price_of(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
     return side, price, size_of(body["delta_fp"] if "delta_fp" in body else body.get("delta"))
+
+
+def in_own_prices(body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a snapshot or delta whose NO side is in prices of YES, in NO's own prices. What is no price is left for its reader to refuse."""
+    converted = dict(body)
+    for suffix, _ in SIDE_FORMS:
+        if isinstance(levels := body.get("no" + suffix), list):
+            converted["no" + suffix] = [[_complement(one[0]), *one[1:]] if isinstance(one, list) and one else one for one in levels]
+    if body.get("side") == "no":
+        converted |= {name: _complement(body[name]) for name in ("price_dollars", "price") if name in body}
+    return converted
+
+
+def _complement(price: Any) -> Any:
+    """A dollar less a price, in dollars as text or whole cents."""
+    if type(price) is int:
+        return DOLLAR // CENT - price
+    try:
+        return format(1 - Decimal(price), "f") if type(price) is str else price
+    except InvalidOperation:
+        return price
 
 
 class Side:
@@ -182,8 +206,9 @@ class BookReplay:
     Where two subscriptions follow a market, each has a book of its own; `check.books` has that of the later snapshot.
     """
 
-    def __init__(self, *, partial: bool = False) -> None:
+    def __init__(self, *, partial: bool = False, yes_prices: bool = False) -> None:
         self.watch = Watch(partial=partial)
+        self._yes_prices = yes_prices
         self.check = BookCheck()
         self._lines: dict[str, dict[Key, Book]] = {}
         self._crossed: dict[str, tuple[int | None, Frame]] = {}
@@ -203,7 +228,7 @@ class BookReplay:
         if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and key not in self._lines.get(market, ())):
             self.check.counts["unapplied"] += 1
             return None
-        body = body_of(found)
+        body = in_own_prices(body_of(found)) if self._yes_prices else body_of(found)
         at = exchange_time(body)
         self._judge(market, at)
         try:
@@ -273,9 +298,69 @@ class BookReplay:
         self._crossed[market] = (at, frame)
 
 
+# --- the leg of NO prices ---------------------------------------------------------------------------------------------
+
+
+class _Evidence:
+    """Books and trades that fit one leg alone: above zero for the prices of YES, below for those of NO."""
+
+    def __init__(self) -> None:
+        self.books = self.trades = 0
+        self._books: dict[tuple[int, str], Book] = {}
+
+    def take(self, frame: Frame) -> None:
+        """Take in a frame; one that cannot be read says nothing."""
+        found = message(frame.data)
+        kind, body = found.get("type"), body_of(found)
+        key = (frame.connection, ticker_of(body) or "")
+        try:
+            if kind == SNAPSHOT:
+                self._books[key] = Book.of(body)
+            elif kind == DELTA and key in self._books:
+                self._books[key].apply(body)
+            elif kind == TRADE:
+                self.trades += sum(_of_trade(book, body) for (_, ticker), book in self._books.items() if ticker == key[1])
+                return
+        except MalformedFrame:
+            return
+        if kind in (SNAPSHOT, DELTA) and key in self._books:
+            self.books += _of_book(self._books[key])
+
+
+def _of_book(book: Book) -> int:
+    """1 for a book that is crossed unless its NO side has the prices of YES, -1 for the opposite, 0 for neither."""
+    yes, no = book.yes.best, book.no.best
+    if not yes or not no:
+        return 0
+    return int(yes + no >= DOLLAR) - int(min(book.no.levels) <= yes)
+
+
+def _of_trade(book: Book, body: dict[str, Any]) -> int:
+    """The same for a taker of YES, whose price is that of a level on the NO side. Raises `MalformedFrame`."""
+    taker = next((side for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (side := body.get(name))), None)
+    price = price_of(body["yes_price_dollars"]) if "yes_price_dollars" in body else None
+    if taker not in ("yes", "bid") or price is None:
+        return 0
+    return int(price in book.no.levels) - int(DOLLAR - price in book.no.levels)
+
+
+def has_yes_prices(frames: Iterable[Frame], *, flag: bool | None = None) -> bool:
+    """Return whether the NO side of a recording's books is in prices of YES.
+
+    flag: `use_yes_price` of the subscription, if known. The books decide before it, because the venue will ignore it: in the wrong leg a book is
+    crossed, or has no level at the price of a trade (https://docs.kalshi.com/getting_started/order_direction).
+    """
+    evidence = _Evidence()
+    for frame in frames:
+        evidence.take(frame)
+        if abs(evidence.books) >= _ENOUGH:
+            break
+    return (evidence.books or evidence.trades or (1 if flag else -1)) > 0
+
+
 def check_books(recording: Recording) -> tuple[BookCheck, GapReport]:
     """Replay a whole recording: what its books showed, and what is missing in it."""
-    replay = BookReplay(partial=recording.about.partial)
+    replay = BookReplay(partial=recording.about.partial, yes_prices=has_yes_prices(recording.frames(), flag=recording.about.use_yes_price))
     for frame in recording.frames():
         replay.apply(frame)
     return replay.finish(), replay.watch.report(recording.name, recording.torn)

@@ -48,12 +48,28 @@ class Capture:
     messages: Callable[[], Iterator[CapturedMessage]]
     origin: dict[str, str] | None = None
 
+    @property
+    def use_yes_price(self) -> bool | None:
+        """`use_yes_price` of the subscription; None where no file next to the capture's states it, or several contradict each other."""
+        stated = {flag for path in self.files if (flag := _stated_flag(path)) is not None}
+        return stated.pop() if len(stated) == 1 else None
+
     def digests(self) -> dict[str, str]:
         """What it was made of: SHA-256 of each file by its path below the folder that holds them all, or its origin."""
         if self.origin:
             return self.origin
         folder = Path(os.path.commonpath([path.parent for path in self.files]))
         return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files}
+
+
+def _stated_flag(path: Path) -> bool | None:
+    """`use_yes_price` of the `subscribe_cmd` in the file's `.meta.json`."""
+    try:
+        meta = orjson.loads(path.with_name(f"{_plain_name(path)}.meta.json").read_bytes())
+        flag = meta["subscribe_cmd"]["params"]["use_yes_price"]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    return flag if type(flag) is bool else None
 
 
 def find_captures(path: Path) -> list[Capture]:

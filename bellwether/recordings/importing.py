@@ -132,5 +132,6 @@ def _about(capture: Capture, survey: _Survey, digests: dict[str, str]) -> About:
         started_at=None if survey.first is None else moment(survey.first),
         software=f"bellwether {__version__}",
         partial=capture.partial,
+        use_yes_price=capture.use_yes_price,
         capture=digests,
     )

@@ -117,7 +117,8 @@ async def record(
         markets = await markets_of(client, plan.events)
         about = _about(plan, tuple(markets))
         with Recorder(root / check_name(name_of(plan.events) if name is None else name), about, pace=plan.pace) as recorder:
-            source = _source(venue, plan, client, markets, _note_closes(recorder, markets))
+            yes_prices = bool(Recording(recorder.folder).about.use_yes_price)
+            source = _source(venue, plan, client, markets, _note_closes(recorder, markets), yes_prices=yes_prices)
             await listen(source, recorder, minutes=plan.minutes, tell=tell, every=every)
         return Recording(recorder.folder)
 
@@ -142,18 +143,19 @@ def _about(plan: Plan, tickers: tuple[str, ...]) -> About:
         channels=(REST_BOOKS, REST_TRADES) if plan.rest else plan.channels,
         software=f"bellwether {__version__}",
         started_at=datetime.now(UTC).isoformat(),
+        use_yes_price=None if plan.rest else True,
     )
 
 
 def _source(
-    venue: Addresses, plan: Plan, client: KalshiClient, markets: dict[str, datetime | None], start: Position
+    venue: Addresses, plan: Plan, client: KalshiClient, markets: dict[str, datetime | None], start: Position, *, yes_prices: bool
 ) -> KalshiStream | KalshiPolling:
     if plan.rest:
         return KalshiPolling(client, tuple(markets), interval=plan.interval, start=start)
     from bellwether.venues.kalshi.stream.client import KalshiStream
 
     closes = {ticker: close for ticker, close in markets.items() if close is not None}
-    wanted = Wanted(tuple(markets), plan.channels)
+    wanted = Wanted(tuple(markets), plan.channels, yes_prices)
     return KalshiStream(
         venue.kalshi_stream,
         venue.credentials(),

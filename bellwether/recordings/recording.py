@@ -38,6 +38,7 @@ class About:
 
     source: websocket, rest, or what an imported capture was. started_at: ISO time, UTC, None where a capture does not tell.
     partial: the subscription carried other markets whose frames are not here, so that holes in the numbers are expected.
+    use_yes_price: whether the subscription asked for NO levels in prices of YES; None where that is unknown.
     capture: paths and SHA-256 of the files that were imported.
     """
 
@@ -49,6 +50,7 @@ class About:
     software: str
     started_at: str | None = None
     partial: bool = False
+    use_yes_price: bool | None = None
     capture: dict[str, str] | None = None
 
 

@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.recordings.books import Book, BookCheck, BookReplay, MalformedFrame, Side, check_books, price_of, scaled, size_of
+from bellwether.recordings.books import (
+    Book,
+    BookCheck,
+    BookReplay,
+    MalformedFrame,
+    Side,
+    check_books,
+    has_yes_prices,
+    in_own_prices,
+    price_of,
+    scaled,
+    size_of,
+)
 from tests.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
 
@@ -176,3 +188,61 @@ def test_a_recording_is_checked_with_its_gaps(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "one", frames(snapshot(A, 1), delta(A, 2), delta(A, 5)))
     check, gaps = check_books(recording)
     assert (check["deltas"], check["unapplied"], gaps.lost) == (1, 1, 2)
+
+
+# --- the leg of NO prices ---------------------------------------------------------------------------------------------
+
+DEEP = {"yes_dollars_fp": [["0.0100", "9.00"], ["0.4000", "10.00"]], "no_dollars_fp": [["0.0100", "5.00"], ["0.5500", "7.00"]]}
+DEEP_IN_YES = {"yes_dollars_fp": DEEP["yes_dollars_fp"], "no_dollars_fp": [["0.9900", "5.00"], ["0.4500", "7.00"]]}
+THIN = {"yes_dollars_fp": [["0.3900", "5.00"], ["0.4000", "10.00"]], "no_dollars_fp": [["0.4200", "7.00"], ["0.4500", "10.00"]]}
+
+
+def taken(market: str, price: str, side: str = "yes") -> dict[str, Any]:
+    return {"type": "trade", "sid": 2, "seq": 1, "msg": {"market_ticker": market, "yes_price_dollars": price, "taker_outcome_side": side}}
+
+
+@pytest.mark.parametrize(
+    ("bodies", "flag", "expected"),
+    [
+        ([snapshot(A, 1, **DEEP)], True, False),
+        ([snapshot(A, 1, **DEEP_IN_YES)], False, True),
+        ([snapshot(A, 1, **THIN)], None, False),
+        ([snapshot(A, 1, **THIN)], True, True),
+        ([snapshot(A, 1, **THIN), taken(A, "0.4200")], False, True),
+        ([snapshot(A, 1, **THIN), taken(A, "0.5500")], True, False),
+        ([snapshot(A, 1, **THIN), taken(A, "0.4000", "no")], None, False),
+        ([snapshot(A, 1, yes_dollars_fp=[["0.7000", "1.00"]], no_dollars_fp=[]), delta(A, 2, price="0.7500", side="no")], None, True),
+        ([], None, False),
+    ],
+)
+def test_books_decide_the_leg_of_no_prices_then_trades_then_the_flag(
+    bodies: list[dict[str, Any]], flag: bool | None, expected: bool
+) -> None:
+    assert has_yes_prices(frames(*bodies), flag=flag) is expected
+
+
+@given(st.integers(1, 9999), st.integers(1, 99))
+def test_conversion_gives_the_complement_of_every_no_price_and_nothing_else(price: int, cents: int) -> None:
+    text, other = f"0.{price:04d}", f"0.{10_000 - price:04d}"
+    body = {"yes_dollars_fp": [[text, "1.00"]], "no_dollars_fp": [[text, "2.00"]], "no": [[cents, 3]]}
+    assert in_own_prices(body) == {"yes_dollars_fp": [[text, "1.00"]], "no_dollars_fp": [[other, "2.00"]], "no": [[100 - cents, 3]]}
+    for side, expected in (("yes", text), ("no", other)):
+        assert in_own_prices({"side": side, "price_dollars": text}) == {"side": side, "price_dollars": expected}
+
+
+@pytest.mark.parametrize("level", [["x", "1.00"], [None, "1.00"], [], "0.40", 7])
+def test_what_is_no_price_is_left_for_its_reader(level: Any) -> None:
+    assert in_own_prices({"no_dollars_fp": [level]}) == {"no_dollars_fp": [level]}
+
+
+def test_a_recording_in_yes_prices_has_the_books_of_one_in_own_prices(tmp_path: Path) -> None:
+    changes = [("no", "0.5600", "0.4400", "3.00"), ("yes", "0.4100", "0.4100", "1.00"), ("no", "0.5500", "0.4500", "-7.00")]
+    own = [snapshot(A, 1, **DEEP), *(delta(A, seq, side=side, price=price, by=by) for seq, (side, price, _, by) in enumerate(changes, 2))]
+    yes = [
+        snapshot(A, 1, **DEEP_IN_YES),
+        *(delta(A, seq, side=side, price=price, by=by) for seq, (side, _, price, by) in enumerate(changes, 2)),
+    ]
+    found = [check_books(recorded(tmp_path / name, frames(*bodies)))[0] for name, bodies in (("own", own), ("yes", yes))]
+    assert found[0].is_sound and found[1].is_sound
+    assert not found[0].books[A].differs(found[1].books[A])
+    assert found[1].books[A].no.levels == {10_000: 500, 560_000: 300}

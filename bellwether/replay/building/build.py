@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from bellwether.recordings.books import has_yes_prices
 from bellwether.recordings.captures import event_of
 from bellwether.recordings.recording import About, Recording
 from bellwether.replay.arrow import words_of
@@ -81,20 +82,29 @@ def frames_of_table(batches: Iterable[pl.DataFrame]) -> Iterator[Frame]:
 
 def build_recording(recording: Recording, *, known: Known | None = None, outcomes: Outcomes = NOTHING_STATED) -> list[EpisodeDraft]:
     """The episodes of a recording on disk. As `build`."""
-    return build(recording.name, recording.about, recording.frames(), known=known, outcomes=outcomes)
+    yes_prices = has_yes_prices(recording.frames(), flag=recording.about.use_yes_price)
+    return build(recording.name, recording.about, recording.frames(), known=known, outcomes=outcomes, yes_prices=yes_prices)
 
 
 def build(
-    recording: str, about: About, frames: Iterable[Frame], *, known: Known | None = None, outcomes: Outcomes = NOTHING_STATED
+    recording: str,
+    about: About,
+    frames: Iterable[Frame],
+    *,
+    known: Known | None = None,
+    outcomes: Outcomes = NOTHING_STATED,
+    yes_prices: bool = False,
 ) -> list[EpisodeDraft]:
     """The episodes of a recording, one per event that has a book; the same frames give the same episodes.
 
-    recording: its name. about: its markets and events. frames: in order of arrival. known: what is known of the markets from elsewhere. Raises
-    `SchemaError` for a frame that cannot be kept exactly, and for a recording without times.
+    recording: its name. about: its markets and events. frames: in order of arrival. known: what is known of the markets from elsewhere.
+    yes_prices: NO levels are in prices of YES, and are converted. Raises `SchemaError` for a frame that cannot be kept exactly, and for a recording without times.
     """
     events = events_of(about)
     ids = episode_ids(recording, about)
-    tracker = Tracker(recording, [ticker for tickers in events.values() for ticker in tickers], partial=about.partial)
+    tracker = Tracker(
+        recording, [ticker for tickers in events.values() for ticker in tickers], partial=about.partial, yes_prices=yes_prices
+    )
     for frame in frames:
         tracker.take(frame)
     tracker.finish()
@@ -203,6 +213,7 @@ class _Assembly:
             "capture": dict(self._about.capture or {}),
             **{name: tracker.counts[name] for name in _COUNTS},
             "uncovered": sum(self._uncovered(ticker, ends[ticker]) for ticker in ends),
+            **({"no_levels": "converted from prices of YES"} if tracker.yes_prices else {}),
             "trades_off_book": tracker.trades_off_book,
             "trades_lost": 0 if self._about.partial else tracker.trades_lost,
         }

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from bellwether.recordings.books import in_own_prices
 from bellwether.recordings.instants import MILLISECOND, exchange_time
 from bellwether.recordings.notes import WATCHED
 from bellwether.recordings.watch import Watch
@@ -42,10 +43,12 @@ class Tracker:
     """Takes in frames one at a time. What it holds grows by some dozens of bytes a frame, whatever the frame's size.
 
     recording: its name, for errors. tickers: of the markets that matter; all others are not looked at. partial: holes in the numbers are expected.
+    yes_prices: NO levels of books are in prices of YES.
     Raises `SchemaError` for a trade or a price beside the books that cannot be read.
     """
 
-    def __init__(self, recording: str, tickers: Collection[str], *, partial: bool = False) -> None:
+    def __init__(self, recording: str, tickers: Collection[str], *, partial: bool = False, yes_prices: bool = False) -> None:
+        self.yes_prices = yes_prices
         self.trades, self.trade_ids, self.times = Rows(TRADES), Texts(), Times()
         self.series: dict[str, _Series] = {}
         self.watch = Watch(partial=partial)
@@ -89,7 +92,7 @@ class Tracker:
         for ended in self.watch.ended():
             self._books.end(ended)
         if understood is not None:
-            self._books.take(frame, body, understood)
+            self._books.take(frame, in_own_prices(body) if self.yes_prices else body, understood)
         elif kind == TRADE:
             self._take_trade(frame, body)
         elif kind == REST_BOOKS:

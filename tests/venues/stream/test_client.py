@@ -81,7 +81,7 @@ async def test_what_tells_of_all_markets_is_asked_for_without_markets() -> None:
             async with asyncio.timeout(0.5):
                 await drain(place.stream(tickers=(A, B), channels=(DELTA, TICKER, LIFECYCLE)))
     assert place.sent("subscribe") == [
-        {"channels": [DELTA, TICKER], "market_tickers": [A, B], "use_yes_price": False},
+        {"channels": [DELTA, TICKER], "market_tickers": [A, B], "use_yes_price": True},
         {"channels": [LIFECYCLE]},
     ]
 
@@ -243,7 +243,7 @@ async def test_a_broken_connection_is_opened_anew_and_subscribed_again() -> None
                     break
     assert [frame.ordinal for frame in frames] == list(range(len(frames)))
     assert kinds([frame for frame in frames if frame.connection == 3])[2:] == ["orderbook_snapshot", "orderbook_delta", "orderbook_delta"]
-    assert place.sent("subscribe") == [{"channels": [DELTA, TRADE], "market_tickers": [A], "use_yes_price": False}] * 3
+    assert place.sent("subscribe") == [{"channels": [DELTA, TRADE], "market_tickers": [A], "use_yes_price": True}] * 3
     assert stream.stats.failures == {"connection": 2}
 
 

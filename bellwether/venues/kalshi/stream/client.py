@@ -290,7 +290,7 @@ class _Session:
         request.resubscribed, request.asked_at, request.awaited = True, time.monotonic(), set(self._wanted.tickers)
         self._channels.pop(request.sid, None)
         await self._send(lambda number: unsubscribe(number, [request.sid]))
-        await self._subscribe({"channels": [DELTA], "market_tickers": list(self._wanted.tickers), "use_yes_price": False})
+        await self._subscribe({"channels": [DELTA], "market_tickers": list(self._wanted.tickers), "use_yes_price": self._wanted.yes_prices})
 
     async def _book_came(self, market: str | None) -> None:
         request = self._request

@@ -20,16 +20,20 @@ USUAL = (DELTA, TRADE, LIFECYCLE)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to listen to: markets by ticker, and channels (of `CHANNELS`; the life of markets is told of all markets at once)."""
+    """What to listen to: markets by ticker, and channels (of `CHANNELS`; the life of markets is told of all markets at once).
+
+    yes_prices: NO levels are sent in prices of YES, the form that the venue will keep.
+    """
 
     tickers: tuple[str, ...]
     channels: tuple[str, ...] = USUAL
+    yes_prices: bool = True
 
     def subscriptions(self) -> list[dict[str, Any]]:
         """Parameters of the subscribe commands: the selected markets, then what tells of all."""
         markets = [channel for channel in self.channels if channel in MARKET_CHANNELS]
         others = [channel for channel in self.channels if channel not in MARKET_CHANNELS]
-        asked = [{"channels": markets, "market_tickers": list(self.tickers), "use_yes_price": False}] if markets else []
+        asked = [{"channels": markets, "market_tickers": list(self.tickers), "use_yes_price": self.yes_prices}] if markets else []
         return [*asked, {"channels": others}] if others else asked
 
 

@@ -1,0 +1,69 @@
+"""Captures whose NO levels are in prices of YES give the same episodes as those in NO's own prices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bellwether.recordings.books import check_books, has_yes_prices
+from bellwether.recordings.importing import import_captures
+from bellwether.recordings.recording import Recording
+from bellwether.replay.building import build_recording
+from tests.captures import Captures
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def newer(recordings: Path) -> Path:
+    folder = recordings.parent / "data_2026_11"
+    if not folder.is_dir():
+        pytest.skip(f"no recordings of November 2026 at {folder}")
+    return folder
+
+
+def best(recording: Recording) -> dict[str, tuple[int, int]]:
+    return {market: (book.yes.best, book.no.best) for market, book in check_books(recording)[0].books.items()}
+
+
+@pytest.mark.parametrize(("name", "flag"), [("yes", True), ("noleg", False)])
+def test_the_two_forms_of_one_market_quote_alike(newer: Path, tmp_path: Path, name: str, flag: bool) -> None:
+    [recording] = import_captures(tmp_path, newer / "kalshi" / "demo_2026_06" / f"ws__orderbook_trade_{name}.jsonl")
+    assert recording.about.use_yes_price is flag
+    assert best(recording) == {"KXWTACHALLENGERMATCH-26JUN11JIMLEP-LEP": (470_000, 480_000)}
+
+
+def test_a_thin_book_without_a_flag_is_read_by_its_trade(newer: Path, tmp_path: Path) -> None:
+    [recording] = import_captures(tmp_path, newer / "cases" / "venues" / "e5_yes_price_capture")
+    assert best(recording) == {"KXATP-26NOV20CD-A": (400_000, 580_000)}
+    [draft] = build_recording(recording)
+    no = draft.book.filter([side == "no" for side in draft.book["side"].to_pylist()])
+    assert set(no["price_mills"].to_pylist()) == {550, 580}
+    assert draft.metadata.source["no_levels"] == "converted from prices of YES"
+
+
+def test_a_capture_of_many_markets_converted_to_prices_of_yes_gives_the_same_books(captures: Captures, tmp_path: Path) -> None:
+    [recorded] = captures.recordings("ws_2026_08")
+    file = tmp_path / "in" / f"{recorded.name}.jsonl"
+    file.parent.mkdir()
+    file.write_text("".join(f"{json.dumps(in_yes_prices(json.loads(frame.data)))}\n" for frame in recorded.frames()))
+    [recording] = import_captures(tmp_path / "out", file)
+    assert has_yes_prices(recording.frames())
+    expected, found = ([draft.book.drop(["ts"]).to_pylist() for draft in build_recording(one)] for one in (recorded, recording))
+    assert found == expected
+
+
+def in_yes_prices(line: dict[str, Any]) -> dict[str, Any]:
+    body = line.get("msg", {})
+    for level in body.get("no_dollars_fp", []):
+        level[0] = mirrored(level[0])
+    if body.get("side") == "no" and "price_dollars" in body:
+        body["price_dollars"] = mirrored(body["price_dollars"])
+    return line
+
+
+def mirrored(price: str) -> str:
+    return f"{10_000 - round(float(price) * 10_000):05d}"[-5:-4] + "." + f"{10_000 - round(float(price) * 10_000):04d}"[-4:]
