@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -184,8 +185,11 @@ def _is_whole(text: str, spans: list[_Span], forms: list[Form]) -> bool:
     final = max(forms, key=lambda form: form.end)
     if text.rfind("{") > text.rfind("}") or (not final.is_complete and any(form.is_complete for form in forms)):
         return False
-    kinds = [kind for kind, _ in final.fields if kind in ("answer", "confidence")]
-    return len(set(kinds)) < 2 or 2 * kinds.count(kinds[-1]) <= len(kinds) or kinds[0] != kinds[-1]
+    kinds = [kind for kind, _ in final.fields]
+    late = list(itertools.takewhile(lambda kind: kind in ("answer", "confidence"), reversed(kinds)))
+    if len(set(late)) == 1:  # half a pair: the other half belongs to an earlier one, or stands before P(yes) in one object
+        return len(late) == len(kinds) or final.name == "json"
+    return not late or 2 * late.count(late[0]) <= len(late)
 
 
 # --- the forms ---------------------------------------------------------------------------------------------------------
@@ -249,7 +253,7 @@ def _labels(text: str, others: list[_Span], *, ended: bool) -> Iterator[_Span]:
     for match in _LABEL.finditer(text):
         value, end = match["value"], match.end()
         start = match.start("value")
-        if any(place in taken for place in range(start, end)) or (not value.strip(" *_") and (ended or end < len(text))):
+        if not taken.isdisjoint(range(start, end)) or (not value.strip(" *_") and (ended or end < len(text))):
             continue  # a heading over the answer, or before it
         closed = ended or end < len(text)
         yield _Span(match.start(), min(end + 1, len(text)), _kind(match["name"]), value if closed else None)

@@ -109,10 +109,19 @@ def _said(found: Found) -> Reading:
     if mixed is None:
         return Reading(None, None, None, "none", "no answer: no tag, member or line states one")
     complete = sorted((form for form in found.forms if form.is_complete), key=lambda form: form.end) or [mixed]
+    if len(found.forms) > 1:
+        complete[-1] = _with_late_numbers(complete[-1], found.forms)
     readings = [_of(form) for form in (*found.drafts, *complete)]
     if len(readings) == len(found.forms) == 1:
         return readings[0]
     return _against(readings, [word for form in found.forms for word in _words(form.fields)])
+
+
+def _with_late_numbers(final: Form, forms: tuple[Form, ...]) -> Form:
+    """The final answer with the numbers that follow it without an answer of their own, in another form."""
+    late = [field for form in forms if form.end > final.end and form.kinds == {"confidence"} for field in form.fields]
+    numeric = tuple(field for field in late if isinstance(numbers.confidence(field.raw), Number))
+    return final._replace(fields=final.fields + numeric) if "answer" in final.kinds else final
 
 
 def _against(readings: list[Reading], words: list[Answer | None]) -> Reading:

@@ -29,9 +29,9 @@ _MARK = re.compile(
     "|".join(f"(?P<open{place}>{opens})|(?P<close{place}>{closes})" for place, (opens, closes) in enumerate(FAMILIES.values())),
     re.IGNORECASE,
 )
-#: First signs of the markers: of all in special signs, and of those in words, which a text with one of `_WORDS` may have.
+#: Where markers in special signs begin, and with those in words; a text may begin with the words of `_FIRST`.
 _SIGNS, _SIGNS_AND_WORDS = re.compile(r"[<\[◁]"), re.compile(r"[<\[◁HhAa]")
-_WORDS = ("my response", "my thought process", "my reasoning steps", "assistantfinal")
+_FIRST = ("Here", "analysis")
 #: Tokens of chat templates that some servers leave around an answer.
 _TOKEN = re.compile(r"<\|[A-Za-z_]{1,30}\|>|<\|?turn\|?>(?:model\b)?|</s>|<end_of_turn>|\[END FINAL RESPONSE\]|</?response>", re.IGNORECASE)
 
@@ -46,12 +46,17 @@ class Sections(NamedTuple):
 
 def is_tagged(text: str, start: int = 0) -> bool:
     """Whether a marker of reasoning stands in a text from `start` on."""
+    if not _has_words(text) and text.find("<", start) < 0 and text.find("[", start) < 0 and text.find("◁", start) < 0:
+        return False
     return next(_marks(text, start), None) is not None
 
 
+def _has_words(text: str) -> bool:
+    return "assistantfinal" in text or "my response" in text or text.startswith(_FIRST)
+
+
 def _marks(text: str, start: int = 0) -> Iterator[re.Match[str]]:
-    signs = _SIGNS_AND_WORDS if text.startswith("analysis") or any(word in text for word in _WORDS) else _SIGNS
-    for sign in signs.finditer(text, start):
+    for sign in (_SIGNS_AND_WORDS if _has_words(text) else _SIGNS).finditer(text, start):
         if (mark := _MARK.match(text, sign.start())) is not None:
             yield mark
 
@@ -59,6 +64,8 @@ def _marks(text: str, start: int = 0) -> Iterator[re.Match[str]]:
 def split(text: str) -> Sections:
     """Split at the markers of reasoning, in one pass. A block ends at the closing marker of its own family; what else it holds is only mentioned."""
     text = text.lstrip()
+    if not is_tagged(text):
+        return Sections(_TOKEN.sub("\n", text) if "<" in text or "[" in text else text, None, is_open=False)
     outside: list[tuple[int, int]] = []
     blocks: list[tuple[int, int]] = []
     start, family = 0, ""

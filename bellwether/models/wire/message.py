@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from bellwether.models.ending import Ending, ending_of
 from bellwether.models.prices import NO_TOKENS, Tokens
 from bellwether.models.wire.call import ToolCall
 
@@ -77,10 +78,17 @@ def read_reply(body: bytes) -> Message:
         content=content,
         reasoning=_reasoning(message) or thoughts or _thought(content),
         refusal=_text(message.get("refusal")) or _text(_mapping(message.get("provider_specific_fields")).get("refusal")),
-        finish_reason=_text(choice.get("finish_reason")),
+        finish_reason=_finish_reason(choice),
         tool_calls=tuple(_tool_calls(message.get("tool_calls"))),
         thoughts=_kept(message, _THOUGHTS),
     )
+
+
+def _finish_reason(choice: Mapping[str, Any]) -> str | None:
+    """The gateway's word; or the provider's own beside it (OpenRouter), where only that one says how the answer ended."""
+    said, native = _text(choice.get("finish_reason")), _text(choice.get("native_finish_reason"))
+    unsaid = ending_of(said) is Ending.UNKNOWN or (ending_of(said) is Ending.NORMAL and ending_of(native) is Ending.CUT)
+    return native if native is not None and unsaid else said
 
 
 def decoded(body: bytes) -> Any:

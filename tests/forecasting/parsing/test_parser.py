@@ -232,6 +232,7 @@ def test_the_last_of_several_numbers_counts_and_is_flagged() -> None:
     ("text", "p_yes"),
     [
         (f"{tags('no', '60')}\nAnswer: No\nConfidence: 65%", 0.35),
+        (f"{tags('no', '60')}\nConfidence: 65%", 0.35),
         ('Probability of yes: 35%\n{"p_yes": 0.4}', 0.4),
         (f'{{"p_yes": 0.4}}\n{tags("no", "65")}', 0.35),
     ],
@@ -245,6 +246,7 @@ def test_of_several_forms_the_last_counts_where_none_contradicts_it(text: str, p
 def test_an_answer_in_two_forms_is_no_contradiction() -> None:
     assert read(f"{tags('no', '60')}\nAnswer: No\nConfidence: 60%").contradiction is None
     assert read(f"Final answer:\n{tags('no', '60')}").p_yes == 0.4
+    assert read(f"{tags('no', '60')}\nConfidence: moderate").contradiction is None
 
 
 def test_an_answer_that_is_repeated_is_no_contradiction() -> None:

@@ -173,3 +173,19 @@ def test_a_megabyte_of_thoughts_is_read_in_one_pass() -> None:
     found = read(content="<think>" + "<" * (1 << 20) + "</think>0.4")
     assert found.answers
     assert len(found.reasoning) == 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("said", "native", "found"),
+    [
+        ("stop", "MAX_TOKENS", "MAX_TOKENS"),
+        (None, "end_turn", "end_turn"),
+        ("length", "max_tokens", "length"),
+        ("stop", "STOP", "stop"),
+        ("content_filter", "stop", "content_filter"),
+        ("tool_calls", None, "tool_calls"),
+    ],
+)
+def test_the_provider_s_own_word_says_more_than_a_gateway_s(said: str | None, native: str | None, found: str) -> None:
+    choice = {"message": {"content": "0.4"}, "finish_reason": said, "native_finish_reason": native}
+    assert read_reply(json.dumps({"choices": [choice]}).encode()).finish_reason == found
