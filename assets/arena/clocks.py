@@ -26,12 +26,12 @@ from resources.arena import ArenaResource
     cron_schedule="5 * * * *",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Sunday 00:05 UTC: the week's cohort and decisions; then every hour until its deadline, while a decision is left.",
+    description="Sunday 00:05 UTC: the week's cohort and decisions; then every hour until its deadline, while a decision is left, and once more for answers that were not executed.",
 )
 def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
     """One run for a week that has decisions left. A cohort is started in the first hour of its week only; later ticks finish what it began."""
     from bellwether.arena.states import decisions_due, may_start
-    from bellwether.arena.weekly.reading import week_is_decided
+    from bellwether.arena.weekly.reading import is_read, week_is_decided
 
     tick = context.scheduled_execution_time
     week = week_of(tick)
@@ -40,7 +40,7 @@ def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource
     if week_of(settings().now()) != week:
         return dg.SkipReason(f"the clock of this world shows another week than {week}")
     world = arena.world(f"schedule@{week}")
-    if tick >= max(decisions_due(start_of(week), rules) for rules in world.rules.values()):
+    if tick >= max(decisions_due(start_of(week), rules) for rules in world.rules.values()) and not is_read(world, week):
         return dg.SkipReason(f"the decisions of {week} are due no more")
     if week_is_decided(world, week, tick):
         return dg.SkipReason(f"nothing is left of {week}: every decision is made, and a cohort that was missed is started on request only")

@@ -13,6 +13,7 @@ from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES, FACT_TABLES
 from assets.arena.rankings import RANKING_TABLES
 from assets.arena.reading import reading
 from assets.arena.submitted import submitted
+from bellwether.arena.decision_state import FINAL
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.interventions import Intervention, Kind
@@ -135,7 +136,7 @@ def _is_left(work: Runner, week: date) -> bool:
         return True
     closed = agents.read().filter(pl.col("closed_at").is_not_null())
     rows = work.lake.slice(table("arena/decisions"), [(name,)]).read().join(closed, on="agent_id", how="anti")
-    return week == week_of(settings().now()) or bool(set(rows["state"]) - {"finished", "failed"})
+    return week == week_of(settings().now()) or bool(set(rows["state"]) - set(map(str, FINAL)))
 
 
 def _evidence(work: Runner) -> None:

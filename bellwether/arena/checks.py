@@ -6,6 +6,7 @@ from datetime import datetime
 
 import polars as pl
 
+from bellwether.arena.decision_state import ANSWERED
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.runbook import RUNBOOK
@@ -38,7 +39,7 @@ _DECISIONS = (
         "an INVALID answer names its problem",
         concerning(pl.col("action") == "INVALID", pl.col("problem").is_not_null()),
     ),
-    holds("is_finished", "the decision is finished, or its week is still under way", pl.col("state") == "finished"),
+    holds("is_finished", "the decision is finished, or its week is in progress", pl.col("state").is_in(sorted(ANSWERED))),
 )
 _TRADES = (
     unique("trade_id"),
@@ -101,7 +102,7 @@ def _nothing_left(lake: Lake, now: datetime) -> Observation:
     closed = lake.slice(AGENTS, missing="skip").query(lambda agents: agents.filter(pl.col("closed_at").is_not_null()).select("agent_id"))
     rows = lake.slice(DECISIONS, missing="skip").query(
         lambda decisions: (
-            decisions.filter(pl.col("state") != "finished")
+            decisions.filter(~pl.col("state").is_in(sorted(ANSWERED)))
             .join(closed.lazy(), on="agent_id", how="anti")
             .select("decision_id", "week", "state", "reason")
         )

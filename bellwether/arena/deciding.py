@@ -6,6 +6,7 @@ is there, and executes from storage. An outage leaves the decision open for the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -40,7 +41,8 @@ class Task:
     """The decision of one agent.
 
     account: as of the start of the run. messages: makes the prompt. place: in the order of the cohort, from 1. digest: of the universe. deadline: after
-    which nothing is asked. owners: agent by position, of all positions.
+    which nothing is asked or executed again. owners: agent by position, of all positions. past: the week is reconstructed, so that its quotes never
+    change.
     """
 
     key: DecisionKey
@@ -52,13 +54,18 @@ class Task:
     place: int = 1
     digest: str = ""
     owners: Mapping[str, str] = field(default_factory=dict)
+    past: bool = False
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether a decision whose legs were all refused stays so."""
+        return self.past or now >= self.deadline
 
 
 @dataclass(frozen=True)
 class Decided:
-    """How a decision stands after a run.
+    """A decision after a run.
 
-    reason: why it is not finished, or why nothing was done. calls, cost: of one that failed, the keys of its calls and the micro-dollars of all their
+    reason: why it is not finished, why every leg was refused, or why nothing was done. calls, cost: of one that failed, the keys of its calls and the micro-dollars of all their
     attempts, None when a part is not known; the intent has those of the others.
     """
 
@@ -104,7 +111,7 @@ def decide_all(tasks: Iterable[Task], means: Means) -> list[Decided]:
     blocked: str | None = None
     for task in tasks:
         if blocked is not None:
-            found.append(standing(task, means.steps, DecisionState.BLOCKED, blocked))
+            found.append(standing(task, means.steps, DecisionState.BLOCKED, blocked, over=task.is_over(means.now())))
             continue
         found.append(decide(task, means))
         if found[-1].state is DecisionState.BLOCKED:
@@ -114,30 +121,41 @@ def decide_all(tasks: Iterable[Task], means: Means) -> list[Decided]:
 
 def decide(task: Task, means: Means) -> Decided:
     """Do what is left of one decision."""
+    left = partial(standing, task, means.steps, over=task.is_over(means.now()))
     try:
         return _decide(task, means)
     except _Open as found:
-        return replace(standing(task, means.steps, found.state, found.reason), calls=found.calls, cost=found.cost)
+        return replace(left(found.state, found.reason), calls=found.calls, cost=found.cost)
     except InProgress as busy:
-        return standing(task, means.steps, DecisionState.IN_PROGRESS, str(busy))
+        return left(DecisionState.IN_PROGRESS, str(busy))
     except Stopped as stopped:
-        return standing(task, means.steps, DecisionState.BLOCKED, str(stopped))
+        return left(DecisionState.BLOCKED, str(stopped))
     except BellwetherError as error:
-        return standing(task, means.steps, DecisionState.OPEN, str(error))
+        return left(DecisionState.OPEN, str(error))
 
 
-def standing(task: Task, steps: Steps, otherwise: DecisionState, reason: str) -> Decided:
-    """How a decision stands by what is stored, without doing anything: FINISHED, READ, or else `otherwise` for the reason given."""
+def standing(task: Task, steps: Steps, otherwise: DecisionState, reason: str, *, over: bool) -> Decided:
+    """The decision as it is stored, without doing anything: FINISHED, REFUSED, READ, or else `otherwise` for the reason given.
+
+    over: it is not executed again.
+    """
     name = task.key.decision_id
     stored_plan, stored = steps.stored("prompt", name), steps.stored("intent", name)
     plan = None if stored_plan is None else plan_of(stored_plan)
     if stored is None:
         return Decided(name, otherwise, plan, reason=reason)
     intent, executions = intent_of(stored), executions_of(steps, name)
-    done = executions[-1] if executions else None
-    if done is not None and _is_final(intent, done):
+    if not executions:
+        return Decided(name, DecisionState.READ, plan, intent, None, reason)
+    return _executed_once(name, plan, intent, executions[-1], over=over)
+
+
+def _executed_once(name: str, plan: Plan | None, intent: Intent, done: Execution, *, over: bool) -> Decided:
+    if _is_final(intent, done):
         return Decided(name, DecisionState.FINISHED, plan, intent, done)
-    return Decided(name, DecisionState.READ, plan, intent, done, reason)
+    counts = Counter(str(one.reason) for one in done.refusals)
+    reason = f"every leg was refused: {', '.join(f'{word} ({number})' for word, number in sorted(counts.items()))}"
+    return Decided(name, DecisionState.REFUSED if over else DecisionState.READ, plan, intent, done, reason)
 
 
 def _decide(task: Task, means: Means) -> Decided:
@@ -147,7 +165,8 @@ def _decide(task: Task, means: Means) -> Decided:
         _check_open(task, means.now())
     plan = plan_of(steps.once("prompt", name, partial(_plan, task, means.now)))
     intent = intent_of(stored or steps.once("intent", name, partial(_intent, task, plan, means.ask)))
-    return Decided(name, DecisionState.FINISHED, plan, intent, _execution(task, plan, intent, means))
+    done = _execution(task, plan, intent, means)
+    return _executed_once(name, plan, intent, done, over=task.is_over(means.now()))
 
 
 def _check_open(task: Task, now: datetime) -> None:
@@ -202,9 +221,9 @@ def _sum(costs: Sequence[int | None]) -> int | None:
 
 
 def _execution(task: Task, plan: Plan, intent: Intent, means: Means) -> Execution:
-    """Execute what was read. A decision of which no leg was executed is executed again by the next run before the deadline, without a call."""
+    """Execute what was read. A decision whose legs were all refused is executed again by the next run before the deadline, without a call."""
     name, before = task.key.decision_id, executions_of(means.steps, task.key.decision_id)
-    if before and (_is_final(intent, before[-1]) or means.now() >= task.deadline):
+    if before and (_is_final(intent, before[-1]) or task.is_over(means.now())):
         return before[-1]
     return execution_of(means.steps.once("execution", name, partial(_executed, task, plan, intent, means.look), len(before)))
 

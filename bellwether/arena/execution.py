@@ -19,7 +19,7 @@ from bellwether.arena.fills import Filled, Unfilled
 from bellwether.arena.identity import DecisionKey
 from bellwether.arena.market import Market, MarketStatus, Quote, Quotes, quote_of
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.refusals import Reason, Refusal
+from bellwether.arena.refusals import LIMITS, Reason, Refusal
 from bellwether.arena.units import divided, dollars
 from bellwether.arena.validation import ALL, Limits
 from bellwether.units import MicroDollars, MicroShares
@@ -67,13 +67,13 @@ def execute(
     *,
     owners: Mapping[str, str] | None = None,
     base: MicroDollars | None = None,
-    atomic: bool = True,
 ) -> Executed:
     """Execute a decision on an account (None: the agent is unknown).
 
     base: micro-dollars of cash that the prompt stated, from which limits and confidences follow; the account's own when left out. owners: agent by
-    position, to tell a position of another agent from one that does not exist. atomic: a BET is executed as a whole or not at all; sells are executed
-    one by one, each on what the one before left. HOLD and INVALID execute nothing.
+    position, to tell a position of another agent from one that does not exist. Legs are executed one by one, each on what the one before left, and
+    each refused for its own reason. Where the methodology limits the decision as a whole, a bet that breaks limits or cash refuses all bets. HOLD and
+    INVALID execute nothing.
     """
     if account is None:
         refusals = tuple(
@@ -82,32 +82,30 @@ def execute(
         return Executed((), refusals, None)
     run = _Run(methodology, key, data, account.copy(), account.cash if base is None else base)
     if decision.bets:
-        _bets(run, decision.bets, atomic=atomic)
-        if atomic and run.refusals:
-            return Executed((), _whole(run.refusals, decision.legs), account)
+        _bets(run, decision.bets)
+        if methodology.limit == "decision" and (broken := [one for one in run.refusals if one.reason in LIMITS]):
+            return Executed((), _whole(run.refusals, broken[0], decision.legs), account)
     for leg, sell in enumerate(decision.sells, start=1):
         _try(run, leg, partial(_sell, run, leg, sell, owners or {}))
     return Executed(tuple(run.trades), tuple(run.refusals), run.account)
 
 
-def _whole(refusals: Sequence[Refusal], legs: int) -> tuple[Refusal, ...]:
-    """The refusals of a batch: what was refused, and the legs that were not executed because of it."""
+def _whole(refusals: Sequence[Refusal], broken: Refusal, legs: int) -> tuple[Refusal, ...]:
+    """The refusals of a decision that breaks its limits: those found, and of each other leg the one that broke them."""
     refused = {one.leg: one for one in refusals}
-    first = refusals[0]
-    return tuple(refused.get(leg, Refusal(leg, Reason.BATCH, f"leg {first.leg} was refused: {first.reason}")) for leg in range(1, legs + 1))
+    return tuple(
+        refused.get(leg, Refusal(leg, Reason.BATCH, f"leg {broken.leg} was refused: {broken.reason}")) for leg in range(1, legs + 1)
+    )
 
 
-def _bets(run: _Run, bets: Sequence[Bet], *, atomic: bool) -> None:
+def _bets(run: _Run, bets: Sequence[Bet]) -> None:
     try:
-        if atomic:
-            _check_batch(run, bets)
+        _check_batch(run, bets)
     except _Refused as refused:
         run.refusals.extend(Refusal(leg, refused.reason, refused.message) for leg in range(1, len(bets) + 1))
         return
     for leg, bet in enumerate(bets, start=1):
         _try(run, leg, partial(_bet, run, leg, bet))
-        if atomic and run.refusals:
-            return
 
 
 class _Refused(Exception):
@@ -132,15 +130,14 @@ def _try(run: _Run, leg: int, make: Callable[[], Trade]) -> None:
 
 
 def _check_batch(run: _Run, bets: Sequence[Bet]) -> None:
-    """Check several bets as a whole; those that are not above 0 count nothing."""
+    """Check the bets as a whole where the methodology limits them so; those that are not above 0 count nothing."""
     _check_solvent(run)
-    if len(bets) == 1:
+    if len(bets) == 1 or run.methodology.limit != "decision":
         return
     limits = Limits.of(run.methodology, run.base)
     total = sum(max(bet.amount, 0) for bet in bets)
     asked = f"the bets add up to {dollars(total)}"
-    fits = limits.limit == "bet" or total <= limits.accepted
-    _need(fits, Reason.TOTAL_ABOVE_LIMIT, f"{asked}; all together may be {dollars(limits.most)}")
+    _need(total <= limits.accepted, Reason.TOTAL_ABOVE_LIMIT, f"{asked}; all together may be {dollars(limits.most)}")
     cash = run.account.cash
     _need(total <= cash, Reason.TOTAL_ABOVE_CASH, f"{asked}; the cash is {dollars(cash)}")
 
@@ -214,7 +211,7 @@ def _quote(run: _Run, market: Market, side: str) -> Quote:
     quote = quote_of(market, side, run.data.quotes.get(market.market_id, {}))
     if quote is None:
         raise _Refused(Reason.NO_PRICE, f"there is no live price of {side!r:.80} in {market.market_id}")
-    return quote
+    return quote.at_listing() if run.methodology.fallback == "listing" and run.methodology.fill == "mid" else quote
 
 
 def _filled(found: Filled | Unfilled, market: Market, side: str) -> Filled:

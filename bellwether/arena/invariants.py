@@ -15,7 +15,7 @@ from bellwether.arena.market import folded
 def violations(book: Book, trades: Iterable[Trade], legs: Mapping[str, int] | None = None) -> list[Violation]:
     """Every invariant that a book breaks, and every fact that it could not take.
 
-    trades: the facts that the book was folded from. legs: how many trades each finished BET asked for, by decision.
+    trades: the facts that the book was folded from. legs: the number of legs of each executed BET that were not refused, by decision.
     """
     trades = list(trades)
     by_agent: dict[str, list[Entry]] = defaultdict(list)
@@ -29,7 +29,7 @@ def violations(book: Book, trades: Iterable[Trade], legs: Mapping[str, int] | No
         found += _worth(account)
     found += _same_trades(book, trades)
     found += _settled(book)
-    found += _whole_bets(trades, legs or {})
+    found += _every_leg(trades, legs or {})
     return found
 
 
@@ -109,11 +109,11 @@ def _settled(book: Book) -> Iterator[Violation]:
                 yield Violation("a market settles as a whole", position.market_id, found)
 
 
-def _whole_bets(trades: list[Trade], legs: Mapping[str, int]) -> Iterator[Violation]:
-    """A finished BET has all its legs or none."""
+def _every_leg(trades: list[Trade], legs: Mapping[str, int]) -> Iterator[Violation]:
+    """Each leg of an executed BET has a trade or a refusal."""
     counts: dict[str, int] = defaultdict(int)
     for trade in trades:
         counts[decision_of(trade.trade_id)] += 1
     for decision_id, expected in legs.items():
-        if counts[decision_id] not in (0, expected):
-            yield Violation("a bet has all its legs or none", decision_id, f"{counts[decision_id]} of {expected}")
+        if counts[decision_id] != expected:
+            yield Violation("each leg of a bet has a trade or a refusal", decision_id, f"{counts[decision_id]} trades of {expected}")

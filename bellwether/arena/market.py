@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -14,6 +14,8 @@ from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FREE, FeeSchedule
 
 YES, NO = "YES", "NO"
+#: Sources of a price other than a book: the venue's own midpoint, and the market's listing.
+MIDPOINT, LISTING = "midpoint", "listing"
 
 
 class MarketStatus(StrEnum):
@@ -97,6 +99,12 @@ class Market:
         return self.prices[place] if place < len(self.prices) else None
 
 
+def within(price: SharePrice, bid: SharePrice | None, ask: SharePrice | None) -> SharePrice:
+    """A price moved to the nearest of the quoted sides that it contradicts: never below the bid or above the ask."""
+    low = price if bid is None else max(price, bid)
+    return low if ask is None else min(low, ask)
+
+
 def complement(price: SharePrice) -> SharePrice:
     """What the other side of a binary market costs."""
     other: Any = 1_000_000 - price
@@ -117,6 +125,7 @@ class Quote:
 
     at: when. source: where the quote comes from. bids, asks: resting orders, best first; empty where only the best prices are known.
     tick: the step of prices that the book itself states, in micro-dollars. skipped: levels of the book that were left out as unusable.
+    listed: the price of the listing at the same time, for methodologies that fall back on it where there is no midpoint.
     """
 
     mid: SharePrice | None
@@ -128,6 +137,7 @@ class Quote:
     asks: tuple[Level, ...] = ()
     tick: SharePrice | None = None
     skipped: int = 0
+    listed: SharePrice | None = None
 
     def opposite(self) -> Quote:
         """The same quote from the other side of a binary market: its ask is what the bid leaves of a dollar."""
@@ -141,7 +151,12 @@ class Quote:
             asks=tuple(Level(complement(level.price), level.shares) for level in self.bids),
             tick=self.tick,
             skipped=self.skipped,
+            listed=_turned(self.listed),
         )
+
+    def at_listing(self) -> Quote:
+        """The quote with the listing's price in the place of a missing midpoint; unchanged where there is a midpoint or no listed price."""
+        return self if self.mid is not None or self.listed is None else replace(self, mid=self.listed, source=LISTING)
 
 
 def _turned(price: SharePrice | None) -> SharePrice | None:

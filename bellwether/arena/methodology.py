@@ -22,6 +22,7 @@ DEFAULT = "v1"
 Venue = Literal["polymarket", "kalshi"]
 Limit = Literal["bet", "decision"]
 Fill = Literal["mid", "realistic"]
+Fallback = Literal["listing", "none"]
 Primary = Literal["brier_size", "brier_stated", "return"]
 
 _Dollars = Annotated[Decimal, Field(gt=0, le=10**9, decimal_places=6)]
@@ -34,7 +35,8 @@ class Methodology(BaseModel):
     venue: on whose markets its cohorts bet. initial_cash, minimum_bet: dollars. bet_fraction: part of the cash before a decision that may be bet.
     limit: whether that holds for each bet or for all bets of a decision together. confidence: how a bet's size becomes a confidence. primary: the metrics that rank. universe: markets of a
     run. decision_cohorts: so many of the newest cohorts decide. deadline_hours: after the start of a week, until which its decisions may be made.
-    temperature, max_tokens, timeout_seconds, malformed_retries: of a call. fill: at the midpoint, or at ask and bid. fees: charged or not.
+    temperature, max_tokens, timeout_seconds, malformed_retries: of a call. fill: at the midpoint, or at ask and bid. fallback: the price of `mid`
+    fills where the venue has no midpoint: the listing's, or none. fees: charged or not.
     share_step: shares that a fill is a multiple of, in shares. void: half-and-half markets pay each side its part, or refund. unknown_winner: what
     becomes of a market of which the venue says that it is over and not who won: its cost is refunded once it has been polled for `grace_days`, or
     it stays open. confirmations: so often a result must be seen, unless `dispute_hours` have passed since it became final. mark_minutes: between
@@ -60,6 +62,7 @@ class Methodology(BaseModel):
     timeout_seconds: _Count
     malformed_retries: Annotated[int, Field(ge=0, le=10, strict=True)]
     fill: Fill
+    fallback: Fallback = "none"
     fees: Literal["none", "venue"]
     share_step: Annotated[Decimal, Field(gt=0, le=1, decimal_places=6)]
     void: Literal["split", "refund"]

@@ -34,6 +34,20 @@ class Reason(StrEnum):
     BATCH = "another leg was refused"
 
 
+#: Reasons that concern the limits and the cash of a decision; where the methodology limits the decision as a whole they refuse all of its bets.
+LIMITS = frozenset(
+    {
+        Reason.BANKRUPT,
+        Reason.TOTAL_ABOVE_LIMIT,
+        Reason.TOTAL_ABOVE_CASH,
+        Reason.NOT_POSITIVE,
+        Reason.ABOVE_LIMIT,
+        Reason.ABOVE_CASH,
+        Reason.FEE_ABOVE_CASH,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A leg that was not executed. leg: from 1. message: what was found, with names and values."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.arena.decision_state import ANSWERED
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.frames import (
     agents_of,
@@ -94,7 +95,7 @@ def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetim
     ]
     book = fold(agents, trades, settled, known_at=known_at)
     drawn = curves(book, prices_of(facts.prices), live=frozenset(facts.agents.filter(~pl.col("reconstructed"))["agent_id"]))
-    found = violations(book, trades, _legs(facts.decisions))
+    found = violations(book, trades, _legs(facts.decisions, facts.refusals))
     frames = {
         "arena/settlements": settlements_frame(settled),
         "arena/ledger": ledger_frame(book),
@@ -117,9 +118,11 @@ def _held(agents: Sequence[Agent], trades: Sequence[Trade], rules: Mapping[str, 
     return found
 
 
-def _legs(decisions: pl.DataFrame) -> dict[str, int]:
-    """How many trades each finished BET asked for, by decision."""
-    rows = decisions.filter(pl.col("state") == "finished", pl.col("action") == "BET").select("decision_id", "legs")
+def _legs(decisions: pl.DataFrame, refusals: pl.DataFrame) -> dict[str, int]:
+    """The number of legs of each executed BET that were not refused, by decision."""
+    refused = refusals.group_by("decision_id").agg(refused=pl.len())
+    bets = decisions.filter(pl.col("state").is_in(sorted(ANSWERED)), pl.col("action") == "BET")
+    rows = bets.join(refused, on="decision_id", how="left").select("decision_id", pl.col("legs") - pl.col("refused").fill_null(0))
     return dict(rows.iter_rows())
 
 

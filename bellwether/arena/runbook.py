@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
+from bellwether.arena.decision_state import ANSWERED
+from bellwether.arena.market import LISTING
 from bellwether.arena.methodology import methodologies
 from bellwether.checks.rule import LakeCheck, Observation
 from bellwether.lake import Lake
@@ -47,7 +49,7 @@ def _one_decision_in_the_window(lake: Lake, now: datetime) -> Observation:
 
 
 def _bets_have_trades(lake: Lake, now: datetime) -> Observation:
-    asked = _rows(lake, DECISIONS).filter(pl.col("state") == "finished", pl.col("action").is_in(["BET", "SELL"]))
+    asked = _rows(lake, DECISIONS).filter(pl.col("state").is_in(sorted(ANSWERED)), pl.col("action").is_in(["BET", "SELL"]))
     traded = _rows(lake, TRADES).select(decision_id=pl.col("trade_id").str.replace(r"/[^/]*$", "")).unique()
     found = asked.join(traded, on="decision_id", how="anti")["decision_id"].sort().to_list()
     return _observed(found, "decisions to bet or sell have no trade", "every decision to bet or sell has a trade")
@@ -57,7 +59,11 @@ def _held_prices_are_fresh(lake: Lake, now: datetime) -> Observation:
     live = _rows(lake, AGENTS).filter(~pl.col("reconstructed")).select("agent_id")
     held = _rows(lake, POSITIONS).filter(pl.col("status") == "open").join(live, on="agent_id", how="semi")
     newest = _rows(lake, PRICES).filter(~pl.col("reconstructed")).group_by("market_id").agg(pl.col("at").max())
+    # A market that was bought at the price of its listing is worth its cost until both sides are quoted.
+    listed = _rows(lake, TRADES).group_by("market_id").agg((pl.col("quote_source") == LISTING).all().alias("listed")).filter("listed")
+    never = listed.join(newest, on="market_id", how="anti")
     waiting = held.group_by("market_id").agg(pl.col("opened_at").min()).join(newest, on="market_id", how="left")
+    waiting = waiting.join(never, on="market_id", how="anti")
     seen = pl.max_horizontal("at", "opened_at")
     found = waiting.filter(pl.lit(now) - seen > STALE)["market_id"].sort().to_list()
     return _observed(found, "held markets have had no mark for more than a day", "every held market was marked within a day")

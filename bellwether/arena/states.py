@@ -11,7 +11,7 @@ from enum import StrEnum
 import polars as pl
 
 from bellwether.arena.account import Position, PositionStatus
-from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.decision_state import ANSWERED, DecisionState
 from bellwether.arena.facts import Result
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.market import MarketStatus
@@ -94,7 +94,7 @@ def cohort_status(
     if cohort.completed_at is not None:
         return CohortStatus.COMPLETED
     closed = set(closed_by_operator)
-    finished = all(agent in closed or DecisionState.FINISHED in set(states) for agent, states in decisions.items())
+    finished = all(agent in closed or ANSWERED & set(states) for agent, states in decisions.items())
     over = now >= window_ends(cohort, methodology)
     return CohortStatus.COMPLETED if over and decisions and finished and open_positions == 0 else CohortStatus.ACTIVE
 

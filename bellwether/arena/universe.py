@@ -11,14 +11,16 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from bellwether.arena.fees import UnknownFees
-from bellwether.arena.market import Market, MarketStatus, folded, is_binary
-from bellwether.arena.units import micros, price_micros
+from bellwether.arena.market import Market, MarketStatus, complement, folded, is_binary, within
+from bellwether.arena.units import MICROS, divided, micros, price_micros
 from bellwether.errors import SchemaError
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, schedule_of
 from bellwether.venues.polymarket.wire.markets import FEE_NAMES
 
 Amount = TypeVar("Amount")
+#: Micro-dollars by which a listed price may differ from the middle of its book: venues round it to a hundredth of a cent.
+_ROUNDING = 100
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,14 @@ class Universe:
         return {market.market_id: market for market in self.markets}
 
 
-def universe(markets: Iterable[Market], limit: int) -> Universe:
-    """The `limit` open markets of the largest volume; of equal volume the smaller id first. Of one id the first counts, unknown volume counts 0."""
+def universe(markets: Iterable[Market], limit: int, at: datetime) -> Universe:
+    """The `limit` markets of the largest volume that can be traded at an instant; of equal volume the smaller id first.
+
+    Of one id the first counts, unknown volume counts 0.
+    """
     first: dict[str, Market] = {}
     for market in markets:
-        if market.market_id and market.status is MarketStatus.ACTIVE:
+        if market.market_id and is_tradable(market, at):
             first.setdefault(market.market_id, market)
     chosen = sorted(first.values(), key=lambda market: (-(market.volume or 0), market.market_id))[:limit]
     return frozen(chosen)
@@ -52,18 +57,18 @@ def frozen(markets: Sequence[Market]) -> Universe:
 def market_of(row: Mapping[str, Any], at: datetime) -> Market:
     """A market of the arena from a row of raw/polymarket_markets, as of an instant, which decides on its fees. Raises `SchemaError` without an id.
 
-    A price of the row that is missing, or outside [0, 1], is None. Fee terms that cannot be read are `UnknownFees`.
+    A price of the row that is missing, outside [0, 1], or the middle of a book with one side, is None, unless there was a trade (`_prices`). Fee terms
+    that cannot be read are `UnknownFees`.
     """
     market_id = row.get("market_id")
     if not market_id:
         raise SchemaError(f"reading a market for the universe: {row.get('question')!r:.80} has no market_id; look at the stored page")
     outcomes = tuple(row.get("outcomes") or ())
-    prices = list(row.get("outcome_prices") or ())
     return Market(
         market_id=market_id,
         question=row.get("question") or "(no question)",
         outcomes=outcomes,
-        prices=tuple(price_micros(price) for price in (prices + [None] * len(outcomes))[: len(outcomes)]),
+        prices=_prices(row, len(outcomes)),
         token_ids=tuple(row.get("token_ids") or ()),
         category=row.get("category"),
         event_id=row.get("event_id"),
@@ -85,10 +90,27 @@ def status_of(row: Mapping[str, Any]) -> MarketStatus:
     return MarketStatus.ACTIVE if tradable else MarketStatus.CLOSED
 
 
-def tradable(market: Market) -> bool:
-    """Whether any side of a market has a price at which it can be bought."""
+def is_tradable(market: Market, at: datetime) -> bool:
+    """Whether a market can be traded at an instant: it is open, its listed end has not passed, and a side has a price at which it can be bought."""
+    ended = market.closes_at is not None and market.closes_at <= at
     sides = ("YES", "NO") if is_binary(market.outcomes) else market.outcomes
-    return any(market.price(side) for side in sides)
+    return market.status is MarketStatus.ACTIVE and not ended and any(market.price(side) for side in sides)
+
+
+def _prices(row: Mapping[str, Any], count: int) -> tuple[SharePrice | None, ...]:
+    """The price of each outcome in the listing.
+
+    Of a book that lacks a side the venue lists the middle between the other side and 0 or 1, at which nothing trades. The last trade takes its place,
+    moved to the side that is quoted where it contradicts that; without a trade there is no price.
+    """
+    listed = [price_micros(price) for price in (list(row.get("outcome_prices") or ()) + [None] * count)[:count]]
+    bid, ask, last = (price_micros(row.get(name)) or None for name in ("best_bid", "best_ask", "last_trade_price"))
+    ask = None if ask == MICROS else ask
+    middle = divided((bid or 0) + (ask or MICROS), 2)
+    if count != 2 or (bid and ask) or listed[0] is None or abs(listed[0] - middle) > _ROUNDING:
+        return tuple(listed)
+    first = None if last is None else within(last, bid, ask)
+    return first, None if first is None else complement(first)
 
 
 def _digest(markets: Sequence[Market]) -> str:

@@ -3,7 +3,7 @@ WITH found AS (
     SELECT agent_id, 'invalid answer' AS kind, problem AS reason FROM arena.decisions WHERE action = 'INVALID'
     UNION ALL
     SELECT agent_id, 'no answer' AS kind, concat(state, coalesce(concat(': ', reason), '')) AS reason
-    FROM arena.decisions WHERE state <> 'finished'
+    FROM arena.decisions WHERE state NOT IN ('finished', 'refused')
     UNION ALL
     SELECT decisions.agent_id, 'refused leg' AS kind, refusals.reason
     FROM arena.refusals AS refusals

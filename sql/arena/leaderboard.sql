@@ -21,9 +21,9 @@ decided AS (
     SELECT
         agent_id,
         count(*) AS decisions,
-        count(*) FILTER (state = 'finished' AND action IS DISTINCT FROM 'INVALID') AS finished,
+        count(*) FILTER (state IN ('finished', 'refused') AND action IS DISTINCT FROM 'INVALID') AS finished,
         count(*) FILTER (state = 'finished' AND action = 'INVALID') AS invalid,
-        count(*) FILTER (state <> 'finished') AS unfinished,
+        count(*) FILTER (state NOT IN ('finished', 'refused')) AS unfinished,
         count(*) FILTER (cost IS NULL) AS unpriced,
         sum(cost) AS cost
     FROM decisions

@@ -4,9 +4,9 @@ WITH decided AS (
     SELECT
         agent_id,
         count(*) AS decisions,
-        count(*) FILTER (state = 'finished' AND action IS DISTINCT FROM 'INVALID') AS finished,
+        count(*) FILTER (state IN ('finished', 'refused') AND action IS DISTINCT FROM 'INVALID') AS finished,
         count(*) FILTER (state = 'finished' AND action = 'INVALID') AS invalid,
-        count(*) FILTER (state <> 'finished') AS unfinished,
+        count(*) FILTER (state NOT IN ('finished', 'refused')) AS unfinished,
         CASE WHEN count(*) = count(cost) THEN sum(cost) END AS cost
     FROM read_parquet('data/decisions.parquet')
     GROUP BY agent_id

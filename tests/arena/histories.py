@@ -79,7 +79,7 @@ def _decide(made: History, rng: Random, at: datetime) -> None:
             again = execute(decision, key, book.accounts[agent.agent_id], data, rules, owners=owners)
             assert (again.trades, again.refusals) == (done.trades, done.refusals)
         if decision.action is Action.BET:
-            made.legs[key.decision_id] = len(decision.bets)
+            made.legs[key.decision_id] = len(decision.bets) - len({refusal.leg for refusal in done.refusals})
         made.trades += done.trades
         made.refusals += [refusal.reason for refusal in done.refusals]
 

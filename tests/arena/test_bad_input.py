@@ -136,7 +136,7 @@ def test_nights_of_daylight_saving_are_nights_like_others(night: datetime) -> No
 
 @pytest.mark.parametrize("size", [3, 1, 0])
 def test_a_universe_of_three_markets_or_none_is_shown_and_decided_on(size: int) -> None:
-    markets = universe([binary(f"m{number}") for number in range(size)], 500).markets
+    markets = universe([binary(f"m{number}") for number in range(size)], 500, NOW).markets
     content = messages(V1, Portfolio(V1.cash), markets, today=NOW.date(), week=1)[1]["content"]
     assert content.count("\n- market_id ") == size
     limits = Limits.of(V1, V1.cash)

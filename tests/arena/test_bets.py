@@ -12,7 +12,9 @@ from bellwether.arena.facts import confidence
 from bellwether.arena.fees import UnknownFees
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Level, MarketStatus, Quote
+from bellwether.arena.methodology import Methodology
 from bellwether.arena.refusals import Reason
+from bellwether.units import SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.arena.world import (
     AGENT,
@@ -103,18 +105,55 @@ def test_b21_a_price_above_one_is_never_filled_at() -> None:
 
 
 def test_b22_both_sides_may_be_held() -> None:
-    done = run(bets(bet(), bet(side="NO")), account(), binary(yes="0.5"), atomic=False)
+    done = run(bets(bet(), bet(side="NO")), account(), binary(yes="0.5"))
     assert [trade.side for trade in done.trades] == ["YES", "NO"]
     assert done.account is not None
     assert len(done.account.open) == 2
 
 
-def test_b24_a_batch_is_executed_as_a_whole_or_not_at_all() -> None:
-    holder = account()
-    done = run(bets(bet(), bet(market_id="n")), holder, binary(), binary("n", status=MarketStatus.CLOSED))
-    assert [(refusal.leg, refusal.reason) for refusal in done.refusals] == [(1, Reason.BATCH), (2, Reason.MARKET_NOT_ACTIVE)]
-    assert done.trades == ()
-    assert done.account == account()
+@pytest.mark.parametrize("rules", [V1, V2, REALISTIC], ids=lambda rules: rules.name)
+def test_b24_a_leg_that_the_venue_cannot_fill_is_refused_alone(rules: Methodology) -> None:
+    """Each leg has its own reason: a closed market, a book without offers, too few of them, a price off the grid, an order below the smallest."""
+    ask = SharePrice(400_000)
+    resting = {"thin": Level(ask, usd(1)), "grid": Level(SharePrice(405_000), usd(1000))}
+    quotes = {name: {0: Quote(ask, ask, level.price, asks=(level,))} for name, level in resting.items()}
+    quotes |= {name: {0: Quote(ask, ask, ask, asks=(Level(ask, usd(1000)),))} for name in ("fine", "closed", "small")}
+    quotes |= {"empty": {0: Quote(None)}}
+    markets = [binary(name, tick=SharePrice(10_000)) for name in ("thin", "grid", "fine", "empty")]
+    markets += [binary("closed", status=MarketStatus.CLOSED), binary("small", min_shares=usd(1000))]
+    names = ["thin", "grid", "empty", "closed", "small", "fine"]
+    done = run(bets(*[bet("60", market_id=name) for name in names]), account(), *markets, quotes=quotes, rules=rules)
+    refused = {names[refusal.leg - 1]: refusal.reason for refusal in done.refusals}
+    always = {"empty": Reason.NO_PRICE, "closed": Reason.MARKET_NOT_ACTIVE}
+    of_the_book = {"thin": Reason.DEPTH, "grid": Reason.OFF_TICK, "small": Reason.TOO_SMALL}
+    assert refused == (always if rules.fill == "mid" else always | of_the_book)
+    assert [trade.market_id for trade in done.trades] == [name for name in names if name not in refused]
+    assert done.account is not None
+    assert done.account.cash == usd(10000) - sum(trade.amount for trade in done.trades)
+
+
+def test_limits_and_cash_refuse_a_leg_in_v1_and_the_decision_in_v2() -> None:
+    legs = bets(bet("100"), bet("-1", market_id="n"))
+    alone = run(legs, account(), binary(), binary("n"), rules=V1)
+    assert ([trade.market_id for trade in alone.trades], [one.reason for one in alone.refusals]) == (["m"], [Reason.NOT_POSITIVE])
+    whole = run(legs, account(), binary(), binary("n"), rules=V2)
+    assert [(one.leg, one.reason) for one in whole.refusals] == [(1, Reason.BATCH), (2, Reason.NOT_POSITIVE)]
+    assert (whole.trades, whole.account) == ((), account())
+
+
+def test_v1_falls_back_on_the_price_of_the_listing_and_v2_does_not() -> None:
+    one_sided = {"m": {0: Quote(None, bid=usd("0.3"), listed=usd("0.35"))}}
+    done = run(bets(bet("70"), bet("65", "NO")), account(), binary(), quotes=one_sided)
+    assert [(trade.price, trade.shares, trade.quote_source) for trade in done.trades] == [
+        (350_000, usd(200), "listing"),
+        (650_000, usd(100), "listing"),
+    ]
+    assert [(trade.bid, trade.ask) for trade in done.trades] == [(300_000, None), (None, 700_000)]
+    for rules in (V2, REALISTIC):
+        refused = run(bets(bet("70")), account(), binary(), quotes=one_sided, rules=rules)
+        assert [one.reason for one in refused.refusals] == [Reason.NO_PRICE]
+    quoted = run(bets(bet("70")), account(), binary(), quotes={"m": {0: Quote(usd("0.4"), listed=usd("0.35"))}})
+    assert [(trade.price, trade.quote_source) for trade in quoted.trades] == [(400_000, "clob")]
 
 
 def test_b26_a_further_bet_averages_the_price() -> None:
@@ -172,14 +211,16 @@ def test_in_v2_all_bets_share_the_limit() -> None:
     assert {refusal.reason for refusal in done.refusals} == {Reason.TOTAL_ABOVE_LIMIT}
 
 
-def test_a_batch_never_spends_more_than_the_cash() -> None:
+def test_bets_never_spend_more_than_the_cash() -> None:
     done = run(bets(*[bet("2500", market_id=name) for name in "abcde"]), account(), *[binary(name) for name in "abcde"])
-    assert {refusal.reason for refusal in done.refusals} == {Reason.TOTAL_ABOVE_CASH}
+    assert [(refusal.leg, refusal.reason) for refusal in done.refusals] == [(5, Reason.ABOVE_CASH)]
+    assert done.account is not None
+    assert done.account.cash == 0
 
 
-def test_five_hundred_bets_are_refused_as_a_whole() -> None:
-    done = run(bets(*[bet("50")] * 500), account(), binary())
-    assert len(done.refusals) == 500
+def test_five_hundred_bets_are_refused_as_a_whole_where_they_share_the_limit() -> None:
+    done = run(bets(*[bet("50")] * 500), account(), binary(), rules=V2)
+    assert [refusal.reason for refusal in done.refusals] == [Reason.TOTAL_ABOVE_LIMIT] * 500
     assert done.account == account()
 
 

@@ -7,13 +7,13 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from bellwether.arena.deciding import Decided, Means, decide, decide_all
-from bellwether.arena.decision import Action, Problem
+from bellwether.arena.decision import Action, Decision, Problem
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import AgentKey, DecisionKey
@@ -105,15 +105,66 @@ def test_d10_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_a
     unquoted = replace(means(journal, saw.append), look=lambda decision: replace_quotes(look(decision)))
     first = decide(task, unquoted)
     assert first.execution is not None
-    assert (first.problem, first.execution.trades, [one.reason for one in first.execution.refusals]) == (
-        True,
-        (),
-        [Reason.NO_PRICE, Reason.BATCH],
-    )
+    assert (first.state, first.problem, first.execution.trades) == (DecisionState.READ, True, ())
+    assert [one.reason for one in first.execution.refusals] == [Reason.NO_PRICE, Reason.NO_PRICE]
+    assert first.reason == "every leg was refused: no price (2)"
     second = decide(task, means(journal, saw.append))
     assert second.execution is not None
-    assert (len(second.execution.trades), second.problem, len(asked(saw))) == (2, False, 1)
+    assert (second.state, len(second.execution.trades), second.problem, len(asked(saw))) == (DecisionState.FINISHED, 2, False, 1)
     assert decide(task, unquoted) == second
+
+
+def test_d4_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(journal: Journal) -> None:
+    saw: list[str] = []
+    looks: list[Decision] = []
+    (task,) = tasks(families=["acme"])
+
+    def unquoted(decision: Decision) -> MarketData:
+        looks.append(decision)
+        return replace_quotes(look(decision))
+
+    def at(now: datetime) -> Means:
+        return replace(means(journal, saw.append, now=now), look=unquoted)
+
+    assert [decide(task, at(NOW + n * timedelta(hours=1))).state for n in range(3)] == [DecisionState.READ] * 3
+    for now in (DEADLINE, DEADLINE + timedelta(days=1)):
+        done = decide(task, at(now))
+        assert (done.state, done.problem, done.reason) == (DecisionState.REFUSED, True, "every leg was refused: no price (2)")
+    assert (len(looks), len(asked(saw))) == (3, 1)
+    assert decide(task, means(journal, saw.append, now=DEADLINE)).state is DecisionState.REFUSED, "no late trade"
+
+
+def test_a_refused_decision_of_a_past_week_stays_refused(journal: Journal) -> None:
+    (task,) = tasks(families=["acme"])
+    past = replace(task, past=True)
+    first = decide(past, replace(means(journal), look=lambda decision: replace_quotes(look(decision))))
+    assert (first.state, decide(past, means(journal))) == (DecisionState.REFUSED, first)
+
+
+def test_a_leg_that_was_refused_is_not_repeated_where_another_traded(journal: Journal) -> None:
+    (task,) = tasks(families=["acme"])
+    half = replace(means(journal), look=lambda decision: replace(look(decision), quotes={"n": look(decision).quotes["n"]}))
+    first = decide(task, half)
+    assert first.execution is not None
+    assert (first.state, first.problem) == (DecisionState.FINISHED, True)
+    assert [trade.market_id for trade in first.execution.trades] == ["n"]
+    assert [(one.leg, one.reason) for one in first.execution.refusals] == [(1, Reason.NO_PRICE)]
+    assert decide(task, means(journal)) == first
+
+
+@pytest.mark.parametrize(
+    ("waited", "state", "asked_again"), [(LEASE / 2, DecisionState.IN_PROGRESS, 0), (2 * LEASE, DecisionState.FINISHED, 1)]
+)
+def test_d2_and_d3_a_call_is_repeated_when_the_lease_of_its_worker_is_over(
+    tmp_path: Path, waited: timedelta, state: DecisionState, asked_again: int
+) -> None:
+    clock, saw = Clock(NOW), list[str]()
+    (task,) = tasks(families=["acme"])
+    with Journal(f"sqlite:///{tmp_path}/leases.db", clock=clock) as journal:
+        first, second = (means(journal, saw.append, holder=name) for name in ("first", "second"))
+        first.steps._begun("prompt", task.key.decision_id, 0)
+        clock.advance(waited)
+        assert (decide(task, second).state, len(asked(saw))) == (state, asked_again)
 
 
 def replace_quotes(data: MarketData) -> MarketData:

@@ -84,12 +84,12 @@ def test_without_facts_tables_are_empty() -> None:
 
 
 def test_a_universe_as_rows() -> None:
-    chosen = universe([binary(volume=usd("10.5"), tick=10_000), named({"A": "0.25", "B": None}, "n")], 5)
+    chosen = universe([binary(volume=usd("10.5"), tick=10_000), named({"A": "0.25", "B": None}, "n")], 5, NOW)
     frame = universe_frame(chosen, COHORT, NOW)
     assert frame["market_id"].to_list() == ["m", "n"]
     assert [[price and float(price) for price in prices] for prices in frame["prices"].to_list()] == [[0.4, 0.6], [0.25, None]]
     assert frame["digest"].unique().to_list() == [chosen.digest]
-    assert universe_frame(universe([], 5), COHORT, NOW).height == 0
+    assert universe_frame(universe([], 5, NOW), COHORT, NOW).height == 0
 
 
 def test_every_column_says_what_it_is() -> None:

@@ -79,7 +79,11 @@ def _earlier(made: History, seed: int, settled: list[object], counted: dict[tupl
 
 def test_histories_have_refusals_of_many_kinds() -> None:
     reasons = Counter(reason for seed in range(300) for reason in history(seed).refusals)
-    assert {"total above the cash", "market not active", "market unknown", "not enough in the book", "position of another agent"} <= set(
-        reasons
-    )
+    assert {
+        "total above the limit",
+        "market not active",
+        "market unknown",
+        "not enough in the book",
+        "position of another agent",
+    } <= set(reasons)
     assert len(reasons) >= 10, reasons

@@ -27,7 +27,7 @@ WEEK = (date(2026, 3, 1).isoformat(),)
 def test_rows_of_an_older_version_are_read_again(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     look = evidence_of({"market_id": "m", "outcomes": ["Yes", "No"], "closed": False}, fetched_at=NOW)
-    made = {EVIDENCE: evidence_frame([look]), UNIVERSE: universe_frame(universe([binary()], 5), date(2026, 3, 1), NOW)}
+    made = {EVIDENCE: evidence_frame([look]), UNIVERSE: universe_frame(universe([binary()], 5, NOW), date(2026, 3, 1), NOW)}
     for table, rows in made.items():
         lacking = {"results", "settled_at", "venue"}
         older = replace(table, version="1", sort=(), columns=tuple(one for one in table.columns if one.name not in lacking))
@@ -60,7 +60,7 @@ def test_a_damaged_partition_is_left_out_and_the_others_are_renewed_and_publishe
         replace(UNIVERSE, version="1", added={}, sort=(), columns=tuple(c for c in UNIVERSE.columns if c.name != "venue")),
     )
     for week in (date(2026, 3, 1), date(2026, 3, 8)):
-        rows = universe_frame(universe([binary()], 5), week, NOW)
+        rows = universe_frame(universe([binary()], 5, NOW), week, NOW)
         lake.write(older, (week.isoformat(),), rows.select(older.names), run_id="old")
     broken = lake.manifests(older)[WEEK]
     place = Path(lake.storage.location(broken.file))

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from bellwether.arena.decision import Action
-from bellwether.arena.decision_state import DecisionState, Step, Stored, next_step
+from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.fees import UnknownFees
 from bellwether.arena.frozen import FrozenUniverse, encoded_universe, universe_of
 from bellwether.arena.identity import AgentKey, DecisionKey, deciding_order, decision_of, start_of, week_number, week_of
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.states import Cohort, CohortRole, CohortStatus, cohort_status, deciding, may_start, role, window_ends
-from bellwether.arena.universe import frozen, market_of, status_of, tradable, universe
+from bellwether.arena.universe import frozen, is_tradable, market_of, status_of, universe
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.arena.world import V1, binary, usd
@@ -25,40 +24,6 @@ from tests.arena.world import V1, binary, usd
 NOW = datetime(2026, 3, 1, 1, 0, tzinfo=UTC)
 DUE = NOW + timedelta(hours=40)
 RULES = methodologies()
-
-CLAIMS = {
-    "D1": (None, Step.ASK, "new"),
-    "D2 held": (Stored(DecisionState.IN_PROGRESS, NOW + timedelta(seconds=1)), Step.SKIP, "in progress"),
-    "D3": (Stored(DecisionState.IN_PROGRESS, datetime(2020, 1, 1, tzinfo=UTC)), Step.ASK, "stale"),
-    "D4": (Stored(DecisionState.FINISHED, action=Action.BET), Step.EXECUTE, "no trades"),
-    "D5": (Stored(DecisionState.FAILED), Step.ASK, "failed"),
-    "D12": (Stored(DecisionState.FINISHED, action=Action.SELL, trades=1, failed_legs=1), Step.SKIP, "1 legs have no trade"),
-    "D31": (Stored(DecisionState.READ, action=Action.BET), Step.EXECUTE, "read and not executed"),
-    "D32": (Stored(DecisionState.READ, action=Action.BET, trades=2), Step.EXECUTE, "read and not executed"),
-    "D33": (Stored(DecisionState.BLOCKED), Step.ASK, "blocked"),
-    "D34": (Stored(DecisionState.FAILED, trades=1), Step.SKIP, "failed with 1 trades"),
-    "hold": (Stored(DecisionState.FINISHED, action=Action.HOLD), Step.SKIP, "finished"),
-    "invalid": (Stored(DecisionState.FINISHED, action=Action.INVALID), Step.SKIP, "finished"),
-    "done": (Stored(DecisionState.FINISHED, action=Action.BET, trades=1), Step.SKIP, "finished"),
-}
-
-
-@pytest.mark.parametrize("row", CLAIMS)
-def test_what_a_run_does_about_a_decision(row: str) -> None:
-    stored, step, reason = CLAIMS[row]
-    found = next_step(stored, NOW, deadline=DUE)
-    assert (found.step, found.reason) == (step, reason)
-    assert found.problem is (row in ("D4", "D12", "D34"))
-
-
-def test_d8_a_bankrupt_agent_is_not_asked() -> None:
-    assert next_step(None, NOW, deadline=DUE, bankrupt=True).step is Step.SKIP
-
-
-def test_after_the_deadline_nothing_is_asked_and_it_is_a_problem() -> None:
-    late = next_step(Stored(DecisionState.BLOCKED), DUE, deadline=DUE)
-    assert (late.step, late.problem) == (Step.SKIP, True)
-    assert next_step(Stored(DecisionState.READ), DUE, deadline=DUE).step is Step.EXECUTE
 
 
 def cohorts(*numbers: int, completed: tuple[int, ...] = (), archived: tuple[int, ...] = ()) -> list[Cohort]:
@@ -148,24 +113,59 @@ def row(market_id: str, volume: str | None = "1", **more: Any) -> dict[str, Any]
 
 def test_m19_and_m29_the_largest_volume_first_and_no_id_twice() -> None:
     rows = [row("b", "25"), row("a", "50"), row("a", "50"), row("c", "40"), row("closed", "2500", closed=True), row("nulls", None)]
-    chosen = universe([market_of(one, NOW) for one in rows], 500)
+    chosen = universe([market_of(one, NOW) for one in rows], 500, NOW)
     assert [market.market_id for market in chosen.markets] == ["a", "c", "b", "nulls"]
-    assert len(universe([market_of(one, NOW) for one in rows], 1).markets) == 1
+    assert len(universe([market_of(one, NOW) for one in rows], 1, NOW).markets) == 1
 
 
 def test_equal_volumes_are_in_the_order_of_ids() -> None:
-    chosen = universe([market_of(row(name), NOW) for name in "cab"], 2)
+    chosen = universe([market_of(row(name), NOW) for name in "cab"], 2, NOW)
     assert [market.market_id for market in chosen.markets] == ["a", "b"]
 
 
 def test_a_universe_of_none() -> None:
-    assert universe([], 500).markets == ()
+    assert universe([], 500, NOW).markets == ()
+
+
+def test_a_market_that_has_ended_or_has_no_price_is_in_no_universe() -> None:
+    one_sided = {"best_bid": Decimal("0.39"), "best_ask": Decimal(1), "outcome_prices": [Decimal("0.695"), Decimal("0.305")]}
+    rows = [
+        row("open", end_time=NOW + timedelta(seconds=1)),
+        row("ended", end_time=NOW),
+        row("unpriced", outcome_prices=None),
+        row("phantom", **one_sided),
+        row("traded", **one_sided, last_trade_price=Decimal("0.41")),
+    ]
+    assert [market.market_id for market in universe([market_of(one, NOW) for one in rows], 500, NOW).markets] == ["open", "traded"]
+
+
+@pytest.mark.parametrize(
+    ("case", "listed", "quotes", "expected"),
+    [
+        ("both sides", "0.4", ("0.39", "0.41", None), "0.4"),
+        ("bid and no trade", "0.695", ("0.39", "1", None), None),
+        ("bid and a trade", "0.695", ("0.39", None, "0.41"), "0.41"),
+        ("bid above the last trade", "0.8", ("0.6", None, "0.45"), "0.6"),
+        ("ask and no trade", "0.0005", (None, "0.001", None), None),
+        ("ask and a trade", "0.0005", (None, "0.001", "0.001"), "0.001"),
+        ("ask below the last trade", "0.1", ("0", "0.2", "0.45"), "0.2"),
+        ("no quote and no trade", "0.5", (None, None, None), None),
+        ("no quote and a trade", "0.5", (None, "1", "0.3"), "0.3"),
+        ("a price of its own", "0.42", ("0.39", None, None), "0.42"),
+    ],
+)
+def test_the_middle_of_a_book_with_one_side_is_no_price(
+    case: str, listed: str, quotes: tuple[str | None, ...], expected: str | None
+) -> None:
+    known = {name: value and Decimal(value) for name, value in zip(("best_bid", "best_ask", "last_trade_price"), quotes, strict=True)}
+    market = market_of(row("m", outcome_prices=[Decimal(listed), 1 - Decimal(listed)], **known), NOW)
+    assert (market.price("YES"), market.price("NO")) == ((None, None) if expected is None else (usd(expected), usd(1) - usd(expected)))
 
 
 def test_the_hash_is_of_what_is_shown() -> None:
     markets = [market_of(row(name), NOW) for name in "ab"]
-    assert universe(markets, 5).digest == universe(markets[::-1], 5).digest
-    assert universe(markets, 5).digest != universe([markets[0], replace(markets[1], question="other")], 5).digest
+    assert universe(markets, 5, NOW).digest == universe(markets[::-1], 5, NOW).digest
+    assert universe(markets, 5, NOW).digest != universe([markets[0], replace(markets[1], question="other")], 5, NOW).digest
 
 
 def test_m20_a_market_without_an_id_is_refused() -> None:
@@ -211,8 +211,8 @@ def test_m30_yes_is_found_by_its_name() -> None:
 def test_a_listing_full_of_nulls_is_a_market_that_cannot_be_traded() -> None:
     nulls = dict.fromkeys(row("m")) | {"market_id": "m", "category": None, "tick_size": None, "end_time": None}
     market = market_of(nulls, NOW)
-    assert (market.status, market.prices, market.volume, tradable(market)) == (MarketStatus.CLOSED, (), None, False)
-    assert tradable(binary())
+    assert (market.status, market.prices, market.volume, is_tradable(market, NOW)) == (MarketStatus.CLOSED, (), None, False)
+    assert is_tradable(binary(), NOW)
 
 
 def test_fees_are_read_where_they_can_be() -> None:

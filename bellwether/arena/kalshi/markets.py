@@ -18,7 +18,7 @@ import orjson
 from bellwether.arena.fees import fees_of
 from bellwether.arena.history import LATEST, SOONEST
 from bellwether.arena.kalshi.quotes import Candle, middle, quote_of_candle
-from bellwether.arena.market import Market, MarketStatus, complement, folded
+from bellwether.arena.market import Market, MarketStatus, complement, folded, within
 from bellwether.arena.units import micros, price_micros
 from bellwether.arena.universe import Universe, frozen
 from bellwether.units import MicroDollars, SharePrice
@@ -94,12 +94,12 @@ def _tell_apart(event_ticker: str, contracts: Sequence[Row]) -> bool:
 def market_of(one: Listed, series: Mapping[str, Row], at: datetime) -> Market:
     """A market as its listing shows it, with the fees of an instant. Volume: contracts traded, of all outcomes, each for the dollar that it pays.
 
-    A price is the midpoint of the listing; None where one side is not quoted, and of a contract that is not traded.
+    See `price_of`.
     """
     event = one.event or {}
     terms = series.get(event.get("series_ticker") or "")
     status = status_of(one)
-    prices = tuple(_price(row) for row in one.contracts)
+    prices = tuple(price_of(row) for row in one.contracts)
     volumes = [row["volume"] for row in one.contracts if row.get("volume") is not None]
     ticks = [TICKS.get(row.get("price_level_structure") or "") for row in one.contracts]
     closes = max(row["close_time"] for row in one.contracts)
@@ -199,8 +199,15 @@ def past_market(one: Listed, series: Mapping[str, Row], candles: Mapping[str, Ca
     )
 
 
-def _price(row: Row) -> SharePrice | None:
-    return middle(price_micros(row.get("yes_bid")), price_micros(row.get("yes_ask"))) if row["status"] == "active" else None
+def price_of(row: Row) -> SharePrice | None:
+    """The price of YES of a contract in its listing: the midpoint, and where a side is not quoted the last trade, never beyond the other side.
+
+    None of a contract that is not traded or was never.
+    """
+    if row["status"] != "active":
+        return None
+    bid, ask, last = (price_micros(row.get(name)) for name in ("yes_bid", "yes_ask", "last_price"))
+    return middle(bid, ask) if bid is not None and ask is not None else None if last is None else within(last, bid, ask)
 
 
 def _both(yes: SharePrice | None) -> tuple[SharePrice | None, SharePrice | None]:

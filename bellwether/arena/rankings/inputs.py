@@ -161,7 +161,7 @@ class Inputs:
         kind = (
             pl.when((pl.col("state") == "finished") & (pl.col("action").fill_null("") == "INVALID"))
             .then(pl.lit("invalid"))
-            .when(pl.col("state") == "finished")
+            .when(pl.col("state").is_in(["finished", "refused"]))
             .then(pl.lit("finished"))
             .when(pl.col("state").is_in(["failed", "blocked"]))
             .then(pl.lit("failed"))

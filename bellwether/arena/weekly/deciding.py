@@ -97,7 +97,9 @@ def _tasks(world: World, week: date, cohort: FrozenCohort, universe: FrozenUnive
             return messages(rules, held, universe.universe.markets, today=before.at.date(), week=number)
 
         deadline = decisions_due(start_of(week), rules)
-        yield Task(key, cohort.members[family], rules, account, said, deadline, place, universe.universe.digest, owners)
+        yield Task(
+            key, cohort.members[family], rules, account, said, deadline, place, universe.universe.digest, owners, universe.reconstructed
+        )
 
 
 def decide_week(world: World, week: date, *, forced: bool = True) -> WeekDecided:
@@ -118,7 +120,7 @@ def decide_week(world: World, week: date, *, forced: bool = True) -> WeekDecided
             due = [task for task in plan.tasks if task.key.decision_id not in left]
             made += zip(due, decide_all(due, Means(world.steps, ask, partial(_look, world, plan), _clock(world, plan))), strict=True)
     made += [
-        (task, standing(task, world.steps, DecisionState.OPEN, left[task.key.decision_id]))
+        (task, standing(task, world.steps, DecisionState.OPEN, left[task.key.decision_id], over=True))
         for task in tasks
         if task.key.decision_id in left
     ]
@@ -167,7 +169,7 @@ def _look(world: World, plan: WeekPlanned, decision: Decision) -> MarketData:
         return MarketData(listed, quotes, before.at, _outside(before.markets, listed))
     if not wanted:
         return MarketData(listed, {}, world.now())
-    statuses, quotes = data.look(wanted)
+    statuses, quotes = data.look(wanted, world.now())
     fresh = _with_status(before.markets, statuses)
     return MarketData({name: fresh[name] for name in listed}, quotes, world.now(), _outside(fresh, listed))
 

@@ -12,10 +12,10 @@ import polars as pl
 
 from bellwether.arena.frozen import FrozenUniverse
 from bellwether.arena.history import FRESH, LATEST, SOONEST, Points
-from bellwether.arena.kalshi.markets import OPEN, Listed, candidates, listed, market_of, past_market, past_universe, status_of
+from bellwether.arena.kalshi.markets import OPEN, Listed, candidates, listed, market_of, past_market, past_universe, price_of, status_of
 from bellwether.arena.kalshi.quotes import Candle, as_of, quote_of_book, quote_of_candle
 from bellwether.arena.kalshi.resolution import evidence_of, past_looks
-from bellwether.arena.market import YES, Market, MarketStatus, Quote, Quotes, folded, wanted_tokens
+from bellwether.arena.market import LISTING, YES, Market, MarketStatus, Quote, Quotes, folded, wanted_tokens, within
 from bellwether.arena.marks import Observed, Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.universe import universe
@@ -60,8 +60,8 @@ class Kalshi:
         """Markets by id, with the candles of the last days."""
         return self.ask(lambda client: _held(client, market_ids, at, past=past))
 
-    def look(self, markets: Mapping[str, Market]) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """The contracts' words and the order books."""
+    def look(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
+        """The contracts' words and prices, and the order books."""
         tokens = wanted_tokens(markets, list(markets))
 
         async def work(client: KalshiClient) -> tuple[dict[str, Listed], dict[str, looks.Book]]:
@@ -70,9 +70,14 @@ class Kalshi:
         found, books = self.ask(work)
         quotes: dict[str, dict[int, Quote]] = {}
         for ticker, (market_id, place) in tokens.items():
-            if ticker in books:
-                book = books[ticker]
-                quotes.setdefault(market_id, {})[place] = quote_of_book(book.yes, book.no, book.at)
+            book = books.get(ticker)
+            quote = Quote(None, at=now, source=LISTING) if book is None else quote_of_book(book.yes, book.no, book.at)
+            rows = found[market_id].contracts if market_id in found else ()
+            shown = next((price_of(row) for row in rows if row["ticker"] == ticker), None)
+            if shown is not None:
+                quote = replace(quote, listed=within(shown, quote.bid, quote.ask))
+            if book is not None or shown is not None:
+                quotes.setdefault(market_id, {})[place] = quote
         return {name: status_of(one) for name, one in found.items()}, dict(quotes)
 
     def past_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
@@ -110,7 +115,7 @@ async def _present(client: KalshiClient, limit: int, now: datetime) -> FrozenUni
     at = seen.at or now
     found = listed((row for row in seen.contracts.values() if row["status"] in OPEN), seen.events)
     markets = [market_of(one, series, at) for one in found]
-    return FrozenUniverse(universe(markets, limit), at, False, "Kalshi: open events by volume", seen.rejects, "kalshi")
+    return FrozenUniverse(universe(markets, limit, at), at, False, "Kalshi: open events by volume", seen.rejects, "kalshi")
 
 
 async def _past(client: KalshiClient, at: datetime, limit: int) -> FrozenUniverse:

@@ -23,12 +23,12 @@ from bellwether.arena.history import (
     tokens_of,
     was_open,
 )
-from bellwether.arena.market import YES, Level, Market, MarketStatus, Quote, Quotes, folded, wanted_tokens
+from bellwether.arena.market import MIDPOINT, YES, Level, Market, MarketStatus, Quote, Quotes, folded, wanted_tokens, within
 from bellwether.arena.marks import Observed, Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.resolution import evidence_of
 from bellwether.arena.units import divided, micros, price_micros
-from bellwether.arena.universe import market_of, status_of, universe
+from bellwether.arena.universe import is_tradable, market_of, universe
 from bellwether.arena.weekly.venue import Held
 from bellwether.errors import SchemaError
 from bellwether.units import MicroShares, SharePrice
@@ -71,19 +71,25 @@ class Polymarket:
         """Markets by id, with past prices of the last days."""
         return self.ask(lambda gamma, clob: _held(gamma, clob, market_ids, at, past=past))
 
-    def look(self, markets: Mapping[str, Market]) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """Gamma's words and the CLOB's books."""
+    def look(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
+        """Gamma's words and prices, the CLOB's books, and its midpoints of tokens whose book it does not give."""
         tokens = wanted_tokens(markets, list(markets))
 
-        async def work(gamma: GammaClient, clob: ClobClient) -> tuple[looks.MarketRows, dict[str, looks.Book]]:
-            return await looks.by_id(gamma, list(markets)), await looks.books(clob, tokens)
+        async def work(gamma: GammaClient, clob: ClobClient) -> tuple[looks.MarketRows, dict[str, looks.Book], dict[str, Decimal]]:
+            seen, books = await looks.by_id(gamma, list(markets)), await looks.books(clob, tokens)
+            return seen, books, await looks.midpoints(clob, [token for token in tokens if token not in books])
 
-        seen, books = self.ask(work)
+        seen, books, middles = self.ask(work)
+        listed = {row["market_id"]: market_of(row, now) for row in seen.rows}
         quotes: dict[str, dict[int, Quote]] = {}
         for token, (market_id, place) in tokens.items():
-            if token in books:
-                quotes.setdefault(market_id, {})[place] = quote_of_book(books[token])
-        return {row["market_id"]: status_of(row) for row in seen.rows}, dict(quotes)
+            found = quote_of_book(books[token]) if token in books else Quote(price_micros(middles.get(token)), at=now, source=MIDPOINT)
+            shown = listed[market_id].price(markets[market_id].outcomes[place]) if market_id in listed else None
+            if shown is not None:
+                found = replace(found, listed=within(shown, found.bid, found.ask))
+            if token in books or found.mid is not None or shown is not None:
+                quotes.setdefault(market_id, {})[place] = found
+        return {name: market.status for name, market in listed.items()}, dict(quotes)
 
     def past_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
         """The prices that the universe was frozen at; past bids and asks are not kept."""
@@ -111,7 +117,7 @@ class Polymarket:
 
 
 async def _present(gamma: GammaClient, limit: int, now: datetime) -> FrozenUniverse:
-    seen = await looks.largest_open(gamma, limit)
+    seen = await looks.largest_open(gamma, limit, lambda row: _is_offered(row, now))
     at, markets, lacking = seen.at or now, [], seen.rejects
     for row in seen.rows:
         # One that is not deployed yet cannot be traded, quoted or valued.
@@ -122,7 +128,11 @@ async def _present(gamma: GammaClient, limit: int, now: datetime) -> FrozenUnive
             markets.append(market_of(row, at))
         except SchemaError:
             lacking += 1
-    return FrozenUniverse(universe(markets, limit), at, False, "Gamma: open markets by volume", lacking)
+    return FrozenUniverse(universe(markets, limit, at), at, False, "Gamma: open markets by volume", lacking)
+
+
+def _is_offered(row: Mapping[str, Any], at: datetime) -> bool:
+    return bool(row["market_id"] and row["token_ids"]) and is_tradable(market_of(row, at), at)
 
 
 async def _past(gamma: GammaClient, clob: ClobClient, at: datetime, limit: int) -> FrozenUniverse:

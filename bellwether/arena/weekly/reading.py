@@ -10,7 +10,7 @@ import polars as pl
 
 from bellwether.arena.deciding import executions_of
 from bellwether.arena.decision import Decision
-from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.decision_state import ANSWERED, FINAL, DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.interventions import closures
 from bellwether.arena.methodology import Methodology
@@ -47,15 +47,21 @@ Rows = Callable[[Table], pl.DataFrame]
 
 def week_is_decided(world: World, week: date, at: datetime) -> bool:
     """Whether nothing of a live week is left at an instant: its cohort was started, or may not be any more, and by the lake's rows every decision that is
-    due is finished or given up, or its agent was closed."""
+    due is finished, refused or failed, or its agent was closed."""
     if stored_cohort(world.steps, week) is None and may_start(at):
         return False
     cohorts = deciding(world, week, reconstructed=False)
     closed = closures(world.steps)
     wanted = {key.decision_id for cohort in cohorts for key in keys_of(cohort, week) if key.agent.agent_id not in closed}
     rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
-    done = rows.filter(pl.col("state").is_in([str(DecisionState.FINISHED), str(DecisionState.FAILED)]))
+    done = rows.filter(pl.col("state").is_in(sorted(FINAL)))
     return wanted <= set(done["decision_id"])
+
+
+def is_read(world: World, week: date) -> bool:
+    """Whether a week has a decision with an answer of which no leg was executed: after the deadline it is executed, or becomes refused."""
+    rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
+    return bool((rows["state"] == str(DecisionState.READ)).any())
 
 
 def stored(lake: Lake) -> Rows:
@@ -103,7 +109,7 @@ def status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
     read = stored(lake)
     markets = read(UNIVERSE).group_by("week").agg(markets=pl.len(), reconstructed=pl.col("reconstructed").first())
     cohorts = read(AGENTS).group_by("week").agg(lineup=pl.col("lineup").first(), methodology=pl.col("methodology").first(), agents=pl.len())
-    is_done = pl.col("state") == "finished"
+    is_done = pl.col("state").is_in(sorted(ANSWERED))
     decisions = (
         read(DECISIONS)
         .group_by("week")

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.deciding import Decided, Task
+from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.frames import agents_frame, millionths, trades_frame, universe_frame
 from bellwether.arena.frozen import FrozenCohort, FrozenUniverse
 from bellwether.arena.interventions import archives, closures
@@ -136,6 +137,6 @@ def counts(decisions: Sequence[tuple[Task, Decided]]) -> dict[str, int]:
     found: dict[str, int] = {}
     for _, one in decisions:
         invalid = one.intent is not None and one.intent.decision.problem is not None
-        word = "invalid" if invalid and str(one.state) == "finished" else str(one.state)
+        word = "invalid" if invalid and one.state is DecisionState.FINISHED else str(one.state)
         found[word] = found.get(word, 0) + 1
     return found

@@ -38,8 +38,8 @@ class VenueData(Protocol):
         """Markets outside of the universe: whether they can be sold, the last price of each, and in the past what they were quoted at."""
         ...
 
-    def look(self, markets: Mapping[str, Market]) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """Where markets stand now, as far as the venue says, and what they are quoted at."""
+    def look(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
+        """The present status of markets, as far as the venue states it, and their quotes, each with the price of the listing."""
         ...
 
     def past_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +17,7 @@ from bellwether.venues.http.page import Page
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, MOST_DAYS
+from bellwether.venues.polymarket.quotes import midpoints_of
 from bellwether.venues.polymarket.wire import parse_books, parse_winners
 from bellwether.venues.polymarket.wire.markets import parse_markets
 from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, canonical_condition, plain
@@ -37,10 +38,10 @@ class MarketRows:
     rejects: int = 0
 
 
-async def largest_open(gamma: GammaClient, count: int) -> MarketRows:
-    """The open markets of the largest volume, `count` at least where there are so many, the largest first."""
+async def largest_open(gamma: GammaClient, count: int, counts: Callable[[Mapping[str, Any]], bool] = lambda row: True) -> MarketRows:
+    """The open markets of the largest volume, the largest first: at least `count` for which `counts` is true, where there are so many."""
     listing = gamma.markets(closed=False, active=True, order="volumeNum", ascending=False, include_tag=True)
-    return await _gathered(listing, count)
+    return await _gathered(listing, count, counts)
 
 
 async def ending(gamma: GammaClient, first: datetime, last: datetime) -> MarketRows:
@@ -110,6 +111,11 @@ async def books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
     return {token: Book(tuple(sides["bid"]), tuple(sides["ask"]), *terms[token]) for token, sides in levels.items()}
 
 
+async def midpoints(clob: ClobClient, token_ids: Sequence[str]) -> dict[str, Decimal]:
+    """The venue's own midpoints of tokens in dollars, without those that it does not know. Of a book with one side they are no price: see `books`."""
+    return midpoints_of(await clob.midpoints(token_ids)) if token_ids else {}
+
+
 Points = list[tuple[datetime, Decimal]]
 
 
@@ -162,17 +168,21 @@ def _points(page: Page) -> Iterable[tuple[datetime, Decimal]]:
             yield datetime.fromtimestamp(seconds, UTC), price
 
 
-async def _gathered(pages: AsyncIterator[Page], count: int | None = None) -> MarketRows:
-    """The rows of a listing, up to the page with which they are `count`."""
+async def _gathered(
+    pages: AsyncIterator[Page], count: int | None = None, counts: Callable[[Mapping[str, Any]], bool] = lambda row: True
+) -> MarketRows:
+    """The rows of a listing, up to the page with which `count` of them count."""
     rows: list[Mapping[str, Any]] = []
-    at, rejects = None, 0
+    at, rejects, found = None, 0, 0
     async with aclosing(pages) as walked:  # type: ignore[type-var]
         async for page in walked:
             at = at or page.fetched_at
             parsed = parse_markets(page.items("markets"), page.origin, day=page.fetched_at.date())
-            rows += parsed.rows.select(pl.exclude("body")).iter_rows(named=True)
+            more = parsed.rows.select(pl.exclude("body")).to_dicts()
+            rows += more
             rejects += parsed.rejects.height
-            if count is not None and len(rows) >= count:
+            found += sum(map(counts, more))
+            if count is not None and found >= count:
                 break
     return MarketRows(tuple(rows), at, rejects)
 
