@@ -130,11 +130,15 @@ async def series(client: KalshiClient) -> dict[str, Row]:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The bids of both sides as (price, contracts) in dollars. at: when the venue answered; it does not say when they were so."""
+    """The bids of both sides as (price, contracts) in dollars.
+
+    at: when the venue answered; it does not say when they were so. skipped: unusable levels left out.
+    """
 
     yes: tuple[tuple[Decimal, Decimal], ...]
     no: tuple[tuple[Decimal, Decimal], ...]
     at: datetime
+    skipped: int = 0
 
 
 async def books(client: KalshiClient, tickers: Iterable[str]) -> dict[str, Book]:
@@ -143,9 +147,9 @@ async def books(client: KalshiClient, tickers: Iterable[str]) -> dict[str, Book]
     found: dict[str, Book] = {}
     for page in await client.answers(calls):
         rows = parse_books(page.answer, page.origin, day=page.fetched_at.date()).rows
-        for row in rows.select("ticker", "yes_bids", "no_bids").iter_rows(named=True):
+        for row in rows.select("ticker", "yes_bids", "no_bids", "skipped_levels").iter_rows(named=True):
             yes, no = (tuple((level["price"], level["size"]) for level in row[name]) for name in ("yes_bids", "no_bids"))
-            found[row["ticker"]] = Book(yes, no, page.fetched_at)
+            found[row["ticker"]] = Book(yes, no, page.fetched_at, row["skipped_levels"])
     return found
 
 
