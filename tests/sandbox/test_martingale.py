@@ -156,14 +156,6 @@ def test_prices_are_on_the_grid_and_the_book_is_never_crossed(events: list[Event
             assert on_grid.all()
 
 
-def test_quotes_enclose_the_truth_when_they_are_renewed(events: list[Event]) -> None:
-    market = next(market for event in events for market in event.markets if market.trading.requote > 0.8)
-    tape, fair = market.tape(), market.latent.probabilities()
-    assert tape.bid[0] / 1000 <= fair[0] <= tape.ask[0] / 1000
-    inside = (tape.bid / 1000 <= fair + 0.05) & (fair - 0.05 <= tape.ask / 1000)
-    assert inside.mean() > 0.95
-
-
 def test_the_world_has_what_the_real_one_has(world: GeneratedWorld) -> None:
     days = [world.day(home) for home in range(200, 565)]
     plain = [market for day in days for event in day.events if not event.is_combo for market in event.markets]

@@ -102,7 +102,7 @@ class Author:
             return Reply(None, refusal=words) if request.json_schema is not None else Reply(words)
 
         def belief(market_id: str) -> Belief | None:
-            known = truth.foreseen(market_id, slip.at, self._now)
+            known = truth.estimate(market_id, slip.at, self._now)
             return None if known is None else Belief(known.outcome, personality.states(known.probability, truth.seed, known.key, sample))
 
         said = f"{len(slip.markets)} markets are listed and {len(slip.held)} positions can be sold. I act where the price is furthest from what I expect."

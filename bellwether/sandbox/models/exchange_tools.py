@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from bellwether.sandbox.instants import parse_time
 from bellwether.sandbox.models.schema import MISSING, Schema
 from bellwether.sandbox.models.tools import Tool, arguments, scaled, spelled
-from bellwether.sandbox.models.trading import EDGE
 
 if TYPE_CHECKING:
     from bellwether.sandbox.models.request import ChatRequest
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Contracts of an order, and the most that are held of one side of a market.
 CONTRACTS, MOST_HELD = 10.0, 50.0
+#: A price must be off by so much (dollars) before it is worth acting on: about the error of the market's prices.
+EDGE = 0.03
 #: A resting bid is taken out when it is worth less than this margin (dollars) more than it pays.
 STALE = 0.02
 #: How often the random trader does nothing.

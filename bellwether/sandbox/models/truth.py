@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 #: A model knows what was known so long before the close (microseconds).
 LEAD = DAY
-#: In the arena it knows what was known so long after the date of its prompt.
-FORESIGHT = 7 * DAY
 
 _TICKER = re.compile(r"\bKX[A-Z0-9]+-[A-Z0-9.]+(?:-[A-Z0-9.]+)*")
 _TOKEN = re.compile(r"\b(?:0x[0-9a-f]{62}(?:[0-9a-f]{2})?|[0-9]{60,78})\b")
@@ -64,8 +62,8 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
-    """What a model of the arena knows of a market: the market's key for drawing, and the probability of one of its outcomes."""
+class Estimate:
+    """Knowledge of a market in the arena: the market's key for drawing, and the probability of one of its outcomes."""
 
     key: int
     outcome: str
@@ -115,13 +113,7 @@ def _of_kalshi(market: Market, now: int) -> _Candidate:
 def _of_polymarket(market: ListedMarket, now: int) -> _Candidate:
     close = market.answered if now >= market.answered else market.ends
     rules, label = plain(market.description), plain(market.group_title)
-    return _Candidate(market.id, market.opinion.claim, market.created, market.opens, close, rules, label)
-
-
-def _foreseen(name: str, outcome: str, claim: Claim | Combo, at: int) -> Foreseen:
-    """What a claim is worth a week after an instant, at most a day before its close."""
-    known = max(claim.opens, min(at + FORESIGHT, claim.closes - LEAD))
-    return Foreseen(number_of(name), outcome, float(claim.probabilities_at(np.asarray([known], dtype=np.int64))[0]))
+    return _Candidate(market.id, market.claim, market.created, market.opens, close, rules, label)
 
 
 class _Index:
@@ -164,7 +156,7 @@ class Truth:
         self._world = world
         self._polymarket = polymarket
         self._indexes = [_Index(self._of_world), _Index(self._of_polymarket)]
-        self._foreseen = lru_cache(maxsize=1 << 14)(self._look_ahead)
+        self._estimates = lru_cache(maxsize=1 << 14)(self._estimate)
 
     def _of_world(self, home: int) -> Iterator[tuple[str, str]]:
         """The questions of one day, as the venue and the clean tables word them."""
@@ -191,27 +183,36 @@ class Truth:
         found = self._candidate(market_id, now)
         return found.subject(now, at) if found else None
 
-    def foreseen(self, market_id: str, at: int, now: int) -> Foreseen | None:
-        """What is known of the market of this id a week after the instant `at`, at most a day before its answer: of Polymarket's, of a contract of
-        Kalshi's, or of an event of Kalshi's with two outcomes.
+    def estimate(self, market_id: str, date: int, now: int) -> Estimate | None:
+        """The probability of a market in the arena: one of Polymarket's, a contract of Kalshi's, or an event of Kalshi's with two outcomes.
 
-        It is the same whatever the present is, so that a week that is decided later is decided alike. None for a market that is not listed by now.
+        date: midnight of the date that the prompt states. The probability is that of `now` on this date, else of midnight, so that a past week
+        that is decided later is decided alike. None for a market that is not listed by `now`, or whose question has its answer by then.
         """
-        found = self._foreseen(market_id, at)
-        return found[1] if found is not None and found[0] <= now else None
+        return self._estimates(market_id, now if date <= now < date + DAY else date, now)
 
-    def _look_ahead(self, market_id: str, at: int) -> tuple[int, Foreseen] | None:
+    def _estimate(self, market_id: str, at: int, now: int) -> Estimate | None:
+        found = self._arena_market(market_id)
+        if found is None:
+            return None
+        name, outcome, created, claim = found
+        if created > now or at >= claim.closes:
+            return None
+        return Estimate(number_of(name), outcome, float(claim.probabilities_at(np.asarray([at], dtype=np.int64))[0]))
+
+    def _arena_market(self, market_id: str) -> tuple[str, str, int, Claim | Combo] | None:
+        """Name, outcome, instant of creation and claim of the market of this id."""
         market = self._polymarket.listed(market_id) if self._polymarket else None
         if market is not None:
-            return market.created, _foreseen(market.id, market.outcomes[market.yes], market.opinion.claim, at)
+            return market.id, market.outcomes[market.yes], market.created, market.claim
         contract = self._world.market(market_id) if self._world else None
         if contract is not None:
-            return contract.life.created, _foreseen(contract.ticker, "Yes", contract.latent, at)
+            return contract.ticker, "Yes", contract.life.created, contract.latent
         event = self._world.event(market_id) if self._world else None
         if event is None or len(event.markets) != 2:
             return None
         first = event.markets[0]
-        return event.created, _foreseen(event.ticker, str(first.terms["yes_sub_title"]).strip(), first.latent, at)
+        return event.ticker, str(first.terms["yes_sub_title"]).strip(), event.created, first.latent
 
     def _candidate(self, market_id: str, now: int) -> _Candidate | None:
         market = self._world.market(market_id) if self._world and market_id.startswith("KX") else None

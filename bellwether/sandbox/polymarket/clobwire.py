@@ -24,12 +24,12 @@ _MILL, _HUNDREDTH = Decimal("0.001"), Decimal("0.01")
 
 
 def _yes_value(market: ListedMarket, at: int) -> int:
-    """The price of yes in 1/2000 dollar: the value once it is closed, before it the middle."""
+    """The price of yes in 1/2000 dollar: the value once it is closed, before it that of its quotes."""
     step = market.step(at)
     if step is not None and step.closed:
         return 2 * step.value if step.value is not None else 0
     standing = quotes.quote(market, at)
-    return standing.twice_middle if standing else DOLLAR
+    return standing.twice_price if standing else DOLLAR
 
 
 def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -> Object:
@@ -114,16 +114,16 @@ def _book_object(names: Object, terms: Object, bids: list[Level], asks: list[Lev
 
 
 def prices(market: ListedMarket, side: int, ticks: Ticks, at: int) -> list[Point]:
-    """The token's middle at these instants, as far as they lie between the opening and the close and not after `at`."""
+    """The token's price at these instants, as far as they lie between the opening and the close and not after `at`."""
     begin = -(-max(ticks.first, market.opens) // ticks.step)
     end = min(ticks.last, at, market.closes - 1) // ticks.step
     if begin > end:
         return []
     times = np.arange(begin, end + 1, dtype=np.int64) * ticks.step
-    middles = quotes.twice_middles(market, times)
+    doubled = quotes.twice_prices(market, times)
     if side != market.yes:
-        middles = 2 * DOLLAR - middles
-    return list(zip((times // SECOND).tolist(), (middles / (2 * DOLLAR)).tolist(), strict=True))
+        doubled = 2 * DOLLAR - doubled
+    return list(zip((times // SECOND).tolist(), (doubled / (2 * DOLLAR)).tolist(), strict=True))
 
 
 def trades(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -> Iterator[Object]:

@@ -322,5 +322,5 @@ class GeneratedPolymarket:
     def truth(self, market_id: str, at: datetime) -> float:
         """The latent probability of the first outcome at this instant: a martingale in `at`; from the answer on 1 or 0."""
         market = self._known(market_id)
-        yes = float(market.opinion.claim.probabilities_at(np.asarray([instant(at)], dtype=np.int64))[0])
+        yes = float(market.claim.probabilities_at(np.asarray([instant(at)], dtype=np.int64))[0])
         return 1.0 - yes if market.yes else yes

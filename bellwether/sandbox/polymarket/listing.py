@@ -11,7 +11,7 @@ from bellwether.sandbox.drawn import Drawn
 from bellwether.sandbox.instants import DAY, HOUR, MINUTE, midnight, moment
 from bellwether.sandbox.polymarket.fees import fees_of
 from bellwether.sandbox.polymarket.ids import Ids, slug_of
-from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Opinion, Recurrence, Tag, event_number, market_number
+from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Recurrence, Tag, event_number, market_number
 from bellwether.sandbox.polymarket.resolution_steps import HALF, NO, YES, Step, automatic, by_uma, delay, legacy_of, without_status
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.catalogue import Family, catalogue
@@ -103,12 +103,11 @@ def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMa
     ids, number = plan.ids, market_number(plan.home, plan.index, position)
     draw = Draw(plan.seed, Purpose.MARKET, plan.home, plan.index, position)
     created = claim.opens - draw.integer(10 * MINUTE, _LONGEST_NOTICE)
-    grid = "deci_cent" if draw.chance(0.3) else "linear_cent"
+    grid = "deci_cent" if draw.chance(0.85) else "linear_cent"
     trading = draw_trading((plan.seed, Purpose.TRADING, plan.home, plan.index, position), grid, False, draw)
     swapped = draw.chance(0.04) and words.outcomes == ("Yes", "No")
     # Not drawn: no draw depends on it.
     is_v2 = created >= V2_SINCE and ids.digest("condition", number)[0] < _V2_SHARE
-    basis = min(max(0.012 * draw.normal(), -0.03), 0.03)
     hides_prices = draw.chance(0.004)
     legacy = legacy_of(claim.closes, draw)
     value = HALF if plan.void else YES if claim.pays else NO
@@ -133,7 +132,7 @@ def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMa
         tokens=(ids.position(0, number), ids.position(1, number)) if is_v2 else (ids.token(0, number), ids.token(1, number)),
         version="v2" if is_v2 else "v1",
         yes=int(swapped),
-        opinion=Opinion(claim, basis),
+        claim=claim,
         trading=trading,
         created=created,
         ends=plan.ends,

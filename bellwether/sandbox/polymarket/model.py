@@ -10,7 +10,7 @@ from bellwether.sandbox.instants import midnight
 from bellwether.sandbox.polymarket.fees import Fees
 from bellwether.sandbox.polymarket.resolution_steps import NO, YES, Legacy, Step, closing, state
 from bellwether.sandbox.source import Key
-from bellwether.sandbox.world.latent import Claim, Floats, Slots
+from bellwether.sandbox.world.latent import Claim
 from bellwether.sandbox.world.tape import Trading
 
 #: Day number, index and position take so many bits in the number of a market.
@@ -48,29 +48,6 @@ class Recurrence:
     word: str
 
 
-@dataclass(frozen=True, slots=True)
-class Opinion:
-    """A claim as this venue's traders see it: `basis` (dollars at even odds) away from its probability."""
-
-    claim: Claim
-    basis: float
-
-    @property
-    def opens(self) -> int:
-        """Instant of the opening."""
-        return self.claim.opens
-
-    @property
-    def slots(self) -> int:
-        """How many slots begin before the close."""
-        return self.claim.slots
-
-    def probabilities(self, slots: Slots | None = None) -> Floats:
-        """The traders' probability of yes at the beginning of these slots, or of each."""
-        known = self.claim.probabilities(slots)
-        return known + self.basis * 4.0 * known * (1.0 - known)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedMarket:
     """A market. Outcome number `yes` pays when the claim does. `starts` is the beginning of the game or window that it is about.
@@ -91,7 +68,7 @@ class ListedMarket:
     tokens: tuple[str, str]
     version: Literal["v1", "v2"]
     yes: int
-    opinion: Opinion
+    claim: Claim
     trading: Trading
     created: int
     ends: int | None
@@ -106,12 +83,12 @@ class ListedMarket:
     @property
     def opens(self) -> int:
         """Instant from which it trades."""
-        return self.opinion.opens
+        return self.claim.opens
 
     @property
     def answered(self) -> int:
         """Instant at which its question has its answer."""
-        return self.opinion.claim.closes
+        return self.claim.closes
 
     @property
     def truth(self) -> int | None:

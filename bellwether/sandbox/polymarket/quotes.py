@@ -27,7 +27,7 @@ _DEPTH = 9
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The best prices of yes (tenths of a cent) and their sizes (hundredths of a share), and the last trade, 0 for none.
+    """The best prices of yes (tenths of a cent), their sizes (hundredths of a share), twice the price, and the last trade, 0 for none.
 
     `since` is the instant from which the quote stands, at the latest.
     """
@@ -36,19 +36,15 @@ class Quote:
     ask: int
     bid_size: int
     ask_size: int
+    twice_price: int
     last: int
     since: int
-
-    @property
-    def twice_middle(self) -> int:
-        """Twice the middle, in tenths of a cent; a missing side counts as 0 or one dollar."""
-        return self.bid + self.ask
 
 
 @lru_cache(maxsize=192)
 def tape(market: ListedMarket) -> Tape:
     """Quotes and trades from the opening to the answer."""
-    return record.__wrapped__(market.opinion, market.trading)
+    return record.__wrapped__(market.claim, market.trading)
 
 
 def _pinned(value: int, tick: int) -> tuple[int, int]:
@@ -60,7 +56,7 @@ def _pinned(value: int, tick: int) -> tuple[int, int]:
 
 def _answer(market: ListedMarket) -> int:
     """What everyone takes yes to be worth when the question has been answered."""
-    return market.truth if market.truth is not None else YES if market.opinion.claim.pays else NO
+    return market.truth if market.truth is not None else YES if market.claim.pays else NO
 
 
 def _pins(market: ListedMarket) -> list[tuple[int, int, int]]:
@@ -78,21 +74,21 @@ def quote(market: ListedMarket, at: int) -> Quote | None:
     known = tape(market)
     slot = known.at(min(at, market.answered - 1))
     if at < market.answered:
-        sizes = int(known.bid_size[slot]), int(known.ask_size[slot])
-        return Quote(int(known.bid[slot]), int(known.ask[slot]), *sizes, int(known.last[slot]), market.opens + slot * SLOT)
+        standing = {name: int(getattr(known, name)[slot]) for name in ("bid", "ask", "bid_size", "ask_size", "twice_price", "last")}
+        return Quote(**standing, since=market.opens + slot * SLOT)
     since, bid, ask = next(pin for pin in reversed(_pins(market)) if pin[0] <= at)
     size = 5_000 * market.trading.size
-    return Quote(bid, ask, size if bid > NO_BID else 0, size if ask < NO_ASK else 0, int(known.last[slot]), since)
+    return Quote(bid, ask, size if bid > NO_BID else 0, size if ask < NO_ASK else 0, bid + ask, int(known.last[slot]), since)
 
 
-def twice_middles(market: ListedMarket, times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Twice the middle of yes at these instants, all of them within the trading."""
+def twice_prices(market: ListedMarket, times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Twice the price of yes at these instants, all of them within the trading."""
     known = tape(market)
     slots = np.clip((times - market.opens) // SLOT, 0, len(known.price) - 1)
-    middles = (known.bid[slots] + known.ask[slots]).astype(np.int64)
+    prices = known.twice_price[slots].astype(np.int64)
     for at, bid, ask in _pins(market):
-        middles = np.where(times >= at, bid + ask, middles)
-    return middles
+        prices = np.where(times >= at, bid + ask, prices)
+    return prices
 
 
 def _side(best: int, size: int, step: int, luck: list[float]) -> list[RawLevel]:
@@ -131,11 +127,11 @@ def turnover(market: ListedMarket, at: int) -> Turnover:
 
 
 def changes(market: ListedMarket, at: int) -> dict[str, int]:
-    """How twice the middle of yes has changed within some periods, where it traded that long: name of the field -> change."""
+    """How twice the price of yes has changed within some periods, where it traded that long: name of the field -> change."""
     periods = {"oneHourPriceChange": DAY // 24, "oneDayPriceChange": DAY, "oneWeekPriceChange": 7 * DAY, "oneMonthPriceChange": 30 * DAY}
     at = min(at, market.closes - 1)
     names = [name for name, period in periods.items() if at - period >= market.opens]
     if not names:
         return {}
-    middles = twice_middles(market, np.asarray([at, *(at - periods[name] for name in names)], dtype=np.int64)).tolist()
-    return {name: middles[0] - before for name, before in zip(names, middles[1:], strict=True)}
+    prices = twice_prices(market, np.asarray([at, *(at - periods[name] for name in names)], dtype=np.int64)).tolist()
+    return {name: prices[0] - before for name, before in zip(names, prices[1:], strict=True)}

@@ -63,8 +63,8 @@ def _prices(market: ListedMarket, shown: Figures, at: int) -> tuple[str, str] | 
         return _in_order(market, *(corner if step.value == YES else (corner[1], corner[0])))
     if shown.quote is None or market.hides_prices:
         return None
-    middle = shown.quote.twice_middle
-    return _in_order(market, decimal(middle * 5, 4), decimal(10_000 - middle * 5, 4))
+    yes = 5 * shown.quote.twice_price
+    return _in_order(market, decimal(yes, 4), decimal(10_000 - yes, 4))
 
 
 def _quotes(market: ListedMarket, shown: Figures, at: int) -> Object:

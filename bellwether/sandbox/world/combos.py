@@ -117,7 +117,7 @@ def draw_combos(seed: int, codes: Codes, home: int, events: tuple[Event, ...], f
         ticker = f"{collection}-{codes.combo(home, index, moment(life.created).year)}"
         provisional = draw.chance(0.8)
         trading = Trading(
-            (seed, Purpose.TRADING, home, first + index, 0), "deci_cent", 0.03, 0.1, 0.9, 0.0 if provisional else 0.02, 4, False, 10
+            (seed, Purpose.TRADING, home, first + index, 0), "deci_cent", 0.03, 0.1, 0.25, 0.0 if provisional else 0.02, 4, False, 10
         )
         terms = _terms(ticker, collection, legs, life, provisional)
         key = (-day_number(life.created), codes.place(home, first + index))

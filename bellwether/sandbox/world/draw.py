@@ -23,6 +23,7 @@ class Purpose(IntEnum):
     COMBO = 5
     CODE = 6
     FLOW = 7
+    ERROR = 8
     FAULT = 20
     MODEL = 21
 

@@ -42,9 +42,9 @@ class Liquidity:
 
 
 _DEEP = Liquidity((0.004, 0.010), 0.90, 0.0, 0.45, 40)
-_NORMAL = Liquidity((0.008, 0.020), 0.35, 0.01, 0.06, 15)
-_THIN = Liquidity((0.020, 0.050), 0.03, 0.15, 0.004, 6)
-_DEAD = Liquidity((0.030, 0.120), 0.004, 0.5, 0.0, 3)
+_NORMAL = Liquidity((0.008, 0.020), 0.35, 0.0, 0.06, 15)
+_THIN = Liquidity((0.020, 0.050), 0.03, 0.01, 0.004, 6)
+_DEAD = Liquidity((0.030, 0.060), 0.01, 0.25, 0.0, 3)
 
 
 def draw_trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: Draw) -> Trading:

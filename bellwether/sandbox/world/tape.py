@@ -1,7 +1,12 @@
-"""Quotes and trades of one market: prices on its grid around the latent probability, as liquid as the market is."""
+"""Quotes and trades of one market: prices on its grid around the traders' probability, as liquid as the market is.
+
+Traders nearly know the truth: their probability is the latent one p plus 0.03 * 4p(1 - p) * z. z is standard normal, independent of p, and
+mean-reverting: an autoregression whose correlation falls to 1/e within a day.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -9,12 +14,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bellwether.sandbox.world.draw import stream
+from bellwether.sandbox.instants import DAY
+from bellwether.sandbox.world.draw import Purpose, stream
 from bellwether.sandbox.world.latent import SLOT, Floats, Latent
 
 #: Prices are integers of a tenth of a cent, sizes integers of a hundredth of a contract.
 DOLLAR = 1000
 NO_BID, NO_ASK = 0, DOLLAR
+
+#: Standard deviation of the traders' error at even odds, in dollars.
+ERROR = 0.03
+#: Share of the error that one slot passes on to the next.
+_KEPT = math.exp(-SLOT / DAY)
+#: The traders' error in standard deviations at most, so that their probability stays between 0 and 1.
+_LARGEST_ERROR = 4.0
+#: A price is the middle of the book if the spread, a missing side at 0 or one dollar, is at most so wide, or if both sides are quoted.
+_WIDEST = 100
 
 Ints = NDArray[np.integer[Any]]
 Noise = NDArray[np.float32]
@@ -55,8 +70,8 @@ class Trading:
     Attributes:
         entropy: seed of its quotes and trades.
         grid: name of its price grid.
-        half_spread: mean distance of a quote from the latent probability, in dollars.
-        requote: probability per slot that quotes are renewed; between they stand, however stale.
+        half_spread: mean distance of a quote from the traders' probability, in dollars; less below 0.1 and above 0.9.
+        requote: probability per slot that quotes are renewed; they also are when the latent probability has moved by about the half spread.
         one_sided: probability that a renewed quote lacks one of its sides.
         trades: probability per slot of a trade.
         size: scale of the contracts per trade and per quote.
@@ -77,13 +92,18 @@ class Trading:
 
 @dataclass(frozen=True, slots=True)
 class Tape:
-    """State at the beginning of each slot since `opens`, and the trade at that instant (price 0: none)."""
+    """State at the beginning of each slot since `opens`, and the trade at that instant (price 0: none).
+
+    `twice_price` is twice the market's price in mills: the middle of the book, and where a side is missing that of the book before it,
+    within what is quoted now. `price` is that of the trade.
+    """
 
     opens: int
     bid: Ints
     ask: Ints
     bid_size: Ints
     ask_size: Ints
+    twice_price: Ints
     price: Ints
     last: Ints
     size: Ints
@@ -110,24 +130,72 @@ class Tape:
         return Tape(self.opens + SLOT * cut.start, **columns)
 
 
+def traders_error(entropy: tuple[int, ...], slots: int) -> Floats:
+    """The error of a market's traders at the beginning of each slot, in standard deviations: a stationary autoregression."""
+    error = stream(*entropy, Purpose.ERROR).standard_normal(slots)
+    error[1:] *= math.sqrt(1.0 - _KEPT**2)
+    # Sums the kept shares of all shocks before it, twice as many with each step.
+    lag, kept = 1, _KEPT
+    while lag < slots:
+        error[lag:] += kept * error[:-lag]
+        lag, kept = 2 * lag, kept * kept
+    return error.clip(-_LARGEST_ERROR, _LARGEST_ERROR)
+
+
+def _renewals(known: Floats, trading: Trading, noise: Noise) -> Ints:
+    """Slots at which quotes are renewed: by chance, and when the latent probability has moved by about the half spread.
+
+    It is compared on a scale on which a step at even odds counts once, and one near 0 or 1 more.
+    """
+    cell = np.floor(np.arcsin(np.sqrt(known)) / trading.half_spread)
+    renewed = (noise < trading.requote) | (np.diff(cell, prepend=-1.0) != 0)
+    return np.flatnonzero(renewed)
+
+
 def _quotes(latent: Latent, trading: Trading, noise: Noise) -> dict[str, Ints]:
-    """Standing quotes and their sizes: renewed at random slots, between them as they were."""
-    renewed = noise[0] < trading.requote
-    renewed[0] = True
-    at = np.flatnonzero(renewed)
-    fair, wide, luck, deep = latent.probabilities(at), noise[1, at], noise[2, at], noise[3, at]
-    half = trading.half_spread * (0.6 + 0.8 * wide.astype(np.float64))
-    lacks = luck < trading.one_sided
-    no_bid = luck < trading.one_sided / 2
-    bid = np.where(no_bid, NO_BID, floor_to_grid(trading.grid, fair - half))
-    ask = np.where(lacks & ~no_bid, NO_ASK, ceil_to_grid(trading.grid, fair + half))
+    """Standing quotes and their sizes: renewed at some slots, unchanged between them. The first quote has both sides."""
+    known = latent.probabilities().clip(0.0, 1.0)
+    at = _renewals(known, trading, noise[0])
+    doubt = 4.0 * known[at] * (1.0 - known[at])
+    fair = known[at] + ERROR * doubt * traders_error(trading.entropy, len(known))[at]
+    wide, luck, deep = noise[1, at].astype(np.float64), noise[2, at], noise[3, at]
+    half = trading.half_spread * (0.6 + 0.8 * wide) * np.minimum(doubt / 0.36, 1.0)
+    luck[0] = 1.0
+    bid, ask = _around(trading.grid, fair, half)
+    bid[luck < trading.one_sided / 2] = NO_BID
+    ask[(luck >= trading.one_sided / 2) & (luck < trading.one_sided)] = NO_ASK
     unit = 100 if trading.whole else 1
     scale = 100 * trading.size // unit
     bid_size = (scale * (1 + 9 * deep)).astype(np.int64) * unit
     ask_size = (scale * (10 - 9 * deep)).astype(np.int64) * unit
-    standing = np.cumsum(renewed) - 1
-    quotes = {"bid": bid, "ask": ask, "bid_size": np.where(bid == NO_BID, 0, bid_size), "ask_size": np.where(ask == NO_ASK, 0, ask_size)}
+    quotes = {
+        "bid": bid,
+        "ask": ask,
+        "bid_size": np.where(bid == NO_BID, 0, bid_size),
+        "ask_size": np.where(ask == NO_ASK, 0, ask_size),
+        "twice_price": _twice_prices(bid, ask),
+    }
+    standing = np.searchsorted(at, np.arange(len(known)), "right") - 1
     return {name: values.astype(np.int32)[standing] for name, values in quotes.items()}
+
+
+def _around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
+    """Bids and asks on the grid around these probabilities; a side is missing only where its outcome is worth less than a fifth of a step."""
+    step = GRIDS[grid][0][2]
+    bid = np.minimum(floor_to_grid(grid, fair - half), DOLLAR - step)
+    ask = np.maximum(ceil_to_grid(grid, fair + half), step)
+    low, high = ((sides == 0) & (worth * DOLLAR * 5 >= step) for sides, worth in ((bid, fair), (DOLLAR - ask, 1.0 - fair)))
+    bid[low], ask[low] = step, np.maximum(ask[low], 2 * step)
+    bid[high], ask[high] = np.minimum(bid[high], DOLLAR - 2 * step), DOLLAR - step
+    return bid, ask
+
+
+def _twice_prices(bid: Ints, ask: Ints) -> Ints:
+    """Twice the price that each quote gives; see `Tape`."""
+    whole = ((bid > NO_BID) & (ask < NO_ASK)) | (ask - bid <= _WIDEST)
+    whole[0] = True
+    last = np.maximum.accumulate(np.where(whole, np.arange(len(bid)), 0))
+    return (bid + ask)[last].clip(2 * bid, 2 * ask)
 
 
 @lru_cache(maxsize=128)

@@ -43,12 +43,12 @@ def known(world: GeneratedWorld, venue: GeneratedPolymarket) -> Truth:
 
 @pytest.fixture(scope="module")
 def open_markets(venue: GeneratedPolymarket, known: Truth) -> list[ListedMarket]:
-    """Markets that are open on that Sunday, and in doubt for who sees a week further."""
+    """Markets that are open on that Sunday, and in doubt."""
     found = [market for home in range(125, 150) for event in venue.day(home) for market in event.markets]
     return [
         market
         for market in found
-        if market.opens < AT < market.closes and (seen := known.foreseen(market.id, AT, AT)) and 0.2 < seen.probability < 0.8
+        if market.opens < AT < market.closes and (seen := known.estimate(market.id, AT, AT)) and 0.2 < seen.probability < 0.8
     ]
 
 
@@ -80,7 +80,7 @@ def decided(known: Truth, model: str, markets: list[Market], rules: Any = V1, **
 
 @pytest.mark.parametrize("rules", [V1, V2])
 def test_the_calibrated_one_bets_what_it_knows_on_the_widest_edges(known: Truth, open_markets: list[ListedMarket], rules: Any) -> None:
-    p = {market.id: known.foreseen(market.id, AT, AT).probability for market in open_markets[:5]}  # type: ignore[union-attr]
+    p = {market.id: known.estimate(market.id, AT, AT).probability for market in open_markets[:5]}  # type: ignore[union-attr]
     shifts = dict(zip(p, (-0.15, 0.12, 0.02, -0.18, 0.1), strict=True))
     made = decided(known, "calibrated", [listed(market, p[market.id] + shifts[market.id]) for market in open_markets[:5]], rules)
     assert made.action is Action.BET
@@ -100,17 +100,28 @@ def test_it_believes_the_same_months_later(known: Truth, open_markets: list[List
         assert answer(known, model, markets) == answer(known, model, markets, now=later)
 
 
-def test_it_sees_a_week_ahead_and_never_the_last_day(known: Truth, venue: GeneratedPolymarket, open_markets: list[ListedMarket]) -> None:
+def test_it_knows_the_probability_of_the_stated_date_and_nothing_later(known: Truth, open_markets: list[ListedMarket]) -> None:
+    hour = 3_600_000_000
     for market in open_markets[:20]:
-        at = min(AT + 7 * 86_400_000_000, market.answered - 86_400_000_000)
-        expected = venue.market(market.id).opinion.claim.probabilities_at(np.asarray([max(at, market.opens)]))[0]
-        assert known.foreseen(market.id, AT, AT).probability == pytest.approx(expected)  # type: ignore[union-attr]
-    assert known.foreseen("1", AT, AT) is None
+        midnight, later = market.claim.probabilities_at(np.asarray([AT, AT + 5 * hour]))
+        said = [known.estimate(market.id, AT, now) for now in (AT, AT + 5 * hour, AT + 24 * hour, AT + 900 * hour)]
+        later = later if market.answered > AT + 5 * hour else None
+        assert [one and one.probability for one in said] == [midnight, later, midnight, midnight]
+    assert known.estimate("1", AT, AT) is None
+
+
+def test_it_knows_nothing_of_a_question_that_has_its_answer(known: Truth, venue: GeneratedPolymarket) -> None:
+    """Else it would know which proposals are wrong, and buy the right side for a cent."""
+    answered = [
+        market for home in range(60, 120) for event in venue.day(home) for market in event.markets if market.answered <= AT < market.closes
+    ]
+    assert answered
+    assert [known.estimate(market.id, AT, AT) for market in answered] == [None] * len(answered)
 
 
 def test_a_position_that_is_too_dear_is_sold(known: Truth, open_markets: list[ListedMarket]) -> None:
     market = open_markets[0]
-    p = known.foreseen(market.id, AT, AT).probability  # type: ignore[union-attr]
+    p = known.estimate(market.id, AT, AT).probability  # type: ignore[union-attr]
     side = market.outcomes[market.yes].upper()
     price = round(MICROS * (p + 0.15))
     held = (
@@ -124,7 +135,7 @@ def test_a_position_that_is_too_dear_is_sold(known: Truth, open_markets: list[Li
 
 
 def test_it_holds_where_prices_are_right_or_no_bet_is_possible(known: Truth, open_markets: list[ListedMarket]) -> None:
-    p = known.foreseen(open_markets[0].id, AT, AT).probability  # type: ignore[union-attr]
+    p = known.estimate(open_markets[0].id, AT, AT).probability  # type: ignore[union-attr]
     assert decided(known, "calibrated", [listed(open_markets[0], p + 0.01)]).action is Action.HOLD
     assert decided(known, "calibrated", []).action is Action.HOLD
 

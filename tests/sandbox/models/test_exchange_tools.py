@@ -138,7 +138,7 @@ def test_inside_a_wide_spread_it_bids_below_what_it_believes(says: Says, truth: 
     order = traded[0][1]
     worth = p if order["side"] == "yes" else 1 - p
     assert order["time_in_force"] == "post_only"
-    assert order["price_cents"] <= 100 * (worth - 0.05) < order["price_cents"] + 1
+    assert order["price_cents"] <= 100 * (worth - 0.03) < order["price_cents"] + 1
 
 
 def test_it_sells_what_is_too_dear_and_takes_out_what_it_bid_too_high(says: Says, truth: Truth, likely: Market) -> None:
@@ -165,7 +165,7 @@ def test_a_bid_that_the_market_has_left_behind_is_amended(says: Says, truth: Tru
     name, amended = step(says, "calibrated", told(two_days_before(likely)), seen)[1][0]
     jsonschema.validate(amended, AMENDMENT)
     assert (name, amended["order_id"], amended["count"]) == ("amend_order", 9, 3)
-    assert amended["price_cents"] <= 100 * (believed(truth, likely) - 0.05)
+    assert amended["price_cents"] <= 100 * (believed(truth, likely) - 0.03)
 
 
 def test_it_knows_what_was_known_at_the_stated_time_and_nothing_later(truth: Truth, likely: Market) -> None:

@@ -37,7 +37,7 @@ def moments(market: ListedMarket) -> list[int]:
 def otherwise(market: ListedMarket, now: int) -> ListedMarket:
     """The same market with another future: from now on it stays as it is until it closes months later."""
     known = tuple(step for step in market.steps if step.at <= now)
-    value = market.truth if market.truth is not None else 1000 if market.opinion.claim.pays else 0
+    value = market.truth if market.truth is not None else 1000 if market.claim.pays else 0
     return replace(market, steps=(*known, Step(now + 90 * DAY, "resolved", (), value, True)))
 
 

@@ -50,7 +50,7 @@ def test_quoted_middles_a_day_before_the_answer_are_calibrated(sample: list[List
     for market in sample[::2]:
         standing = quotes.quote(market, market.answered - DAY)
         if standing and standing.bid > NO_BID and standing.ask < NO_ASK:
-            errors.append(float(market.opinion.claim.pays) - standing.twice_middle / 2000)
+            errors.append(float(market.claim.pays) - standing.twice_price / 2000)
     assert len(errors) > 500
     assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(len(errors))
 
@@ -60,7 +60,7 @@ def test_most_events_of_the_world_are_listed_with_the_same_truth_and_other_quote
 ) -> None:
     listed = total = same = 0
     for home in range(150, 170):
-        claims = {market.opinion.claim: market for event in listing.day(home) for market in event.markets}
+        claims = {market.claim: market for event in listing.day(home) for market in event.markets}
         for event in world.day(home).events:
             total += not event.is_combo
             found = [(market, claims[market.latent]) for market in event.markets if not event.is_combo and market.latent in claims]
@@ -132,7 +132,7 @@ def test_markets_end_in_all_the_ways_of_the_venue(year: list[ListedEvent]) -> No
     for way, (low, high) in bounds.items():
         assert low < share[way] < high, (way, share[way])
     for market in everything:
-        right = HALF if market.truth == HALF else 1000 if market.opinion.claim.pays else 0
+        right = HALF if market.truth == HALF else 1000 if market.claim.pays else 0
         assert market.truth in (right, None)
         assert (market.truth is None) == (market.legacy == "zero")
 

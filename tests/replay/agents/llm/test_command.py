@@ -33,7 +33,7 @@ def world() -> GeneratedWorld:
 def episode(world: GeneratedWorld) -> str:
     """An event that is over, as an episode of its last day."""
     config = settings()
-    event = settled_events(world, config.now(), 1)[0]
+    event = settled_events(world, config.now(), 2)[1]
     generate_recording(config.recordings_path, world, event, now=config.now())
     told("episode", "build", event, "--infer-results")
     return event
