@@ -181,7 +181,7 @@ def _decide(sandbox: Sandbox, world: World) -> None:
         "agents": rows.agents_rows(world, done.cohort),
         "refusals": rows.refusals_rows(done),
         "trades": rows.trades_rows(done),
-        "decisions": rows.decisions_rows(done),
+        "decisions": rows.decisions_rows(world, done),
     }
     for name, frame in made.items():
         sandbox.write(f"arena/{name}", frame, week.isoformat())

@@ -39,6 +39,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     prepare(settings())
     import dagster as dg
 
+    from bellwether.lake.renewing import renew
     from orchestration.definitions import defs
     from orchestration.runner import Runner
 
@@ -46,6 +47,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     with storage_errors(settings().dagster_home), dg.DagsterInstance.get() as instance, _terminated_as_interrupted(), shown() as progress:
         work = Runner(defs, instance, progress)
         try:
+            renew(work.lake)
             yield work
         except KeyboardInterrupt:
             ended = work.stats.runs - work.stats.interrupted

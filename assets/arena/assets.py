@@ -120,7 +120,7 @@ def _weeks(
                 "messages": rows.messages_rows(world, done),
                 "refusals": rows.refusals_rows(done),
                 "trades": rows.trades_rows(done),
-                "decisions": rows.decisions_rows(done),
+                "decisions": rows.decisions_rows(world, done),
             }
             known = known and known.with_week(sunday, agents=made["agents"], trades=made["trades"])
             shown = {**_of_week(done, made), **_money(world, sunday)}

@@ -13,6 +13,7 @@ from bellwether.arena.runbook import RUNBOOK
 from bellwether.arena.states import START_WINDOW, decisions_due
 from bellwether.checks.rule import LakeCheck, Observation, Rule, between, concerning, holds, present, unique, words
 from bellwether.lake import Lake
+from bellwether.served_models import named_as_requested
 from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, POSITIONS
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 
@@ -38,6 +39,11 @@ _DECISIONS = (
         "invalid_says_why",
         "an INVALID answer names its problem",
         concerning(pl.col("action") == "INVALID", pl.col("problem").is_not_null()),
+    ),
+    holds(
+        "served_model_is_requested",
+        "the model that answered is the requested one, or a dated snapshot of it",
+        named_as_requested(),
     ),
     holds("is_finished", "the decision is finished, or its week is in progress", pl.col("state").is_in(sorted(ANSWERED))),
 )

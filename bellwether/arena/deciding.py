@@ -129,7 +129,8 @@ def decide(task: Task, means: Means) -> Decided:
     except InProgress as busy:
         return left(DecisionState.IN_PROGRESS, str(busy))
     except Stopped as stopped:
-        return left(DecisionState.BLOCKED, str(stopped))
+        state = DecisionState.OPEN if stopped.kind == "unreachable" else DecisionState.BLOCKED  # other models have other endpoints
+        return left(state, str(stopped))
     except BellwetherError as error:
         return left(DecisionState.OPEN, str(error))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from bellwether.checks.rule import Rule, holds, present, prices, row_count, unique, words
+from bellwether.served_models import named_as_requested
 from bellwether.tables.benchmark import HORIZONS
 
 _QUESTION = (
@@ -62,6 +63,16 @@ _FORECAST = (
         "answer_agrees_with_forecast",
         "the answer is yes exactly when the forecast is at least 0.5",
         (pl.col("answer") == "yes") == (pl.col("p_yes") >= 0.5),
+    ),
+    holds(
+        "served_model_is_requested",
+        "the model that answered is the requested one, or a dated snapshot of it",
+        named_as_requested(),
+    ),
+    holds(
+        "one_served_model",
+        "all answers of a forecaster to a release are of one model",
+        pl.col("served_model").drop_nulls().n_unique().over("release", "forecaster") <= 1,
     ),
     present("coverage", "nine questions of ten have a forecast", "p_yes", mostly=0.9),
 )

@@ -136,7 +136,7 @@ async def ask_all(
 ) -> dict[str, BellwetherError | None]:
     """Query every model about every question, all at once; by name: None when it is done, or why it stopped. One that stops stops no other.
 
-    A model of which not a single request was answered counts as stopped: its endpoint does not work.
+    A model without a single response but failures of the server counts as stopped: its endpoint does not work.
     """
 
     async def one(forecaster: LanguageModel) -> BellwetherError | None:
@@ -151,8 +151,10 @@ async def ask_all(
 
 
 def _all_failed(name: str, rows: pl.DataFrame) -> BellwetherError | None:
-    """An error if no request was answered, with the most frequent reason."""
-    errors = rows.filter(pl.col("failure") != NOT_ASKED)["error"]
-    if rows.is_empty() or not rows["failure"].is_in([*_ON_THE_WAY, NOT_ASKED]).all() or errors.is_empty():
+    """An error if there are only failures of the server, with the most frequent reason; a request that it refuses is not one."""
+    sent = rows.filter(pl.col("failure").is_null() | (pl.col("failure") != NOT_ASKED))
+    lost = sent.filter(pl.col("failure").is_in(_ON_THE_WAY) & ~pl.col("error").str.starts_with("HTTP 4"))
+    if lost.is_empty() or lost.height < sent.height:
         return None
+    errors = lost["error"]
     return BellwetherError(f"asking {name}: none of {len(errors)} calls was answered: {errors.mode().sort()[0]}; resume later")

@@ -195,6 +195,9 @@ def _answered(answer: Answer, reading: Reading) -> Row:
         "finish_reason": answer.finish_reason,
         "latency": None if answer.latency_ms is None else answer.latency_ms / 1000,
         "call_key": answer.key,
+        "served_model": answer.served.model,
+        "system_fingerprint": answer.served.system_fingerprint,
+        "served_by": answer.served.by,
     }
 
 

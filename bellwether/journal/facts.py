@@ -80,6 +80,21 @@ NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """Origin of a response as body and headers state it; None is not stated.
+
+    model: the model that answered. system_fingerprint: of its configuration. by: provider or deployment behind a gateway.
+    """
+
+    model: str | None = None
+    system_fingerprint: str | None = None
+    by: str | None = None
+
+
+NOT_STATED = Served()
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What the provider sent.
 
@@ -91,6 +106,7 @@ class Reply:
         usage: tokens and cost.
         http_status, request_id: of the HTTP response.
         latency_ms: milliseconds from the request to the whole body.
+        served: the model that answered.
     """
 
     body: bytes = field(default=b"", repr=False)
@@ -101,6 +117,7 @@ class Reply:
     http_status: int | None = None
     request_id: str | None = None
     latency_ms: int | None = None
+    served: Served = NOT_STATED
 
     def __post_init__(self) -> None:
         if not isinstance(self.body, bytes):

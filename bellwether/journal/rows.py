@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from bellwether.journal.database import Transaction
-from bellwether.journal.facts import Answered, CallStatus, CostSource, Outcome, Reply, State, Usage
+from bellwether.journal.facts import Answered, CallStatus, CostSource, Outcome, Reply, Served, State, Usage
 from bellwether.journal.request import CallKey
 from bellwether.journal.schema import attempts, calls, reopenings, responses
 
@@ -42,6 +42,7 @@ _insert_response = responses.insert()
 _ENDINGS = (
     *("ended_at", "outcome", "reason", "http_status", "request_id", "latency_ms"),
     *("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost_microdollars", "cost_source", "price_list"),
+    *("served_model", "system_fingerprint", "served_by"),
 )
 _end = (
     attempts.update()
@@ -54,6 +55,7 @@ _answer = (
     sa.select(
         responses,
         *(attempts.c[name] for name in (*_ANSWER_FIELDS, "cost_microdollars", "cost_source", "price_list", "abandoned_at")),
+        *(attempts.c[name] for name in ("served_model", "system_fingerprint", "served_by")),
     )
     .select_from(calls)
     .join(attempts, sa.and_(attempts.c.key == calls.c.key, attempts.c.number == calls.c.answer))
@@ -141,6 +143,9 @@ def end_attempt(
         "cost_microdollars": usage.cost,
         "cost_source": usage.cost_source,
         "price_list": usage.price_list,
+        "served_model": reply.served.model,
+        "system_fingerprint": reply.served.system_fingerprint,
+        "served_by": reply.served.by,
     }
     transaction.totals.clear()
     transaction.change(_end, values)
@@ -210,6 +215,7 @@ def _answered(row: Any) -> Answered:
         http_status=row.http_status,
         request_id=row.request_id,
         latency_ms=row.latency_ms,
+        served=Served(row.served_model, row.system_fingerprint, row.served_by),
     )
     return Answered(key=CallKey(row.key), attempt=row.number, reply=reply, stored_at=row.stored_at, late=row.abandoned_at is not None)
 

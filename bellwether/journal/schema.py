@@ -32,7 +32,7 @@ from bellwether.journal.facts import CostSource, Outcome, State
 #: Of these tables; a journal of another version is neither read nor written.
 VERSION = 1
 #: Columns that journals of this version may lack, because they were made earlier; they are added when such a journal is opened.
-ADDED = {"attempts": ("price_list",)}
+ADDED = {"attempts": ("price_list", "served_model", "system_fingerprint", "served_by")}
 
 _ESCAPE = "\x1a"
 
@@ -174,6 +174,9 @@ attempts = Table(
     Column("cost_microdollars", BigInteger),
     Column("cost_source", Text),
     Column("price_list", AnyText),
+    Column("served_model", AnyText),
+    Column("system_fingerprint", AnyText),
+    Column("served_by", AnyText),
     _one_of("outcome", Outcome, "outcome"),
     _one_of("cost_source", CostSource, "cost_source"),
     CheckConstraint("(cost_microdollars IS NULL) = (cost_source IS NULL)", name="cost_with_its_source"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bellwether.journal import CallKey, Outcome, Usage
-from bellwether.journal.facts import NO_USAGE
+from bellwether.journal.facts import NO_USAGE, NOT_STATED, Served
 from bellwether.models.ending import Ending, ending_of
 from bellwether.models.wire.call import ToolCall
 
@@ -27,6 +27,7 @@ class Answer:
         reused: whether it was taken from the journal, and nothing was paid now.
         tool_calls: tools that the model asks for.
         thoughts: fields that the provider wants back in the message that repeats these calls.
+        served: the model that answered, as the response states it.
     """
 
     key: CallKey
@@ -40,6 +41,7 @@ class Answer:
     tool_calls: tuple[ToolCall, ...] = ()
     thoughts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     spent: Usage = NO_USAGE
+    served: Served = NOT_STATED
 
     @property
     def ended(self) -> bool:

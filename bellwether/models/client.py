@@ -19,9 +19,11 @@ from bellwether.journal import (
     Failed,
     Journal,
     Outcome,
+    Reply,
     Request,
     Usage,
 )
+from bellwether.journal.facts import NOT_STATED, Served
 from bellwether.journal.writer import Urgency, Writer
 from bellwether.models.answers import Answer, NoAnswer
 from bellwether.models.in_flight import Asked, CallEnd, InFlight, Missed, Passed, Stored
@@ -283,10 +285,21 @@ class ModelClient:
             tool_calls=asked_for.tool_calls if asked_for else (),
             thoughts=asked_for.thoughts if asked_for else {},
             spent=reply.usage if alone else (await self._used(found.key))[1],
+            served=served_by(reply),
         )
 
     async def _used(self, key: CallKey) -> tuple[int, Usage]:
         return await self._writer.do(partial(self._journal.used, key), Urgency.LOOK)
+
+
+def served_by(reply: Reply) -> Served:
+    """Served model of a stored reply; read from the body for replies that were stored without it."""
+    if reply.served != NOT_STATED or b'"model"' not in reply.body:
+        return reply.served
+    from bellwether.models.wire.message import read_reply
+    from bellwether.models.wire.served import served_of
+
+    return served_of(read_reply(reply.body))
 
 
 def _tools(body: bytes) -> Message | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
 
 import polars as pl
 
@@ -11,6 +13,7 @@ from bellwether.report.markdown import interval, number, percent, table, text, w
 from bellwether.report.material import Material
 from bellwether.report.predictions import dollars
 from bellwether.report.results import from_near, scores_of
+from bellwether.served_models import is_requested
 
 #: The metrics of each table: our name and the heading of its column.
 CLASSIFICATION = {
@@ -216,3 +219,30 @@ def coverage(material: Material) -> list[str]:
         rows.append((text(row["forecaster"]), *cells, *(number(counts.get(kind, 0)) for kind in kinds)))
     header = ("Forecaster", "Coverage", "Brier, 0.5 if missing", "Repaired", "Contradictions", *(text(kind) for kind in kinds))
     return ["### Coverage and failures", "", *table(header, rows), *material.pictures["coverage"].lines()]
+
+
+def served(inputs: Inputs) -> list[str]:
+    """Models that answered, as the responses name them; empty if none does."""
+    rows = [(text(one["forecaster"]), text(one["model"]), text(one["served_model"]), number(one["len"])) for one in _served(inputs)]
+    return ["### Served models", "", *table(("Forecaster", "Requested", "Served", "Answers"), rows, texts=3)] if rows else []
+
+
+def served_warnings(inputs: Inputs) -> list[str]:
+    """A warning for each forecaster whose answers are of another model than requested, or of several."""
+    lines = []
+    for forecaster, names in groupby(_served(inputs), key=lambda one: one["forecaster"]):
+        found = list(names)
+        others = [one for one in found if not is_requested(one["model"], one["served_model"])]
+        if not others and len(found) == 1:
+            continue
+        said = ", ".join(f"{text(one['served_model'])} ({number(one['len'])} answers)" for one in others or found)
+        what = f"answers of another model than {text(found[0]['model'])}" if others else "answers of several models"
+        lines += [f"**Warning: {text(forecaster)} has {what}: {said}.**", ""]
+    return lines
+
+
+def _served(inputs: Inputs) -> list[dict[str, Any]]:
+    """Counts by forecaster, requested and served model, where the response states it."""
+    names = ("forecaster", "model", "served_model")
+    stated = inputs.forecasts.filter(pl.col("served_model").is_not_null() & pl.col("model").is_not_null())
+    return stated.group_by(names).len().sort(names).to_dicts()

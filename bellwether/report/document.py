@@ -9,7 +9,7 @@ import polars as pl
 
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.questions.digest import digest
-from bellwether.report.comparison import comparison, contamination, cost, coverage
+from bellwether.report.comparison import comparison, contamination, cost, coverage, served, served_warnings
 from bellwether.report.dataset import dataset_section
 from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import NOTHING, interval, number, p_value, percent, table, text, when
@@ -33,12 +33,14 @@ def report(material: Material) -> str:
     inputs = material.inputs
     parts = [
         _head(inputs),
+        served_warnings(inputs),
         _executive(material),
         _leaderboards(material),
         pairs(inputs),
         ["## Model comparison", ""],
         comparison(inputs),
         coverage(material),
+        served(inputs),
         contamination(material),
         cost(material),
         dataset_section(material.analysis, inputs),

@@ -135,6 +135,10 @@ DECISIONS = Table(
         _text("universe_digest", "SHA-256 of the universe that was shown"),
         Column("attempts", pl.Int32(), "answers that were asked for, retries of the form included"),
         Column("call_keys", pl.List(pl.String()), "keys of the calls in the journal, in order"),
+        _text("model", "the model of its last call as the provider names it; null without a call"),
+        _text("served_model", "the model that answered that call, as body or gateway headers name it; docs/models.md"),
+        _text("system_fingerprint", "fingerprint of its configuration, as the provider states it"),
+        _text("served_by", "provider or deployment behind a gateway, as it states"),
         Column("cost", MONEY, "cost of all attempts; null when any part of it is unknown", "dollars", nullable=True),
         _text("reason", "why it is not finished, or why every leg was refused; null when it is finished"),
         _RECONSTRUCTED,
@@ -143,6 +147,8 @@ DECISIONS = Table(
     ),
     key=("week", "decision_id"),
     partitioned_by=("week",),
+    version="2",
+    added={"1": dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by"))},
 )
 
 REFUSALS = Table(

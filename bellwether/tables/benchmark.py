@@ -107,6 +107,9 @@ _ASKED = (
     Column("latency", pl.Float64(), "time of the call that answered", "seconds", nullable=True),
     Column("attempts", pl.Int32(), "requests that were sent, repairs and failed attempts included", "requests", nullable=True),
     Column("call_key", TEXT, "key of the call in the journal", nullable=True),
+    Column("served_model", TEXT, "the model that answered, as body or gateway headers name it; docs/models.md", nullable=True),
+    Column("system_fingerprint", TEXT, "fingerprint of its configuration, as the provider states it", nullable=True),
+    Column("served_by", TEXT, "provider or deployment behind a gateway, as it states", nullable=True),
 )
 
 FORECASTS = Table(
@@ -142,7 +145,8 @@ FORECASTS = Table(
     ),
     key=("release", "forecaster", "question_id", "sample"),
     partitioned_by=("release", "forecaster"),
-    version="3",
+    version="4",
+    added={"3": dict.fromkeys(("served_model", "system_fingerprint", "served_by"))},
 )
 
 SCORES = Table(

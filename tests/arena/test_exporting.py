@@ -146,12 +146,13 @@ def keyed(decision: Decision, secret: str) -> Decision:
 def test_a_key_in_a_models_reasoning_is_in_no_row_of_the_week_and_what_was_decided_stays(arena: Arena) -> None:
     secret = next(secrets())
     done = arena.decide(WEEK)
-    kept = decisions_rows(done)
     told = [
         (task, replace(one, intent=one.intent and replace(one.intent, decision=keyed(one.intent.decision, secret))))
         for task, one in done.decisions
     ]
-    found = decisions_rows(replace(done, decisions=told))
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        kept, found = decisions_rows(world, done), decisions_rows(world, replace(done, decisions=told))
     assert secret not in str(found.rows())
     texts = ("decision", "reasoning", "message")
     assert found.drop(texts).equals(kept.drop(texts))

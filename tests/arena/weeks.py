@@ -93,7 +93,7 @@ class Arena:
         made = {
             tables.UNIVERSE: rows.universe_rows(week, *done.universes.values()),
             tables.AGENTS: rows.agents_rows(world, done.cohort),
-            tables.DECISIONS: rows.decisions_rows(done),
+            tables.DECISIONS: rows.decisions_rows(world, done),
             tables.REFUSALS: rows.refusals_rows(done),
             tables.TRADES: rows.trades_rows(done),
         }

@@ -318,6 +318,8 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
         "forecast_or_reason": change(error="both"),
         "answer_agrees_with_forecast": change(answer=pl.when(pl.col("answer") == "yes").then(pl.lit("no")).otherwise(pl.lit("yes"))),
         "coverage": change(p_yes=None, error="no answer"),
+        "served_model_is_requested": change(model="openai/gpt-4o", served_model="gpt-4o-mini"),
+        "one_served_model": lambda frame: frame.with_columns(served_model=pl.Series(["gpt-4o", "gpt-4o-2024-08-06"])),
     },
     "raw/kalshi_rejects": {"few_rejects": lambda frame: rejects(11)},
     "raw/polymarket_rejects": {"few_rejects": lambda frame: rejects(11)},
@@ -394,6 +396,7 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
         "known_action": change(action="WAIT"),
         "invalid_says_why": change(action="INVALID"),
         "is_finished": change(state="open"),
+        "served_model_is_requested": change(model="openai/gpt-4o", served_model="gpt-4o-mini"),
     },
     "arena/trades": {
         "unique_key": repeat_first_row,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from bellwether.checks.rules import rules_for
 from bellwether.forecasting.evaluation import ask_all
 from bellwether.forecasting.interview import Interrupted, interview
 from bellwether.forecasting.language_model import LanguageModel
@@ -24,7 +27,7 @@ from bellwether.models.wire.litellm import load
 from tests.clean.rows import market, markets, prices
 from tests.forecasting.test_interview import RELEASE, build
 from tests.journal.calls import Clock
-from tests.models.wire.bodies import KEY, chat, openai_error
+from tests.models.wire.bodies import KEY, anthropic, chat, gemini, openai_error
 from tests.models.wire.stub import Asked, Stub, http
 
 YES = "<answer>yes</answer><confidence>80</confidence>"
@@ -225,3 +228,103 @@ async def test_a_gateway_without_a_backend_is_an_error_of_the_evaluation(stub: S
     async with client(journal, stub.root, retry=Retry(attempts=2, base=0.01)) as opened:
         ends = await ask_all([LanguageModel(dear(stub.root, input_price="0", output_price="0"))], questions(6), opened, lambda *done: None)
     assert "none of 6 calls was answered: HTTP 502" in str(ends["dear"])
+
+
+@pytest.mark.parametrize("response", [GOOD, http(400, openai_error("bad request"))], ids=["one answer", "a refused request"])
+async def test_a_server_that_responds_is_no_dead_endpoint(stub: Stub, journal: Journal, response: bytes) -> None:
+    bad = http(502, b"<html>Bad Gateway</html>")
+    stub.answers = lambda asked: response if b"M0" in asked.body else bad
+    subject = LanguageModel(dear(stub.root, input_price="0", output_price="0"))
+    async with client(journal, stub.root, retry=Retry(attempts=1)) as opened:
+        assert await ask_all([subject], questions(3), opened, lambda *done: None) == {"dear": None}
+    assert sum(b"M0" in asked.body for asked in stub.asked) == 1
+
+
+# --- gateways --------------------------------------------------------------------------------------------------------
+
+
+async def one_row(journal: Journal, stub: Stub, response: bytes, **model: Any) -> dict[str, Any]:
+    stub.response = response
+    subject = LanguageModel(dear(stub.root, **{"model": "openai/gpt-4o", **model}))
+    async with client(journal, stub.root, limits=Limits()) as opened:
+        return (await interview(subject, questions(1), opened)).row(0, named=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "served", "by"),
+    [
+        ({"model": "gpt-4o-2024-08-06"}, {}, "gpt-4o-2024-08-06", None),
+        ({"model": "anthropic/claude-3-haiku", "provider": "Amazon Bedrock"}, {}, "anthropic/claude-3-haiku", "Amazon Bedrock"),
+        (
+            {"model": "gpt-4o"},
+            {"x-litellm-model-group": "gpt-4o-mini", "x-litellm-model-id": "3f2a"},
+            "gpt-4o-mini",
+            "3f2a",
+        ),
+        ({"model": "gpt-4o-2024-08-06"}, {"X-Kong-LLM-Model": "openai/gpt-4o"}, "gpt-4o-2024-08-06", None),
+        (
+            {},
+            {"cf-aig-model": "@cf/meta/llama-3.1-8b-instruct", "cf-aig-provider": "workers-ai"},
+            "@cf/meta/llama-3.1-8b-instruct",
+            "workers-ai",
+        ),
+        ({}, {}, None, None),
+        ({"model": 7, "system_fingerprint": None}, {"x-litellm-model-group": "openai/*"}, None, None),
+    ],
+)
+async def test_the_model_that_answered_is_stored_with_the_forecast(
+    stub: Stub, journal: Journal, body: dict[str, Any], headers: dict[str, str], served: str | None, by: str | None
+) -> None:
+    response = http(200, {**chat(content=YES), "system_fingerprint": "fp_1", **body}, headers)
+    row = await one_row(journal, stub, response)
+    stated = None if "system_fingerprint" in body else "fp_1"
+    assert (row["served_model"], row["system_fingerprint"], row["served_by"]) == (served, stated, by)
+    again = await one_row(journal, stub, b"")
+    assert again == row, "what headers state is kept for the next run"
+
+
+async def test_answers_of_an_older_journal_state_their_model_in_the_body(stub: Stub, journal: Journal) -> None:
+    response = http(200, {**chat(content=YES), "model": "gpt-4o-mini", "system_fingerprint": "fp_9"})
+    row = await one_row(journal, stub, response)
+    journal.close()
+    with sqlite3.connect(journal.where) as old:
+        for column in ("served_model", "system_fingerprint", "served_by"):
+            old.execute(f"ALTER TABLE attempts DROP COLUMN {column}")
+    again = await one_row(Journal(f"sqlite:///{journal.where}"), stub, b"")
+    assert len(stub.asked) == 1
+    assert again == row
+    assert (again["served_model"], again["system_fingerprint"]) == ("gpt-4o-mini", "fp_9")
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "served"),
+    [
+        ("anthropic/claude-3-5-haiku-latest", anthropic(content=[{"type": "text", "text": YES}]), "claude-x"),
+        ("gemini/gemini-2.5-pro", gemini(text=YES), "gemini-x"),
+    ],
+)
+async def test_the_model_of_native_formats_is_the_provider_s_own_word(
+    stub: Stub, journal: Journal, model: str, body: dict[str, Any], served: str
+) -> None:
+    load()
+    stub.response = http(200, body)
+    subject = LanguageModel(Model.model_validate({**DEAR, "model": model, "timeout": 30.0}))
+    async with client(journal, stub.root, limits=Limits()) as opened:
+        rows = await interview(subject, questions(1), opened)
+    assert rows["served_model"].to_list() == [served]
+
+
+@pytest.mark.parametrize(("served", "passes"), [("gpt-4o-2024-08-06", True), ("gpt-4o-mini", False)])
+async def test_a_fallback_of_a_gateway_fails_the_check(stub: Stub, journal: Journal, served: str, passes: bool) -> None:
+    stub.response = http(200, {**chat(content=YES), "model": served})
+    async with client(journal, stub.root, limits=Limits()) as opened:
+        rows = await interview(LanguageModel(dear(stub.root, model="openai/gpt-4o")), questions(3), opened)
+    rules = {rule.name: rule for rule in rules_for("benchmark/forecasts")}
+    named, single = rules["served_model_is_requested"], rules["one_served_model"]
+    assert named.condition is not None
+    assert single.condition is not None
+    assert not named.blocking
+    assert rows.select(named.condition.all())["model"].item() is passes
+    assert rows.select(single.condition.all()).item()
+    mixed = rows.with_columns(served_model=pl.Series(["gpt-4o", "gpt-4o-2024-08-06", "gpt-4o"]))
+    assert not mixed.select(single.condition.all()).item()

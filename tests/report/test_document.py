@@ -322,3 +322,28 @@ def test_the_skill_against_the_market_says_on_how_few_questions_it_is(tmp_path: 
     assert priced["few"] < priced["every"] == 12
     assert shown["few"] == f"{skill['few']:.3f} ({priced['few']})"
     assert shown["every"] == f"{skill['every']:.3f}"
+
+
+def test_answers_of_another_model_are_a_warning_at_the_top(tmp_path: Path) -> None:
+    inputs = example()
+    asked_of = inputs.forecasts["forecaster"][0]
+    mine = pl.col("forecaster") == asked_of
+    plain = page(inputs, tmp_path / "plain")
+    assert "Warning" not in plain
+    for served, words in (
+        (["gpt-4o-2024-08-06"], None),
+        (["gpt-4o-2024-08-06", "gpt-4o-mini"], "answers of another model than openai/gpt-4o: gpt-4o-mini ("),
+        (["gpt-4o-2024-08-06", "gpt-4o-2024-11-20"], "answers of several models: gpt-4o-2024-08-06 ("),
+    ):
+        names = pl.Series([served[number % len(served)] for number in range(inputs.forecasts.height)])
+        changed = inputs.forecasts.with_columns(
+            model=pl.when(mine).then(pl.lit("openai/gpt-4o")).otherwise("model"),
+            served_model=pl.when(mine).then(names).otherwise("served_model"),
+        )
+        found = page(replace(inputs, forecasts=changed), tmp_path / str(len(served)) / str(words is None) / served[-1])
+        assert "Served models" in found
+        assert (words in plain_text(found)) if words else ("Warning" not in found)
+
+
+def plain_text(markdown: str) -> str:
+    return plain(re.sub(r"<[^>]+>", "", rendered(markdown)))

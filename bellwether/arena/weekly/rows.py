@@ -16,6 +16,9 @@ from bellwether.arena.interventions import archives, closures
 from bellwether.arena.messages import said
 from bellwether.arena.weekly.deciding import WeekDecided
 from bellwether.arena.weekly.means import World, rules_of
+from bellwether.journal import Journal
+from bellwether.journal.facts import NOT_STATED
+from bellwether.models.client import served_by
 from bellwether.redacted import redacted
 from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, UNIVERSE
 from bellwether.tables.arena_messages import MESSAGES
@@ -46,9 +49,9 @@ def agents_rows(world: World, cohort: FrozenCohort | None) -> pl.DataFrame:
     )
 
 
-def decisions_rows(done: WeekDecided) -> pl.DataFrame:
+def decisions_rows(world: World, done: WeekDecided) -> pl.DataFrame:
     """Rows of arena/decisions: one for each agent that decides in the week, without credentials; the journal keeps what came."""
-    rows = [_decision(done, task, one) for task, one in done.decisions]
+    rows = [_decision(done, task, one) | _served(world.journal, one) for task, one in done.decisions]
     return redacted(DECISIONS.name, millionths(DECISIONS, rows, "cash", "cost"))
 
 
@@ -85,6 +88,18 @@ def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
         "methodology": task.methodology.name,
         "known_at": _known_at(done, task, one),
     }
+
+
+def _served(journal: Journal, one: Decided) -> dict[str, object]:
+    """Requested and served model of the decision's last call, from the journal."""
+    calls = one.intent.calls if one.intent is not None else one.calls
+    call = journal.status(calls[-1]) if calls and one.plan is not None else None
+    if call is None or one.plan is None:
+        return dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by"))
+    answered = journal.answer(call.key)
+    served = served_by(answered.reply) if answered is not None else NOT_STATED
+    model = call.model.removesuffix(f"@{one.plan.model}")
+    return {"model": model, "served_model": served.model, "system_fingerprint": served.system_fingerprint, "served_by": served.by}
 
 
 def _known_at(done: WeekDecided, task: Task, one: Decided) -> datetime:

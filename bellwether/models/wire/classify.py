@@ -16,6 +16,7 @@ from bellwether.models.ending import Ending, ending_of
 from bellwether.models.wire.call import Result
 from bellwether.models.wire.message import Message, read_reply
 from bellwether.models.wire.refusals import Classification, Words, refused, reported
+from bellwether.models.wire.served import served_of
 from bellwether.models.wire.usage import UNBILLED, usage_of
 from bellwether.models.wire.waiting import retry_after
 
@@ -94,7 +95,7 @@ def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> Resul
     found = refused(status, Words.within(raw.body)) if status >= 300 else _answered(message)
     return Result(
         found.outcome,
-        _reply(raw, message, _usage(model, status, message, found)),
+        replace(_reply(raw, message, _usage(model, status, message, found)), served=served_of(message, raw.headers, model.model)),
         tidy(found.reason, secret),
         None if found.outcome is Outcome.OK else retry_after(raw.status, raw.headers, raw.body),
         message.tool_calls,

@@ -162,10 +162,11 @@ class LiteLLM:
 
 
 def _take_back(answer: Any, body: bytes) -> None:
-    """Take out of LiteLLM's answer what it made up: an id of its own, and a number of reasoning tokens that Anthropic does not tell."""
+    """Replace what LiteLLM's answer does not have from the provider: the id, the model, and reasoning tokens that Anthropic does not report."""
     whole = decoded(body)
     native = whole if isinstance(whole, Mapping) else {}
     answer.id = native.get("id") or native.get("responseId") or ""
+    answer.model = native.get("model") or native.get("modelVersion") or None
     details = getattr(getattr(answer, "usage", None), "completion_tokens_details", None)
     if native.get("type") == "message" and details is not None:
         details.reasoning_tokens = None

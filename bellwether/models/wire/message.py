@@ -37,6 +37,7 @@ class Message:
         error: the error object, where the body has one.
         flaw: what is wrong with the body; "" where it has a message.
         request_id: the body's own id.
+        model, system_fingerprint, provider: what served it, as the body states.
     """
 
     content: str | None = None
@@ -50,6 +51,9 @@ class Message:
     error: Any = None
     flaw: str = ""
     request_id: str | None = None
+    model: str | None = None
+    system_fingerprint: str | None = None
+    provider: str | None = None
 
     @property
     def answers(self) -> bool:
@@ -64,6 +68,7 @@ def read_reply(body: bytes) -> Message:
         return Message(flaw=flaw_of(body))
     usage = _mapping(whole.get("usage"))
     known: dict[str, Any] = {"usage": usage, "tokens": _tokens(usage), "request_id": _text(whole.get("id"))}
+    known |= {name: _text(whole.get(name)) for name in ("model", "system_fingerprint", "provider")}
     choices = whole.get("choices")
     choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
     error = whole.get("error") or choice.get("error")

@@ -9,9 +9,12 @@ import json
 import pickle
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +25,8 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal, Outcome
+from bellwether.models.client import ModelClient, Retry
+from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
 from bellwether.models.wire.call import Result
 from bellwether.replay.agents.limits import RunStopped
@@ -536,3 +541,24 @@ def test_an_agent_made_anew_asks_the_same_models(tmp_path: Path) -> None:
     models = Scripted(tmp_path / "journal.db")
     again = trader(models, tmp_path / "run", rounds=2).anew()
     assert (again.models, again.params["rounds"], again.name) == (models, 2, "llm")
+
+
+def test_a_dead_endpoint_suspends_the_run_with_its_address(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    models = Scripted(tmp_path / "journal.db")
+
+    @asynccontextmanager
+    async def dead() -> AsyncIterator[ModelClient]:
+        options = {"run": "run", "retry": Retry(base=0.01), "most_cost": lambda *call: 100}
+        with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
+            async with ModelClient(journal, endpoint=lambda model: Endpoint(url, None), **options) as client:
+                yield client
+
+    models.client = dead  # type: ignore[method-assign]
+    with pytest.raises(Suspended, match=rf"no connection to {url}.*Connection refused.*0 steps are stored") as stopped:
+        trade(models, tmp_path / "run", episode(3))
+    assert stopped.value.kind == "unreachable"
+    richer = Scripted(tmp_path / "journal.db")
+    assert trade(richer, tmp_path / "run", episode(3)).failure is None
