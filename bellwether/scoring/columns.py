@@ -1,4 +1,4 @@
-"""Which column of a table of forecasts is what: given by name, or recognised."""
+"""Roles of the columns of a table of forecasts, given by name or recognised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.errors import ScoringError
 
 
 class Role(StrEnum):
-    """What a column holds, by the name of the option that gives it."""
+    """Role of a column, by the name of its option."""
 
     PROBABILITY = "probability"
     OUTCOME = "outcome"
@@ -79,7 +79,7 @@ _QUANTILES = frozenset({1, 2, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95,
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table by role; None or empty where there is none.
+    """The columns of a table by role; None or empty if missing.
 
     probability: one column, or one per forecaster. question: columns that together name what was forecast. cluster: one, or two for two-way clusters.
     """
@@ -202,7 +202,7 @@ _LISTED = 40
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number as Python writes it."""
+    """True if a text is a number as Python writes it."""
     try:
         float(text)
     except ValueError:

@@ -95,7 +95,7 @@ def _keep_inputs(files: tuple[Path, ...], outcomes: Path | None, html: Path | No
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """Progress on standard error, where a person reads it."""
+    """Progress on standard error, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -51,7 +51,7 @@ def _different(part: Part, row: int, before: int) -> Iterator[str]:
 
 
 def _completes(frame: pl.DataFrame, part: Part, name: str) -> bool:
-    """Whether a column may be part of the question: no forecast is repeated then, and it does not number the forecasts."""
+    """True if a column may be part of the question: no forecast is repeated then, and it does not number the forecasts."""
     values = part.table.frame[name].cast(pl.String)
     rows = frame.with_columns(also=values.gather(frame["row"]))
     if rows.select("forecaster", "question", "also").is_duplicated().any():

@@ -133,7 +133,7 @@ def _records(path: Path, header: _Header, *, strict: bool) -> Iterator[tuple[int
 
 
 def _has_records(path: Path, header: _Header) -> bool:
-    """Whether anything follows the names of the columns."""
+    """True if anything follows the names of the columns."""
     try:
         return next(islice(_records(path, header, strict=False), 1, None), None) is not None
     except UnicodeDecodeError:
@@ -157,7 +157,7 @@ def _ragged(path: Path, header: _Header) -> None:
 
 
 def _is_split(left: str, right: str) -> bool:
-    """Whether two cells could be a decimal that its comma split."""
+    """True if two cells could be a decimal that its comma split."""
     return left.strip() == "0" and right.strip().isdecimal()
 
 

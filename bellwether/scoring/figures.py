@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bellwether.scoring.score import Progress, ScoreResult
 
-#: Inches of a row, of what stands around the rows, and of the whole width.
+#: Inches of a row, of the margins, and of the whole width.
 _ROW, _AROUND, _WIDTH = 0.3, 1.1, 8.0
 
 

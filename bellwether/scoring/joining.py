@@ -168,7 +168,7 @@ def _refuse_repeated(table: Table, known: Table, pairs: Sequence[Pair], row: int
 
 
 def _is_unique(known: Table, columns: Sequence[str], first: str, label: str) -> bool:
-    """Whether the columns tell the rows with this label apart."""
+    """True if the columns tell the rows with this label apart."""
     try:
         frame = pl.DataFrame({column: texts(known, column) for column in columns})
     except ScoringError:

@@ -1,4 +1,4 @@
-"""What reliability diagrams of a result show beside their points."""
+"""Bands and curves of the reliability diagrams of a result."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ _FORECAST, _OBSERVED = "forecast probability of yes", "observed frequency of yes
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """What the traces of one forecaster share."""
+    """Settings shared by the traces of one forecaster."""
 
     colour: str
     trace: dict[str, Any]

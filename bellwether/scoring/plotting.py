@@ -80,7 +80,7 @@ def plot_reliability(
 def plot_scores(result: ScoreResult, metric: str = "brier", *, ax: Axes | None = None) -> Axes:
     """Draw a metric of every forecaster with its interval, best first. Returns the axis, a new one where none is given.
 
-    Raises `ScoringError` for a metric that there is not.
+    Raises `ScoringError` for an unknown metric.
     """
     if metric not in METRICS:
         raise ScoringError(f"plotting scores: there is no metric {metric!r}; give one of {', '.join(METRICS)}")

@@ -102,7 +102,7 @@ def _check(frame: pl.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
 
 
 def _are_apart(price: Floats, outcome: Floats) -> bool:
-    """Whether every price of a yes is above every price of a no."""
+    """True if every price of a yes is above every price of a no."""
     yes, no = price[outcome == 1], price[outcome == 0]
     return len(yes) + len(no) == len(price) and len(yes) > 0 and len(no) > 0 and bool(yes.min() > no.max())
 
@@ -125,5 +125,5 @@ def with_market(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         return frame, ["The market is not ranked: forecasters on the same question were scored with different prices of it."]
     market = prices.unique("question", keep="first", maintain_order=True)
     last = pl.lit(frame["file"].max(), pl.Int32) + 1
-    rows = market.with_columns(forecaster=pl.lit(MARKET), probability=pl.col("market"), file=last)
+    rows = market.with_columns(forecaster=pl.lit(MARKET), probability=pl.col("market"), file=last, place=pl.lit(-1, pl.Int32))
     return pl.concat([frame, rows.select(frame.columns)]), []

@@ -126,7 +126,7 @@ def _names(tables: Sequence[Table]) -> list[str]:
 
 
 def _called(tables: Sequence[Table]) -> list[str | None]:
-    """What the forecaster of each file is called: the file without its folder where that tells all apart. None for a frame."""
+    """Name of the forecaster of each file: the file without its folder if that is unique. None for a frame."""
     paths = [Path(name) for name in _names(tables)]
     short = [path.name.split(".")[0] or path.name for path in paths]
     names = short if len({*short}) == len(short) else [str(path) for path in paths]
@@ -150,9 +150,17 @@ def _question_numbers(frame: pl.DataFrame, columns: Columns) -> pl.Series:
         return frame["question"].rank("dense").cast(pl.Int64) - 1
     ways = [f"cluster_{index}" for index in range(len(columns.cluster))]
     shared = (*ways, "outcome", "weight", "market", "forecaster_index")
-    forecasts = {f"p_{index}": pl.col("probability").filter(pl.col("place") == index).first() for index in range(len(columns.probability))}
-    values = frame.group_by("question").agg(*(pl.col(name).min() for name in shared), **forecasts)
-    order = values.sort(*shared, *forecasts, "question").select("question").with_row_index("number")
+    values, forecasts = (
+        frame.filter(pl.col("place") == 0).select("question", *shared, p_0="probability"),
+        [f"p_{index}" for index in range(len(columns.probability))],
+    )
+    for index, name in enumerate(forecasts[1:], 1):
+        values = values.join(
+            frame.filter(pl.col("place") == index).select("question", pl.col("probability").alias(name)), on="question", how="left"
+        )
+    order = (
+        values.sort(*shared, *forecasts, maintain_order=True).select("question").with_row_index("number")
+    )  # equal rows are interchangeable
     return frame.select("question").join(order, on="question", how="left", maintain_order="left")["number"].cast(pl.Int64)
 
 
@@ -217,7 +225,7 @@ def _times(table: Table, column: str | None, name: str) -> pl.Series:
 def _questions(table: Table, columns: Columns) -> pl.Series:
     """The name of each row's question; without such a column each row is one."""
     if not columns.question:
-        return pl.Series([f"{table.source}{_BETWEEN}{row}" for row in range(table.frame.height)])
+        return pl.select(pl.format("{}{}{}", pl.lit(table.source), pl.lit(_BETWEEN), pl.int_range(table.frame.height))).to_series()
     first, *others = columns.question
     parts = [
         labels(table, first, "question", "fill it in, or leave the row out"),
@@ -272,7 +280,7 @@ def _of_probabilities(columns: Columns) -> tuple[str, ...]:
 
 
 def _percent_notes(parts: Sequence[Part], reading: Reading) -> Iterator[str]:
-    """Which columns of percentages hold few above 1 %, which is rarely meant."""
+    """Notes on columns of percentages with few values above 1 %, which is rarely meant."""
     for part in parts:
         for column in _of_probabilities(part.columns):
             if column not in reading.percent:

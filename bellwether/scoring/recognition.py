@@ -97,7 +97,7 @@ _COMPLEMENTS = 30
 
 
 def _refuse_without_probability(table: Table, columns: Columns) -> NoReturn:
-    """Raise `ScoringError` that says which column would do, or why the one with the name of a probability does not."""
+    """Raise `ScoringError` with the columns that would do, or the fault of the one with the name of a probability."""
     present = table.frame.columns
     none = f"{table.source}: no column is recognised as the probability among {listed(present)}"
     if any(map(is_number, present)):

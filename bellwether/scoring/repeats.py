@@ -22,7 +22,7 @@ _MILLISECONDS, _MICROSECONDS = 1e11, 1e14
 
 
 class Keep(StrEnum):
-    """Which forecast counts where a forecaster has several on a question."""
+    """The forecast that counts if a forecaster has several on a question."""
 
     LAST = "last"
     FIRST = "first"

@@ -33,10 +33,10 @@ Progress = Callable[[int, int, str], object]
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ScoreResult:
-    """What `score` found, as Polars frames.
+    """Result of `score`, as Polars frames.
 
     scores: one row per forecaster and metric, columns forecaster and those of `Scores.frame`; the market is a forecaster where there are prices.
-    groups: the same per group, with the columns `by` and `group` (null where the row has none) before; empty unless groups were asked for.
+    groups: the same per group, with the columns `by` and `group` (null where the row has none) before; empty without `by`.
     pairs, ranking: as in `Comparison`.
     reliability: one row per forecaster and bin, columns forecaster and those of `reliability_bins`.
     forecasts: one row per forecaster and question: forecaster, question, probability, outcome, market, weight, cluster_0 and, two-way, cluster_1,
@@ -223,7 +223,7 @@ class _Part:
 
     @property
     def title(self) -> str:
-        """What is scored, in words."""
+        """Description of the rows."""
         return self.forecaster if self.by is None else f"{self.forecaster}, {self.by} {self.group}"
 
 

@@ -49,7 +49,7 @@ class Sheet:
 
     @property
     def is_paired(self) -> bool:
-        """Whether the rows of several forecasters are known to be about the same questions."""
+        """True if the rows of several forecasters are known to be about the same questions."""
         return bool(self.columns.question) or len(self.columns.probability) > 1
 
     @property

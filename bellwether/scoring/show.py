@@ -1,4 +1,4 @@
-"""A result as tables for people, at most as wide as the terminal."""
+"""A result as text tables, at most as wide as the terminal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show(console: Console, result: ScoreResult) -> None:
 
 
 def summary(result: ScoreResult) -> tuple[str, list[tuple[str, str]]]:
-    """What was scored, in one sentence, and which column was what."""
+    """A sentence on the data, and the roles of the columns."""
     forecasters = [name for name in result.forecasters if name != MARKET]
     counts = ((result.n_questions, "question"), (len(forecasters), "forecaster"), (result.n_clusters, "cluster"))
     text = ", ".join(counted(count, what) for count, what in counts)
@@ -124,7 +124,7 @@ def _groups(result: ScoreResult) -> Iterator[TextTable]:
 
 
 def group_name(group: object) -> str:
-    """A group for people; rows without one are a group of their own."""
+    """Name of a group; rows without one are a group of their own."""
     return "(none)" if group is None else str(group)
 
 

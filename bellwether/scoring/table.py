@@ -1,4 +1,4 @@
-"""A table as it was read, with the place of every row for messages."""
+"""A table of a file or frame, with the place of every row for messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bellwether.errors import ScoringError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Rows as they were read.
+    """Rows of a file or frame.
 
     source: its name in messages. frame: the columns; those of text files are text. place: the name of a row in messages. faults: why a column cannot
     be used, with the row that shows it: values of several types, or objects. lists: the columns with lists, as JSON text, which can only be labels.
@@ -47,7 +47,7 @@ def row_place(index: int) -> str:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value is None, NaN or a missing value of pandas."""
+    """True if a value is None, NaN or a missing value of pandas."""
     return value is None or type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and math.isnan(value))
 
 

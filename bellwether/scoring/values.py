@@ -25,13 +25,13 @@ _INEXACT = 2.0**53
 #: A decimal point, or a point between thousands.
 _POINT = r"\d\.\d|^\.\d"
 
-#: How texts say that there is no value.
+#: Texts for a missing value.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-"})
 
 YES = frozenset({"yes", "true", "y", "t"})
 NO = frozenset({"no", "false", "n", "f"})
 
-#: How outcomes say that there is none yet, or never will be.
+#: Texts for an outcome that is open or void.
 UNRESOLVED = frozenset(
     {
         *MISSING,
@@ -52,7 +52,7 @@ UNRESOLVED = frozenset(
 
 
 def is_numeric(values: pl.Series) -> bool:
-    """Whether a column holds numbers, texts some of which are numbers or percentages, or nothing."""
+    """True if a column holds numbers, texts some of which are numbers or percentages, or nothing."""
     if values.dtype.is_numeric() or not values.count():
         return True
     if values.dtype != pl.String:
@@ -64,7 +64,7 @@ def is_numeric(values: pl.Series) -> bool:
 
 
 def is_fraction(values: pl.Series) -> bool:
-    """Whether a column holds numbers from 0 to 1, some of them in between."""
+    """True if a column holds numbers from 0 to 1, some of them in between."""
     if values.dtype not in (pl.String, pl.Float32, pl.Float64):
         return False
     numbers = values.cast(pl.Float64, strict=False)
@@ -73,7 +73,7 @@ def is_fraction(values: pl.Series) -> bool:
 
 
 def probabilities(table: Table, column: str, *, percent: bool, clip: bool) -> Floats:
-    """Probabilities of yes, NaN where there is none. `percent` divides by 100; `clip` clips rounding errors to [0, 1]."""
+    """Probabilities of yes, NaN if missing. `percent` divides by 100; `clip` clips rounding errors to [0, 1]."""
     values = _numbers(table, column, percent=percent)
     if percent:
         values = values / 100
@@ -96,7 +96,7 @@ def probabilities(table: Table, column: str, *, percent: bool, clip: bool) -> Fl
 
 
 def _like_percentages(values: Floats) -> bool:
-    """Whether numbers could be percentages: from 0 to 100, and most of those that are not 0 beyond 1."""
+    """True if numbers could be percentages: from 0 to 100, and most of those that are not 0 beyond 1."""
     some = values[~np.isnan(values) & (values != 0)]
     return bool(some.min() >= 0 and some.max() <= 100 and (some > 1 + ROUNDING).mean() > 1 / 2)
 
@@ -119,7 +119,7 @@ def outcomes(table: Table, column: str, *, fractional: bool = False, resolved: s
 
 
 def is_outcome(table: Table, column: str) -> bool:
-    """Whether every value of a column can be read as an outcome or as unresolved, and some value is one."""
+    """True if every value of a column can be read as an outcome or as unresolved, and some value is one."""
     try:
         return not bool(np.isnan(outcomes(table, column, fractional=True)).all())
     except ScoringError:
@@ -254,7 +254,7 @@ def with_points(table: Table, small: pl.Series) -> pl.Series:
 
 
 def _without_sign(small: pl.Series) -> pl.Series:
-    """Which texts are numbers other than 0 without a percent sign."""
+    """Flags of texts that are numbers other than 0 without a percent sign."""
     number = small.cast(pl.Float64, strict=False)
     return (number.is_not_null() & number.is_not_nan() & (number != 0)).fill_null(False)
 
@@ -289,5 +289,5 @@ def shown(table: Table, column: str, row: int) -> str:
 
 
 def refuse(table: Table, row: int, column: str, text: str) -> NoReturn:
-    """Raise `ScoringError` that names the place of a value and says what is wrong with it."""
+    """Raise `ScoringError` that names the place of a value and its fault."""
     raise ScoringError(f"{table.where(row, column)}: {text}")

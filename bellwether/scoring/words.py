@@ -1,4 +1,4 @@
-"""Metrics and losses as people call them."""
+"""Readable names of metrics and losses."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def counted(count: int, what: str) -> str:
 
 
 def words(metric: str) -> str:
-    """A metric's name for people."""
+    """Readable name of a metric."""
     return _WORDS.get(metric, metric.replace("_", " "))

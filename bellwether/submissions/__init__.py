@@ -1,4 +1,4 @@
-"""Forecasts that somebody else made: files of them are read, refused by line where they do not fit, and kept as forecasters of the benchmark."""
+"""Forecasts from other sources: read from files, refused by line if they do not fit, and stored as forecasters of the benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which forecasts of a file are accepted, and why the others are refused: the first reason that applies, for every row."""
+"""Acceptance of submitted forecasts, row by row, with the first reason for each refusal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ZONE = r"(?:[zZ]|[+-]\d\d:?\d\d)$"
 _DATE = r"^\d{4}-\d\d-\d\d"
 #: Characters of a cell that a reason quotes.
 _QUOTED = 60
-#: Rows that nothing is wrong with, as far as they tell by themselves; a time that is read has a zone.
+#: Rows without a fault of their own; a time that is read has a zone.
 _SOUND = (
     pl.col("probability").is_between(0, 1)
     & pl.col("stated_at").is_not_null()
@@ -103,7 +103,7 @@ def _misfits(frame: pl.DataFrame, weeks: Weeks | None) -> pl.DataFrame | None:
 
 
 def _repeated(rows: pl.DataFrame) -> pl.Series:
-    """Which rows have the same forecaster, market and time as one before."""
+    """Flags of rows with the forecaster, market and time of an earlier one."""
     key = rows.select(pl.struct("forecaster", "place", "stated_at").hash(1)).to_series()
     if key.n_unique() == rows.height:
         return pl.repeat(value=False, n=rows.height, eager=True)
@@ -111,7 +111,7 @@ def _repeated(rows: pl.DataFrame) -> pl.Series:
 
 
 def _typed(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
-    """The rows with a number and a time, null where there is none; `said` and `time` are what the file has there."""
+    """The rows with a number and a time, null if unreadable; `said` and `time` are the values in the file."""
     numeric = rows.schema["probability"].is_numeric()
     p = pl.col("probability") if numeric else pl.col("probability").cast(pl.String).str.strip_chars()
     name = pl.col("forecaster").cast(pl.String) if "forecaster" in rows.columns else pl.lit(forecaster, pl.String)
@@ -187,7 +187,7 @@ def _reason(taken: Collection[str], now: datetime) -> pl.Expr:
         ),
         (pl.col("id").is_null() | (pl.col("id") == ""), pl.lit("no market is named")),
         (p.is_null() | p.is_nan(), pl.format("the probability is {}; give a number from 0 to 1", text)),
-        ((p > 1) & (p <= 100), pl.format("the probability is {}, which looks like a percentage; divide by 100", text)),
+        ((p >= 2) & (p <= 100), pl.format("the probability is {}, which looks like a percentage; divide by 100", text)),
         (~p.is_between(0, 1), pl.format("the probability is {}; give a number from 0 to 1", text)),
         (time.is_null(), pl.lit("it does not say when it was stated")),
         (

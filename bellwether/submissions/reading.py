@@ -93,7 +93,7 @@ def _quick_csv(path: Path) -> Table:
 
 
 def _quick_lines(path: Path) -> Table:
-    """JSON lines by Polars; by the slower reader, which says what is wrong where, when Polars cannot read them."""
+    """JSON lines by Polars; by the slower reader, which locates faults, if Polars cannot read them."""
     try:
         frame = pl.read_ndjson(path)
     except (pl.exceptions.PolarsError, OSError, ValueError):

@@ -27,7 +27,7 @@ class Submissions:
         return self._folder / f"{name}.parquet"
 
     def read(self, names: Sequence[str] | None = None) -> pl.DataFrame:
-        """What was accepted of these forecasters, of all when left out: columns of `SCHEMA`."""
+        """Accepted forecasts of these forecasters, of all if left out: columns of `SCHEMA`."""
         chosen = [name for name in self.names() if names is None or name in names]
         return pl.concat([pl.read_parquet(self.path(name)) for name in chosen]) if chosen else pl.DataFrame(schema=SCHEMA)
 

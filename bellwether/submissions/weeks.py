@@ -15,7 +15,7 @@ _TIME = "%Y-%m-%d %H:%M UTC"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weeks:
-    """What is known of the arena's weeks. markets: as `arena.submitted.listed` returns them. known: as `arena.submitted.weeks` does. rules: the methodologies by name."""
+    """Known weeks of the arena. markets: as `arena.submitted.listed` returns them. known: as `arena.submitted.weeks` does. rules: the methodologies by name."""
 
     markets: pl.DataFrame
     known: pl.DataFrame
@@ -24,7 +24,7 @@ class Weeks:
     def judged(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Row and misfit of the rows that name a week; misfit is why a row does not fit it, null where it does.
 
-        rows: row, wanted (the week as the file says it), found_on (venue), market (venue:id) and stated_at, of which all may be null.
+        rows: row, wanted (the week in the file), found_on (venue), market (venue:id) and stated_at, of which all may be null.
         """
         named = rows.filter(pl.col("wanted").is_not_null()).with_columns(week=pl.col("wanted").str.strip_chars().str.to_date(strict=False))
         own = self.markets.select("week", "market", "binary", is_listed=True)
@@ -36,7 +36,7 @@ class Weeks:
         return placed.select("row", misfit=_misfit())
 
     def counted(self, accepted: pl.DataFrame) -> int:
-        """How many accepted forecasts count in a week that is known by now."""
+        """Number of accepted forecasts that count in a known week."""
         return fitting(accepted, self.markets, self.known, self.rules).height
 
 

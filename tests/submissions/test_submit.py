@@ -43,6 +43,7 @@ REFUSED = [
     ({"probability": ""}, "the probability is nothing"),
     ({"probability": "62"}, "looks like a percentage; divide by 100"),
     ({"probability": "-0.1"}, "the probability is -0.1; give a number"),
+    ({"probability": "1.2"}, "the probability is 1.2; give a number"),
     ({"probability": "120"}, "the probability is 120; give a number"),
     ({"probability": "likely"}, "the probability is likely"),
     ({"stated_at": "2026-03-02T12:00:00"}, "has no zone"),
@@ -146,7 +147,7 @@ def test_the_three_formats_say_the_same(tmp_path: Path) -> None:
         ], name
         ((row, reason),) = found.refused.iter_rows()
         assert given.place(row) == place
-        assert "looks like a percentage" in reason
+        assert "the probability is 1.5; give a number" in reason
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
