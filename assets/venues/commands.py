@@ -34,14 +34,23 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
     if until < first.date():
         raise click.BadParameter(f"LAST ({until}) is before FIRST ({first.date()})")
     _require_days(first.date(), until)
+    import polars as pl
+
     from assets.venues import runs
     from assets.warehouse.runs import publish
 
     with runner() as work:
         runs.pull(work, first.date(), until, with_archive=archive, refresh=refresh)
         publish(work)
+        rejects = runs.rejects(work.lake, first.date(), until)
     summary: dict[str, Any] = {"runs": work.stats.runs, "fresh": work.stats.fresh, "seconds": work.stats.by_job}
-    emit(summary) if as_json else console().print(f"Runs: {work.stats.runs}. Partitions that were fresh: {work.stats.fresh}.")
+    if as_json:
+        emit({**summary, "rejects": rejects.with_columns(pl.col("day").cast(pl.String())).to_dicts()})
+    else:
+        console().print(f"Runs: {work.stats.runs}. Partitions that were fresh: {work.stats.fresh}. Rejects: {rejects['objects'].sum()}.")
+        for line in runs.told(rejects):
+            console().print(f"  {line}", markup=False, soft_wrap=True)
+    runs.require_rows(work.lake, rejects)
 
 
 def _require_days(first: date, last: date) -> None:

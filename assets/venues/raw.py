@@ -10,6 +10,7 @@ import dagster as dg
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.lake.newer import require_newer
+from bellwether.settings import settings
 from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.declare import key, out
@@ -49,6 +50,13 @@ class PullConfig(dg.Config):
 
     refresh: bool = False
     """Ask the venue again although everything of this partition is stored and final."""
+
+
+class DayConfig(PullConfig):
+    """Treatment of what is already stored of a day."""
+
+    patient: bool = False
+    """Leave a day alone that only curable rejects keep open until its next look is due."""
 
 
 @dg.multi_asset(
@@ -98,7 +106,7 @@ def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi
     pool=KALSHI_POOL,
     retry_policy=RETRY,
 )
-def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
+def kalshi_day(context: dg.AssetExecutionContext, config: DayConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
     """Everything Kalshi says about the markets that closed on a UTC day: markets, their events and candles, and what did not fit."""
     if not kalshi.asked:
         yield from _nothing(KALSHI_TABLES, keys_of(context))
@@ -113,7 +121,8 @@ def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: Ka
     archive = lake.lake.slice(KALSHI_ARCHIVE).scan() if lake.lake.manifest(KALSHI_ARCHIVE, ()) else None
 
     async def pull_all(client: "KalshiClient") -> "list[DayPull]":
-        pull = partial(pull_day, client, pages, archive=archive, plan=plan, refresh=config.refresh, progress=context.log.info)
+        how: dict[str, Any] = {"refresh": config.refresh, "today": _today(config), "progress": context.log.info}
+        pull = partial(pull_day, client, pages, archive=archive, plan=plan, **how)
         return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
 
     pulls = {pull.day.isoformat(): pull for pull in kalshi.run(pull_all)}
@@ -129,7 +138,7 @@ def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: Ka
     retry_policy=RETRY,
 )
 def polymarket_day(
-    context: dg.AssetExecutionContext, config: PullConfig, polymarket: PolymarketVenue, lake: LakeResource
+    context: dg.AssetExecutionContext, config: DayConfig, polymarket: PolymarketVenue, lake: LakeResource
 ) -> Iterator[dg.Output]:
     """Everything Polymarket says about the markets whose scheduled end lies on a UTC day, and what did not fit."""
     if not polymarket.asked:
@@ -147,11 +156,16 @@ def polymarket_day(
     pages = PageStore(lake.lake.storage, "polymarket")
 
     async def pull_all(gamma: GammaClient, clob: ClobClient) -> list[PolymarketDay]:
-        pull = partial(pull_polymarket, gamma, clob, pages, plan=plan, refresh=config.refresh, progress=context.log.info)
+        how: dict[str, Any] = {"refresh": config.refresh, "today": _today(config), "progress": context.log.info}
+        pull = partial(pull_polymarket, gamma, clob, pages, plan=plan, **how)
         return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
 
     pulls = {pull.day.isoformat(): pull for pull in polymarket.run(pull_all)}
     yield from _outputs(lake.lake, POLYMARKET_TABLES, _no_older(lake.lake, POLYMARKET_PULLS, pulls), POLYMARKET_DOCS)
+
+
+def _today(config: DayConfig) -> date | None:
+    return settings().now().date() if config.patient else None
 
 
 def _no_older(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Mapping[str, Any]:

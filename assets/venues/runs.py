@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, timedelta
+from typing import Any
+
+import polars as pl
 
 from assets.venues import jobs
 from assets.venues.clean import CLEAN_TABLES
 from assets.venues.raw import DAY_TABLES
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, QualityError
+from bellwether.lake import Lake
 from bellwether.settings import settings
+from bellwether.tables import table
+from bellwether.tables.raw import REJECTS
 from orchestration.declare import key
 from orchestration.freshness import Changes, spans, stale
 from orchestration.partitions import RANGE_END, RANGE_START
@@ -27,7 +34,7 @@ def archive(work: Runner, *, most_age: timedelta = timedelta(days=7)) -> None:
 
 def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:
     """Pull, clean and check the UTC close days from `first` to `last`; with `refresh` also those that are up to date."""
-    wanted = [(first + timedelta(days=offset)).isoformat() for offset in range((last - first).days + 1)]
+    wanted = _days(first, last)
     due = wanted if refresh else _stale_days(work, wanted)
     work.stats.fresh += len(wanted) - len(due)
     config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
@@ -35,6 +42,48 @@ def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> Non
         for start, end in spans(due):
             work.launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
             advance((date.fromisoformat(end) - date.fromisoformat(start)).days + 1)
+
+
+def rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
+    """Counts of the objects of these days that do not fit, by venue, table, field and reason, the most frequent first; `requested_again`: by the daily pull."""
+    from bellwether.venues.wire.rejects import curable
+
+    days = [(day,) for day in _days(first, last)]
+    found = pl.concat([lake.slice(declared, days, missing="skip").read() for declared in REJECTS.values()])
+    places = found.select("day", "venue", "table", "field", "reason")
+    again = curable(places).with_columns(requested_again=True).unique()
+    counted = places.group_by(pl.all()).len("objects").join(again, on=places.columns, how="left", nulls_equal=True)
+    return counted.with_columns(pl.col("requested_again").fill_null(False)).sort(
+        "objects", *places.columns, descending=[True, *[False] * 5], nulls_last=True
+    )
+
+
+def require_rows(lake: Lake, found: pl.DataFrame) -> None:
+    """Raise `QualityError` where every market of a venue's day is among its rejects, `found` by `rejects`."""
+    for day, venue in found.select("day", "venue").unique().sort("day", "venue").rows():
+        markets = table(f"raw/{venue}_markets")
+        ours = found.filter(pl.col("day") == day, pl.col("venue") == venue, pl.col("table") == markets.name)
+        if ours.height and not lake.slice(markets, [(day.isoformat(),)], missing="skip").rows:
+            raise QualityError(
+                f"{day}: all {ours['objects'].sum()} market objects of {venue} were rejected, most of them because of {_reason(ours.row(0, named=True))}; "
+                f"raw.{venue}_rejects holds them"
+            )
+
+
+def told(found: pl.DataFrame) -> list[str]:
+    """The rejects of some days in lines: how many, of what, why, and what becomes of them."""
+    whole = found.group_by("venue", "table", "field", "reason", maintain_order=True).agg(
+        pl.col("objects").sum(), pl.col("requested_again").any()
+    )
+    rows = whole.sort("objects", descending=True, maintain_order=True).iter_rows(named=True)
+    return [
+        f"{row['objects']} of {row['table']}, {_reason(row)}; {'requested again by the daily pull' if row['requested_again'] else 'permanent'}"
+        for row in rows
+    ]
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    return f"{row['field']}: {row['reason']}" if row["field"] else str(row["reason"])
 
 
 def pull(work: Runner, first: date, last: date, *, with_archive: bool, refresh: bool = False) -> None:
@@ -58,11 +107,21 @@ def demo(work: Runner, count: int) -> dict[str, BellwetherError | None]:
     return {}
 
 
+def _days(first: date, last: date) -> list[str]:
+    return [(first + timedelta(days=offset)).isoformat() for offset in range((last - first).days + 1)]
+
+
 def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
+    """Days that lack a table, or have one that is older than what it is made of, or have rejects that may be cured."""
+    from bellwether.venues.http.following import next_looks
+    from bellwether.venues.http.pages import PageStore
+
     record = work.record()
     made = {name: record.partitions(key(name), wanted) for name in (*DAY_TABLES, *CLEAN_TABLES)}
     due = set(stale(wanted, list(made.values()), []))
     for name in CLEAN_TABLES:
         sources = [Changes(work.instance, key(source), made[source]) for source in work.sources(name) if source in made]
         due.update(stale(wanted, [made[name]], sources))
+    for venue in settings().venues:
+        due.update(day.isoformat() for day in next_looks(PageStore(work.lake.storage, venue.value), map(date.fromisoformat, wanted)))
     return sorted(due)

@@ -14,13 +14,12 @@ import polars as pl
 from assets.venues.jobs import DAYS, SERIES
 from bellwether.settings import Venue, settings
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
+from bellwether.venues.wire.rejects import PATIENCE
 from orchestration.deadlines import DAILY, WEEKLY
 from orchestration.partitions import DAY
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource
 
-#: A day that is not final is asked for every day for so long, later once a week.
-PATIENCE = timedelta(days=45)
 #: A day that is not final this long after it is left to a person.
 LONGEST = timedelta(days=730)
 _WEEK = 7
@@ -42,11 +41,16 @@ def days_to_pull(today: date, final: Collection[date], followed: Collection[date
 
 
 def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> set[date]:
-    """Days within `PATIENCE` whose last pull of every venue was final: all outcomes are known, and no page is missing."""
-    found = [
-        set(lake.lake.slice(_PULLS[venue], _recent(today), missing="skip").scan().filter("final").select("day").collect()["day"])
-        for venue in venues
-    ]
+    """Days within `PATIENCE` that are not looked at today: the last pull of every venue was final, or rests because only curable rejects are left."""
+    from bellwether.venues.http.following import next_looks
+    from bellwether.venues.http.pages import PageStore
+
+    found = []
+    for venue in venues:
+        rows = lake.lake.slice(_PULLS[venue], _recent(today), missing="skip").scan().select("day", "final").collect()
+        final = set(rows.filter("final")["day"])
+        looks = next_looks(PageStore(lake.lake.storage, venue.value), set(rows["day"]) - final)
+        found.append(final | {day for day, look in looks.items() if look > today})
     return set.intersection(*found) if found else set()
 
 
@@ -70,6 +74,8 @@ def _recent(today: date) -> list[tuple[str]]:
     return [((today - timedelta(days=back)).isoformat(),) for back in range(1, PATIENCE.days + 1)]
 
 
+#: Configuration of daily runs: a venue with only curable rejects left waits for its next look.
+_PATIENT = {"ops": {f"{venue.value}_day": {"config": {"patient": True}} for venue in Venue}}
 _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
 
 
@@ -92,7 +98,7 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     if not days:
         yield dg.SkipReason(f"none of {', '.join(wanted)} is a day of this world")
     for day in days:
-        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, tags={**CLOCK, **AUTOMATIC})
+        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, run_config=_PATIENT, tags={**CLOCK, **AUTOMATIC})
 
 
 @dg.schedule(

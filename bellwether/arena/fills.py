@@ -63,7 +63,7 @@ def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: 
     if not 0 < price <= MICROS:
         return Unfilled(Reason.PRICE, f"the price is {dollars(price)}; it must be above 0 and 1 at most")
     shares = shares_for(amount, price)
-    return Filled(shares, price, amount, _fee(methodology, market, [Level(price, shares)], "BUY"), quote.skipped)
+    return Filled(shares, price, amount, _fee(methodology, market, [Level(price, shares)], "BUY"))
 
 
 def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, held: MicroShares) -> Filled | Unfilled:
@@ -72,7 +72,7 @@ def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares:
         return Unfilled(Reason.NO_PRICE, "no validated price was quoted")
     if not 0 <= price <= MICROS:
         return Unfilled(Reason.PRICE, f"the price is {dollars(price)}; it must be from 0 to 1")
-    return Filled(shares, price, value_of(shares, price), _fee(methodology, market, [Level(price, shares)], "SELL"), quote.skipped)
+    return Filled(shares, price, value_of(shares, price), _fee(methodology, market, [Level(price, shares)], "SELL"))
 
 
 def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> Filled | Unfilled:

@@ -23,7 +23,6 @@ KALSHI_BOOKS = Table(
         Column("yes_bid", PRICE, "best YES bid; null when none", DOLLARS, nullable=True),
         Column("yes_ask", PRICE, "best YES ask, 1 less the best NO bid; null when none", DOLLARS, nullable=True),
         Column("wire_format", TEXT, "current (orderbook_fp), transitional (dollars beside cents) or legacy (integer cents)"),
-        Column("skipped_levels", pl.Int32(), "levels of both sides that were left out as unusable", nullable=True),
         BODY,
         *FETCHED,
     ),

@@ -302,11 +302,6 @@ def test_the_tick_of_the_book_counts_before_that_of_the_listing() -> None:
     assert (trade.price, trade.skipped_levels) == (965_000, 3)
 
 
-def test_a_fill_at_the_midpoint_counts_the_levels_that_the_midpoint_left_out() -> None:
-    (trade,) = run(bets(bet("100")), account(), binary(), quotes={"m": {0: replace(BOOK, skipped=2)}}).trades
-    assert (trade.price, trade.skipped_levels) == (450_000, 2)
-
-
 def test_a_refusal_for_depth_names_the_levels_that_were_left_out() -> None:
     quotes = {"m": {0: off_tick(("0.95", 10), ("0.965", 1000), skipped=1)}}
     (refusal,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).refusals

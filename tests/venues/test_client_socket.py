@@ -143,7 +143,7 @@ async def test_a_packed_body_is_unpacked_to_the_byte(pack: Callable[[bytes], byt
         writer.write(packed_head("deflate" if pack is zlib.compress else "gzip", len(body)) + body)
         await writer.drain()
 
-    async with venue(talk) as (url, requests), KalshiClient(url, limits=FAST, most_bytes=64, sleep=Naps()) as client:
+    async with venue(talk) as (url, requests), KalshiClient(url, limits=FAST, most_bytes=128, sleep=Naps()) as client:
         assert (await client.page("/markets")).body == BODY
     assert len(requests) == 1
 

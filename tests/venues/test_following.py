@@ -47,13 +47,13 @@ def asked(run: Session) -> list[str]:
 
 
 async def test_only_the_open_markets_are_asked_about_again(run: Session):
-    assert not (await run.day()).markets_of_day.final
+    assert not (await run.day()).markets_of_day.settled
     asked(run)
     settle(run.world, "B-1")
     second = await run.day()
     assert asked(run) == ["/markets?tickers=B-1,C-1&limit=1000"]
     assert second.requests == 1
-    assert not second.markets_of_day.final
+    assert not second.markets_of_day.settled
     found = rows(KALSHI_MARKETS, second.markets())
     assert dict(found.select("ticker", "status").iter_rows()) == {
         "A-1": "finalized",
@@ -70,7 +70,7 @@ async def test_a_followed_day_has_the_rows_of_one_that_was_pulled_at_the_end(run
         settle(run.world, ticker)
         followed = await run.day()
     fresh = await Session(run.world, tmp_path / "fresh").day()
-    assert followed.markets_of_day.final
+    assert followed.markets_of_day.settled
     ours, theirs = everything(followed), everything(fresh)
     for name in ours:
         assert (
@@ -123,7 +123,7 @@ async def test_a_killed_follow_is_gone_on_with(run: Session):
 async def test_a_market_that_the_venue_no_longer_lists_makes_the_day_be_pulled_whole(run: Session):
     await run.day()
     run.world.live = [item for item in run.world.live if item["ticker"] != "B-1"]
-    assert not (await run.day()).markets_of_day.final
+    assert not (await run.day()).markets_of_day.settled
     asked(run)
     await run.day()
     assert any("min_close_ts" in url for url in asked(run))

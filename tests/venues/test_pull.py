@@ -173,7 +173,7 @@ async def test_a_day_with_an_unsettled_market_is_pulled_anew_next_time(session: 
     world = ordinary()
     world.live[0] |= {"status": "determined", "result": "yes"}
     run = session(world)
-    assert not (await run.day()).markets_of_day.final
+    assert not (await run.day()).markets_of_day.settled
     world.live[0] |= {"status": "finalized", "updated_time": "2026-03-21T00:00:00Z"}
     second = await run.day()
     assert second.pull.folder.endswith("0002")
@@ -263,7 +263,7 @@ def archived_and_ordinary() -> World:
         closing("E-2", "2026-03-14T11:00:00Z"),
         closing("E-3", "2026-03-14T11:00:00Z", last_price_dollars="1.2000"),
     ]
-    world.live.append(closing("C-9", "2026-03-14T11:00:00Z", result=None))
+    world.live.append(closing("C-9", "2026-03-14T11:00:00Z", last_price_dollars="1.5000"))
     world.cutoff = "2026-03-15T00:00:00Z"
     return world
 

@@ -1,4 +1,4 @@
-"""Whatever stands in a field: every object becomes rows or a reject, and nothing but the project's own errors is raised."""
+"""Any value in any field: every object becomes rows or a reject, and only the project's own errors are raised."""
 
 from __future__ import annotations
 

@@ -100,6 +100,14 @@ UNFIT_BOOKS = {
     "an object for a side": ({"ticker": "B", "orderbook_fp": {"no_dollars": {}}}, "orderbook_fp.no_dollars", "not a list"),
     "no ticker": ({"orderbook_fp": {}}, "ticker", "missing"),
     "no object": ("B", None, "not a JSON object"),
+    "a price of 1": (one_level(["1.0000", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "a price of 0": (one_level(["0.0000", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "a negative size": (one_level(["0.5000", "-1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "a float": (one_level([0.5, "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "cents among dollars": (one_level([50, "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "too many decimals": (one_level(["0.5000001", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "words": (one_level(["half", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "three numbers": (one_level(["0.5000", "1.00", "2"]), "orderbook_fp.yes_dollars", "not a price"),
     "a level twice": (one_level(["0.010", "2.00"]), "orderbook_fp.yes_dollars", "two levels at one price"),
 }
 
@@ -112,28 +120,6 @@ def test_a_book_that_does_not_fit_is_set_aside_and_its_neighbours_are_kept(item:
     found = parsed.rejects.row(0, named=True)
     assert (found["field"], found["ordinal"], found["table"]) == (field, 1, "raw/kalshi_books")
     assert reason in found["reason"]
-
-
-UNUSABLE_LEVELS: list[Any] = [
-    ["1.0000", "1.00"],
-    ["0.0000", "1.00"],
-    ["0.5000", "-1.00"],
-    [0.5, "1.00"],
-    [50, "1.00"],
-    ["0.5000001", "1.00"],
-    ["half", "1.00"],
-    ["0.5000", "1.00", "2"],
-    None,
-]
-
-
-@pytest.mark.parametrize("level", UNUSABLE_LEVELS, ids=str)
-def test_a_level_that_is_none_is_left_out_and_counted(level: Any):
-    parsed = read_books({"orderbooks": [{"ticker": "A", **CURRENT}, {"ticker": "B", **one_level(level)}]}, "A", "B")
-    assert parsed.rejects.is_empty()
-    assert parsed.rows["skipped_levels"].to_list() == [0, 1]
-    alone = read_books({"orderbooks": [{"ticker": "B", "orderbook_fp": {"yes_dollars": [level], "no_dollars": []}}]}, "B")
-    assert (alone.rows.height, alone.rejects["reason"].item()) == (0, "no usable level: none is a price between 0 and 1 with a size")
 
 
 def test_a_book_listed_twice_is_kept_once_and_a_contradiction_is_set_aside():

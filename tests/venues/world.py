@@ -78,8 +78,10 @@ class World:
         return answer({"ticker": ticker, "candlesticks": self._candles(query)})
 
     def _closes_within(self, item: dict[str, Any], after: int, before: int) -> bool:
-        close = item.get("close_time")
-        return not close or not close[:1].isdigit() or after < seconds(close) < before
+        try:
+            return after < seconds(item["close_time"]) < before
+        except (KeyError, ValueError, AttributeError):
+            return True
 
     def _knows(self, ticker: str) -> bool:
         return self.events is None or ticker in self.events

@@ -24,12 +24,12 @@ class Candle(NamedTuple):
     ask: Decimal | None
 
 
-def quote_of_book(yes: Sizes, no: Sizes, at: datetime, skipped: int = 0) -> Quote:
+def quote_of_book(yes: Sizes, no: Sizes, at: datetime) -> Quote:
     """The quote of YES from the bids of both sides, (price, contracts) in any order: who bids for NO offers YES at what that leaves of a dollar."""
     bids = sorted(_levels(yes), key=lambda level: -level.price)
     asks = sorted((Level(complement(level.price), level.shares) for level in _levels(no)), key=lambda level: level.price)
     bid, ask = (side[0].price if side else None for side in (bids, asks))
-    return Quote(middle(bid, ask), bid, ask, at, BOOK, tuple(bids), tuple(asks), skipped=skipped)
+    return Quote(middle(bid, ask), bid, ask, at, BOOK, tuple(bids), tuple(asks))
 
 
 def quote_of_candle(candle: Candle) -> Quote:

@@ -71,7 +71,7 @@ class Kalshi:
         quotes: dict[str, dict[int, Quote]] = {}
         for ticker, (market_id, place) in tokens.items():
             book = books.get(ticker)
-            quote = Quote(None, at=now, source=LISTING) if book is None else quote_of_book(book.yes, book.no, book.at, book.skipped)
+            quote = Quote(None, at=now, source=LISTING) if book is None else quote_of_book(book.yes, book.no, book.at)
             rows = found[market_id].contracts if market_id in found else ()
             shown = next((price_of(row) for row in rows if row["ticker"] == ticker), None)
             if shown is not None:

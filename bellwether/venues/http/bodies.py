@@ -65,7 +65,7 @@ class _Packed:
         return self._member.eof
 
     def __call__(self, chunk: bytes, most: int) -> bytes:
-        """What `chunk` unpacks to, of which at most `most` bytes are made: more need not be known."""
+        """The unpacked `chunk`, cut off after `most` bytes."""
         found = bytearray()
         while chunk and len(found) < most:
             if self._member.eof:

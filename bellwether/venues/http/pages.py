@@ -172,10 +172,13 @@ class PageStore:
         self._storage = storage
         self._root = f"raw/{venue}_pages"
 
-    def open(self, listing: str, partition: str, *, reuse: Callable[[Note], bool]) -> StoredPull:
-        """The pull to go on with: the latest when it is unfinished, or finished and `reuse` says yes to its note; else the next, empty."""
+    def open(self, listing: str, partition: str, *, refresh: bool = False, reuse: Callable[[Note], bool] = bool) -> StoredPull:
+        """The pull to go on with: the latest when it is unfinished, or finished and `reuse` says yes to its note; else the next, empty.
+
+        refresh: always the next: no page is taken from the store.
+        """
         latest = self.latest(listing, partition)
-        if latest is not None and (latest.note is None or reuse(latest.note)):
+        if latest is not None and not refresh and (latest.note is None or reuse(latest.note)):
             return latest
         return self.following(latest) if latest else StoredPull(self._storage, f"{self._root}/{listing}/{partition}/0001")
 

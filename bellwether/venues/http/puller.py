@@ -10,20 +10,38 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from bellwether.errors import BellwetherError
 from bellwether.venues.http.client import HttpClient
 from bellwether.venues.http.page import Call, Page, Params, request_text
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing, walk
 from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.http.together import together
+from bellwether.venues.wire.decode import MalformedBody
 
 #: Gets a line of text now and then during a long pull.
 Progress = Callable[[str], None]
 Ask = Callable[..., Awaitable[Page]]
+#: Takes a page in, unless it cannot be processed and (`last`) may be requested again; returns whether it did.
+Take = Callable[..., bool]
+#: Fails for a page that has not the shape that was asked for.
+Fits = Callable[[Page], object]
 T = TypeVar("T")
 
 #: Fetched pages between two lines of progress.
 _PAGES_PER_LINE = 20
+
+
+def _anything(page: Page) -> None:
+    """Every page fits."""
+
+
+def _passes(fits: Fits, page: Page) -> bool:
+    try:
+        fits(page)
+    except (BellwetherError, MalformedBody):
+        return False
+    return True
 
 
 class StaleCursorError(Exception):
@@ -39,29 +57,52 @@ class Puller:
         self.requests = 0
         self._progress = progress
         self._pages: Counter[str] = Counter()
+        self._writing: asyncio.Future[None] | None = None
 
-    async def call(self, step: str, call: Call, *, client: HttpClient | None = None) -> Page:
-        """The answer of a step that is a single call; of another interface where `client` is given."""
-        await self.calls(step, [call], client=client)
+    async def call(self, step: str, call: Call, *, fits: Fits = _anything) -> Page:
+        """The answer of a step that is a single call."""
+        await self.calls(step, [call], fits=fits)
         return self.pull.page(step, 0)
 
     async def calls(
-        self, step: str, calls: Sequence[Call], *, accept: frozenset[int] = frozenset(), client: HttpClient | None = None
+        self,
+        step: str,
+        calls: Sequence[Call],
+        *,
+        accept: frozenset[int] = frozenset(),
+        client: HttpClient | None = None,
+        fits: Fits = _anything,
     ) -> None:
-        """Make calls with a single answer each, several at a time, and store the answers under the calls' positions."""
+        """Make calls with a single answer each, several at a time, and store the answers under the calls' positions.
+
+        fits: fails for a page that has not the shape that was asked for. A stored one is requested again, a fetched one once, and then stored.
+        """
         if self.pull.note is not None:
             return
         client = client or self.client
         ask = partial(client.answer, accept=accept)
-        works = (partial(self._answer, ask, step, call, ordinal) for ordinal, call in enumerate(calls))
+        works = (partial(self._answer, ask, step, call, ordinal, fits) for ordinal, call in enumerate(calls))
         await together(works, most=client.limits.connections)
         self._pages[step] = len(calls)
 
-    async def _answer(self, ask: Ask, step: str, call: Call, ordinal: int) -> None:
+    async def _answer(self, ask: Ask, step: str, call: Call, ordinal: int, fits: Fits) -> None:
         stored = self.pull.find(step, ordinal)
-        if stored is None or stored.request != call.request:
+        if stored is None or stored.request != call.request or not _passes(fits, stored):
+            page = await ask(call, ordinal=ordinal)
+            if not _passes(fits, page):
+                page = await ask(call, ordinal=ordinal)
             # What the page says as JSON takes several times its bytes, and many are stored side by side.
-            await _ended(self._write(step, replace(await ask(call, ordinal=ordinal))))
+            await _ended(self._write(step, replace(page)))
+
+    async def process(self, step: str, page: Page, take: Take) -> None:
+        """Hand a page of a listing to `take`. One that it cannot process is requested once more, stored in place of the first, and taken as it is."""
+        if take(page):
+            return
+        if self.pull.note is None:
+            await _ended(self._writing)
+            page = await self.client.answer(Call(page.request.removeprefix("GET ")), ordinal=page.ordinal)
+            await _ended(self._write(step, page))
+        take(page, last=True)
 
     async def follow(self, step: str, listings: Iterable[Listing], *, client: HttpClient | None = None) -> AsyncGenerator[Page, None]:
         """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings.
@@ -72,7 +113,6 @@ class Puller:
             for page in self.pull.pages(step):
                 yield page
             return
-        writing: asyncio.Future[None] | None = None
         try:
             for listing in listings:
                 asked = client or self.client
@@ -81,12 +121,12 @@ class Puller:
                 async with aclosing(walked) as pages:
                     async for page in pages:
                         if page.ordinal in source.fetched:
-                            await _ended(writing)
-                            writing = self._write(step, page)
+                            await _ended(self._writing)
+                            self._writing = self._write(step, page)
                         self._pages[step] += 1
                         yield page
         finally:
-            await _ended(writing)
+            await _ended(self._writing)
 
     def _write(self, step: str, page: Page) -> asyncio.Future[None]:
         """Begin to store a page."""

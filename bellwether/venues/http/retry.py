@@ -58,7 +58,7 @@ class RefusedError(VenueError):
         super().__init__(call, attempts, cause, advice or _REFUSED_AGAIN, kind=REFUSALS.get(status, "refused"))
 
 
-#: Why an interface without keys refuses a call as unauthorized.
+#: Likely cause of a refusal as unauthorized at an interface without keys.
 BLOCKED = "no key is sent or needed; it may refuse this machine's region or network address (VPN, proxy, firewall)"
 _REFUSED_AGAIN = "The venue will refuse it again: look at the parameters"
 #: Statuses from 400 to 499 that may come right, and what kind of failure they are.

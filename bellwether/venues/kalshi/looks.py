@@ -130,15 +130,11 @@ async def series(client: KalshiClient) -> dict[str, Row]:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The bids of both sides as (price, contracts) in dollars.
-
-    at: when the venue answered; it does not say when they were so. skipped: unusable levels left out.
-    """
+    """The bids of both sides as (price, contracts) in dollars. at: when the venue answered; it does not say when they were so."""
 
     yes: tuple[tuple[Decimal, Decimal], ...]
     no: tuple[tuple[Decimal, Decimal], ...]
     at: datetime
-    skipped: int = 0
 
 
 async def books(client: KalshiClient, tickers: Iterable[str]) -> dict[str, Book]:
@@ -147,9 +143,9 @@ async def books(client: KalshiClient, tickers: Iterable[str]) -> dict[str, Book]
     found: dict[str, Book] = {}
     for page in await client.answers(calls):
         rows = parse_books(page.answer, page.origin, day=page.fetched_at.date()).rows
-        for row in rows.select("ticker", "yes_bids", "no_bids", "skipped_levels").iter_rows(named=True):
+        for row in rows.select("ticker", "yes_bids", "no_bids").iter_rows(named=True):
             yes, no = (tuple((level["price"], level["size"]) for level in row[name]) for name in ("yes_bids", "no_bids"))
-            found[row["ticker"]] = Book(yes, no, page.fetched_at, row["skipped_levels"])
+            found[row["ticker"]] = Book(yes, no, page.fetched_at)
     return found
 
 
@@ -213,6 +209,6 @@ def _groups(names: Sequence[str], most: int) -> Iterator[list[str]]:
 
 
 async def _cutoff(client: KalshiClient) -> datetime | None:
-    """Since when what was paid out is listed; None where the venue does not say."""
+    """Start of the listing of settled markets; None where the venue does not state it."""
     page = await client.historical_cutoff()
     return instant_of(page.answer.get("market_settled_ts"))

@@ -16,13 +16,12 @@ import polars as pl
 
 from bellwether.tables.schema import TIME
 from bellwether.venues.wire.decode import Unusable
-from bellwether.venues.wire.rejects import Problem
+from bellwether.venues.wire.rejects import CROSSED, MISSING, Problem
 from bellwether.venues.wire.shapes import DecimalRule, Shape
 from bellwether.venues.wire.times import END_SECOND, OUTSIDE
 
 Record = Mapping[str, Any]
 Typed = dict[str, pl.Series]
-CROSSED = "the bid lies above the ask"
 
 #: Digits of a number of milliseconds that can be meant.
 _MOST_DIGITS = 18
@@ -179,7 +178,7 @@ class Columns:
             return None
 
     def _note_no_ticker(self, name: str, texts: pl.Series) -> None:
-        self.note_where(texts.fill_null("") == "", name, "missing")
+        self.note_where(texts.fill_null("") == "", name, MISSING)
         self.note_where(texts.str.contains(_NO_TICKER), name, "not a ticker")
 
     def _time(self, texts: pl.Series, times: pl.Series) -> pl.Series:
@@ -233,7 +232,7 @@ class Columns:
 
 
 def _instants(texts: pl.Expr) -> pl.Expr:
-    """What RFC 3339 texts with any number of fractional digits say, cut to microseconds; null where they say no time."""
+    """Instants of RFC 3339 texts with any number of fractional digits, cut to microseconds; null for other texts."""
     return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import orjson
 import polars as pl
+from polars.exceptions import PanicException
 
 from bellwether.tables.raw import REJECTS
 from bellwether.tables.schema import TIME, Table
@@ -20,10 +21,25 @@ from bellwether.venues.wire.decode import Unusable
 VALUE_LIMIT = 200
 #: Why a page without records is a reject.
 HOLE = "the page lists nothing although its cursor goes on, also when asked for again: records may be missing"
+#: Why a page as a whole is a reject; the value is the error.
+UNPROCESSABLE = "the page cannot be processed, also when requested again"
+MISSING = "missing"
+UNKNOWN_STATUS = "not a status of the venue"
+NO_RESULT = "a settled market without a result"
+WITHOUT_END = "missing: without an end a market belongs to no day"
+UNKNOWN_VERSION = "not v1 or v2: without it the trading ids cannot be determined"
+NO_TRADING_IDS = "missing: a deployed market with an order book has trading ids"
+CROSSED = "the bid lies above the ask"
+#: Reasons that a later answer may cure: something has not come yet, or is not known yet. Every other reason is permanent.
+CURABLE = frozenset({UNPROCESSABLE, MISSING, UNKNOWN_STATUS, NO_RESULT, WITHOUT_END, UNKNOWN_VERSION, NO_TRADING_IDS, CROSSED})
+#: Tables of which a curable reject keeps a day open; and for how long.
+_KEEP_OPEN = frozenset({"raw/kalshi_markets", "raw/polymarket_markets"})
+PATIENCE = timedelta(days=45)
 #: Rows of a day's pages that are held in memory, of the many days of a run.
 FEW_ROWS = 500
 
 Place = TypeVar("Place")
+Rows = TypeVar("Rows")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -87,6 +103,10 @@ class Quarantine:
             [self._row(index, objects[index], problems[index], days.get(index)) for index in sorted(problems)]
         )
 
+    def unprocessable(self, error: BaseException) -> pl.DataFrame:
+        """The row of a page as a whole that cannot be processed, because of `error`; the stored page has its content."""
+        return self.rows([None], {0: Problem(None, f"{type(error).__name__}: {error}", UNPROCESSABLE)}, {})
+
     def hole(self, answer: Any) -> pl.DataFrame:
         """The row of the page as a whole, `answer`, that lists nothing although its cursor goes on."""
         return self.rows([answer], {0: Problem(None, None, HOLE)}, {})
@@ -117,6 +137,32 @@ class Quarantine:
         rows = (frame[ordinals] if dropped else frame).hstack(_fetched_columns(self.origin, len(ordinals)))
         days = {index: frame["day"][index] for index in problems} if "day" in frame.columns else {}
         return Parsed(rows[self.table.names], ordinals, self.rows(objects, problems, days))
+
+
+def processed(parse: Callable[[], Parsed], quarantine: Quarantine) -> Parsed:
+    """The content of a page; where `parse` fails, with any error, nothing but the reject of the page as a whole."""
+    try:
+        return parse()
+    except (Exception, PanicException) as error:
+        return Parsed(quarantine.table.empty(), (), quarantine.unprocessable(error))
+
+
+def all_fit(parse: Callable[[], Rows]) -> Rows | None:
+    """The result of `parse` over several pages at once; None where it fails, with any error: each page is then parsed alone."""
+    try:
+        return parse()
+    except (Exception, PanicException):
+        return None
+
+
+def is_processed(parsed: Parsed) -> bool:
+    """True unless the only result is the reject of the page as a whole."""
+    return not (parsed.rejects.height == 1 and parsed.rejects["reason"].item() == UNPROCESSABLE)
+
+
+def curable(rejects: pl.DataFrame) -> pl.DataFrame:
+    """The rejects of a day that a later answer may cure, and that keep the day open until then."""
+    return rejects.filter(pl.col("reason").is_in(CURABLE) & pl.col("table").is_in(_KEEP_OPEN))
 
 
 def of_single_pages(parsed: Parsed, origins: Sequence[Origin]) -> Parsed:

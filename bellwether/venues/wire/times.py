@@ -1,4 +1,4 @@
-"""Which instants a time on the wire can mean, of every venue, interface and stream: those of the years 1970 to 2200."""
+"""Instants that a time on the wire can mean, of every venue, interface and stream: the years 1970 to 2200."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2201, 1, 1, tzinfo=UTC
 
 
 def is_plausible(at: datetime) -> bool:
-    """Whether an aware time lies in the years 1970 to 2200, UTC."""
+    """True for an aware time in the years 1970 to 2200, UTC."""
     return _FIRST <= at < _END
 
 

@@ -96,7 +96,7 @@ async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool 
     Raises `VenueError` when the venue does not answer, `PagingError` when its listing loops.
     """
     cutoff = cutoff_of(await client.historical_cutoff())
-    pull = pages.open(LISTING, f"{cutoff:%Y-%m-%dT%H%M%S.%fZ}", reuse=lambda note: not refresh)
+    pull = pages.open(LISTING, f"{cutoff:%Y-%m-%dT%H%M%S.%fZ}", refresh=refresh)
 
     async def work(puller: Puller) -> ArchivePull:
         if puller.pull.note is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -26,7 +27,7 @@ from bellwether.venues.kalshi.pull.candle_plan import CandlePlan
 from bellwether.venues.kalshi.pull.day_markets import DayMarkets, Gathering
 from bellwether.venues.kalshi.routes import Window
 from bellwether.venues.kalshi.wire import CandlePage, parse_candle_pages, parse_candles, parse_events
-from bellwether.venues.wire.rejects import Origin, Problem, Quarantine
+from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, all_fit, processed
 
 #: Events asked for by name in one call: with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
@@ -59,7 +60,7 @@ class DayPull:
         """Frames of raw/kalshi_events, unique over all of them: the events of the day's markets."""
         wanted = set(self._event_tickers())
         for page in self.pull.pages("events"):
-            rows = parse_events(page.items("events"), page.origin, day=self.day).rows
+            rows = self._events_of(page).rows
             rows = rows.filter(pl.col("event_ticker").is_in(wanted)).unique("event_ticker", keep="first", maintain_order=True)
             wanted.difference_update(rows["event_ticker"])
             if rows.height:
@@ -68,7 +69,7 @@ class DayPull:
     def candles(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_candles, unique over all of them: within the plan's days before each market's close."""
         for pages in together_up_to(_BYTES_AT_ONCE, self.pull.pages("candles"), lambda page: len(page.body)):
-            rows = self._candles_together(pages)
+            rows = all_fit(partial(self._candles_together, pages))
             if rows is not None:
                 self._candle_rejects.update((page.ordinal, KALSHI_REJECTS.empty()) for page in pages)
                 found = [rows]
@@ -100,8 +101,12 @@ class DayPull:
             "pull": self.pull.folder,
             "requests": self.requests,
             "markets": self.markets_of_day.keys.height,
-            "final": self.markets_of_day.final,
+            "final": bool((self.pull.note or {})["final"]),
         }
+
+    def _events_of(self, page: Page) -> Parsed:
+        quarantine = Quarantine(KALSHI_EVENTS, "event_ticker", self.day, page.origin)
+        return processed(lambda: parse_events(page.items("events"), page.origin, day=self.day), quarantine)
 
     def _event_tickers(self) -> list[str]:
         keys = self.markets_of_day.keys
@@ -112,7 +117,7 @@ class DayPull:
         answered: set[str | None] = set()
         asked: dict[str, Origin] = {}
         for page in self.pull.pages("events"):
-            parsed = parse_events(page.items("events"), page.origin, day=self.day)
+            parsed = self._events_of(page)
             yield parsed.rejects
             answered.update(parsed.rows["event_ticker"], parsed.rejects["record_id"])
             asked.update(dict.fromkeys(routes.asked_tickers(page.request), page.origin))
@@ -148,9 +153,18 @@ class DayPull:
         if page.status == _NOT_FOUND:
             reason = f"the venue has no candles of this market: {error_text(page.body)}"
             return KALSHI_CANDLES.empty(), self._unanswered(KALSHI_CANDLES, page.origin, "ticker", sorted(asked), reason)
-        parsed = parse_candles(page.answer, page.origin, day=self.day, source=_source(page), period_minutes=self.plan.period_minutes)
+        minutes, quarantine = self.plan.period_minutes, Quarantine(KALSHI_CANDLES, "ticker", self.day, page.origin)
+        parsed = processed(
+            lambda: parse_candles(page.answer, page.origin, day=self.day, source=_source(page), period_minutes=minutes), quarantine
+        )
         ours = self.markets_of_day.keys.filter(pl.col("ticker").is_in(asked))
         return self.plan.within_window(parsed.rows, ours), parsed.rejects
+
+
+def _lists_candles(page: Page) -> None:
+    """Fail for a page of candles that lists none, not even an empty list."""
+    if page.status != _NOT_FOUND:
+        page.items("markets" if "markets" in page.answer else "candlesticks")
 
 
 def _source(page: Page) -> str:
@@ -163,23 +177,29 @@ async def _gather(puller: Puller, day: date, archive: pl.LazyFrame | None, scan:
     start = datetime.combine(day, time(), UTC)
     window = Window("close", after=start - timedelta(seconds=1), before=start + timedelta(days=1))
     async for page in puller.follow("markets", [routes.markets(window=window)]):
-        gathering.add("markets", page)
+        await puller.process("markets", page, partial(gathering.add, "markets"))
     if scan is not None and archive is not None:
         gathering.add_archive(archive, scan.rejects(day))
     tickers = gathering.event_tickers()
     batches = [tickers[first : first + _EVENTS_PER_CALL] for first in range(0, len(tickers), _EVENTS_PER_CALL)]
     async for page in puller.follow("events", [routes.events(tickers=batch) for batch in batches]):
-        gathering.add("events", page)
+        await puller.process("events", page, partial(gathering.add, "events"))
     return gathering
 
 
-async def _follow(puller: Puller, gathering: Gathering) -> bool:
-    """Ask again about the markets that were open when the day was pulled. Returns whether the venue answered about all of them."""
-    tickers = gathering.open_tickers()
+async def _follow(puller: Puller, gathering: Gathering) -> tuple[bool, bool, datetime | None]:
+    """Ask again about the markets that were open when the day was pulled, and those of its curable rejects.
+
+    Returns whether the venue answered about all of them, whether its answer about a reject has changed, and when it answered last.
+    """
+    curable, asked_at = gathering.curable(), None
+    tickers = sorted({*gathering.open_tickers(), *curable})
     batches = [tickers[first : first + routes.MOST_TICKERS] for first in range(0, len(tickers), routes.MOST_TICKERS)]
     async for page in puller.follow("followed", [routes.markets(tickers=batch, mve_filter=None) for batch in batches]):
-        gathering.add("followed", page)
-    return gathering.followed_tickers() >= set(tickers)
+        await puller.process("followed", page, partial(gathering.add, "followed"))
+        asked_at = page.fetched_at
+    answered = gathering.followed_tickers()
+    return answered >= set(tickers), not gathering.refused >= {one for one in curable.items() if one[0] in answered}, asked_at
 
 
 async def pull_day(
@@ -190,38 +210,43 @@ async def pull_day(
     archive: pl.LazyFrame | None,
     plan: CandlePlan,
     refresh: bool = False,
+    today: date | None = None,
     progress: Progress | None = None,
 ) -> DayPull:
     """Pull everything about the markets that closed on `day`, or take up the stored pull of it.
 
-    A stored pull is taken up when it is finished, its markets were all final, its pages had no holes and its candles were pulled by the same
-    plan, unless `refresh`. One that lacks nothing but final markets is followed: only those that were open are asked about again. Else the day
-    is pulled anew, beside it. An unfinished pull is completed. `archive` holds the rows of raw/kalshi_archive; a day that began
+    A stored pull is taken up when it is finished, its markets were all final, its pages had no holes, no reject of it may be cured and its
+    candles were pulled by the same plan, unless `refresh`; also one that rests until after `today`. One that lacks nothing but final markets,
+    or has curable rejects, is followed: only these markets are requested again, and the day as a whole where the answer about a reject has
+    changed. Else the day is pulled anew, beside it. An unfinished pull is completed. `archive` holds the rows of raw/kalshi_archive; a day that began
     before the venue's cutoff needs it. Raises `LakeError` when it is missing or older than the cutoff, `VenueError` when the venue does not
     answer, `PagingError` when a listing loops.
     """
-    pull = open_day(pages, day, plan.note, refresh=refresh)
+    pull = open_day(pages, day, plan.note, refresh=refresh, today=today)
 
     async def work(puller: Puller) -> DayPull:
         stats = PullStats()
         if puller.pull.base is not None:
             return await follow(puller, Puller(client, puller.pull.base), stats)
-        cutoff_page = await puller.call("cutoff", routes.historical_cutoff())
+        cutoff_page = await puller.call("cutoff", routes.historical_cutoff(), fits=cutoff_of)
         scan = covering_archive(pages, archive, day, cutoff_of(cutoff_page))
         markets = (await _gather(puller, day, archive, scan)).settle()
-        await puller.calls("candles", plan.calls(markets.keys), accept=frozenset({_NOT_FOUND}))
+        await puller.calls("candles", plan.calls(markets.keys), accept=frozenset({_NOT_FOUND}), fits=_lists_candles)
         over = cutoff_page.fetched_at >= datetime.combine(day + timedelta(days=1), time(), UTC)
-        complete = over and not markets.has_holes
-        puller.finish({"final": markets.final and complete, "complete": complete, "plan": plan.note, "effort": stats.note})
+        puller.finish({**markets.ending(cutoff_page.fetched_at, complete=over), "plan": plan.note, "effort": stats.note})
         return DayPull(day, puller.pull, plan, markets, archive if scan else None, puller.requests)
 
     async def follow(puller: Puller, base: Puller, stats: PullStats) -> DayPull:
         scan = covering_archive(pages, archive, day, cutoff_of(base.pull.page("cutoff", 0)))
         gathering = await _gather(base, day, archive, scan)
-        answered = await _follow(puller, gathering)
+        answered, changed, asked_at = await _follow(puller, gathering)
         markets = gathering.settle()
-        complete = answered and not markets.has_holes
-        puller.finish({"final": markets.final and complete, "complete": complete, "plan": plan.note, "effort": stats.note})
+        asked_at = asked_at or base.pull.page("cutoff", 0).fetched_at
+        end = markets.ending(asked_at, complete=answered and not changed)
+        puller.finish({**end, "changed": changed, "plan": plan.note, "effort": stats.note})
         return DayPull(day, puller.pull, plan, markets, archive if scan else None, puller.requests)
 
-    return await run(client, pages, pull, work, progress)
+    found = await run(client, pages, pull, work, progress)
+    if found.requests and (found.pull.note or {}).get("changed"):
+        return await run(client, pages, pages.following(found.pull), work, progress)
+    return found

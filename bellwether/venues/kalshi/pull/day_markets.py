@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import polars as pl
 
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_REJECTS
+from bellwether.venues.http.following import ending
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.pull.resolve import KEYS, SUPERSEDED, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_markets
-from bellwether.venues.wire.rejects import HOLE, FewPages, Problem, Quarantine
+from bellwether.venues.wire.rejects import HOLE, FewPages, Problem, Quarantine, curable, is_processed, processed
 
 #: Steps of a day's pull that bring markets; their position orders equally new records.
 STEPS = ("markets", "events", "followed")
@@ -31,14 +32,20 @@ PAID_OUT = "finalized"
 _ROWS_AT_ONCE = 1000
 
 
+def named(rejects: pl.DataFrame) -> pl.DataFrame:
+    """The rejects whose market can be requested by its ticker."""
+    return rejects.filter(pl.col("record_id").str.contains(r"^[A-Za-z0-9._/-]{1,150}$"))
+
+
 def market_objects(step: str, page: Page) -> list[Any]:
     """The market objects that a page of a step brings."""
     return nested_markets(page.items("events")) if step == "events" else page.items("markets")
 
 
 def parse_step(step: str, page: Page, day: date) -> Parsed:
-    """The markets of a page, of whatever day."""
-    return parse_markets(market_objects(step, page), page.origin, day=day, source="live")
+    """The markets of a page, of whatever day; a page that cannot be processed is a reject."""
+    quarantine = Quarantine(KALSHI_MARKETS, "ticker", day, page.origin)
+    return processed(lambda: parse_markets(market_objects(step, page), page.origin, day=day, source="live"), quarantine)
 
 
 @dataclass
@@ -49,18 +56,28 @@ class Gathering:
     keys: list[pl.DataFrame] = field(default_factory=lambda: [pl.DataFrame(schema=KEYS)])
     rejects: list[pl.DataFrame] = field(default_factory=lambda: [KALSHI_REJECTS.empty()])
     parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages)
+    refused: set[tuple[str | None, str]] = field(default_factory=set)
 
-    def add(self, step: str, page: Page) -> None:
-        """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again."""
+    def add(self, step: str, page: Page, *, last: bool = False) -> bool:
+        """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again.
+
+        Returns whether it was taken in: not one that cannot be processed, unless it is the `last` try.
+        """
+        parsed = parse_step(step, page, self.day)
+        if not last and not is_processed(parsed):
+            return False
+        self.parsed[step, page.ordinal] = parsed
         if LISTINGS[step].is_hole(page):
             self.rejects.append(Quarantine(TABLES[step], "ticker", self.day, page.origin).hole(page.answer))
-        parsed = self.parsed[step, page.ordinal] = parse_step(step, page, self.day)
         self.keys.append(keys_of(parsed, STEPS.index(step)))
         if step == "followed":
             self.rejects.append(self._moved(parsed, page))
         if parsed.rejects.height:
             new = parsed.rejects.filter(pl.col("day") == self.day)
             self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
+            if step == "followed":
+                self.refused.update(zip(parsed.rejects["record_id"], parsed.rejects["reason"], strict=True))
+        return True
 
     def _moved(self, parsed: Parsed, page: Page) -> pl.DataFrame:
         """Rejects for markets that were followed and do not close on this day any more."""
@@ -74,9 +91,13 @@ class Gathering:
         waiting = (pl.col("day") == self.day) & (pl.col("status") != PAID_OUT) & (pl.col("listing") != ARCHIVED)
         return winners.filter(waiting)["ticker"].sort().to_list()
 
+    def curable(self) -> dict[str, str]:
+        """The reason by ticker of the rejects so far that a later answer may cure, as far as their markets can be requested."""
+        return dict(named(curable(pl.concat(self.rejects))).select("record_id", "reason").iter_rows())
+
     def followed_tickers(self) -> set[str]:
-        """The markets about which there is an answer of later."""
-        return set(pl.concat(self.keys).filter(pl.col("listing") == FOLLOWED)["ticker"])
+        """The markets about which there is an answer of later, a reject or not."""
+        return set(pl.concat(self.keys).filter(pl.col("listing") == FOLLOWED)["ticker"]) | {ticker for ticker, _ in self.refused if ticker}
 
     def add_archive(self, rows: pl.LazyFrame, rejects: pl.DataFrame) -> None:
         """Take in the rows of raw/kalshi_archive and the rejects of its scan."""
@@ -121,9 +142,16 @@ class DayMarkets:
     parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages, repr=False, compare=False)
 
     @property
-    def final(self) -> bool:
+    def settled(self) -> bool:
         """Whether every market of the day has been paid out."""
         return bool((self.keys["status"] == PAID_OUT).all())
+
+    def ending(self, asked_at: datetime, *, complete: bool) -> dict[str, Any]:
+        """The part of the pull's note about what the day still needs, as of `asked_at`; see `bellwether.venues.http.following.ending`. complete: it was over, and no page is missing."""
+        waiting = curable(self.rejects)
+        alone = named(waiting).height == waiting.height
+        complete = complete and not self.has_holes
+        return ending(self.day, asked_at, settled=self.settled, complete=complete, waiting=not waiting.is_empty(), named=alone)
 
     @property
     def has_holes(self) -> bool:

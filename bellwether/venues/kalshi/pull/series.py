@@ -47,7 +47,7 @@ class SeriesPull:
 
 async def pull_series(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> SeriesPull:
     """Pull all series, or take up the stored pull: again only with `refresh`. Raises `VenueError` when the venue does not answer."""
-    pull = pages.open("series", "all", reuse=lambda note: not refresh)
+    pull = pages.open("series", "all", refresh=refresh)
 
     async def work(puller: Puller) -> SeriesPull:
         async for _ in puller.follow(STEP, [routes.series()]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -21,7 +20,6 @@ from bellwether.venues.wire.shapes import DecimalRule, Shape
 
 SIDES = ("yes", "no")
 _BOOK = Shape(tickers=("ticker",))
-_UNUSABLE = "no usable level: none is a price between 0 and 1 with a size"
 
 
 def book_objects(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
@@ -37,20 +35,15 @@ def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Pars
     """Rows of raw/kalshi_books of partition `day` for the answer of one call, for one market or many.
 
     Reads `orderbook_fp`, and the older `orderbook` with dollars or integer cents; where several say the same, the newest is read. A side that is
-    null or absent is empty, levels without contracts are left out, and levels are sorted by price. Levels that are no price between 0 and 1 with a size
-    are left out and counted in `skipped_levels`. An object without a book is a reject, as is one with no other levels, or with two at one price.
+    null or absent is empty, levels without contracts are left out, and levels are sorted by price. An object without a book is a reject, as is one
+    with a level that is no price between 0 and 1 with a size, or with two levels at one price.
     """
     objects = book_objects(answer, origin)
     problems = Problems()
     records = records_of(objects, "ticker", problems)
     columns = Columns(records, problems)
     found = [_wire_book(index, record, problems) for index, record in enumerate(records)]
-    read = {side: _side(side, [book.sides[side] for book in found], problems) for side in SIDES}
-    sides = {side: levels for side, (levels, _) in read.items()}
-    skipped = read["yes"][1] + read["no"][1]
-    columns.note_where(
-        (skipped > 0) & (sides["yes"].list.len() + sides["no"].list.len() == 0), "orderbook_fp", _UNUSABLE, instead="orderbook"
-    )
+    sides = {side: _side(side, [book.sides[side] for book in found], problems) for side in SIDES}
     best = {side: levels.list.last().struct.field("price") for side, levels in sides.items()}
     columns.note_crossed(best["yes"], 1 - best["no"], "orderbook_fp", instead="orderbook")
     frame = pl.DataFrame(
@@ -61,7 +54,6 @@ def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Pars
             "yes_bid": best["yes"],
             "yes_ask": (1 - best["no"]).cast(PRICE),
             "wire_format": pl.Series([book.wire_format for book in found], dtype=pl.String()),
-            "skipped_levels": skipped,
             "day": constant(day, pl.Date(), len(objects)),
             "body": columns.bodies(objects),
         }
@@ -112,20 +104,21 @@ def _wire_side(index: int, book: str, side: str, plain: Record, problems: Proble
     return _Side(f"{book}.{name}", levels or (), cents=dollars is None)
 
 
-def _side(side: str, books: Sequence[_Side], problems: Problems) -> tuple[pl.Series, pl.Series]:
-    """(levels of one side of every book, ascending by price; how many of each were left out as no levels)."""
+def _side(side: str, books: Sequence[_Side], problems: Problems) -> pl.Series:
+    """The levels of one side of every book, ascending by price; what is no level is noted against its book."""
     sent = [(index, level) for index, book in enumerate(books) for level in book.levels]
     levels = _typed_levels(books, sent)
     fits = levels.select((pl.col("price").is_between(0, 1, closed="none") & (pl.col("size") >= 0)).fill_null(False)).to_series()
-    unusable = Counter(sent[place][0] for place in (~fits).arg_true())
-    skipped = pl.Series([unusable[index] for index in range(len(books))], dtype=pl.Int32())
+    for place in (~fits).arg_true():
+        index, level = sent[place]
+        problems.note(index, books[index].name, level, "not a price between 0 and 1 with a size")
     held = levels.filter(fits & (levels["size"] > 0)).sort("book", "price")
     for index in held.filter(held.select("book", "price").is_duplicated())["book"].unique(maintain_order=True):
         problems.note(index, books[index].name, None, "two levels at one price")
     grouped = held.group_by("book", maintain_order=True).agg(pl.struct("price", "size").alias(side))
     every = pl.DataFrame({"book": pl.Series(range(len(books)), dtype=pl.UInt32())})
     joined = every.join(grouped, on="book", how="left", maintain_order="left")
-    return joined[side].cast(LEVELS).fill_null(pl.Series([[]], dtype=LEVELS)), skipped
+    return joined[side].cast(LEVELS).fill_null(pl.Series([[]], dtype=LEVELS))
 
 
 def _typed_levels(books: Sequence[_Side], sent: Sequence[tuple[int, Any]]) -> pl.DataFrame:

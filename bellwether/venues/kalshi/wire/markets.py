@@ -12,7 +12,7 @@ from bellwether.tables.raw import KALSHI_MARKETS
 from bellwether.tables.schema import Table
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, DOLLARS, PRICE_OF_CONTRACT, QUOTE, TRADE
 from bellwether.venues.wire.columns import Columns, Problems, Record, Typed, records_of
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.rejects import MISSING, NO_RESULT, UNKNOWN_STATUS, Origin, Parsed, Quarantine, constant
 from bellwether.venues.wire.shapes import Shape
 
 #: Words that /markets takes as a filter and that bodies of 2024 carry -> the response word of today.
@@ -77,7 +77,7 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: 
     columns = Columns(records_of(objects, "ticker", problems), problems)
     typed = columns.typed(MARKET)
     if typed["close_time"].null_count():
-        columns.note_where(typed["close_time"].is_null(), "close_time", "missing")
+        columns.note_where(typed["close_time"].is_null(), "close_time", MISSING)
     for side in ("yes", "no"):
         columns.note_crossed(typed[f"{side}_bid"], typed[f"{side}_ask"], f"{side}_bid_dollars", instead=f"{side}_bid")
     frame = pl.DataFrame(
@@ -99,12 +99,12 @@ def _outcome(columns: Columns, result: pl.Series) -> Typed:
     words = [STATUS_SYNONYMS.get(word, word) if type(word) is str else None for word in columns.values("status")]
     status = pl.Series(words, dtype=pl.String())
     if not STATUSES.issuperset(words):
-        columns.note_where(~status.is_in(STATUSES).fill_null(False), "status", "not a status of the venue")
+        columns.note_where(~status.is_in(STATUSES).fill_null(False), "status", UNKNOWN_STATUS)
     if result.null_count():
         result = result.fill_null("")
     undecided = (status == "finalized") & (result == "")
     if undecided.any():
-        columns.note_where(undecided, "result", "a settled market without a result")
+        columns.note_where(undecided, "result", NO_RESULT)
     return {"status": status, "result": result}
 
 

@@ -6,11 +6,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, S
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from itertools import islice
 from urllib.parse import parse_qs, urlsplit
 
 import polars as pl
 
+from bellwether.errors import BellwetherError
 from bellwether.tables.raw import (
     POLYMARKET_EVENTS,
     POLYMARKET_MARKETS,
@@ -33,8 +35,8 @@ from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, PricePl
 from bellwether.venues.polymarket.resolution import resolutions
 from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
 from bellwether.venues.polymarket.wire.rules import instant_text
-from bellwether.venues.wire.decode import single_record
-from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, of_single_pages
+from bellwether.venues.wire.decode import MalformedBody, single_record
+from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, all_fit, is_processed, of_single_pages, processed
 from bellwether.venues.wire.times import instant_of
 
 #: Closings are listed of days that began at most so long before, because the listing begins with the latest.
@@ -74,7 +76,7 @@ class DayPull:
         """Frames of raw/polymarket_events, unique over all of them: the events of the day's markets."""
         wanted = set(self.markets_of_day.event_ids)
         for page in self.pull.pages("events"):
-            rows = parse_events(page.items("events"), page.origin, day=self.day).rows
+            rows = self._events_of(page).rows
             rows = rows.filter(pl.col("event_id").is_in(wanted)).unique("event_id", keep="first", maintain_order=True)
             wanted.difference_update(rows["event_id"])
             if rows.height:
@@ -88,7 +90,7 @@ class DayPull:
         """Frames of raw/polymarket_prices, unique over all of them: within the plan's days before each market's close."""
         for step, minutes in ((_PRICES, self.plan.period_minutes), (_COARSE, COARSE_MINUTES)):
             for pages in self._price_pages(step):
-                rows = self._prices_together(step, pages, minutes)
+                rows = all_fit(partial(self._prices_together, step, pages, minutes))
                 if rows is None:
                     found = [self._prices_of(page, minutes) for page in pages]
                     rows = pl.concat(parsed.rows for parsed in found)
@@ -128,7 +130,7 @@ class DayPull:
         asked: dict[str, Origin] = {}
         answered: set[str | None] = set()
         for page in self.pull.pages("events"):
-            parsed = parse_events(page.items("events"), page.origin, day=self.day)
+            parsed = self._events_of(page)
             yield parsed.rejects
             asked.update(dict.fromkeys(_asked_events(page), page.origin))
             answered.update(parsed.rows["event_id"], parsed.rejects["record_id"])
@@ -137,6 +139,10 @@ class DayPull:
             yield _in_vain(
                 Quarantine(POLYMARKET_EVENTS, "id", self.day, origin), missing, "the venue was asked for this event and returned none"
             )
+
+    def _events_of(self, page: Page) -> Parsed:
+        quarantine = Quarantine(POLYMARKET_EVENTS, "id", self.day, page.origin)
+        return processed(lambda: parse_events(page.items("events"), page.origin, day=self.day), quarantine)
 
     def _all_winners(self) -> list[Parsed]:
         if not self._winners:
@@ -159,7 +165,7 @@ class DayPull:
         for page in self.pull.pages(_COARSE):
             (token,) = routes.asked_tokens(page)
             last[token] = page
-            found |= {token} if page.status in _UNKNOWN or page.items("history") else set()
+            found |= {token} if _has_content(page) else set()
         reason = f"traded, but the venue has no prices every {self.plan.period_minutes} or {COARSE_MINUTES} minutes"
         for token, page in last.items():
             if token not in found:
@@ -173,13 +179,10 @@ class DayPull:
             reason = f"the venue has no prices of this token: {error_text(page.body)}" if market else "a token of no market of this day"
             quarantine = Quarantine(POLYMARKET_PRICES, "token_id", self.day, page.origin)
             return Parsed(POLYMARKET_PRICES.empty(), (), _in_vain(quarantine, [token], reason))
-        parsed = parse_prices(
-            page.items("history"),
-            page.origin,
-            day=self.day,
-            market_id=market["market_id"],
-            token_id=token,
-            period_minutes=minutes,
+        about = {"market_id": market["market_id"], "token_id": token, "period_minutes": minutes}
+        parsed = processed(
+            lambda: parse_prices(page.items("history"), page.origin, day=self.day, **about),
+            Quarantine(POLYMARKET_PRICES, "token_id", self.day, page.origin),
         )
         return Parsed(self.plan.within_window(parsed.rows, market["close_time"]), (), parsed.rejects)
 
@@ -220,8 +223,16 @@ def winners_of(pages: Iterator[Page], day: date) -> Iterator[Parsed]:
         yield from (_unknown_market(page, day) for page in held if page.status in _UNKNOWN)
         known = [page for page in held if page.status not in _UNKNOWN]
         if known:
-            origins = [page.origin for page in known]
-            yield of_single_pages(parse_winners([single_record(page.json) for page in known], origins[0], day=day), origins)
+            together = _winners_on(known, day)
+            yield from [together] if is_processed(together) else [_winners_on([page], day) for page in known]
+
+
+def _winners_on(pages: Sequence[Page], day: date) -> Parsed:
+    """The outcomes on pages of one known market each."""
+    origins = [page.origin for page in pages]
+    quarantine = Quarantine(POLYMARKET_WINNERS, "condition_id", day, origins[0])
+    found = processed(lambda: parse_winners([single_record(page.json) for page in pages], origins[0], day=day), quarantine)
+    return of_single_pages(found, origins)
 
 
 def _latest_winners(pull: StoredPull) -> Iterator[Page]:
@@ -287,12 +298,12 @@ async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[Gather
     async for page in _listed(puller, gamma, STEP, listings):
         asked_at.append(page.fetched_at)
         holes = holes or _is_hole(page)
-        gathering.add(page)
+        await puller.process(STEP, page, gathering.add)
     first = min(asked_at)
     if first - start <= CLOSINGS_LISTED:
         async for page in _closings(puller, gamma, start):
             holes = holes or _is_hole(page)
-            gathering.add(page, step=CLOSINGS)
+            await puller.process(CLOSINGS, page, partial(gathering.add, step=CLOSINGS))
     return gathering, first, holes
 
 
@@ -320,22 +331,29 @@ def _leave_out_early(gathering: Gathering, pages: PageStore) -> None:
     gathering.leave_out([market_id for market_id, closed in early.items() if closed in listed])
 
 
-async def _follow(puller: Puller, gamma: GammaClient, gathering: Gathering, market_ids: Sequence[str]) -> bool:
-    """Ask again about markets that lacked a resolution: among those that are closed, then for the rest among those that are not, then once more for
-    those that closed meanwhile. Returns whether the venue answered about all of them.
+async def _follow(puller: Puller, gamma: GammaClient, gathering: Gathering, waiting: Iterable[str]) -> tuple[bool, bool, datetime | None]:
+    """Ask again about markets that lacked a resolution, and those of curable rejects: among those that are closed, then for the rest among those
+    that are not, then once more for those that closed meanwhile.
+
+    Returns whether the venue answered about all of them, whether its answer about a reject has changed, and when it answered last.
     """
+    curable, asked_at = gathering.curable(), None
+    market_ids = sorted({*waiting, *curable})
 
     def listings() -> Iterator[Listing]:
         for closed in (True, False, True):
-            rest = [market_id for market_id in market_ids if market_id not in gathering.answered]
+            rest = [market_id for market_id in market_ids if market_id not in gathering.followed]
             for first in range(0, len(rest), routes.MOST_MARKETS):
                 yield routes.markets(closed=closed, ids=rest[first : first + routes.MOST_MARKETS], include_tag=True)
 
     holes = False
     async for page in _listed(puller, gamma, FOLLOWED, listings()):
         holes = holes or _is_hole(page)
-        gathering.add(page, step=FOLLOWED)
-    return not holes and gathering.answered >= set(market_ids)
+        await puller.process(FOLLOWED, page, partial(gathering.add, step=FOLLOWED))
+        asked_at = page.fetched_at
+    answered = gathering.followed
+    changed = not gathering.refused >= {one for one in curable.items() if one[0] in answered}
+    return not holes and answered >= set(market_ids), changed, asked_at
 
 
 async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequence[str]) -> None:
@@ -355,13 +373,14 @@ async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequenc
 async def _ask_for_prices(puller: Puller, clob: ClobClient, plan: PricePlan, markets: DayMarkets) -> None:
     """Request prices by the plan, and coarser ones of traded markets for which the venue answers none."""
     calls = plan.calls(markets.rows)
-    await puller.calls(_PRICES, calls, accept=_UNKNOWN, client=clob)
+    await puller.calls(_PRICES, calls, accept=_UNKNOWN, client=clob, fits=_lists_prices)
     empty: set[str] = set()
     found: set[str] = set()
     for ordinal in range(len(calls)):
         page = puller.pull.page(_PRICES, ordinal)
-        (found if page.status in _UNKNOWN or page.items("history") else empty).update(routes.asked_tokens(page))
-    await puller.calls(_COARSE, plan.coarse_calls(markets.rows, empty - found), accept=_UNKNOWN, client=clob)
+        (found if _has_content(page) else empty).update(routes.asked_tokens(page))
+    coarse = plan.coarse_calls(markets.rows, empty - found)
+    await puller.calls(_COARSE, coarse, accept=_UNKNOWN, client=clob, fits=_lists_prices)
 
 
 def _waiting(markets: DayMarkets, found: Iterable[Parsed]) -> list[str]:
@@ -378,16 +397,18 @@ async def pull_day(
     *,
     plan: PricePlan,
     refresh: bool = False,
+    today: date | None = None,
     progress: Progress | None = None,
 ) -> DayPull:
     """Pull everything about the markets whose scheduled end lies on `day`, or take up the stored pull of it.
 
-    A stored pull is taken up when it is finished, nothing more was expected of its markets and its prices were pulled by the same plan,
-    unless `refresh`. One that lacks nothing but resolutions is followed: only the markets that lack one are asked about again. Else the day is
-    pulled anew, beside it. An unfinished one is completed. Raises `VenueError` when the venue does not answer, `PagingError` when a listing
+    A stored pull is taken up when it is finished, nothing more was expected of its markets, no reject of it may be cured and its prices were
+    pulled by the same plan, unless `refresh`; also one that rests until after `today`. One that lacks nothing but resolutions, or has curable
+    rejects, is followed: only these markets are requested again, and the day as a whole where the answer about a reject has changed. Else the
+    day is pulled anew, beside it. An unfinished one is completed. Raises `VenueError` when the venue does not answer, `PagingError` when a listing
     loops.
     """
-    pull = open_day(pages, day, plan.note, refresh=refresh)
+    pull = open_day(pages, day, plan.note, refresh=refresh, today=today)
 
     async def work(puller: Puller) -> DayPull:
         stats = PullStats()
@@ -403,24 +424,42 @@ async def pull_day(
             await _ask_for_prices(puller, clob, plan, markets)
             complete = asked_at >= datetime.combine(day + timedelta(days=1), time(), UTC) and not holes
             winners = list(winners_of((puller.pull.page("winners", ordinal) for ordinal in range(len(conditions))), day))
-            final = complete and not _waiting(markets, winners)
-            puller.finish({"final": final, "complete": complete, "plan": plan.note, "effort": stats.note})
+            end = markets.ending(asked_at, settled=not _waiting(markets, winners), complete=complete)
+            puller.finish({**end, "plan": plan.note, "effort": stats.note})
         return DayPull(day, puller.pull, plan, markets, puller.requests, winners)
 
     async def follow(puller: Puller, base: Puller, stats: PullStats) -> DayPull:
-        gathering, _, _ = await _gather(base, gamma, day)
+        gathering, first_asked_at, _ = await _gather(base, gamma, day)
         _leave_out_early(gathering, pages)
         waiting = _waiting(gathering.settle(), winners_of(base.pull.pages("winners"), day))
-        answered = await _follow(puller, gamma, gathering, waiting)
+        answered, changed, asked_at = await _follow(puller, gamma, gathering, waiting)
         markets = gathering.settle()
         conditions = markets.rows.filter("closed", pl.col("step") == FOLLOWED)["condition_id"].drop_nulls().unique().sort().to_list()
         await puller.calls(_FOLLOWED_WINNERS, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=clob)
         if puller.pull.note is None:
-            final = answered and not _waiting(markets, winners_of(_answers(puller.pull, len(conditions)), day))
-            puller.finish({"final": final, "complete": answered, "plan": plan.note, "effort": stats.note})
+            settled = not _waiting(markets, winners_of(_answers(puller.pull, len(conditions)), day))
+            end = markets.ending(asked_at or first_asked_at, settled=settled, complete=answered and not changed)
+            puller.finish({**end, "changed": changed, "plan": plan.note, "effort": stats.note})
         return DayPull(day, puller.pull, plan, markets, puller.requests)
 
-    return await run(gamma, pages, pull, work, progress)
+    found = await run(gamma, pages, pull, work, progress)
+    if found.requests and (found.pull.note or {}).get("changed"):
+        return await run(gamma, pages, pages.following(found.pull), work, progress)
+    return found
+
+
+def _lists_prices(page: Page) -> None:
+    """Fail for a page of prices that lists none, not even an empty list."""
+    if page.status not in _UNKNOWN:
+        page.items("history")
+
+
+def _has_content(page: Page) -> bool:
+    """True for a page of prices that is more than an empty list: prices, a refusal, or something unreadable."""
+    try:
+        return page.status in _UNKNOWN or bool(page.items("history"))
+    except (BellwetherError, MalformedBody):
+        return True
 
 
 def _answers(pull: StoredPull, followed: int) -> Iterator[Page]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 
 from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_REJECTS
+from bellwether.venues.http.following import ending
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.polymarket.wire import parse_markets
 from bellwether.venues.polymarket.wire.markets import DISTANT
-from bellwether.venues.wire.rejects import FewPages, Parsed, Problem, Quarantine
+from bellwether.venues.polymarket.wire.rules import ID
+from bellwether.venues.wire.rejects import FewPages, Parsed, Problem, Quarantine, curable, is_processed, processed
 
 STEP = "markets"
 #: What was later asked about those that were open.
@@ -33,8 +35,15 @@ MOVED = "the market was open on this day and is to end on another one now; pull 
 
 
 def parse_page(step: str, page: Page, day: date, by_close: Collection[str]) -> Parsed:
-    """The markets of a page, of whatever day; those in `by_close` were found by their closing."""
-    return parse_markets(page.items("markets"), page.origin, day=day, by_close=None if step == CLOSINGS else by_close)
+    """The markets of a page, of whatever day; those in `by_close` were found by their closing. A page that cannot be processed is a reject."""
+    ended = None if step == CLOSINGS else by_close
+    quarantine = Quarantine(POLYMARKET_MARKETS, "id", day, page.origin)
+    return processed(lambda: parse_markets(page.items("markets"), page.origin, day=day, by_close=ended), quarantine)
+
+
+def named(rejects: pl.DataFrame) -> pl.DataFrame:
+    """The rejects whose market can be requested by its id."""
+    return rejects.filter(pl.col("record_id").str.contains(ID))
 
 
 @dataclass
@@ -49,10 +58,17 @@ class Gathering:
     parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages)
     answered: set[str] = field(default_factory=set)
     by_close: set[str] = field(default_factory=set)
+    refused: set[tuple[str | None, str]] = field(default_factory=set)
 
-    def add(self, page: Page, *, step: str = STEP) -> None:
-        """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again."""
-        parsed = self.parsed[step, page.ordinal] = parse_page(step, page, self.day, self.by_close)
+    def add(self, page: Page, *, step: str = STEP, last: bool = False) -> bool:
+        """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again.
+
+        Returns whether it was taken in: not one that cannot be processed, unless it is the `last` try.
+        """
+        parsed = parse_page(step, page, self.day, self.by_close)
+        if not last and not is_processed(parsed):
+            return False
+        self.parsed[step, page.ordinal] = parsed
         places = pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32())
         rows = parsed.rows.select(HELD).with_columns(places, step=pl.lit(step))
         if step == CLOSINGS:
@@ -62,9 +78,20 @@ class Gathering:
         if step == FOLLOWED:
             self.answered.update(rows["market_id"])
             self.rejects.append(self._moved(rows, page))
+            self.refused.update(zip(parsed.rejects["record_id"], parsed.rejects["reason"], strict=True))
         new = parsed.rejects.filter(pl.col("day") == self.day)
         if new.height:
             self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
+        return True
+
+    @property
+    def followed(self) -> set[str]:
+        """The markets about which there is an answer of later, a reject or not."""
+        return self.answered | {market_id for market_id, _ in self.refused if market_id}
+
+    def curable(self) -> dict[str, str]:
+        """The reason by id of the rejects so far that a later answer may cure, as far as their markets can be requested."""
+        return dict(named(curable(pl.concat(self.rejects))).select("record_id", "reason").iter_rows())
 
     def _moved(self, rows: pl.DataFrame, page: Page) -> pl.DataFrame:
         """Rejects for markets that were followed and do not belong to this day any more."""
@@ -114,6 +141,12 @@ class DayMarkets:
     rejects: pl.DataFrame
     parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages, repr=False, compare=False)
     by_close: frozenset[str] = frozenset()
+
+    def ending(self, asked_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
+        """The part of the pull's note about what the day still needs, as of `asked_at`; see `bellwether.venues.http.following.ending`."""
+        waiting = curable(self.rejects)
+        alone = named(waiting).height == waiting.height
+        return ending(self.day, asked_at, settled=settled, complete=complete, waiting=not waiting.is_empty(), named=alone)
 
     @property
     def event_ids(self) -> list[str]:

@@ -35,7 +35,7 @@ from bellwether.venues.polymarket.wire.rules import (
     unpacked,
 )
 from bellwether.venues.wire.columns import Columns, Problems, Record, Typed, records_of
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine
+from bellwether.venues.wire.rejects import NO_TRADING_IDS, UNKNOWN_VERSION, WITHOUT_END, Origin, Parsed, Quarantine
 from bellwether.venues.wire.shapes import Shape
 
 #: Column of the table -> field of the wire, where they differ.
@@ -185,7 +185,7 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
     named = pl.repeat(True, len(end), eager=True) if by_close is None else typed["market_id"].is_in(list(by_close))
     is_off = named & closed.is_not_null() & (end.is_null() | (end > closed + DISTANT))
     typed["end_time"] = end.zip_with(end.is_not_null() | ~is_off, closed)
-    columns.note_where(typed["end_time"].is_null(), "endDate", "missing: without an end a market belongs to no day")
+    columns.note_where(typed["end_time"].is_null(), "endDate", WITHOUT_END)
     columns.note_crossed(typed["best_bid"], typed["best_ask"], "bestBid")
     _check_forms(columns, typed)
     _check_trading_ids(columns, typed)
@@ -206,7 +206,7 @@ def _check_forms(columns: Columns, typed: Typed) -> None:
 def _check_trading_ids(columns: Columns, typed: Typed) -> None:
     """Note the markets whose trading ids cannot be determined. Those without an order book need none: not deployed yet, or of the years before."""
     versions = pl.Series(columns.values("protocol"), dtype=pl.String())
-    columns.note_where(versions.is_null(), "version", "not v1 or v2: without it the trading ids cannot be determined")
+    columns.note_where(versions.is_null(), "version", UNKNOWN_VERSION)
     ids, count = typed["token_ids"], typed["token_ids"].list.len()
     numbers = ids.list.eval(pl.element().str.contains(ID)).list.all()
     without_book = pl.Series([record.get("enableOrderBook") is False for record in columns.records], dtype=pl.Boolean())
@@ -215,7 +215,7 @@ def _check_trading_ids(columns: Columns, typed: Typed) -> None:
         mine = (versions == version).fill_null(False)
         columns.note_where(mine & ~numbers, field, "a trading id in it is not a number in text")
         columns.note_where(mine & (count > 0) & (count != typed["outcomes"].list.len()), field, _LENGTHS)
-        columns.note_where(mine & (count == 0) & ~excused, field, "missing: a deployed market with an order book has trading ids")
+        columns.note_where(mine & (count == 0) & ~excused, field, NO_TRADING_IDS)
 
 
 def _tokens(typed: Typed) -> Typed:

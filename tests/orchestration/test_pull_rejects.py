@@ -1,0 +1,126 @@
+"""`bellwether pull` and the daily pull with objects that do not fit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from assets.venues import runs
+from assets.venues.schedules import days_to_pull, final_days
+from bellwether.errors import QualityError
+from bellwether.lake import Lake
+from bellwether.settings import Venue, settings
+from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, POLYMARKET_PULLS
+from bellwether.venues.http.following import ending
+from bellwether.venues.http.pages import DONE
+from bellwether.venues.kalshi.wire import parse_markets
+from resources import LakeResource
+from tests.venues.venue import answer
+from tests.venues.wire_objects import DAY, ORIGIN, market
+from tests.venues.world import World, closing
+
+AT = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
+
+
+def store(lake: Lake, *objects: dict[str, object]) -> None:
+    """A day of Kalshi with what is read from these objects."""
+    parsed = parse_markets(list(objects), ORIGIN, day=DAY, source="live")
+    for declared, rows in ((KALSHI_MARKETS, parsed.rows), (KALSHI_REJECTS, parsed.rejects)):
+        lake.write(declared, (DAY.isoformat(),), rows, run_id="run")
+
+
+def test_rejects_are_counted_by_reason_and_told_with_what_becomes_of_them(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    store(lake, market("A"), market("B", result=""), market("C", result=""), market("D", floor_strike="52.5"))
+    found = runs.rejects(lake, DAY, DAY)
+    assert runs.told(found) == [
+        "2 of raw/kalshi_markets, result: a settled market without a result; requested again by the daily pull",
+        "1 of raw/kalshi_markets, floor_strike: not a number; permanent",
+    ]
+    runs.require_rows(lake, found)
+    assert runs.rejects(lake, date(2026, 3, 1), date(2026, 3, 2)).is_empty()
+
+
+def test_a_day_of_rejects_alone_is_an_error_that_names_the_reason(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    store(lake, market("B", result=""), market("C", floor_strike="52.5"), market("D", floor_strike="52.5"))
+    with pytest.raises(QualityError, match=r"2026-03-14: all 3 market objects of kalshi were rejected, most .+floor_strike: not a number"):
+        runs.require_rows(lake, runs.rejects(lake, DAY, DAY))
+
+
+def test_a_day_that_rests_is_not_due_before_its_next_look(tmp_path: Path) -> None:
+    lake, day, today = Lake(str(tmp_path)), date(2026, 3, 4), date(2026, 3, 9)
+    pulled = datetime(2026, 3, 8, 1, 20, tzinfo=UTC)
+    row = {"day": day, "pull": "0001", "final": False, "requests": 1, "started_at": pulled, "finished_at": pulled, "known_at": pulled}
+    note = ending(day, pulled, settled=True, complete=True, waiting=True, named=True)
+    assert note["next_look"] == "2026-03-12"
+    for declared in (KALSHI_PULLS, POLYMARKET_PULLS):
+        venue = declared.short_name.partition("_")[0]
+        lake.write(declared, (day.isoformat(),), declared.frame([row]), run_id="run")
+        lake.storage.put(f"raw/{venue}_pages/day/{day}/0001/{DONE}", orjson.dumps({**note, "plan": {}, "pages": {}}))
+    resource = LakeResource(uri=str(tmp_path))
+    due = {
+        at: day in days_to_pull(at, final_days(resource, at, tuple(Venue)), {day}) for at in (today, date(2026, 3, 11), date(2026, 3, 12))
+    }
+    assert due == {today: False, date(2026, 3, 11): False, date(2026, 3, 12): True}
+
+
+@pytest.fixture
+def venue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
+    """A live Kalshi on a local port, and a home of its own."""
+    world = World(cutoff="2020-01-01T00:00:00Z", page_size=100)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            request = httpx.Request("GET", f"http://venue{self.path}")
+            response = answer({"exchange_active": True}) if self.path.endswith("/exchange/status") else world(request)
+            self.send_response_only(response.status_code)
+            self.send_header("Date", world.date)
+            self.send_header("Content-Length", str(len(response.content)))
+            self.end_headers()
+            self.wfile.write(response.content)
+
+        def log_message(self, *args: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("BELLWETHER_WORLD", "live")
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+    monkeypatch.setenv("BELLWETHER_VENUES", "kalshi")
+    monkeypatch.setenv("BELLWETHER_KALSHI_URL", f"http://127.0.0.1:{server.server_port}/trade-api/v2")
+    settings.cache_clear()
+    yield world
+    settings.cache_clear()
+    server.shutdown()
+
+
+@pytest.mark.slow
+def test_the_command_tells_rejects_fails_for_nothing_else_and_asks_again_when_told_to(venue: World) -> None:
+    venue.live = [closing("A-1", "2026-03-14T15:00:00Z", result="")]
+    first = pull("2026-03-14")
+    assert first.returncode == 1
+    assert "1 of raw/kalshi_markets, result: a settled market without a result" in first.stdout
+    assert "all 1 market objects of kalshi were rejected" in first.stderr
+    venue.live[0] |= {"result": "yes"}
+    second = pull("2026-03-14")
+    assert (second.returncode, "Rejects: 0." in second.stdout) == (0, True), second.stderr
+    rows = Lake(settings().lake_uri).slice(KALSHI_MARKETS).read()
+    assert rows.select("ticker", "result").rows() == [("A-1", "yes")]
+    assert pull("2026-03-14").returncode == 0
+    assert sum("min_close_ts" in url for url in venue.asked) == 2
+
+
+def pull(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own: the definitions belong to one world."""
+    command = [sys.executable, "-c", "from bellwether.cli import main; main()", "pull", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

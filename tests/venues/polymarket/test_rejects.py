@@ -1,0 +1,142 @@
+"""Rejects that a later answer may cure keep a day of Polymarket open; pages that cannot be processed block nothing."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+
+from bellwether.tables.raw import POLYMARKET_EVENTS, POLYMARKET_MARKETS, POLYMARKET_PRICES
+from bellwether.venues.polymarket.pull import day_markets
+from bellwether.venues.polymarket.pull.day import DayPull
+from bellwether.venues.wire.rejects import UNPROCESSABLE
+from tests.venues.polymarket.objects import event
+from tests.venues.polymarket.test_pull import DAY, Session, rows
+from tests.venues.polymarket.world import World, ending, ordinary, token
+from tests.venues.venue import answer
+from tests.venues.world import Killed, after
+
+
+def with_reject(**changes: Any) -> World:
+    """The ordinary day, with a market alone in its event that does not fit."""
+    world = ordinary()
+    world.markets.append(ending(51, "2026-03-14T09:00:00Z", of=5, **({"clobTokenIds": ""} | changes)))
+    world.events["5"] = event(5)
+    return world
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Session:
+    return Session(with_reject(), tmp_path)
+
+
+def at(run: Session, age: int) -> date:
+    """Set the venue's clock to so many days after the day; returns its date."""
+    now = after(DAY, age) + timedelta(hours=3)
+    run.world.date = format_datetime(now, usegmt=True)
+    return now.date()
+
+
+def asked(run: Session) -> list[str]:
+    """What was asked since the last look, but for the form of the listings."""
+    found = [url for url in run.world.asked if not url.endswith("closed=false&limit=1")]
+    run.world.asked.clear()
+    return found
+
+
+def is_final(pull: DayPull) -> bool:
+    return bool(pull.pulls()["final"].item())
+
+
+def ids(pull: DayPull) -> set[str]:
+    return set(rows(POLYMARKET_MARKETS, pull.markets())["market_id"])
+
+
+async def test_a_cured_reject_brings_its_market_event_and_prices(run: Session):
+    at(run, 1)
+    first = await run.day()
+    assert (is_final(first), "51" in ids(first)) == (False, False)
+    asked(run)
+    assert not is_final(await run.day())
+    assert {url.split("include_tag")[0] for url in asked(run)} == {"/markets/keyset?closed=true&id=51&"}
+    run.world.markets[-1]["clobTokenIds"] = json.dumps([token(51, 0), token(51, 1)])
+    cured = await run.day()
+    assert "51" in ids(cured)
+    assert "5" in set(rows(POLYMARKET_EVENTS, cured.events())["event_id"])
+    assert "51" in set(rows(POLYMARKET_PRICES, cured.prices())["market_id"])
+    assert is_final(cured)
+    assert cured.rejects().is_empty()
+
+
+async def test_what_can_never_be_right_does_not_keep_the_day_open(tmp_path: Path):
+    run = Session(with_reject(question={}, clobTokenIds=json.dumps([token(51, 0), token(51, 1)])), tmp_path)
+    at(run, 1)
+    first = await run.day()
+    assert is_final(first)
+    assert first.rejects().select("record_id", "reason").rows() == [("51", "not text")]
+
+
+async def test_the_rests_double_and_end_with_day_45(run: Session):
+    looks = []
+    for age in range(1, 60):
+        today = at(run, age)
+        asked(run)
+        pull = await run.day(today=today)
+        if asked(run):
+            looks.append(age)
+    assert looks == [1, 2, 4, 8, 16, 32, 45]
+    assert is_final(pull)
+    assert pull.rejects()["record_id"].to_list() == ["51"]
+
+
+async def test_a_page_that_cannot_be_processed_is_asked_for_again_and_then_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    run = Session(ordinary(), tmp_path)
+    parse = day_markets.parse_markets
+
+    def parse_or_fail(objects: list[Any], *args: Any, **options: Any) -> Any:
+        if "'id': '21'" in str(objects):
+            raise OverflowError("too large")
+        return parse(objects, *args, **options)
+
+    monkeypatch.setattr(day_markets, "parse_markets", parse_or_fail)
+    at(run, 1)
+    pull = await run.day()
+    assert ids(pull) == {"11", "12", "31"}
+    assert pull.rejects().filter(pl.col("reason") == UNPROCESSABLE)["value"].to_list()[0] == "OverflowError: too large"
+    assert not is_final(pull)
+
+
+@pytest.mark.parametrize("body", [{"history": 5}, {"error": "?"}, {"history": [5, {"t": -1, "p": 1}, {"t": 10**17, "p": 0.5}]}, []])
+async def test_prices_of_another_shape_cost_their_market_alone(body: Any, tmp_path: Path):
+    run = Session(ordinary(), tmp_path)
+    world = run.world
+
+    class Odd(World):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            good = world(request)
+            odd = request.url.path == "/prices-history" and request.url.params["market"] == token(12, 0)
+            return answer(body) if odd else good
+
+    run.world = Odd(markets=world.markets, events=world.events)
+    pull = await run.day()
+    priced = set(rows(POLYMARKET_PRICES, pull.prices())["market_id"])
+    assert "12" not in priced
+    assert priced
+    assert pull.rejects().height >= 1
+
+
+async def test_refresh_takes_no_page_of_an_unfinished_pull(tmp_path: Path):
+    run = Session(ordinary(), tmp_path)
+    run.world.kill_at = 8
+    with pytest.raises(Killed):
+        await run.day()
+    run.world.kill_at = None
+    run.world.markets[0]["question"] = "Corrected?"
+    pull = await run.day(refresh=True)
+    assert rows(POLYMARKET_MARKETS, pull.markets()).filter(market_id="11")["question"].to_list() == ["Corrected?"]

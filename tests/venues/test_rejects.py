@@ -1,0 +1,233 @@
+"""Rejects that a later answer may cure keep a day open, with longer and longer rests; pages that cannot be processed block nothing."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.errors import VenueError
+from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS
+from bellwether.venues.kalshi.pull import day_markets
+from bellwether.venues.kalshi.pull.day import DayPull
+from bellwether.venues.wire.rejects import UNPROCESSABLE
+from tests.venues.test_pull import Session, rows, tickers
+from tests.venues.world import DAY, Killed, World, after, closing, ordinary
+
+CURED = {"result": "yes", "settlement_value_dollars": "1.0000"}
+
+
+def at(run: Session, age: int) -> date:
+    """Set the venue's clock to so many days after the day; returns its date."""
+    now = after(DAY, age) + timedelta(hours=3)
+    run.world.date = format_datetime(now, usegmt=True)
+    return now.date()
+
+
+def with_reject(**changes: Any) -> World:
+    """The ordinary day, with a market alone in its event that does not fit."""
+    world = ordinary()
+    world.live.append(closing("E-1", "2026-03-14T09:00:00Z", **({"result": ""} | changes)))
+    return world
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Session:
+    return Session(with_reject(), tmp_path)
+
+
+def asked(run: Session) -> list[str]:
+    """What was asked since the last look."""
+    found = list(run.world.asked)
+    run.world.asked.clear()
+    return found
+
+
+def is_final(pull: DayPull) -> bool:
+    return bool(pull.pulls()["final"].item())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"result": ""},
+        {"result": ...},
+        {"status": "resolving"},
+        {"status": ...},
+        {"event_ticker": ...},
+        {"close_time": ...},
+        {"close_time": None},
+    ],
+    ids=repr,
+)
+async def test_what_has_not_come_yet_keeps_the_day_open_and_is_asked_for_again(changes: dict[str, Any], tmp_path: Path):
+    run = Session(with_reject(**changes), tmp_path)
+    at(run, 1)
+    first = await run.day()
+    assert (is_final(first), "E-1" in tickers(first)) == (False, False)
+    asked(run)
+    assert not is_final(await run.day())
+    assert asked(run) == ["/markets?tickers=E-1&limit=1000"]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"result": {}}, {"close_time": 5}, {"close_time": "0000-01-01T00:00:00Z"}, {"result": "yes", "last_price_dollars": "7"}]
+)
+async def test_what_can_never_be_right_does_not_keep_the_day_open(changes: dict[str, Any], tmp_path: Path):
+    run = Session(with_reject(**changes), tmp_path)
+    at(run, 1)
+    first = await run.day()
+    assert is_final(first)
+    assert first.rejects()["record_id"].to_list() == ["E-1"]
+    asked(run)
+    await run.day()
+    assert asked(run) == []
+
+
+async def test_a_cured_reject_brings_its_market_event_and_candles(run: Session):
+    at(run, 1)
+    await run.day()
+    run.world.live[-1].update(CURED)
+    at(run, 2)
+    second = await run.day()
+    assert "E-1" in tickers(second)
+    assert "EV-E" in set(rows(KALSHI_EVENTS, second.events())["event_ticker"])
+    assert "E-1" in set(rows(KALSHI_CANDLES, second.candles())["ticker"])
+    assert second.rejects().is_empty()
+    assert is_final(second)
+    asked(run)
+    assert is_final(await run.day())
+    assert asked(run) == []
+
+
+async def test_a_reject_that_turns_permanent_ends_the_looks(run: Session):
+    at(run, 1)
+    await run.day()
+    run.world.live[-1]["result"] = 5
+    second = await run.day()
+    assert is_final(second)
+    assert second.rejects().select("record_id", "reason").rows() == [("E-1", "not text")]
+
+
+async def test_the_rests_double_and_end_with_day_45(run: Session):
+    looks = []
+    for age in range(1, 60):
+        today = at(run, age)
+        asked(run)
+        pull = await run.day(today=today)
+        if asked(run):
+            looks.append(age)
+    assert looks == [1, 2, 4, 8, 16, 32, 45]
+    assert is_final(pull)
+    assert pull.rejects()["reason"].to_list() == ["a settled market without a result"]
+
+
+async def test_a_look_that_was_missed_is_made_up_for(run: Session):
+    at(run, 1)
+    await run.day(today=DAY)
+    asked(run)
+    await run.day(today=at(run, 3))
+    assert asked(run) != []
+
+
+async def test_a_person_need_not_wait_for_the_next_look(run: Session):
+    at(run, 4)
+    await run.day()
+    asked(run)
+    await run.day()
+    assert asked(run) != []
+
+
+async def test_a_reject_without_a_ticker_has_the_whole_day_asked_for_again(tmp_path: Path):
+    run = Session(with_reject(), tmp_path)
+    del run.world.live[-1]["ticker"]
+    at(run, 1)
+    assert not is_final(await run.day())
+    asked(run)
+    await run.day(today=at(run, 2))
+    assert any("min_close_ts" in url for url in asked(run))
+
+
+async def test_an_open_market_is_followed_daily_whatever_the_rejects(run: Session):
+    run.world.live[2] |= {"status": "closed", "result": "", "settlement_ts": None, "settlement_value_dollars": None}
+    at(run, 8)
+    await run.day()
+    asked(run)
+    await run.day(today=at(run, 9))
+    assert asked(run) == ["/markets?tickers=B-1,E-1&limit=1000"]
+
+
+def fail_for(monkeypatch: pytest.MonkeyPatch, marker: str) -> None:
+    """Let the parser fail for every page that mentions something."""
+    parse = day_markets.parse_markets
+
+    def parse_or_fail(objects: list[Any], *args: Any, **options: Any) -> Any:
+        if marker in str(objects):
+            raise OverflowError(f"too large: {marker}")
+        return parse(objects, *args, **options)
+
+    monkeypatch.setattr(day_markets, "parse_markets", parse_or_fail)
+
+
+async def test_a_page_that_cannot_be_processed_is_asked_for_again_and_then_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    run = Session(ordinary(), tmp_path)
+    fail_for(monkeypatch, "'B-1'")
+    at(run, 1)
+    pull = await run.day()
+    assert tickers(pull) == ["A-1", "A-2", "C-1"]
+    whole = pull.rejects().filter(pl.col("reason") == UNPROCESSABLE)
+    assert whole.height >= 1
+    assert whole["value"].unique().to_list() == ["OverflowError: too large: 'B-1'"]
+    listing = [url for url in asked(run) if "min_close_ts" in url]
+    assert len(listing) == len(set(listing)) + 1, "the one page that failed was asked for twice"
+    assert not is_final(pull)
+
+
+async def test_a_stored_page_that_cannot_be_processed_is_replaced_by_what_the_venue_says_now(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    run = Session(ordinary(), tmp_path)
+    run.world.live[2]["title"] = "BROKEN"
+    run.world.kill_at = 6
+    with pytest.raises(Killed):
+        await run.day()
+    run.world.kill_at = None
+    run.world.live[2]["title"] = "Mended"
+    fail_for(monkeypatch, "BROKEN")
+    pull = await run.day()
+    assert tickers(pull) == ["A-1", "A-2", "B-1", "B-2", "C-1"]
+    assert pull.rejects().is_empty()
+    assert rows(KALSHI_MARKETS, pull.markets()).filter(ticker="B-1")["title"].to_list() == ["Mended"]
+
+
+async def test_refresh_takes_no_page_of_an_unfinished_pull(tmp_path: Path):
+    run = Session(ordinary(), tmp_path)
+    run.world.kill_at = 6
+    with pytest.raises(Killed):
+        await run.day()
+    run.world.kill_at = None
+    run.world.live[0]["title"] = "Corrected"
+    pull = await run.day(refresh=True)
+    assert rows(KALSHI_MARKETS, pull.markets()).filter(ticker="A-1")["title"].to_list() == ["Corrected"]
+
+
+@pytest.mark.parametrize("time", ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59-23:00"])
+async def test_a_time_that_no_calendar_reaches_costs_its_market_alone(time: str, tmp_path: Path):
+    run = Session(ordinary(), tmp_path)
+    run.world.live[2]["settlement_ts"] = time
+    pull = await run.day()
+    assert tickers(pull) == ["A-1", "A-2", "B-2", "C-1"]
+    assert pull.rejects().select("record_id", "field", "value").unique().rows() == [("B-1", "settlement_ts", time)]
+
+
+async def test_a_cutoff_that_is_no_time_blocks_only_until_the_venue_mends_it(tmp_path: Path):
+    run = Session(ordinary(), tmp_path)
+    run.world.cutoff, cutoff = "0000-01-01T00:00:00Z", run.world.cutoff
+    with pytest.raises(VenueError, match="market_settled_ts"):
+        await run.day()
+    run.world.cutoff = cutoff
+    assert len(tickers(await run.day())) == 5
