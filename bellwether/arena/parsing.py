@@ -99,7 +99,15 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant)
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object; one that states a name twice, and differently, is not read."""
+    said = dict(members)
+    if len(said) < len(members) and any(said[name] != value for name, value in members):
+        raise ValueError("a name is stated twice, and differently")
+    return said
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_object)
 
 
 def _loaded(text: str) -> Any:
@@ -132,13 +140,18 @@ def _objects(text: str) -> tuple[list[Mapping[str, Any]], bool, str]:
 
 
 def _depth(text: str, depth: int) -> int:
-    """How many braces are open behind a text with `depth` open before it. Within braces, those in quotes do not count."""
+    """How many braces are open behind a text with `depth` open before it. Those of an object quoted as a JSON text do not count, nor, within braces,
+    those in quotes."""
     at = 0
     while True:
         if not depth:
             at = text.find("{", at) + 1
             if not at:
                 return 0
+            quoted = _BRACE.match(text, at - 2) if text[at - 2 : at] == '"{' else None
+            if quoted is not None and '\\"' in quoted[0] and quoted[0].endswith('"'):
+                at = quoted.end()
+                continue
             depth = 1
         mark = _BRACE.search(text, at)
         if mark is None:

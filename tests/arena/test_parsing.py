@@ -90,6 +90,7 @@ INVALID = {
     "P32 number": ("5", Problem.NOT_AN_OBJECT),
     "P32 action": ('{"action": 5, "reasoning": "r"}', Problem.UNKNOWN_ACTION),
     "P32 item": ('{"action": "BET", "bets": [null], "reasoning": "r"}', Problem.NOT_A_LEG),
+    "an action twice": ('{"action": "HOLD", "reasoning": "r", "action": "BET"}', Problem.NOT_JSON),
     "another language": ("Ich würde abwarten.", Problem.NOT_JSON),
     "empty": ("  ", Problem.EMPTY),
     "1e308": (bet(amount=1e308), Problem.ABOVE_LIMIT),
@@ -153,6 +154,10 @@ def test_a_draft_in_the_reasoning_is_no_decision(text: str) -> None:
     said = parse_decision(text, LIMITS)
     assert (said.action, said.sells) == (Action.SELL, (Sell("pos-1", 50_000_000),))
     assert said.tolerated
+
+
+def test_a_name_that_is_repeated_with_the_same_value_says_nothing_else() -> None:
+    assert parse_decision('{"action": "HOLD", "action": "HOLD", "reasoning": "r"}', LIMITS).action is Action.HOLD
 
 
 def test_markers_within_the_object_are_its_text() -> None:
