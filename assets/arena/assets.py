@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import polars as pl
+from pydantic import Field
 
 from assets.arena.partitions import BEFORE, WEEK, whole
 from bellwether.errors import BellwetherError
@@ -44,6 +45,8 @@ class WeekConfig(CohortConfig):
     """Whether the week's cohort is started although its first hour is over; the clock does not."""
     dollars: float | None = None
     """Most dollars that calls of models may cost; BELLWETHER_BUDGET when left out."""
+    asked: list[str] = Field(default_factory=list)
+    """Ids of markets with bets that are looked at now, due or not."""
 
 
 @dg.asset(**of("arena/universe", "polymarket"), partitions_def=WEEK)
@@ -86,7 +89,7 @@ def week(context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaReso
     shown: dict[str, Any] = {}
     try:
         world = arena.world(payer(context.run), dollars=config.dollars, lineup=config.lineup, methodology=config.methodology)
-        for name, rows, about in _weeks(world, keys_of(context), wanted, forced=config.forced):
+        for name, rows, about in _weeks(world, keys_of(context), wanted, forced=config.forced, asked=config.asked):
             context.log.info(f"week {name}: {', '.join(f'{table} {found.height}' for table, found in rows.items())}")
             shown = about or shown
             for table, found in rows.items():
@@ -99,7 +102,7 @@ def week(context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaReso
 
 
 def _weeks(
-    world: "World", names: Sequence[str], wanted: Collection[str], *, forced: bool
+    world: "World", names: Sequence[str], wanted: Collection[str], *, forced: bool, asked: Collection[str]
 ) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
     """The rows of each week by table, the earliest week first, and what is said of it."""
     from bellwether.arena.weekly import rows
@@ -128,7 +131,7 @@ def _weeks(
             made["agents"] = rows.agents_rows(world, stored_cohort(world.steps, sunday))
             known = known and known.with_week(sunday, agents=made["agents"])
         if known is not None:
-            made["evidence"] = evidence_rows(world, sunday, known)
+            made["evidence"] = evidence_rows(world, sunday, known, asked=asked)
             known = known.with_week(sunday, evidence=made["evidence"])
         yield name, made, shown
 

@@ -213,6 +213,42 @@ def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
     _intervened(done, as_json)
 
 
+@arena.command()
+@click.argument("market")
+@AS_JSON
+def resolve(market: str, as_json: bool) -> None:
+    """Look at MARKET (its id) now, due or not: settle it, or correct its settlement, as the methodology's rules say."""
+    import polars as pl
+
+    from assets.arena import runs
+    from assets.warehouse.runs import publish
+    from bellwether.arena.weekly.operators import require_bets
+    from bellwether.tables.arena import EVIDENCE, SETTLEMENTS
+    from orchestration.session import runner
+
+    require_bets(arena_lake(), market, "resolving")
+    with runner() as work:
+        runs.resolve(work, market)
+        publish(work)
+    of_market = pl.col("market_id") == market
+    last = arena_lake().slice(EVIDENCE, missing="skip").read().filter(of_market).sort("known_at").tail(1)
+    settled = arena_lake().slice(SETTLEMENTS, missing="skip").read().filter(of_market).sort("methodology", "number")
+    shown = settled.select("methodology", "number", "result", "winner", "rule", "known_at")
+    if as_json:
+        emit(
+            {
+                "market": market,
+                "looked_at": last["known_at"].item(),
+                "missing": bool(last["missing"].item()),
+                "settlements": shown.to_dicts(),
+            }
+        )
+        return
+    found = "the venue does not list it" if last["missing"].item() else "closed" if last["closed"].item() else "open"
+    console().print(f"{market}: {found} at {last['known_at'].item():%Y-%m-%d %H:%M} UTC", markup=False, soft_wrap=True)
+    console().print(grid(shown, title="settlements") if shown.height else "No settlement.")
+
+
 @arena.command(name="close")
 @click.argument("agent")
 @BY

@@ -67,6 +67,14 @@ def follow_intervention(work: Runner, done: Intervention) -> None:
     follow(work)
 
 
+def resolve(work: Runner, market_id: str) -> None:
+    """Look at a market now, due or not, and make what follows."""
+    renew(work)
+    week = week_of(settings().now()).isoformat()
+    work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partition=week, config={"ops": {"week": {"config": {"asked": [market_id]}}}})
+    follow(work)
+
+
 def _set_aside_damaged(work: Runner) -> None:
     """Let partitions count as missing whose manifests are damaged, where what they hold is found again."""
     tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]

@@ -139,9 +139,50 @@ def _resolved_in_time(lake: Lake, now: datetime) -> Observation:
     return Observation(not late.height, found, {"markets": late.height}, tuple(late["market_id"].sort()))
 
 
+def _listed(lake: Lake, now: datetime) -> Observation:
+    held = lake.slice(POSITIONS, missing="skip").query(lambda rows: rows.filter(pl.col("status") == "open").select("market_id").unique())
+    last = lake.slice(EVIDENCE, missing="skip").query(
+        lambda rows: (
+            rows.filter(pl.col("cancelled_by").is_null())
+            .join(held.lazy(), on="market_id", how="semi")
+            .sort("known_at")
+            .group_by("market_id")
+            .agg(pl.col("missing").last(), pl.col("known_at").last())
+        )
+    )
+    gone = last.filter("missing")["market_id"].sort().to_list()
+    found = (
+        f"{len(gone)} markets that are held are missing at the venue, such as {gone[0]}" if gone else "every market that is held is listed"
+    )
+    return Observation(not gone, found, {"markets": len(gone)}, tuple(gone))
+
+
+def _settlements_stand(lake: Lake, now: datetime) -> Observation:
+    from bellwether.arena.frames import observations_of
+    from bellwether.arena.resolution import incidents
+
+    seen = observations_of(lake.slice(EVIDENCE, missing="skip").read())
+    newest = {one.market_id: one.observed_at for one in sorted(seen, key=lambda one: one.observed_at)}
+    used = set(lake.slice(AGENTS, missing="skip").query(lambda rows: rows.select("methodology").unique())["methodology"])
+    found = {
+        one.market_id: one.found
+        for name, rules in methodologies().items()
+        if name in used
+        for one in incidents(seen, rules)
+        if one.observed_at == newest[one.market_id]
+    }
+    named = "; ".join(f"{market_id}: {why}" for market_id, why in sorted(found.items())[:3])
+    what = (
+        f"{len(found)} settled markets have evidence against their settlement: {named}" if found else "no evidence contradicts a settlement"
+    )
+    return Observation(not found, what, {"markets": len(found)}, tuple(sorted(found)))
+
+
 LAKE_CHECKS = (
     LakeCheck("cohort_of_the_week", "arena/agents", "A live cohort starts every week", _cohort_of_the_week),
     LakeCheck("decisions_are_finished", "arena/decisions", "No decision is left past its deadline", _nothing_left),
     LakeCheck("held_markets_resolve", "arena/positions", "No market that is held has been closed for more than a week", _resolved_in_time),
+    LakeCheck("held_markets_are_listed", "arena/positions", "Every market that is held is listed at its venue", _listed),
+    LakeCheck("settlements_stand", "arena/settlements", "No newer evidence contradicts a settlement", _settlements_stand),
     *RUNBOOK,
 )

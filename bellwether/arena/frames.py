@@ -68,7 +68,7 @@ def universe_frame(
     return _table(UNIVERSE, frame, **alike)
 
 
-_LOOKED = (set(LOOK) - {"fetched_at"}) | {"known_at", "results", "settled_at"}
+_LOOKED = (set(LOOK) - {"fetched_at"}) | {"known_at", "results", "settled_at", "missing"}
 _MARKET = ("market_id", "event_id", "question", "category", "outcomes", "token_ids", "volume", "closes_at", "tick", "min_shares")
 
 
@@ -150,8 +150,8 @@ def cancellations_frame(found: Sequence[Intervention]) -> pl.DataFrame:
 
 
 def observations_of(rows: pl.DataFrame) -> list[Observation]:
-    """What rows of arena/evidence say; a row of an operator cancels."""
-    looks = rows.filter(pl.col("cancelled_by").is_null()).rename({"known_at": "fetched_at"})
+    """What rows of arena/evidence say; a row of an operator cancels, and one of a missing market says nothing."""
+    looks = rows.filter(pl.col("cancelled_by").is_null(), ~pl.col("missing").fill_null(False)).rename({"known_at": "fetched_at"})
     of_kalshi = pl.col("results").is_not_null()
     words = rows.filter(pl.col("cancelled_by").is_not_null()).select("market_id", "known_at", "cancelled_by")
     seen = [*observations(looks.filter(~of_kalshi)), *kalshi.observations(looks.filter(of_kalshi))]

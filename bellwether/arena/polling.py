@@ -1,10 +1,10 @@
-"""Which markets to look at for a resolution, and when next: only those that somebody waits for, less often the longer nothing happens."""
+"""Polling of markets for resolutions: awaited ones less often the longer nothing happens, settled ones for corrections, missing ones with back-off."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from bellwether.arena.ledger import Book
 from bellwether.arena.market import MarketStatus
@@ -13,19 +13,23 @@ from bellwether.arena.market import MarketStatus
 FIRST, LONGEST = timedelta(minutes=10), timedelta(hours=6)
 #: Between two looks at one that is open and not yet due.
 OPEN = timedelta(hours=6)
-#: A market that is closed for so long without a settlement is reported.
-STUCK = timedelta(days=7)
+#: For so long after its settlement a market is polled for a correction, once a UTC day, so that one run looks at all of them.
+CORRECTIONS = timedelta(days=14)
+DAILY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What is known of a market from the looks so far. same: how many of the last looks said the same, from 1. since: when it was first seen closed."""
+    """Summary of the looks at a market so far.
+
+    same: how many of the last looks agree, from 1. missing: the venue did not list it at the last look.
+    """
 
     status: MarketStatus
     looked_at: datetime
     same: int = 1
     closes_at: datetime | None = None
-    since: datetime | None = None
+    missing: bool = False
 
 
 def awaited(book: Book) -> list[str]:
@@ -37,26 +41,30 @@ def awaited(book: Book) -> list[str]:
     )
 
 
-def next_look(polled: Polled | None) -> datetime | None:
-    """When to look at a market again: None for now, as it was never looked at. Doubles while the looks say the same, up to `LONGEST`."""
+def correctable(book: Book, now: datetime) -> list[str]:
+    """Settled markets whose last settlement is not older than `CORRECTIONS`."""
+    settled: dict[str, datetime] = {}
+    for (_, market_id), one in book.settlements.items():
+        settled[market_id] = max(one.known_at, settled.get(market_id, one.known_at))
+    return sorted({market_id for market_id, at in settled.items() if now - at <= CORRECTIONS} - set(awaited(book)))
+
+
+def next_look(polled: Polled | None, *, settled: bool = False) -> datetime | None:
+    """The time of the next look at a market; None for now, as there was none. Doubles while the looks agree, up to `LONGEST`, or a day if missing."""
     if polled is None:
         return None
-    if polled.status is MarketStatus.ACTIVE and (polled.closes_at is None or polled.looked_at < polled.closes_at):
+    if settled:
+        return datetime.combine(polled.looked_at.date() + DAILY, time(), UTC)
+    is_open = polled.status is MarketStatus.ACTIVE and (polled.closes_at is None or polled.looked_at < polled.closes_at)
+    if is_open and not polled.missing:
         soon = polled.looked_at + OPEN
         return soon if polled.closes_at is None else min(soon, max(polled.closes_at, polled.looked_at + FIRST))
-    return polled.looked_at + min(FIRST * 2 ** min(polled.same - 1, 20), LONGEST)
+    return polled.looked_at + min(FIRST * 2 ** min(polled.same - 1, 20), DAILY if polled.missing else LONGEST)
 
 
-def due(book: Book, polled: Mapping[str, Polled], now: datetime) -> list[str]:
-    """Awaited markets whose next look is not after `now`."""
-    times = ((market_id, next_look(polled.get(market_id))) for market_id in awaited(book))
-    return [market_id for market_id, at in times if at is None or at <= now]
-
-
-def stuck(book: Book, polled: Mapping[str, Polled], now: datetime) -> list[str]:
-    """Awaited markets that have been closed for longer than `STUCK`."""
-    return [market_id for market_id in _closed(awaited(book), polled) if now - (polled[market_id].since or now) > STUCK]
-
-
-def _closed(market_ids: Iterable[str], polled: Mapping[str, Polled]) -> list[str]:
-    return [one for one in market_ids if one in polled and polled[one].status is not MarketStatus.ACTIVE]
+def due(book: Book, polled: Mapping[str, Polled], now: datetime, *, final: Collection[str] = ()) -> list[str]:
+    """Markets whose next look is not after `now`: awaited ones, and settled ones that are not `final`."""
+    settled = [market_id for market_id in correctable(book, now) if market_id not in final]
+    times = {market_id: next_look(polled.get(market_id), settled=True) for market_id in settled}
+    times |= {market_id: next_look(polled.get(market_id)) for market_id in awaited(book)}
+    return [market_id for market_id, at in sorted(times.items()) if at is None or at <= now]

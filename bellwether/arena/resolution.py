@@ -174,6 +174,11 @@ class _Market:
         self._settlements.append(settlement)
 
 
+def missing_look(market_id: str, at: datetime) -> dict[str, Any]:
+    """A row of evidence for a market that the venue did not list, or not readably."""
+    return {"market_id": market_id, "outcomes": [], "missing": True, "fetched_at": at}
+
+
 def evidence_of(
     market: Mapping[str, Any], *, fetched_at: datetime, winners: Sequence[str] | None = None, is_50_50: bool | None = None
 ) -> dict[str, Any]:

@@ -226,13 +226,14 @@ EVIDENCE = Table(
         _time("uma_end_at", "when UMA's resolution ended", nullable=True),
         _time("settled_at", "when Kalshi had paid the market out; null before, and on Polymarket", nullable=True),
         _text("cancelled_by", "operator who cancelled the market, and why; null for a look at the venue"),
+        Column("missing", pl.Boolean(), "the venue did not list the market, or not readably; null: it did", nullable=True),
         _RECONSTRUCTED,
         _time("known_at", "when it was looked at, or, reconstructed, when it could have been"),
     ),
     key=("week", "market_id", "known_at"),
     partitioned_by=("week",),
-    version="2",
-    added={"1": {"results": None, "settled_at": None}},
+    version="3",
+    added={"1": {"results": None, "settled_at": None, "missing": None}, "2": {"missing": None}},
 )
 
 SETTLEMENTS = Table(

@@ -1,13 +1,13 @@
-"""Looks at markets: acceptance row R23, back-off, and markets that never resolve."""
+"""Looks at markets: acceptance row R23, back-off, corrections, and markets that are missing."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from bellwether.arena.facts import Result, Settlement
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import MarketStatus
-from bellwether.arena.polling import FIRST, LONGEST, OPEN, Polled, awaited, due, next_look, stuck
+from bellwether.arena.polling import CORRECTIONS, DAILY, FIRST, LONGEST, OPEN, Polled, awaited, correctable, due, next_look
 from tests.arena.world import AGENT, NOW, agent, bought, sold, won
 
 TEN = bought("10", "5")
@@ -46,8 +46,25 @@ def test_what_is_due() -> None:
     assert due(book, {"n": Polled(MarketStatus.CLOSED, NOW)}, NOW + FIRST) == ["m", "n"]
 
 
-def test_a_market_that_stays_closed_is_reported() -> None:
-    book = fold([AGENT], [TEN], [])
-    closed = {"m": Polled(MarketStatus.CLOSED, NOW, since=NOW - timedelta(days=8))}
-    assert stuck(book, closed, NOW) == ["m"]
-    assert stuck(book, {"m": Polled(MarketStatus.CLOSED, NOW, since=NOW)}, NOW) == stuck(book, {}, NOW) == []
+def test_a_settled_market_is_looked_at_once_a_utc_day_during_the_window_for_corrections() -> None:
+    book = fold([AGENT], [TEN], [won("Yes")])
+    settled_at = next(iter(book.settlements.values())).known_at
+    assert correctable(book, settled_at + CORRECTIONS) == ["m"]
+    assert correctable(book, settled_at + CORRECTIONS + timedelta(seconds=1)) == []
+    looked = Polled(MarketStatus.CLOSED, datetime(2026, 3, 3, 15, 20, tzinfo=UTC), same=9)
+    assert next_look(looked, settled=True) == datetime(2026, 3, 4, tzinfo=UTC)
+    at = settled_at + timedelta(days=3)
+    assert due(book, {"m": Polled(MarketStatus.CLOSED, at)}, at) == []
+    assert due(book, {"m": Polled(MarketStatus.CLOSED, at - DAILY)}, at) == ["m"]
+    assert due(book, {"m": Polled(MarketStatus.CLOSED, at - DAILY)}, at, final=["m"]) == []
+
+
+def test_a_market_that_one_methodology_waits_for_is_awaited_and_not_only_corrected() -> None:
+    second = TEN._replace(agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1")
+    book = fold([AGENT, agent(family="b", rules="v2")], [TEN, second], [won("Yes")])
+    assert correctable(book, NOW + timedelta(days=2)) == []
+
+
+def test_a_missing_market_is_polled_less_and_less_often_but_once_a_day() -> None:
+    waits = [next_look(Polled(MarketStatus.ACTIVE, NOW, same=n, closes_at=NOW + CORRECTIONS, missing=True)) for n in (1, 2, 3, 50)]
+    assert waits == [NOW + FIRST, NOW + 2 * FIRST, NOW + 4 * FIRST, NOW + DAILY]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from typing import Any
 
 import polars as pl
 
@@ -13,10 +14,9 @@ from bellwether.arena.frames import agents_of, cancellations_frame, evidence_fra
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.interventions import cancellations
 from bellwether.arena.ledger import Book, fold
-from bellwether.arena.market import MarketStatus
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.polling import Polled, awaited, due
-from bellwether.arena.resolution import settlements
+from bellwether.arena.resolution import missing_look, settlements
 from bellwether.arena.universe import status_of
 from bellwether.arena.weekly.means import World, stored_evidence
 from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
@@ -46,11 +46,11 @@ class Known:
         return replace(self, **made)
 
 
-def evidence_rows(world: World, week: date, known: Known) -> pl.DataFrame:
+def evidence_rows(world: World, week: date, known: Known, *, asked: Collection[str] = ()) -> pl.DataFrame:
     """Rows of arena/evidence of a week: those that are known, and the looks that were missing.
 
-    What operators cancelled in the week is among them. Live cohorts' markets are looked at in the present week alone, when they are due; what could have been seen of reconstructed cohorts' markets within
-    the week, and is not known, is added as of then.
+    What operators cancelled in the week is among them. Live cohorts' markets are looked at in the present week alone, when they are due or `asked`
+    for; what could have been seen of reconstructed cohorts' markets within the week, and is not known, is added as of then.
     """
     now = world.now()
     until = min(now, start_of(week) + WEEK)
@@ -65,26 +65,37 @@ def evidence_rows(world: World, week: date, known: Known) -> pl.DataFrame:
             within = [look for look in made if start_of(week) <= look["fetched_at"] < start_of(week) + WEEK]
             found.append(evidence_frame(within, reconstructed=True))
     if week == week_of(now):
-        found.append(_looked_at(world, known, now))
+        found.append(_looked_at(world, known, now, asked))
     rows = pl.concat(found).unique(["market_id", "known_at"], keep="first", maintain_order=True)
     return EVIDENCE.validate(rows.sort(EVIDENCE.order))
 
 
 def due_markets(world: World) -> list[str]:
-    """Markets of live cohorts whose next look is due."""
+    """Markets of live cohorts whose next look is due, for a resolution or a correction."""
     return [market_id for due_ones in _due(world, Known.stored(world), world.now()).values() for market_id in due_ones]
 
 
 def _due(world: World, known: Known, now: datetime) -> dict[Venue, list[str]]:
     """The markets that are due, by venue."""
+    cancelled = known.evidence.filter(pl.col("cancelled_by").is_not_null())["market_id"].to_list()
     return {
-        venue: due(book, polled(known.evidence.filter(pl.col("market_id").is_in(awaited(book)))), now)
+        venue: due(book, polled(known.evidence.filter(pl.col("market_id").is_in(list(book.bets)))), now, final=cancelled)
         for venue, book in _books(world, known, now, reconstructed=False).items()
     }
 
 
-def _looked_at(world: World, known: Known, now: datetime) -> pl.DataFrame:
-    looks = [look for venue, wanted in _due(world, known, now).items() if wanted for look in world.data(venue).evidence(wanted, now)]
+def _looked_at(world: World, known: Known, now: datetime, asked: Collection[str]) -> pl.DataFrame:
+    """Looks at what is due, and at the `asked` markets; one that the venue does not list, or lists unreadably, is a row too."""
+    looks: list[dict[str, Any]] = []
+    wanted_by_venue = {venue: set(due_ones) for venue, due_ones in _due(world, known, now).items()}
+    for reconstructed in (False, True) if asked else ():
+        for venue, book in _books(world, known, now, reconstructed=reconstructed).items():
+            wanted_by_venue.setdefault(venue, set()).update(one for one in asked if one in book.bets)
+    for venue, names in wanted_by_venue.items():
+        if wanted := sorted(names):
+            seen = world.data(venue).evidence(wanted, now)
+            listed = {look["market_id"] for look in seen}
+            looks += [*seen, *(missing_look(one, now) for one in wanted if one not in listed)]
     return evidence_frame(looks)
 
 
@@ -97,8 +108,7 @@ def polled(evidence: pl.DataFrame) -> dict[str, Polled]:
         before = found.get(name)
         said = {column: value for column, value in row.items() if column not in ("week", "known_at", "reconstructed")}
         same = before.same + 1 if before is not None and words[name] == said else 1
-        since = (before.since if before is not None else None) or (None if status is MarketStatus.ACTIVE else row["known_at"])
-        found[name] = Polled(status, row["known_at"], same, row["end_time"], None if status is MarketStatus.ACTIVE else since)
+        found[name] = Polled(status, row["known_at"], same, row["end_time"], bool(row["missing"]))
         words[name] = said
     return found
 

@@ -20,6 +20,7 @@ from bellwether.arena.marks import Observed, Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.universe import universe
 from bellwether.arena.weekly.venue import Held
+from bellwether.units import SharePrice
 from bellwether.venues.groups import together_up_to
 from bellwether.venues.kalshi import looks
 
@@ -103,6 +104,10 @@ class Kalshi:
         """Midpoints of order books."""
         books = self.ask(lambda client: looks.books(client, tokens))
         return {ticker: Observed(quote_of_book(book.yes, book.no, book.at).mid, book.at) for ticker, book in books.items()}
+
+    def listed(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
+        """Nothing: a listing of Kalshi quotes its order book."""
+        return {}
 
     def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
         """Midpoints of hourly candles, where both sides were quoted."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
 import polars as pl
@@ -17,8 +19,10 @@ from bellwether.arena.methodology import Venue, methodology
 from bellwether.arena.resolution import Observation, settlements
 from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.means import World, without_lost
+from bellwether.errors import VenueError
 from bellwether.lake import Slice
 from bellwether.tables.arena import AGENTS, EVIDENCE, PRICES, TRADES, UNIVERSE
+from bellwether.units import SharePrice
 
 _DAY = timedelta(days=1)
 
@@ -39,7 +43,10 @@ def tick_rows(world: World) -> tuple[date, pl.DataFrame, int]:
     keys, of_venue = _held_now(world)
     for venue, tokens in of_venue.items():
         quoted = world.data(venue).midpoints(tokens.values()) if tokens else {}
-        seen |= {key: quoted[token] for key, token in tokens.items() if token in quoted}
+        listed: dict[PriceKey, SharePrice] = {}
+        with suppress(VenueError):  # the second source is a check; its outage costs no mark
+            listed = world.data(venue).listed(sorted(tokens), now) if tokens else {}
+        seen |= {key: replace(quoted[token], other=listed.get(key)) for key, token in tokens.items() if token in quoted}
     rows = tick(last, keys, seen, now, rules)
     if live.is_empty():
         changed = {row[:2] for row in rows}

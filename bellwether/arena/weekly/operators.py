@@ -13,23 +13,26 @@ from bellwether.arena.weekly.means import World, stored_cohort
 from bellwether.arena.weekly.reading import agent_key
 from bellwether.arena.weekly.reviewing import reviewed
 from bellwether.errors import ConfigError
+from bellwether.lake import Lake
 from bellwether.tables.arena import EVIDENCE, TRADES
 
 
 def cancel_market(world: World, market_id: str, by: str, reason: str) -> Intervention:
     """Cancel a market for all cohorts, from now on. Raises `ConfigError` for a market that no agent has bet on."""
     _require_words(f"cancelling {market_id}", by, reason)
-    traded = (
-        world.lake.slice(TRADES, missing="skip").query(lambda rows: rows.filter(pl.col("market_id") == market_id).select(pl.len())).item()
-    )
-    if not traded:
-        raise ConfigError(f"cancelling {market_id:.120}: no agent has bet on a market of this id; arena.trades lists those that have bets")
+    require_bets(world.lake, market_id, "cancelling")
     looks = world.lake.slice(EVIDENCE, missing="skip").query(lambda rows: rows.filter(pl.col("market_id") == market_id).select("known_at"))
     at, taken = world.now(), set(looks["known_at"])
     while at in taken:
         # A look of the same instant is another fact, and stays.
         at += timedelta(microseconds=1)
     return record(world.steps, Intervention(Kind.CANCEL, market_id, by, reason, at))
+
+
+def require_bets(lake: Lake, market_id: str, doing: str) -> None:
+    """Raise `ConfigError` for a market that no agent has bet on."""
+    if not lake.slice(TRADES, missing="skip").query(lambda rows: rows.filter(pl.col("market_id") == market_id).select(pl.len())).item():
+        raise ConfigError(f"{doing} {market_id:.120}: no agent has bet on a market of this id; arena.trades lists those that have bets")
 
 
 def close_agent(world: World, agent_id: str, by: str, reason: str) -> Intervention:

@@ -111,6 +111,13 @@ class Polymarket:
         books = self.ask(lambda gamma, clob: looks.books(clob, tokens))
         return {token: Observed(midpoint_of_book(book), book.at) for token, book in books.items()}
 
+    def listed(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
+        """Gamma's prices of outcomes."""
+        seen = self.ask(lambda gamma, clob: looks.by_id(gamma, sorted({market_id for market_id, _ in keys})))
+        markets = {row["market_id"]: market_of(row, now) for row in seen.rows}
+        prices = {key: markets[key[0]].price(key[1]) for key in keys if key[0] in markets}
+        return {key: price for key, price in prices.items() if price is not None}
+
     def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
         """Hourly points of /prices-history."""
         return dict(self.ask(lambda gamma, clob: looks.past_prices(clob, spans)))

@@ -12,6 +12,7 @@ from bellwether.arena.history import Points
 from bellwether.arena.market import Market, MarketStatus, Quotes
 from bellwether.arena.marks import Observed, Price, PriceKey
 from bellwether.arena.methodology import Methodology
+from bellwether.units import SharePrice
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,10 @@ class VenueData(Protocol):
 
     def midpoints(self, tokens: Iterable[str]) -> dict[str, Observed]:
         """What is quoted now, without what the venue does not know."""
+        ...
+
+    def listed(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
+        """Prices of the listings, a second source next to `midpoints`; empty where the venue has none."""
         ...
 
     def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
