@@ -150,13 +150,14 @@ MODELS: dict[str, dict[str, Any]] = {
     "keyless": {"model": "openai/calibrated", "key_variable": "TEST_MISSING_KEY"},
     "dear": {"model": "openai/overconfident", "input_price": 1000},
     "dearer": {"model": "openai/overconfident", "input_price": 1000},
+    "dead": {"model": "openai/calibrated", "api_base": "http://127.0.0.1:9/v1"},
     "echo": {"model": "openai/echo"},
     "parrot": {"model": "openai/parrot"},
     "many": {"model": "openai/noisy", "samples": SAMPLES, "combine": "median"},
     "by-hand": {"model": "openai/calibrated"},
     "too-dear": {"model": "openai/calibrated", "input_price": 1000},
 }
-FAILING = ("good", "expired", "broke", "unknown", "keyless", "dear", "echo", "parrot")
+FAILING = ("good", "expired", "broke", "unknown", "keyless", "dear", "dead", "echo", "parrot")
 OTHER_KEYS = {"TEST_EXPIRED_KEY": "sandbox-expired", "TEST_BROKE_KEY": "sandbox-broke", "TEST_MISSING_KEY": None}
 
 
@@ -183,6 +184,7 @@ def harness(evaluated: World, frugal: None, tmp_path_factory: pytest.TempPathFac
     with provider(latency=0.02) as (asked, url):
         harness = Harness(home, asked, url)
         register(harness.registry, url, MODELS)
+        assert harness.run("journal", "create").exit_code == 0  # the copied lake has answers of the demo's journal
         code, report = harness.evaluate("--models", "good", "sandbox-refusing", "--samples", str(QUESTIONS))
         assert (code, report["stopped"]) == (0, {})
         yield harness
@@ -258,7 +260,7 @@ def test_a_dry_run_says_what_it_would_take_and_asks_nothing(harness: Harness) ->
 def test_one_model_that_cannot_be_asked_stops_no_other(harness: Harness, failures: tuple[int, dict[str, Any]]) -> None:
     code, report = failures
     assert code == 1
-    assert set(report["stopped"]) == {"expired", "broke", "unknown", "keyless", "dear"}
+    assert set(report["stopped"]) == {"expired", "broke", "unknown", "keyless", "dear", "dead"}
     rows = {row["forecaster"] for row in report["leaderboards"][RELEASE]}
     assert {"good", "parrot"} <= rows
     assert not rows & set(report["stopped"])
@@ -272,6 +274,10 @@ def test_one_model_that_cannot_be_asked_stops_no_other(harness: Harness, failure
         ("unknown", r"HTTP 404.*nobody-knows-it.*models\.toml"),
         ("keyless", r"TEST_MISSING_KEY is not set"),
         ("dear", r"budget.*raise the budget and resume"),
+        (
+            "dead",
+            r"no connection to http://127\.0\.0\.1:9/v1/chat/completions \(Connection refused\); start the server or correct the address",
+        ),
     ],
 )
 def test_why_a_model_stopped_is_said_once_with_what_to_do(failures: tuple[int, dict[str, Any]], model: str, reason: str) -> None:
@@ -285,11 +291,18 @@ def test_why_a_model_stopped_is_said_once_with_what_to_do(failures: tuple[int, d
 
 @pytest.mark.usefixtures("failures")
 def test_a_model_that_stopped_has_no_partition_and_keeps_what_it_paid_for(harness: Harness) -> None:
-    for model in ("expired", "broke", "unknown", "keyless", "dear"):
+    for model in ("expired", "broke", "unknown", "keyless", "dear", "dead"):
         assert not harness.has(RELEASE, model)
     assert 0 < harness.answers("dear") < QUESTIONS
     assert 0 < harness.spent("dear") <= 1_500_000
     assert harness.spent("expired") == harness.spent("broke") == harness.spent("unknown") == 0
+
+
+@pytest.mark.usefixtures("failures")
+def test_the_calls_of_a_dead_endpoint_are_listed_as_failures(harness: Harness) -> None:
+    found = json.loads(harness.run("journal", "failures", "--json").stdout)
+    assert {call["state"] for call in found if call["model"].endswith("@dead")} == {"open"}
+    assert any("Connection refused" in call["reason"] for call in found)
 
 
 @pytest.mark.usefixtures("failures")
