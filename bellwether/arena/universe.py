@@ -138,7 +138,8 @@ def _millionths(unit: Callable[[int], Amount], value: Decimal | int | str | None
 
 
 def _fees(row: Mapping[str, Any], at: datetime) -> FeeSchedule | UnknownFees:
-    stated: dict[str, Any] = {"id": row.get("market_id"), "feeType": row.get("fee_type"), "feesEnabled": row.get("fees_enabled")}
+    names = {"id": "market_id", "feeType": "fee_type", "feesEnabled": "fees_enabled", "takerBaseFee": "taker_base_fee"}
+    stated: dict[str, Any] = {field: row.get(column) for field, column in names.items()}
     terms = {wire: row.get(column) for column, wire in FEE_NAMES.items()}
     if any(value is not None for value in terms.values()):
         stated["feeSchedule"] = {name: value for name, value in terms.items() if value is not None}

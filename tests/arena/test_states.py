@@ -225,6 +225,9 @@ def test_fees_are_read_where_they_can_be() -> None:
     assert market_of(half, at).fees == FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
     zero = row("m", fees_enabled=True, fee_rate=Decimal("0.02"), fee_exponent=Decimal(0))
     assert market_of(zero, at).fees.fee(Decimal(100), Decimal("0.9"), "buy") == Decimal(2)
+    based = row("m", taker_base_fee=1000)
+    assert not market_of(based, at).fees.is_free, "a base fee alone tells that there are fees"
+    assert market_of(row("m", fees_enabled=False, taker_base_fee=1000), at).fees.is_free
     sports = row("m", fees_enabled=True, fee_type="sports_fees_v2")
     assert [market_of(sports, when).fees.rate for when in (at, datetime(2026, 7, 1, tzinfo=UTC))] == [Decimal("0.03"), Decimal("0.05")]
 

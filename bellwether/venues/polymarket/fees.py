@@ -201,7 +201,7 @@ def _stated(market: Mapping[str, Any], stated: Any, regime: Regime) -> FeeSchedu
     rate = _ratio(market, stated, "rate")
     if rate is None:
         raise _unfit(market, "feeSchedule.rate", None, "missing")
-    taker_only = stated.get("takerOnly", True)
+    taker_only = True if stated.get("takerOnly") is None else stated["takerOnly"]
     if not isinstance(taker_only, bool):
         raise _unfit(market, "feeSchedule.takerOnly", taker_only, "not true or false")
     rebate = _ratio(market, stated, "rebateRate") or Decimal(0)

@@ -187,6 +187,12 @@ def test_the_exponent_zero_charges_by_shares_alone():
     assert {schedule.fee(Decimal(100), Decimal(price), "buy") for price in ("0.01", "0.5", "0.99")} == {Decimal("7.00000")}
 
 
+@pytest.mark.parametrize("absent", [{"takerOnly": None}, {"exponent": None}, {"rebateRate": None}])
+def test_terms_that_are_null_are_the_usual_ones(absent: dict[str, None]):
+    schedule = schedule_of({**TODAY, "feeSchedule": SCHEDULE | absent}, JULY)
+    assert (schedule.exponent, schedule.taker_only, schedule.rate) == (1, True, Decimal("0.07"))
+
+
 def test_terms_given_as_text_are_the_same_terms():
     texts = {"rate": "0.07", "exponent": "1", "takerOnly": True, "rebateRate": "0.2"}
     assert schedule_of({**TODAY, "feeSchedule": texts}, JULY) == schedule_of(TODAY, JULY)
