@@ -78,7 +78,7 @@ def _checked(said: Any, limits: Limits, *, tolerated: bool) -> Decision:
 
 
 def _plain(said: str) -> Any:
-    """What the whole answer says as JSON, without a fence or quotes around it; `_NOTHING` when it is not JSON."""
+    """The whole answer as JSON, without a fence or quotes around it; `_NOTHING` when it is not JSON."""
     fence = _FENCE.fullmatch(said) if said.startswith("```") else None
     inner = fence.group(1) if fence else said
     for text in (inner, _unquoted(inner)):
@@ -140,8 +140,8 @@ def _objects(text: str) -> tuple[list[Mapping[str, Any]], bool, str]:
 
 
 def _depth(text: str, depth: int) -> int:
-    """How many braces are open behind a text with `depth` open before it. Those of an object quoted as a JSON text do not count, nor, within braces,
-    those in quotes."""
+    """The number of braces open after a text with `depth` open before it, without those of an object quoted as a JSON text and, within braces, those in
+    quotes."""
     at = 0
     while True:
         if not depth:
@@ -160,7 +160,7 @@ def _depth(text: str, depth: int) -> int:
 
 
 def _where(text: str) -> str:
-    """Where the JSON of an answer breaks, for the model that is asked again."""
+    """The place at which the JSON of an answer breaks, for the retry."""
     start = text.find("{")
     try:
         _DECODER.raw_decode(text, max(start, 0))

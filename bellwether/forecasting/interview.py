@@ -72,7 +72,7 @@ class Sample:
 
 
 def samples_of(model: Model, questions: pl.DataFrame) -> list[Sample]:
-    """What is to be asked: every sample of every question of benchmark/questions, in the release's order."""
+    """Every sample of every question of benchmark/questions, in the release's order."""
     dated = questions.sort("ordinal").with_columns(as_of=dated_at(model.horizon))
     return [
         Sample(row, sample, row["as_of"], [] if row["as_of"] is None else messages(row, row["as_of"], model.elicitation))
@@ -89,7 +89,7 @@ def dated_at(horizon: str) -> pl.Expr:
 
 
 class ModelForecaster(Protocol):
-    """What the rows of a forecaster that is a model say of it."""
+    """The facts of a model that its rows repeat."""
 
     model: Model
 
@@ -245,7 +245,7 @@ def _writable(value: Any) -> Any:
 
 
 def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:
-    """What an evaluation would take and cost, as people read it; nothing is asked, and what the journal has costs nothing.
+    """The calls, tokens and cost of an evaluation, in words for the terminal; no call is made, and stored answers cost nothing.
 
     Dollars are Decimals, null where the price is not known. Repairs of unreadable answers are not foreseen.
     """

@@ -1,4 +1,4 @@
-"""What a client gives back: an answer, or why there is none."""
+"""The result of a call: an answer, or the reason for its absence."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Answer:
 
     @property
     def ended(self) -> bool:
-        """Whether the model ended the text itself. Without a known reason it counts as cut."""
+        """True if the model ended the text itself. Without a known reason it counts as cut."""
         return ending_of(self.finish_reason) is Ending.NORMAL
 
     @property
     def cut(self) -> bool:
-        """Whether the finish reason says that a limit ended the text."""
+        """True if a limit ended the text, by the finish reason."""
         return ending_of(self.finish_reason) is Ending.CUT
 
 
@@ -76,5 +76,5 @@ class NoAnswer:
 
     @property
     def without_text(self) -> bool:
-        """Whether the model did answer, with nothing or with reasoning alone: another question may bring its answer."""
+        """True for an answer that was empty or reasoning alone: another question may bring its text."""
         return self.final and self.outcome in (Outcome.MALFORMED, Outcome.TRUNCATION)

@@ -1,4 +1,4 @@
-"""Why a model stopped: the finish reasons of all providers, in one table."""
+"""The finish reasons of all providers, in one table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 
 
 class Ending(Enum):
-    """How an answer ended.
+    """The end of an answer.
 
-    NORMAL: by the model's own choice, or with a call of a tool. CUT: at a limit of tokens, of the context or of time, in the midst of the text.
+    NORMAL: by the model's own choice, or with a call of a tool. CUT: at a limit of tokens, of the context or of time.
     FILTERED: withheld by a filter, or refused. BROKEN: by an error of the provider. UNKNOWN: no reason is given, or one that no provider documents.
     """
 
@@ -47,7 +47,7 @@ _PREFIXES = ("finish_reason_", "finishreason.", "stop_reason_", "stopreason.", "
 
 
 def ending_of(reason: str | None) -> Ending:
-    """How an answer ended by its finish reason, in any provider's spelling; UNKNOWN without one."""
+    """The end that a finish reason means, in any provider's spelling; UNKNOWN without one."""
     word = (reason or "").strip().lower().replace("-", "_").replace(" ", "_")
     for prefix in _PREFIXES:
         word = word.removeprefix(prefix)

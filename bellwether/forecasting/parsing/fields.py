@@ -1,4 +1,4 @@
-"""Where a text states an answer, a confidence or P(yes): in tags, as members of JSON, on labelled lines. Every search is linear in the text."""
+"""Statements of an answer, a confidence or P(yes) in a text: in tags, as members of JSON, on labelled lines. Every search is linear in the text."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _PLAIN: dict[int, int | str | None] = {
 
 
 class Field(NamedTuple):
-    """A value as it stands in the text, whose long ones are cut: nothing that long is an answer or a number."""
+    """A value in the text's own words, shortened: no answer or number is that long."""
 
     kind: Kind
     raw: str
@@ -68,17 +68,17 @@ class Form(NamedTuple):
 
     @property
     def kinds(self) -> set[Kind]:
-        """What they state."""
+        """The kinds of statements."""
         return {kind for kind, _ in self.fields}
 
     @property
     def is_complete(self) -> bool:
-        """Whether they give an answer with its number, or P(yes)."""
+        """True with an answer and its number, or with P(yes)."""
         return _is_complete(self.kinds)
 
 
 class Found(NamedTuple):
-    """What a text states.
+    """The statements of a text.
 
     forms: with a statement, strictest first. drafts: complete answers on lines too far from the end to be the answer. is_cut: whether the end of the
     answer is missing. start: of the first statement (the text's length without any).
@@ -99,7 +99,7 @@ class _Span(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """A text with plain signs for those of full width, and without marks that nobody sees."""
+    """A text with plain signs for those of full width, and without invisible marks."""
     return text if text.isascii() else text.translate(_PLAIN)
 
 
@@ -162,7 +162,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _is_unclosed(spans: list[_Span]) -> bool:
-    """Whether the end of a value is missing that no whole one of its kind follows: a form that is only mentioned stands before the answer."""
+    """True if a value has no end and no whole one of its kind follows: a form that is only mentioned precedes the answer."""
     whole = {True: -1, False: -1}
     for span in spans:
         if span.raw is not None:
@@ -171,14 +171,14 @@ def _is_unclosed(spans: list[_Span]) -> bool:
 
 
 def _goes_on(text: str, last: int) -> bool:
-    """Whether a tag or an object is begun behind the last statement, and its end missing."""
+    """True if a tag or an object begins after the last statement and has no end."""
     tail = text[max(last, len(text) - 12) :]
     begun = tail[tail.rfind("<") :].lower() if "<" in tail else ""
     return text.rfind("{") > max(last - 1, text.rfind("}")) or bool(begun and any(f"<{name}".startswith(begun) for name in _TAGS))
 
 
 def _is_whole(text: str, spans: list[_Span], forms: list[Form]) -> bool:
-    """Whether an answer that the model did not end itself is whole all the same: it ends the text, with its number."""
+    """True if the answer of an abnormal ending is whole all the same: it ends the text, with its number."""
     last = max(span.end for span in spans)
     if not _CLOSERS.match(text, last) and not text.rstrip(" \t\r\n`").endswith("}"):
         return False
@@ -187,7 +187,7 @@ def _is_whole(text: str, spans: list[_Span], forms: list[Form]) -> bool:
         return False
     kinds = [kind for kind, _ in final.fields]
     late = list(itertools.takewhile(lambda kind: kind in ("answer", "confidence"), reversed(kinds)))
-    if len(set(late)) == 1:  # half a pair: the other half belongs to an earlier one, or stands before P(yes) in one object
+    if len(set(late)) == 1:  # half a pair: the other half belongs to an earlier one, or precedes P(yes) in one object
         return len(late) == len(kinds) or final.name == "json"
     return not late or 2 * late.count(late[0]) <= len(late)
 

@@ -34,7 +34,7 @@ _SCHEMA = {
 
 
 def read(text: str | None, *, ended: bool = True) -> Reading:
-    """What a response says. Never raises, whatever the text; the time is linear in its length.
+    """The reading of a response. Never raises, whatever the text; the time is linear in its length.
 
     ended: whether the model ended the text itself, by its finish reason. Otherwise the end of the text closes no value, and an answer that other text
     follows is not taken for the last one.
@@ -102,7 +102,7 @@ def _before(text: str, found: Found) -> str | None:
 
 
 def _said(found: Found) -> Reading:
-    """What all forms together say: the last complete answer, if it is whole and no other contradicts it."""
+    """The reading of all forms together: the last complete answer, if it is whole and no other contradicts it."""
     mixed = fields.together(found.forms)
     if found.is_cut:
         return Reading(None, None, None, mixed.name if mixed else "none", "cut off: the end of the answer is missing")

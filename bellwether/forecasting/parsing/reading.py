@@ -1,4 +1,4 @@
-"""What a response says, and by which path it was read."""
+"""The reading of a response, and the path by which it was read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANNERS = ("fraction", "percent", "words")
 #: Every path of the default parser: a form, with the manner behind it where there is one; `none` where no form was found.
 PATHS = (*(path for form in FORMS for path in (form, *(f"{form}/{manner}" for manner in MANNERS))), "none")
 
-#: Every kind of problem of the default parser: what stands before the colon of `Reading.problem`.
+#: Every kind of problem of the default parser: the words before the colon of `Reading.problem`.
 PROBLEMS = (
     "empty response",
     "cut off",

@@ -45,7 +45,7 @@ class Sections(NamedTuple):
 
 
 def is_tagged(text: str, start: int = 0) -> bool:
-    """Whether a marker of reasoning stands in a text from `start` on."""
+    """True if a text has a marker of reasoning from `start` on."""
     if not _has_words(text) and text.find("<", start) < 0 and text.find("[", start) < 0 and text.find("◁", start) < 0:
         return False
     return next(_marks(text, start), None) is not None
