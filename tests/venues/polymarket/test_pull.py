@@ -450,3 +450,24 @@ async def test_a_market_shorter_than_twelve_hours_is_not_asked_for_coarser_price
     found = everything(await session(world).day())
     assert (found["prices"].height, found["rejects"].height) == (0, 0)
     assert not any("fidelity=720" in url for url in world.asked)
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        {"conditionId": "", "positionIds": []},
+        {"version": "v1", "conditionId": "0x" + "5" * 64, "clobTokenIds": json.dumps([token(59, 0), token(59, 1)])},
+    ],
+    ids=["not deployed", "another protocol"],
+)
+async def test_a_market_whose_trading_ids_come_later_has_its_prices(session: Callable[[World], Session], earlier: dict[str, Any]):
+    kept, end = ending(11, "2026-03-14T12:00:00Z"), "2026-03-14T10:00:00Z"
+    world = World(markets=[kept, ending_v2(51, end, **earlier, closed=False, resolutionStatus="active")], events={"1": event(1)})
+    run = session(world)
+    first = await run.day()
+    assert first.summary()["final"] is False
+    world.markets = [kept, ending_v2(51, end)]
+    found = everything(await run.day())
+    assert dict(found["prices"].select("market_id", "token_id").unique().iter_rows()) == {"11": token(11, 0), "51": token(51, 0)}
+    assert found["rejects"].is_empty()
+    assert (await run.day()).summary() | {"requests": 0} == (await run.day()).summary(), "nothing is left to do"

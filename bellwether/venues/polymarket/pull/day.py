@@ -404,7 +404,7 @@ async def pull_day(
 
     A stored pull is taken up when it is finished, nothing more was expected of its markets, no reject of it may be cured and its prices were
     pulled by the same plan, unless `refresh`; also one that rests until after `today`. One that lacks nothing but resolutions, or has curable
-    rejects, is followed: only these markets are requested again, and the day as a whole where the answer about a reject has changed. Else the
+    rejects, is followed: only these markets are requested again, and the day as a whole where the answer about a reject, or a trading id, has changed. Else the
     day is pulled anew, beside it. An unfinished one is completed. Raises `VenueError` when the venue does not answer, `PagingError` when a listing
     loops.
     """
@@ -431,9 +431,12 @@ async def pull_day(
     async def follow(puller: Puller, base: Puller, stats: PullStats) -> DayPull:
         gathering, first_asked_at, _ = await _gather(base, gamma, day)
         _leave_out_early(gathering, pages)
-        waiting = _waiting(gathering.settle(), winners_of(base.pull.pages("winners"), day))
+        before = gathering.settle()
+        waiting = _waiting(before, winners_of(base.pull.pages("winners"), day))
         answered, changed, asked_at = await _follow(puller, gamma, gathering, waiting)
         markets = gathering.settle()
+        # Prices belong to trading ids: a market that was deployed or migrated meanwhile has none of its own yet.
+        changed = changed or not markets.price_tokens <= before.price_tokens
         conditions = markets.rows.filter("closed", pl.col("step") == FOLLOWED)["condition_id"].drop_nulls().unique().sort().to_list()
         await puller.calls(_FOLLOWED_WINNERS, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=clob)
         if puller.pull.note is None:

@@ -149,6 +149,11 @@ class DayMarkets:
         return ending(self.day, asked_at, settled=settled, complete=complete, waiting=not waiting.is_empty(), named=alone)
 
     @property
+    def price_tokens(self) -> set[tuple[str, str | None]]:
+        """Each market with the token that prices it."""
+        return set(self.rows.select("market_id", "price_token").iter_rows())
+
+    @property
     def event_ids(self) -> list[str]:
         """The events of the markets, in order."""
         return self.rows["event_id"].drop_nulls().unique().sort().to_list()
