@@ -17,9 +17,11 @@ from orchestration.declare import select
 SERIES = dg.define_asset_job("series", select(*SERIES_TABLES), description="Pull the list of series.")
 #: What the venue has moved to its historical endpoints: needed for days before the venue's cutoff.
 ARCHIVE = dg.define_asset_job("archive", select(*ARCHIVE_TABLES), description="Scan the venue's archive of settled markets.")
-#: A day from the venue to its clean rows, with their checks.
+#: A day from the venue to its clean rows, with their checks, and the list of series that they need.
 DAYS = dg.define_asset_job(
-    "days", select(*DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS, description="Pull UTC days of all venues, clean and check them."
+    "days",
+    select(*SERIES_TABLES, *DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS,
+    description="Pull UTC days of all venues, clean and check them. A stored list of series is used as it is.",
 )
 #: A recording of a stream.
 RECORDINGS = dg.define_asset_job(

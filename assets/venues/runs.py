@@ -21,6 +21,8 @@ from orchestration.freshness import Changes, spans, stale
 from orchestration.partitions import RANGE_END, RANGE_START
 from orchestration.runner import Runner
 
+_DAYS = (*DAY_TABLES, *CLEAN_TABLES)
+
 
 def series(work: Runner, *, most_age: timedelta = timedelta(days=1)) -> None:
     """Pull the list of series, unless that was done less than `most_age` ago."""
@@ -40,7 +42,7 @@ def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> Non
     config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
     with work.progress.stage("days", len(due)) as advance:
         for start, end in spans(due):
-            work.launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
+            work.launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config, only=_DAYS)
             advance((date.fromisoformat(end) - date.fromisoformat(start)).days + 1)
 
 

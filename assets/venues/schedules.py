@@ -11,11 +11,14 @@ from datetime import date, timedelta
 import dagster as dg
 import polars as pl
 
+from assets.venues.clean import CLEAN_TABLES
 from assets.venues.jobs import DAYS, SERIES
+from assets.venues.raw import DAY_TABLES, SERIES_TABLES
 from bellwether.settings import Venue, settings
-from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
+from bellwether.tables.raw import KALSHI_PULLS, KALSHI_SERIES, POLYMARKET_PULLS
 from bellwether.venues.wire.rejects import PATIENCE
 from orchestration.deadlines import DAILY, WEEKLY
+from orchestration.declare import key
 from orchestration.partitions import DAY
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource
@@ -25,6 +28,8 @@ LONGEST = timedelta(days=730)
 _WEEK = 7
 #: When what the clocks renew counts as late.
 DEADLINES = {"raw/kalshi_pulls": DAILY, "raw/polymarket_pulls": DAILY, "clean/markets": DAILY, "raw/kalshi_series": WEEKLY}
+#: A list of series that is older is refreshed by the daily pull: the clock of the week was asleep.
+SERIES_LATE = timedelta(days=8)
 #: Tag of the runs that the clock requests.
 CLOCK = {"bellwether/clock": "daily_pull"}
 
@@ -75,7 +80,8 @@ def _recent(today: date) -> list[tuple[str]]:
 
 
 #: Configuration of daily runs: a venue with only curable rejects left waits for its next look.
-_PATIENT = {"ops": {f"{venue.value}_day": {"config": {"patient": True}} for venue in Venue}}
+_PATIENT = {f"{venue.value}_day": {"config": {"patient": True}} for venue in Venue}
+_REFRESH = {"config": {"refresh": True}}
 _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
 
 
@@ -97,8 +103,18 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     days = [day for day in wanted if day in known]
     if not days:
         yield dg.SkipReason(f"none of {', '.join(wanted)} is a day of this world")
-    for day in days:
-        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, run_config=_PATIENT, tags={**CLOCK, **AUTOMATIC})
+    series = lake.lake.manifest(KALSHI_SERIES, ())
+    is_late = series is not None and tick - series.written_at > SERIES_LATE
+    for number, day in enumerate(days):
+        # A day needs the list of series: it comes with each as long as there is none, and with the first where it is late.
+        refreshed = is_late and number == 0
+        yield dg.RunRequest(
+            run_key=f"{day}@{tick:%Y-%m-%d}",
+            partition_key=day,
+            run_config={"ops": {**_PATIENT, **({"raw__kalshi_series": _REFRESH} if refreshed else {})}},
+            asset_selection=[key(name) for name in (*(SERIES_TABLES if series is None or refreshed else ()), *DAY_TABLES, *CLEAN_TABLES)],
+            tags={**CLOCK, **AUTOMATIC},
+        )
 
 
 @dg.schedule(
@@ -112,6 +128,6 @@ def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """One run that asks the venue again."""
     return dg.RunRequest(
         run_key=f"{context.scheduled_execution_time:%Y-%m-%d}",
-        run_config={"ops": {"raw__kalshi_series": {"config": {"refresh": True}}}},
+        run_config={"ops": {"raw__kalshi_series": _REFRESH}},
         tags=AUTOMATIC,
     )
