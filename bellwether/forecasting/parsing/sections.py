@@ -6,20 +6,21 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-#: Names of tags around reasoning; `seed:think` is Seed's.
-_NAMES = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|reflection|inner_monologue)"
+#: Names of tags around reasoning (`seed:think` is Seed's), and words in brackets (Mistral) and in tokens (Cohere, OpenThoughts, MiniCPM, Solar).
+_NAMES = r"(?:seed:)?(?:think|thinking|thoughts?|reason|reasoning|rationale|analysis|scratchpad|reflection|inner_monologue)"
+_WORD = r"(?:think|thinking|thought|reasoning)"
 
 #: Families of markers around reasoning: what opens a block, and what closes it. A chat template may have opened the block in the prompt, so all that
 #: precedes a closing marker without an opening one is reasoning too.
 FAMILIES: Final = {
     "tags": (rf"<{_NAMES}(?:\s[^<>]{{0,80}})?>", rf"</{_NAMES}\s{{0,9}}>"),
-    "Mistral": (r"\[THINK\]", r"\[/THINK\]"),
+    "brackets": (rf"\[{_WORD}\]", rf"\[/{_WORD}\]"),
     "Kimi": (r"◁think▷", r"◁/think▷"),
-    "Cohere": (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
-    "OpenThoughts": (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
-    "MiniCPM": (r"<\|thought_start\|>", r"<\|thought_end\|>"),
+    "tokens": (
+        rf"<[|｜](?:(?:begin|start)[_▁](?:of[_▁])?)?{_WORD}(?:_start)?[|｜]>",
+        rf"<[|｜](?:(?:/|end[_▁](?:of[_▁])?){_WORD}|{_WORD}_end|content)[|｜]>",
+    ),
     "Apertus": (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
-    "Solar": (r"<\|think\|>", r"<\|content\|>"),
     "Gemma": (r"<\|channel>\s{0,9}(?:thought|analysis)", r"<channel\|>"),
     "harmony": (r"<\|channel\|>\s{0,9}(?:analysis|commentary)|\Aanalysis(?=[A-Z])", r"<\|channel\|>\s{0,9}final|assistantfinal"),
     "Granite": (r"\AHere(?: is|'s) my thought process:?", r"Here(?: is|'s) my response:?"),
