@@ -114,9 +114,10 @@ class BudgetExceeded(BellwetherError):
 
     def __init__(self, budget: Budget, spending: Spending, estimate: int) -> None:
         self.budget, self.spending, self.estimate = budget, spending, estimate
+        unknown = f" ({spending.unknown} attempts ended without a known cost and count for 24 hours)" if spending.unknown else ""
         super().__init__(
             f"beginning a model call of about {dollars(estimate)}: the budget of {budget.of} is {dollars(budget.limit)}, of which "
-            f"{dollars(spending.spent)} are spent and {dollars(spending.reserved)} reserved; {ADVICE}"
+            f"{dollars(spending.spent)} are spent and {dollars(spending.reserved)} reserved{unknown}; {ADVICE}"
         )
 
 

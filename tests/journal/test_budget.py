@@ -8,6 +8,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Budget, BudgetExceeded, Journal, LeaseLost, Outcome, Scope
+from bellwether.journal.budget import RESERVED_FOR
 from tests.journal.calls import LEASE, Clock, ask, begun, outcomes, said, taken
 
 RUN = Scope(run="week-9")
@@ -49,6 +50,11 @@ def test_an_attempt_of_unknown_cost_keeps_its_reservation(journal: Journal, cloc
     begun(journal, ask(2), run="week-9").answer(said(cost=None))
     found = journal.spent(RUN)
     assert (found.spent, found.reserved, found.unknown, found.uncounted) == (0, 170, 3, 1)
+    with pytest.raises(BudgetExceeded, match=r"3 attempts ended without a known cost and count for 24 hours"):
+        taken(journal, ask(3), run="week-9").begin(estimate=31, budgets=(Budget(200, RUN),))
+    clock.advance(RESERVED_FOR)
+    assert journal.spent(RUN).committed == 0
+    taken(journal, ask(4), run="week-9").begin(estimate=200, budgets=(Budget(200, RUN),))
 
 
 def test_what_was_turned_away_frees_its_reservation(journal: Journal) -> None:

@@ -269,6 +269,7 @@ async def one_row(journal: Journal, stub: Stub, response: bytes, **model: Any) -
             "workers-ai",
         ),
         ({}, {}, None, None),
+        ({"model": f"gpt-4o {KEY}\n"}, {}, "gpt-4o ***", None),
         ({"model": 7, "system_fingerprint": None}, {"x-litellm-model-group": "openai/*"}, None, None),
     ],
 )

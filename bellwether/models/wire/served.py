@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bellwether.credentials import redact
 from bellwether.journal.facts import Served
 from bellwether.models.wire.message import Message
 from bellwether.served_models import is_requested
@@ -18,7 +19,7 @@ _LONGEST = 200
 def served_of(message: Message, headers: Mapping[str, str] | None = None, requested: str | None = None) -> Served:
     """Model, fingerprint and provider that a body and headers (names in lower case) state. A name that contradicts `requested` comes first."""
     headers = headers or {}
-    names = [name for name in (message.model, *(headers.get(one) for one in MODEL_HEADERS)) if name and "*" not in name]
+    names = [name for name in (message.model, *(headers.get(one) for one in MODEL_HEADERS)) if name and not name.endswith("/*")]
     others = (name for name in names if requested is not None and not is_requested(requested, name))
     routes = (message.provider, *(headers.get(one) for one in ROUTE_HEADERS))
     return Served(
@@ -29,5 +30,5 @@ def served_of(message: Message, headers: Mapping[str, str] | None = None, reques
 
 
 def _plain(text: str | None) -> str | None:
-    """Printable text of one line; None for nothing."""
-    return "".join(sign for sign in text if sign.isprintable()).strip()[:_LONGEST] or None if text else None
+    """Printable text of one line without credentials; None for nothing."""
+    return redact("".join(sign for sign in text if sign.isprintable()).strip()[:_LONGEST]) or None if text else None
