@@ -20,6 +20,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from bellwether.text_tables import visible
+from bellwether.units import floor_percent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -226,7 +227,7 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
         calibration = [_short(row["ece"], 3), _short_p(row["ece_p_calibrated"])]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(
-            rank, Text(row["forecaster"]), _interval(row, "brier"), row["group"] or "", *skill, *calibration, f"{row['coverage']:.0%}"
+            rank, Text(row["forecaster"]), _interval(row, "brier"), row["group"] or "", *skill, *calibration, floor_percent(row["coverage"])
         )
     explained = (
         "Lower Brier is better. grp: forecasters that share a letter do not differ\n"

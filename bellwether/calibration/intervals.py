@@ -7,6 +7,7 @@ implies. Metrics that are a function of one other metric take over its interval.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -107,25 +108,6 @@ def rate_interval(values: Floats, clusters: Clusters, level: float) -> Bounds:
     return Bounds(*ends, RATE, found.df)
 
 
-def left_out_interval(value: float, without: Floats, size: Floats, scale: Scale, level: float) -> Bounds:
-    """The interval of an estimate that was made again without each of C clusters: jackknife t on a scale.
-
-    without: float64 (C,), the estimate without each cluster, NaN where undefined. size: float64 (C,), what it has of each cluster, which gives the
-    degrees of freedom; clusters of which it has nothing may change it through what it is compared with.
-    """
-    some = size[size > 0]
-    if len(some) < LEAST_CLUSTERS:
-        return Bounds(reason=too_few(len(some)))
-    if (share := float(some.max() / some.sum())) > LARGEST_SHARE:
-        return Bounds(reason=too_large(share))
-    there = _SCALES[scale][0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = there(without) - there(np.asarray(value))
-    if not np.isfinite(change).all():
-        return Bounds(reason=DEPENDS_ON_ONE)
-    return _around(value, float(np.square(change).sum()), float(satterthwaite(some, some)), scale, level)
-
-
 def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeftOut:
     total, size = way.sums(weight * values), way.sums(weight)
     rest = size.sum() - size
@@ -140,7 +122,7 @@ def too_few(clusters: int) -> str:
 
 def too_large(share: float) -> str:
     """The reason for no interval when one cluster holds this share."""
-    return f"one cluster holds {share:.0%} of it; an interval needs at most {LARGEST_SHARE:.0%}"
+    return f"one cluster holds {math.ceil(round(100 * share, 6))}% of it; an interval needs at most {LARGEST_SHARE:.0%}"
 
 
 def quantile(level: float, df: float) -> float:

@@ -4,7 +4,7 @@ Both come from Student's t with the cluster-robust variance CR3 and Satterthwait
 0 exactly when the p-value is below 1 - level. Means have no scale on which skewness goes away, so that the interval is the hull of the t interval
 and of Hall's (P. Hall, On the removal of skewness by transformation, J. R. Stat. Soc. B 54, 1992), from 20 clusters on with half of the estimated
 skewness, which keeps the hull from covering more than it says. Where the caller knows a lower bound of the variance, that stands for the
-correction with fewer than 20 clusters.
+correction with fewer than 20 clusters, or, given as `floor`, however many there are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bellwether.calibration.outcome_noise import MANY
 NOTHING = "there is nothing to average"
 CONSTANT = "it does not vary between clusters"
 
-T, SKEWED = "t", "t, corrected for skewness"
+T, SKEWED, FLOORED = "t", "t, corrected for skewness", "t, variance of prices"
 
 #: A standard error below this share of the largest cluster's mean is rounding, not variation.
 _ROUNDING = 1e-12
@@ -61,11 +61,13 @@ def mean_tests(
     *,
     level: float = 0.95,
     least_variance: Callable[[int], float] | None = None,
+    floor: Floats | None = None,
 ) -> MeanTests:
     """Test every mean over one-way or two-way clusters.
 
     ways: sums over the clusters of each way. both: over the intersections of two ways.
     least_variance: of one mean by its position; used where fewer than 20 clusters contribute.
+    floor: float64 (P,), the minimum variance of every mean under market prices; it replaces the correction for skewness.
     """
     # By columns, so that the sums of one mean do not depend on how many others there are.
     ways = [ClusterSums(np.asfortranarray(way.total), np.asfortranarray(way.weight)) for way in ways]
@@ -86,13 +88,16 @@ def mean_tests(
             variance[index] = max(variance[index], least_variance(int(index)))
         skewness = np.where(few, 0.0, skewness)
     skewness = np.where(few, skewness, skewness / 2)
+    if floor is not None:
+        variance, skewness = np.maximum(variance, floor), np.zeros_like(variance)
     reasons = _reasons(whole, clusters, largest, variance, first)
     undefined = np.array([reason is not None for reason in reasons], dtype=bool)
     error = np.where(undefined, np.nan, np.sqrt(variance))
     df = np.where(undefined, np.nan, df)
     t = _ratio(mean, error)
     lower, upper = _ends(mean, error, df, skewness, level)
-    method = [None if one else SKEWED if skew else T for one, skew in zip(undefined, skewness, strict=True)]
+    plain = T if floor is None else FLOORED
+    method = [None if one else SKEWED if skew else plain for one, skew in zip(undefined, skewness, strict=True)]
     return MeanTests(mean, clusters, error, df, t, _p_value(t, df, skewness), lower, upper, method, reasons)
 
 

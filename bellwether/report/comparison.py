@@ -14,6 +14,7 @@ from bellwether.report.material import Material
 from bellwether.report.predictions import dollars
 from bellwether.report.results import from_near, scores_of
 from bellwether.served_models import is_requested
+from bellwether.units import rounded_down, rounded_up
 
 #: The metrics of each table: our name and the heading of its column.
 CLASSIFICATION = {
@@ -162,7 +163,7 @@ def contamination(material: Material) -> list[str]:
                 number(forecasts["days_from_cutoff"].min(), 1),  # type: ignore[arg-type]
                 number(forecasts["days_from_cutoff"].median(), 1),  # type: ignore[arg-type]
                 number(row["could_know"]),
-                percent(row["could_know_share"]),
+                percent(rounded_up(row["could_know_share"])),
                 number(row["brier_could_know"]),
                 number(row["brier"]),
             )
@@ -215,7 +216,7 @@ def coverage(material: Material) -> list[str]:
         counts = made.counts("failure")
         repaired = int(made.rows["repaired"].fill_null(False).sum())
         contradictions = made.rows["contradiction"].count()
-        cells = (percent(row["coverage"]), number(row["brier_imputed"]), number(repaired), number(contradictions))
+        cells = (percent(rounded_down(row["coverage"])), number(row["brier_imputed"]), number(repaired), number(contradictions))
         rows.append((text(row["forecaster"]), *cells, *(number(counts.get(kind, 0)) for kind in kinds)))
     header = ("Forecaster", "Coverage", "Brier, 0.5 if missing", "Repaired", "Contradictions", *(text(kind) for kind in kinds))
     return ["### Coverage and failures", "", *table(header, rows), *material.pictures["coverage"].lines()]

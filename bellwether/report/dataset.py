@@ -7,6 +7,7 @@ from typing import Any
 
 from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import number, percent, table, text, when
+from bellwether.units import rounded_down
 
 _MOMENTS = ("mean", "median", "std", "min", "max")
 
@@ -141,7 +142,7 @@ def _market(analysis: Mapping[str, Any]) -> list[str]:
 def _market_row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
     found = row["calibration"] or {}
     metrics = [number(found.get(metric)) for metric in ("brier_score", "brier_skill_score", "ece", "log_loss")]
-    return (name, number(row["n"]), percent(row["coverage"]), *metrics, percent(found.get("accuracy")))
+    return (name, number(row["n"]), percent(rounded_down(row["coverage"])), *metrics, percent(found.get("accuracy")))
 
 
 def _certainty_row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:

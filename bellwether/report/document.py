@@ -17,6 +17,7 @@ from bellwether.report.material import Material
 from bellwether.report.model_section import definitions, model_section
 from bellwether.report.pairs import pairs
 from bellwether.report.results import leaderboards, scores_of
+from bellwether.units import rounded_down
 
 #: KalshiBench, as its authors ask to be cited.
 BIBTEX = """@misc{kalshibench2024,
@@ -113,7 +114,7 @@ def _leaderboards(material: Material) -> list[str]:
             number(row["brier_skill"], 3),
             _over_market(inputs, row),
             number(row["n"]),
-            percent(row["coverage"]),
+            percent(rounded_down(row["coverage"])),
         )
         for row in inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).iter_rows(named=True)
     ]

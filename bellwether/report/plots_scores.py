@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bellwether.report.plots_canvas import BLUE, COLOURS, GREY, INK, MOST_LINES, PALE, RULE, Sheet, dress, empty, line
+from bellwether.units import floor_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,7 +125,7 @@ def _coverage_line(axes: Axes, position: int, name: str, parts: list[tuple[int, 
     for n, colour, hatch in parts:
         axes.barh(position, n, left=start, height=0.68, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4)
         start += n
-    share = f"{parts[0][0] / asked:.0%}" if asked else "–"
+    share = floor_percent(parts[0][0] / asked) if asked else "–"
     axes.text(1.02, position, share, transform=beside, ha="left", va="center", fontsize=8, color=INK)
 
 
@@ -140,7 +141,7 @@ def _score_line(axes: Axes, position: int, row: dict[str, Any], colour: str) -> 
     if row["rank"] is not None:
         ink, name = INK, line(row["forecaster"], 32)
     else:
-        ink, name = GREY, f"{line(row['forecaster'], 20)} ({row['coverage']:.0%} scored)"
+        ink, name = GREY, f"{line(row['forecaster'], 20)} ({floor_percent(row['coverage'])} scored)"
     beside = axes.get_yaxis_transform()
     axes.text(-0.02, position, name, transform=beside, ha="right", va="center", fontsize=8.5, color=ink, parse_math=False)
     axes.text(1.03, position, _interval(row), transform=beside, ha="left", va="center", fontsize=8, color=ink)

@@ -16,6 +16,7 @@ from bellwether.scoring.overlays import bands_and_curves
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.show import by_forecaster, group_name, number, p_cell, reasons, summary
 from bellwether.scoring.words import LOSSES, words
+from bellwether.units import floor_percent
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -97,7 +98,7 @@ def _headline(result: ScoreResult) -> Rows:
         scores = [_score(name, metrics, metric) for metric in _HEADLINE]
         counts = [Cell(str(metrics["brier"][column])) for column in ("n", "n_clusters")]
         share = metrics["coverage"]["value"]
-        rows.append([Cell(name), *counts, Cell("–" if share is None else f"{share:.0%}"), *scores, Cell(letters.get(name) or "")])
+        rows.append([Cell(name), *counts, Cell("–" if share is None else floor_percent(share)), *scores, Cell(letters.get(name) or "")])
     return Rows(("forecaster", "n", "clusters", "coverage", *(words(metric) for metric in _HEADLINE), "group"), rows)
 
 

@@ -15,6 +15,7 @@ from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.words import LOSSES, counted, words
 from bellwether.text_tables import TextTable, print_tables, visible
+from bellwether.units import floor_percent
 
 if TYPE_CHECKING:
     from bellwether.scoring.score import ScoreResult
@@ -75,7 +76,7 @@ def _skill(result: ScoreResult) -> TextTable:
         market = [_NONE if name == MARKET else _interval(metrics["skill_vs_market"], "+", ends=2)] if priced else []
         share = metrics["coverage"]["value"]
         cells = [_interval(metrics["brier_skill"], "+", ends=2), *market, number(metrics["accuracy"]["value"])]
-        table.add(name, *cells, _NONE if share is None else f"{share:.0%}")
+        table.add(name, *cells, _NONE if share is None else floor_percent(share))
     return table
 
 

@@ -23,12 +23,23 @@ _SHOWN = {
     "brier_adjusted": ("Adjusted [95 %]", "stated Brier score had it answered every question of its group", 3, ""),
     "brier_size": ("Brier, size [95 %]", "mean over the confidences that sizes imply; lower is better", 3, ""),
     "skill_price": ("Skill [95 %]", "of the stated probabilities over the price when the bet was made", 2, ""),
+    "brier_vs_price": (
+        "Brier vs price [95 %]",
+        "stated Brier score minus that of the price of the same questions; below 0 is better",
+        3,
+        "",
+    ),
     "return": ("Return [95 %]", "profit over initial cash", 1, "%"),
     "win_rate": ("Win rate [95 %]", "share of the bets whose side won", 1, "%"),
 }
-_TITLES = {"brier_stated": "stated Brier score", "brier_size": "Brier score of the sizes", "return": "return"}
-#: What ranks where the methodology of a group is not known here.
-_FIRST = "brier_stated"
+_TITLES = {
+    "brier_stated": "stated Brier score",
+    "brier_vs_price": "stated Brier score minus that of the price",
+    "brier_size": "Brier score of the sizes",
+    "return": "return",
+}
+#: Ranks where the methodology of a group is unknown here.
+_FIRST = "brier_vs_price"
 #: Lines that a diagram shows at the start.
 _LINES = 3
 
@@ -123,11 +134,11 @@ def rows(ranking: Ranking) -> list[list[Cell]]:
         main = own.get(ranking.metrics[0], {})
         shown.append(
             [
-                number(main.get("rank")),
+                Cell("–", title=main.get("unranked_because") or "") if main.get("rank") is None else number(main["rank"]),
                 text(name, family_path(name)),
                 text(main.get("letters")),
                 *(_estimate(own.get(metric, {}), *_SHOWN[metric][2:]) for metric in _order(ranking.metrics)),
-                percent(own.get(_FIRST, {}).get("share_first"), 1),
+                percent(own.get("brier_stated", {}).get("share_first"), 1),
                 _in_set(main),
                 number(main.get("n")),
                 number(main.get("n_events")),
@@ -208,6 +219,7 @@ def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
         Head("Missing forecasts", "what stands for them: none (only stated ones count), the price, or one half"),
         Head("Value [95 %]", number=True),
         Head("Rank", number=True),
+        Head("Not ranked because"),
         Head("n", "what it is computed from", number=True),
         Head("Events", number=True),
         Head("Imputed", "of n, forecasts that were imputed", number=True),
@@ -220,6 +232,7 @@ def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
             text(row["imputation"]),
             interval(row["value"], row["lower"], row["upper"], 4, row["reason"]),
             number(row["rank"]),
+            text(row["unranked_because"]),
             number(row["n"]),
             number(row["n_events"]),
             number(row["imputed"]),

@@ -14,6 +14,7 @@ from bellwether.site.reliability import bands, bins
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.values import finite, interval, number, percent, slug, text, when
+from bellwether.units import rounded_down
 
 #: Metrics of the table of parts.
 METRICS = ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy", "ece")
@@ -136,7 +137,7 @@ def board_rows(release: str, board: pl.DataFrame) -> list[list[Cell]]:
             percent(row["accuracy"], 1),
             number(row["ece"], 3),
             number(row["ece_p_calibrated"], 3),
-            percent(row["coverage"], 1),
+            percent(rounded_down(row["coverage"]), 1),
             number(row["could_know"]),
         ]
         for row in board.iter_rows(named=True)

@@ -64,7 +64,13 @@ RANKINGS = Table(
         Column(
             "rank",
             pl.Int32(),
-            "by this metric within its group, from 1; null without a value, or where less than half of its decisions have a usable answer",
+            "by this metric within its group, from 1; null where unranked_because says why",
+            nullable=True,
+        ),
+        Column(
+            "unranked_because",
+            TEXT,
+            "why there is no rank: no value, usable answers or forecasts of fewer than 90 % of what was asked, or fewer than 10 events; null when there is one",
             nullable=True,
         ),
         Column(
@@ -79,7 +85,7 @@ RANKINGS = Table(
     ),
     key=(*GROUP, "imputation", "family", "metric"),
     mart=True,
-    version="3",
+    version="4",
 )
 
 PAIRS = Table(
@@ -87,7 +93,7 @@ PAIRS = Table(
     row="One pair of families compared by one metric, paired by cohort and week.",
     columns=(
         *_GROUP,
-        Column("metric", TEXT, "brier_stated, brier_size or return"),
+        Column("metric", TEXT, "brier_stated, brier_vs_price, brier_size or return"),
         _FAMILY,
         Column("other", TEXT, "the family that it is compared with"),
         Column("n", pl.Int64(), "cohort-weeks in which both have the metric"),

@@ -72,7 +72,7 @@ judged AS (
             WHEN brier IS NULL OR coverage < $floor THEN
                 format(
                     'forecasts that count on {} % of the questions, fewer than {:g} %',
-                    CAST(round_even(coverage * 100, 1) AS VARCHAR),
+                    CAST(floor(round(coverage * 1000, 6)) / 10 AS VARCHAR),
                     CAST(100 * $floor AS DOUBLE)
                 )
                 || CASE

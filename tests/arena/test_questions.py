@@ -93,7 +93,9 @@ def arena(
                 "prices": pl.Series([list(one.prices) for one in listed.values()], dtype=pl.List(pl.Float64)),
             }
         ).with_columns(week=pl.lit(WEEK)),
-        trades=frame.select("trade_id", "agent_id", "week", "amount", "mid"),
+        trades=frame.select(
+            "trade_id", "agent_id", "week", "amount", "mid", "price", position_id="trade_id", action=pl.lit("BUY"), shares=200.0
+        ),
         scores=frame.select(
             "trade_id", "agent_id", "market_id", "side", "probability", "price", "won", "o_yes", "brier_size", "methodology"
         ),
@@ -143,7 +145,8 @@ def test_a_family_that_shares_no_question_has_no_adjusted_score_and_no_rank() ->
     found = row(alone, "alone", "brier_adjusted")
     assert (found["value"], found["rank"], found["share_first"], found["reason"]) == (None, None, None, UNCONNECTED)
     assert row(alone, "alone", "brier_stated")["value"] == pytest.approx(0.01)
-    result = rankings(alone, Inference(replicates=200))["arena/rankings"].filter(imputation="none")
+    more = arena([Bet("alone", f"m{number}", "YES", 0.9, won=True) for number in range(10)])
+    result = rankings(more, Inference(replicates=200))["arena/rankings"].filter(imputation="none")
     shares = dict(result.select("metric", "share_first").iter_rows())
     assert (shares["brier_stated"], shares["brier_adjusted"]) == (1, None)
 
@@ -246,7 +249,9 @@ def test_several_bets_on_one_question_count_singly_whatever_is_imputed() -> None
 def test_no_interval_of_a_return_goes_below_the_loss_of_everything(least: float, lower: float) -> None:
     """Only what is owed after a correction makes a return itself less."""
     agents = pl.DataFrame({"agent_id": ["a"], "initial_cash": [10_000.0]})
-    profits = pl.DataFrame({"event": ["e", "f", "g", "h"], "profit": [least, -300.0, -50.0, 0.0]})
+    profits = pl.DataFrame(
+        {"event": [1, 2, 3, 4], "market": [1, 2, 3, 4], "profit": [least, -300.0, -50.0, 0.0], "exposed": 100.0, "price": 0.5}
+    )
     due = pl.DataFrame({"kind": ["finished"], "cost": [0.0]})
     none = pl.DataFrame(schema={"agent_id": pl.String, "at": TIME, "total": pl.Float64, "amount": pl.Float64})
     found = {one.metric: one.estimate for one in of_money(agents, due, none, profits, none, plan=PLAN)}["return"]

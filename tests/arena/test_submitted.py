@@ -64,7 +64,7 @@ def test_it_has_no_trading_columns(joined: dict[str, pl.DataFrame]) -> None:
     for name, _ in TRADED:
         row = metric(joined["arena/rankings"], name)["oracle"]
         assert (row["value"], row["rank"], row["n"], row["reason"]) == (None, None, 0, NO_TRADES), name
-    assert joined["arena/rankings"].filter(imputation="none").group_by("family").len()["len"].unique().to_list() == [17]
+    assert joined["arena/rankings"].filter(imputation="none").group_by("family").len()["len"].unique().to_list() == [18]
 
 
 def test_it_changes_no_score_of_the_families(alone: dict[str, pl.DataFrame], joined: dict[str, pl.DataFrame]) -> None:

@@ -317,7 +317,7 @@ def line_by_line(scores: pl.DataFrame, kinds: dict[str, str], standing: dict[str
         if line["brier"] is None and not could:
             line["unranked_because"] = "no forecast"
         elif line["brier"] is None or line["coverage"] < floor:
-            percent = f"{round(line['coverage'] * 100, 1)} % of the questions, fewer than {100 * floor:g} %"
+            percent = f"{math.floor(line['coverage'] * 1000 + 1e-6) / 10} % of the questions, fewer than {100 * floor:g} %"
             more = f"; it could have known {could} and left out {line['failed']} of {line['n_questions']}" if could else ""
             line["unranked_because"] = f"forecasts that count on {percent}{more}"
         lines.append(line)

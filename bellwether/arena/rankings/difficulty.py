@@ -7,15 +7,17 @@ which is a sum over events; replicates and jackknife only add and subtract event
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bellwether.arena.rankings.price_noise import Exposure
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.forecasts import Bools, Floats, Ints
 from bellwether.calibration.inference import BLOCK, Inference
-from bellwether.calibration.intervals import LEAST_CLUSTERS, Bounds, left_out_interval
-from bellwether.calibration.metrics import Scale
+from bellwether.calibration.intervals import CONSTANT, DEPENDS_ON_ONE, LARGEST_SHARE, LEAST_CLUSTERS, Bounds, quantile, too_few, too_large
+from bellwether.calibration.jackknife import satterthwaite
+from bellwether.calibration.means import FLOORED
 from bellwether.calibration.ranking import share_first
 from bellwether.calibration.resampling import exactly_summable
 
@@ -26,13 +28,18 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Losses:
-    """N losses: of which forecaster (0 to M - 1) on which question, intp (N,); events: the event of every question."""
+    """N losses: of which forecaster (0 to M - 1) on which question, intp (N,); events: the event of every question.
+
+    slope: derivative of each loss by its outcome, float64 (N,), and exposure: these outcomes; None where prices are unknown.
+    """
 
     loss: Floats
     forecaster: Ints
     question: Ints
     events: Grouping
     forecasters: int
+    slope: Floats | None = None
+    exposure: Exposure | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,13 +106,48 @@ def adjusted(losses: Losses, ranked: Bools, plan: Inference) -> Adjusted:
         whole = sums.matrix.sum(axis=0, keepdims=True)
         value, without = sums.of(whole).scores()[0], sums.of(whole - sums.matrix).scores()
         score[inside] = value
+        floor = _floor(losses, inside, sums, whole)
         for column, index in enumerate(np.flatnonzero(inside)):
-            bounds[index] = left_out_interval(float(value[column]), without[:, column], answered[:, index], Scale.LOGIT, plan.level)
+            bounds[index] = _bounds(float(value[column]), without[:, column], answered[:, index], float(floor[column]), plan.level)
     if losses.events.count >= LEAST_CLUSTERS and plan.replicates:
         fitted, raw = _replicates(sums, total, answered, plan)
         first[inside & ranked] = share_first(fitted[ranked[inside]])
         first_raw[ranked] = share_first(raw[ranked])
     return Adjusted(score, bounds, first, first_raw)
+
+
+def _bounds(value: float, without: Floats, size: Floats, floor: float, level: float) -> Bounds:
+    """Student's t interval of an adjusted score from the scores without each event, NaN where undefined, and answers of each event, (C,) each.
+
+    floor: the minimum variance.
+    """
+    some = size[size > 0]
+    if len(some) < LEAST_CLUSTERS:
+        return Bounds(reason=too_few(len(some)))
+    if (share := float(some.max() / some.sum())) > LARGEST_SHARE:
+        return Bounds(reason=too_large(share))
+    if np.isnan(without).any():
+        return Bounds(reason=DEPENDS_ON_ONE)
+    variance, df = max(float(np.square(without - value).sum()), floor), float(satterthwaite(some, some))
+    if variance <= _ROUNDING**2:
+        return Bounds(reason=CONSTANT)
+    reach = quantile(level, df) * np.sqrt(variance)
+    return Bounds(max(value - reach, min(value, 0.0)), min(value + reach, max(value, 1.0)), FLOORED, df)
+
+
+def _floor(losses: Losses, inside: Bools, sums: _Sums, whole: Floats) -> Floats:
+    """Variance of the adjusted scores inside under prices, float64 (M,): they are linear in the losses, which are linear in the outcomes."""
+    if losses.slope is None or losses.exposure is None:
+        return np.zeros(sums.forecasters)
+    chance, market = losses.exposure.chance, np.zeros(len(losses.events.index), dtype=np.intp)
+    market[losses.question] = losses.exposure.market
+    shifted = replace(losses, loss=losses.slope * np.sqrt(chance * (1 - chance)), events=Grouping.of(market))
+    moved = _per_event(shifted, inside).matrix
+    matrix = np.repeat(whole, len(moved), axis=0)
+    first = whole.shape[1] - 2 * sums.forecasters - 2
+    excess = slice(first, first + sums.forecasters)
+    matrix[:, excess], matrix[:, -2] = moved[:, excess], moved[:, -2]
+    return losses.exposure.joint_variance(sums.of(matrix).scores())
 
 
 def _replicates(sums: _Sums | None, total: Floats, answered: Floats, plan: Inference) -> tuple[Floats, Floats]:

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from bellwether.arena.rankings.price_noise import Exposure, Linear, PricedMeans
 from bellwether.arena.returns import drawdown
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.evaluation import evaluate_forecasts
-from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.calibration.inference import LEAST_REPLICATES, Inference
-from bellwether.calibration.intervals import UNDEFINED, Bounds, mean_interval, rate_interval
-from bellwether.calibration.means import ClusterSums, mean_tests
-from bellwether.calibration.metrics import Scale
+from bellwether.calibration.intervals import UNDEFINED
+from bellwether.calibration.sufficient import CLIP, log_loss
 
 #: Nobody loses more than the initial cash: the least return.
 RUINED = -1.0
@@ -32,6 +32,8 @@ STATED = (
     ("skill_price", "skill_vs_market", "higher"),
     ("ece", "ece", "lower"),
 )
+#: The Brier score of stated probabilities minus that of the price of the same questions.
+RELATIVE = "brier_vs_price"
 #: Metrics of trades, and which is better.
 TRADED = (
     ("brier_size", "lower"),
@@ -42,6 +44,9 @@ TRADED = (
     ("turnover", "neither"),
     ("cost", "lower"),
 )
+#: Metrics of forecasts, and all metrics that are means over events: they are ranked over enough events only.
+OF_FORECASTS = frozenset({RELATIVE, "brier_adjusted", *(name for name, _, _ in STATED)})
+OF_EVENTS = OF_FORECASTS | {"brier_size", "brier_price", "win_rate"}
 #: Replicates of the test of calibration, of each family.
 TESTS = LEAST_REPLICATES
 #: Names of the coverage metrics: shares of the decisions that were due.
@@ -65,36 +70,55 @@ def of_forecasts(rows: pl.DataFrame, plan: Inference) -> Iterator[Row]:
     n, imputed = rows.height, int(rows["imputed"].sum() or 0)
     if not n:
         yield from (Row(name, better, Estimate(None, reason=UNDEFINED), 0) for name, _, better in STATED)
+        yield Row(RELATIVE, "lower", Estimate(None, reason=UNDEFINED), 0)
         return
     clusters = Clusters.of(rows["event"], n)
-    found = Forecasts.of(rows["p"].to_numpy(), rows["y"].to_numpy(), market=rows["price"].to_numpy())
-    scores = evaluate_forecasts(found, clusters, n, replace(plan, replicates=min(TESTS, plan.replicates)))
+    p, y, price = (rows[name].to_numpy() for name in ("p", "y", "price"))
+    scores = evaluate_forecasts(Forecasts.of(p, y, market=price), clusters, n, replace(plan, replicates=min(TESTS, plan.replicates)))
+    with_noise = stated_scores(p, y, price, _priced(rows, plan))
     for name, metric, better in STATED:
-        yield Row(name, better, scores[metric], n, clusters.count, imputed)
+        yield Row(name, better, with_noise.get(name, scores[metric]), n, clusters.count, imputed)
+    yield Row(RELATIVE, "lower", with_noise[RELATIVE], n, clusters.count, imputed)
+
+
+def stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMeans) -> dict[str, Estimate]:
+    """Scores of stated probabilities by name, with their intervals."""
+    clipped = np.clip(p, CLIP, 1 - CLIP)
+    own, market = Linear(np.square(p - y), 1 - 2 * p, 0.0, 1.0), Linear(np.square(price - y), 1 - 2 * price, 0.0, 1.0)
+    metrics = {
+        "brier_stated": own,
+        "log_loss": Linear(log_loss(p, y), np.log((1 - clipped) / clipped), 0.0),
+        RELATIVE: Linear(own.values - market.values, own.slope - market.slope, -1.0, 1.0),
+    }
+    found = means.estimates(metrics)
+    brier = found["brier_stated"]
+    value, lower, upper = (None if one is None else 100 * (1 - one**0.5) for one in (brier.value, brier.upper, brier.lower))
+    return {**found, "brier_index": replace(brier, value=value, lower=lower, upper=upper), "skill_price": means.skill(own, market)}
+
+
+def _priced(rows: pl.DataFrame, plan: Inference) -> PricedMeans:
+    exposure = Exposure.of(*(rows[name].to_numpy() for name in ("price", "market", "event")))
+    return PricedMeans(exposure, plan.level)
+
+
+def size_slope() -> pl.Expr:
+    """Derivative of the Brier score of a bet's size by the outcome of its question; the size is what has this score."""
+    confidence = (pl.col("won") - pl.col("size").sqrt()).abs()
+    return (1 - 2 * confidence) * pl.col("direction")
 
 
 def of_bets(bets: pl.DataFrame, plan: Inference) -> Iterator[Row]:
     """Brier scores of sizes and of prices paid, and the win rate, of one family's scored bets."""
-    sized = bets.filter(pl.col("size").is_not_null())
-    yield _mean("brier_size", sized, "size", plan)
-    yield _mean("brier_price", bets.with_columns(loss=(pl.col("paid") - pl.col("won")) ** 2), "loss", plan)
-    if not bets.height:
-        yield Row("win_rate", "higher", Estimate(None, reason=UNDEFINED), 0)
-        return
-    clusters, won = Clusters.of(bets["event"], bets.height), bets["won"].to_numpy()
-    yield Row("win_rate", "higher", _estimate(float(won.mean()), rate_interval(won, clusters, plan.level)), bets.height, clusters.count)
-
-
-def _mean(name: str, rows: pl.DataFrame, column: str, plan: Inference) -> Row:
-    if not rows.height:
-        return Row(name, "lower", Estimate(None, reason=UNDEFINED), 0)
-    clusters, values = Clusters.of(rows["event"], rows.height), rows[column].to_numpy()
-    bounds = mean_interval(values, np.ones(len(values)), clusters, Scale.LOGIT, plan.level)
-    return Row(name, "lower", _estimate(float(values.mean()), bounds), rows.height, clusters.count)
-
-
-def _estimate(value: float, bounds: Bounds) -> Estimate:
-    return Estimate(value, bounds.lower, bounds.upper, bounds.method, bounds.df, bounds.reason)
+    direction = pl.col("direction")
+    metrics = (
+        ("brier_size", "lower", bets.filter(pl.col("size").is_not_null()), pl.col("size"), size_slope()),
+        ("brier_price", "lower", bets, (pl.col("paid") - pl.col("won")) ** 2, (1 - 2 * pl.col("paid")) * direction),
+        ("win_rate", "higher", bets, pl.col("won"), direction),
+    )
+    for name, better, rows, value, slope in metrics:
+        values, slopes = (rows.select(one).to_series().to_numpy() for one in (value, slope))
+        found = _priced(rows, plan).estimates({name: Linear(values, slopes, 0.0, 1.0)})
+        yield Row(name, better, found[name], rows.height, rows["event"].n_unique())
 
 
 def of_money(
@@ -132,18 +156,10 @@ def without_money(due: pl.DataFrame) -> Iterator[Row]:
 
 
 def _return(profits: pl.DataFrame, initial: float, cohorts: int, plan: Inference) -> Row:
-    """Profit per dollar of initial cash: a sum over events, so that its interval is that of the mean profit of an event, as often as there are events.
-
-    The interval ends at a return of -1 where it would go below.
-    """
-    total = float(profits["profit"].sum())
-    by_event = profits.group_by("event").agg(pl.col("profit").sum()).sort("event")["profit"].to_numpy()
-    if not len(by_event):
-        return Row("return", "higher", Estimate(total / initial, reason="no position was opened"), cohorts)
-    tested = mean_tests([ClusterSums(by_event[:, None], np.ones((len(by_event), 1)))], level=plan.level)
-    reason, scale = tested.reason[0], len(by_event) / initial
-    if reason is not None:
-        return Row("return", "higher", Estimate(total / initial, reason=reason), cohorts, len(by_event))
+    """Profit per dollar of initial cash: a sum over events. The interval ends at a return of -1 where it would go below."""
+    values, slopes = (profits[name].to_numpy() / initial for name in ("profit", "exposed"))
+    if not len(values):
+        return Row("return", "higher", Estimate(0.0, reason="no position was opened"), cohorts)
     # What a correction takes back may be owed: then the return itself is the least.
-    ends = max(float(tested.lower[0]) * scale, min(RUINED, total / initial)), float(tested.upper[0]) * scale
-    return Row("return", "higher", Estimate(total / initial, *ends, tested.method[0], float(tested.df[0])), cohorts, len(by_event))
+    found = _priced(profits, plan).total(Linear(values, slopes, min(RUINED, float(values.sum()))))
+    return Row("return", "higher", found, cohorts, profits["event"].n_unique())

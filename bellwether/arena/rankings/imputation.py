@@ -21,12 +21,12 @@ class Imputation(StrEnum):
 
 
 def forecasts(stated: pl.DataFrame, due: pl.DataFrame, asked: pl.DataFrame, imputation: Imputation) -> pl.DataFrame:
-    """The forecasts of one group: columns family, cohort, week, event, question, p, y, price and imputed.
+    """The forecasts of one group: columns family, cohort, week, event, market, question, p, y, price and imputed.
 
     stated: rows of `Inputs.bets`, or of submitted forecasts, that have a p. due: rows of `Inputs.due` of the same forecasters. asked: rows of `Inputs.asked` that
     they could answer. Every stated bet is a forecast; with imputation there is one more for each question of a due decision on which nothing was stated.
     """
-    names = ["family", "cohort", "week", "event", "question", "p", "y", "price"]
+    names = ["family", "cohort", "week", "event", "market", "question", "p", "y", "price"]
     own = stated.select(*names, imputed=pl.lit(value=False))
     if imputation is Imputation.NONE:
         return own

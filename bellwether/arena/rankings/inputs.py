@@ -86,9 +86,9 @@ class Inputs:
     def bets(self) -> pl.DataFrame:
         """One row per scored bet, with its group.
 
-        event, question: numbers. A question is a market in a week: does YES win, or the first of two outcomes that complement each other; of other markets
+        event, market, question: numbers. A market is one outcome of it in all weeks, a question in one week. A question is a market in a week: does YES win, or the first of two outcomes that complement each other; of other markets
         each outcome is a question. p: the stated probability that it comes true, y: whether it did, price: what was paid, as a price of that; quoted: the
-        midpoint quoted to the bet (without one the price in the universe, then the price paid). won, size, paid: of the side that was bought. binary: the sides
+        midpoint quoted to the bet (without one the price in the universe, then the price paid). won, size, paid: of the side that was bought; direction: 1 where y is won, else -1. binary: the sides
         are YES and NO.
         """
         binary = pl.col("o_yes").is_not_null()
@@ -114,6 +114,7 @@ class Inputs:
                 "week",
                 "market_id",
                 event=pl.col("event").fill_null(pl.col("market_id")).rank("dense"),
+                market=pl.struct("market_id", "outcome").rank("dense"),
                 question=pl.struct("week", "market_id", "outcome").rank("dense"),
                 p=of_question(pl.col("probability")),
                 y=of_question(pl.col("won").cast(pl.Float64)),
@@ -122,6 +123,7 @@ class Inputs:
                 won=pl.col("won").cast(pl.Float64),
                 paid="price",
                 size="brier_size",
+                direction=pl.when(pl.col("outcome") == side).then(1.0).otherwise(-1.0),
                 binary=binary,
             )
             .sort("trade_id")
@@ -131,12 +133,14 @@ class Inputs:
     def asked(self) -> pl.DataFrame:
         """The questions of each cohort's week: those on which any of its agents stated a probability, be it contaminated or not.
 
-        One row per methodology, reconstructed, cohort, week and question: event, y, binary, and price: the mean of what was quoted to these bets.
+        One row per methodology, reconstructed, cohort, week and question: event, market, y, binary, and price: the mean of what was quoted to these bets.
         """
         stated = self.bets.filter(pl.col("p").is_not_null())
         keys = ("methodology", "reconstructed", "cohort", "week", "question")
         return (
-            stated.group_by(keys, maintain_order=True).agg(pl.col("event", "y", "binary").first(), price=pl.col("quoted").mean()).sort(keys)
+            stated.group_by(keys, maintain_order=True)
+            .agg(pl.col("event", "market", "y", "binary").first(), price=pl.col("quoted").mean())
+            .sort(keys)
         )
 
     @cached_property
@@ -172,7 +176,10 @@ class Inputs:
 
     @cached_property
     def profits(self) -> pl.DataFrame:
-        """One row per position: its group, cohort, the week that opened it, event, and profit (dollars): its cash movements and what is still held."""
+        """One row per position: its group, cohort, the week that opened it, event, and profit (dollars): its cash movements and what is still held.
+
+        event, market: numbers, market of the outcome that `price` is of; exposed: dollars that the position gains from it at most, negative on the other side.
+        """
         binary = pl.col("binary")
         side = pl.col("side").str.to_lowercase()
         # Live cohorts are valued at what was seen live, reconstructed ones at every mark.
@@ -192,18 +199,29 @@ class Inputs:
             )
         )
         moved = self.ledger.group_by("position_id").agg(pl.col("amount").cast(pl.Float64).sum())
-        week = self.trades.select("week", position_id="trade_id")
+        shares, price = pl.col("shares").cast(pl.Float64), pl.col("price").cast(pl.Float64)
+        opened = (
+            self.trades.filter(pl.col("action") == "BUY")
+            .group_by("position_id")
+            .agg(pl.col("week").min(), bought=shares.sum(), average=(shares * price).sum() / shares.sum())
+        )
+        side = _folded(pl.col("side"))
+        asked = pl.when(binary).then(pl.lit("yes")).otherwise(pl.coalesce("first", side))
         return (
             held.join(moved, on="position_id")
-            .join(week, on="position_id", how="left")
+            .join(opened, on="position_id", how="left")
             .join(self._events, on="market_id", how="left")
+            .join(self._first, on=["week", "market_id"], how="left")
             .select(
                 *FAMILY,
                 "agent_id",
                 "cohort",
                 "week",
                 "position_id",
-                event=pl.col("event").fill_null(pl.col("market_id")),
+                event=pl.col("event").fill_null(pl.col("market_id")).rank("dense"),
+                market=pl.struct("market_id", asked.alias("outcome")).rank("dense"),
+                price=pl.when(asked == side).then("average").otherwise(1 - pl.col("average")),
+                exposed=pl.when(asked == side).then("bought").otherwise(-pl.col("bought")),
                 profit=pl.col("amount") + pl.col("value"),
             )
             .sort("position_id")

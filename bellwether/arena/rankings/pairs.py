@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from bellwether.arena.rankings.price_noise import Exposure
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.calibration.comparison_pairs import IDENTICAL, holm
@@ -33,14 +34,17 @@ class Compared:
     letters: Sequence[str | None]
 
 
-def compared(values: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool], *, higher_is_better: bool, level: float) -> Compared:
+def compared(outcomes: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool], *, higher_is_better: bool, level: float) -> Compared:
     """Every pair of the families `names`.
 
-    values: columns family, cohort, week and value, one row per family and cohort-week. ranked: which families take part in the confidence set.
+    outcomes: columns family, cohort, week and value, which add up to the value of a cohort-week, and slope (derivative of the value by the outcome of a
+    market, null where none counts), y, price, market and event. ranked: which families take part in the confidence set.
     """
+    values = outcomes.group_by("family", "cohort", "week").agg(pl.col("value").sum())
     matrix, clusters = _matrix(values, names)
     first, second = (np.asarray(side, dtype=np.intp) for side in np.triu_indices(len(names), 1))
-    tested, n, identical = _tested(matrix, clusters, (first, second), level)
+    floor = _floors(outcomes, names, matrix, (first, second))
+    tested, n, identical = _tested(matrix, clusters, (first, second), floor, level)
     p_holm = holm(tested["p"])
     pairs = pl.DataFrame(
         {
@@ -76,7 +80,32 @@ def _matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, Cluster
     return matrix, Clusters.of({"cohort": cells["cohort"], "week": cells["week"]}, cells.height)
 
 
-def _tested(matrix: Floats, clusters: Clusters, pairs: tuple[Ints, Ints], level: float) -> tuple[dict[str, Any], Ints, Bools]:
+def _floors(outcomes: pl.DataFrame, names: Sequence[str], matrix: Floats, pairs: tuple[Ints, Ints]) -> Floats:
+    """Variance of each pair's difference under the prices of what both bet on in the cohort-weeks that both have, float64 (P,).
+
+    It is the expected variance or the one that occurred, whichever is larger: events that several cohorts bet on in different weeks are one.
+    """
+    cells = outcomes.select("cohort", "week").unique().sort("cohort", "week").with_row_index("row")
+    priced = outcomes.filter(pl.col("slope").is_not_null()).join(cells, on=["cohort", "week"], maintain_order="left")
+    row, slope = priced["row"].to_numpy(), priced["slope"].to_numpy()
+    exposure = Exposure.of(*(priced[name].to_numpy() for name in ("price", "market", "event")))
+    surprise = slope * (priced["y"].to_numpy() - exposure.chance)
+    family = priced["family"].cast(pl.Enum(names)).to_physical().to_numpy()
+    of = [np.flatnonzero(family == index) for index in range(len(names))]
+    seen, found = ~np.isnan(matrix), np.zeros(len(pairs[0]))
+    for pair, (first, second) in enumerate(zip(*pairs, strict=True)):
+        common = seen[:, first] & seen[:, second]
+        mine, theirs = (of[index][common[row[of[index]]]] for index in (first, second))
+        used, sign = np.concatenate([mine, theirs]), np.repeat([1.0, -1.0], [len(mine), len(theirs)]) / max(common.sum(), 1)
+        own = exposure.take(used)
+        occurred = np.square(np.bincount(own.event, sign * surprise[used])).sum()
+        found[pair] = max(own.variance((sign * slope[used])[:, None])[0], occurred)
+    return found
+
+
+def _tested(
+    matrix: Floats, clusters: Clusters, pairs: tuple[Ints, Ints], floor: Floats, level: float
+) -> tuple[dict[str, Any], Ints, Bools]:
     difference = matrix[:, pairs[0]] - matrix[:, pairs[1]]
     seen = ~np.isnan(difference)
     known, weight = np.nan_to_num(difference), seen.astype(np.float64)
@@ -90,7 +119,7 @@ def _tested(matrix: Floats, clusters: Clusters, pairs: tuple[Ints, Ints], level:
         return ClusterSums(total, size)
 
     assert clusters.both is not None
-    found = mean_tests([sums(way) for way in clusters.ways], sums(clusters.both), level=level)
+    found = mean_tests([sums(way) for way in clusters.ways], sums(clusters.both), level=level, floor=floor)
     reasons = [
         IDENTICAL if same else NO_COMMON if reason == NOTHING else reason for same, reason in zip(identical, found.reason, strict=True)
     ]

@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 
 from bellwether.arena.rankings.difficulty import Adjusted, Losses, adjusted
+from bellwether.arena.rankings.eligibility import excluded, too_few_events
 from bellwether.arena.rankings.equity import equity
-from bellwether.arena.rankings.estimates import Row, of_bets, of_forecasts, of_money, without_money
+from bellwether.arena.rankings.estimates import OF_EVENTS, OF_FORECASTS, Row, of_bets, of_forecasts, of_money, size_slope, without_money
 from bellwether.arena.rankings.imputation import Imputation, forecasts
 from bellwether.arena.rankings.inputs import Inputs
 from bellwether.arena.rankings.pairs import Compared, compared
-from bellwether.arena.results import COVERED
+from bellwether.arena.rankings.price_noise import Exposure
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.forecasts import Floats
@@ -35,7 +36,7 @@ class _Group:
 
     key: Mapping[str, Any]
     families: tuple[str, ...]
-    ranked: tuple[bool, ...]
+    excluded: Mapping[str, str]
     agents: pl.DataFrame
     due: pl.DataFrame
     bets: pl.DataFrame
@@ -47,6 +48,12 @@ class _Group:
     def stated(self) -> pl.DataFrame:
         """Forecasts: bets with a stated probability, and submitted ones."""
         return pl.concat([self.bets.filter(pl.col("p").is_not_null()), self.submitted])
+
+    def ranked(self, rows: pl.DataFrame | None) -> list[bool]:
+        """Families that can have a rank by a metric of these rows, of a family, event each; None for one that does not depend on events."""
+        events = {} if rows is None else dict(rows.group_by("family").agg(pl.col("event").n_unique()).iter_rows())
+        enough = [rows is None or too_few_events(events.get(name, 0)) is None for name in self.families]
+        return [known and name not in self.excluded for known, name in zip(enough, self.families, strict=True)]
 
     def forecasts(self, imputation: Imputation) -> pl.DataFrame:
         """Forecasts and what stands for missing ones; of others than families only questions of YES and NO are asked."""
@@ -95,10 +102,9 @@ def _groups(inputs: Inputs) -> Iterator[_Group]:
         frames = (inputs.entrants, due_of_all, inputs.bets, inputs.submitted, inputs.profits)
         agents, due, bets, submitted, profits = (_of(rows, key) for rows in frames)
         families = tuple(sorted({*agents["family"], *due["family"]}))
-        usable = dict(due.group_by("family").agg((pl.col("kind") == "finished").mean()).iter_rows())
-        ranked = tuple(usable.get(name, 0) >= COVERED for name in families)
         asked = _of(inputs.asked, {name: value for name, value in key.items() if name != "contaminated"})
-        yield _Group(key, families, ranked, agents, due, bets, submitted, profits, asked)
+        why_not = excluded(due, asked, submitted, agents["family"].unique().to_list())
+        yield _Group(key, families, why_not, agents, due, bets, submitted, profits, asked)
 
 
 def _of(rows: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
@@ -107,21 +113,36 @@ def _of(rows: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
 
 def _pairs(group: _Group, plan: Inference) -> dict[str, Compared]:
     """The tests of every metric that is compared pair by pair."""
-    cells = ["family", "cohort", "week"]
-    loss = (pl.col("p") - pl.col("y")) ** 2
-    started = group.agents.select("family", "cohort", "initial_cash")
-    earned = group.profits.group_by(cells).agg(pl.col("profit").sum())
-    values = {
-        "brier_stated": group.stated.group_by(cells).agg(value=loss.mean()),
-        "brier_size": group.bets.filter(pl.col("size").is_not_null()).group_by(cells).agg(value=pl.col("size").mean()),
-        "return": group.due.select(cells)
-        .join(earned, on=cells, how="left")
-        .join(started, on=["family", "cohort"])
-        .select(*cells, value=pl.col("profit").fill_null(0.0) / pl.col("initial_cash")),
-    }
     return {
-        name: compared(rows.sort(cells), group.families, group.ranked, higher_is_better=name == "return", level=plan.level)
-        for name, rows in values.items()
+        name: compared(
+            rows, group.families, group.ranked(None if name == "return" else rows), higher_is_better=name == "return", level=plan.level
+        )
+        for name, rows in _outcomes(group).items()
+    }
+
+
+def _outcomes(group: _Group) -> dict[str, pl.DataFrame]:
+    """What adds up to the value of each family's cohort-weeks, by metric, as `compared` reads it."""
+    cells, known = ["family", "cohort", "week"], ["y", "price", "market", "event"]
+    p, y, price = pl.col("p"), pl.col("y"), pl.col("price")
+
+    def mean(rows: pl.DataFrame, value: pl.Expr, slope: pl.Expr) -> pl.DataFrame:
+        share = pl.len().over(cells)
+        return rows.select(*cells, *known, value=value / share, slope=slope / share).sort(*cells, *known)
+
+    cash = group.agents.select("family", "cohort", "initial_cash")
+    earned = group.due.select(cells).join(group.profits, on=cells, how="left").join(cash, on=["family", "cohort"])
+    return {
+        "brier_stated": mean(group.stated, (p - y) ** 2, 1 - 2 * p),
+        "brier_vs_price": mean(group.stated, (p - y) ** 2 - (price - y) ** 2, 2 * (price - p)),
+        "brier_size": mean(group.bets.filter(pl.col("size").is_not_null()), pl.col("size"), size_slope()),
+        "return": earned.select(
+            *cells,
+            *known[1:],
+            value=pl.col("profit").fill_null(0.0) / pl.col("initial_cash"),
+            slope=pl.col("exposed") / pl.col("initial_cash"),
+            y=price + pl.col("profit") / pl.col("exposed"),
+        ).sort(*cells, *known[1:]),
     }
 
 
@@ -167,8 +188,10 @@ def _fitted(rows: pl.DataFrame, group: _Group, plan: Inference) -> Adjusted | No
         numbered["number"].to_numpy().astype(np.intp),
         Grouping.of(questions["event"].rank("dense").to_numpy().astype(np.intp)),
         len(group.families),
+        1 - 2 * rows["p"].to_numpy(),
+        Exposure.of(*(rows[name].to_numpy() for name in ("price", "market", "event"))),
     )
-    return adjusted(losses, np.array(group.ranked, dtype=bool), plan)
+    return adjusted(losses, np.array(group.ranked(group.stated), dtype=bool), plan)
 
 
 def _by_agents(rows: pl.DataFrame, group: _Group, fitted: Adjusted | None, plan: Inference) -> dict[str, Adjusted | None]:
@@ -196,7 +219,9 @@ def _rows(
     tested: Mapping[str, Compared],
     first: Mapping[str, Floats],
 ) -> Iterator[dict[str, Any]]:
-    ranks = _ranks(group, found)
+    stated = dict(group.stated.group_by("family").agg(pl.col("event").n_unique()).iter_rows())
+    why_not = {(row.metric, name): _why_not(group, name, row, stated.get(name, 0)) for name in group.families for row in found[name]}
+    ranks = _ranks(group, found, why_not)
     for number, name in enumerate(group.families):
         for row in found[name]:
             pairs, shares = tested.get(row.metric), first.get(row.metric)
@@ -212,6 +237,7 @@ def _rows(
                 "imputed": row.imputed,
                 "better": row.better,
                 "rank": ranks.get((row.metric, name)),
+                "unranked_because": why_not[row.metric, name],
                 "share_first": float(shares[number]) if shares is not None and is_simulated else None,
                 "mcs_p": pairs.mcs_p[number] if pairs else None,
                 "in_mcs": pairs.in_mcs[number] if pairs else None,
@@ -219,12 +245,24 @@ def _rows(
             }
 
 
-def _ranks(group: _Group, found: Mapping[str, Sequence[Row]]) -> dict[tuple[str, str], int]:
-    """1 and the number of families that are strictly better, of those that are ranked and have the metric."""
+def _why_not(group: _Group, name: str, row: Row, stated: int) -> str | None:
+    """Why a family has no rank by a metric; None where it has. stated: events on which it stated a probability, imputed ones apart."""
+    if row.better == "neither":
+        return "no order is better"
+    if row.estimate.value is None:
+        return "no value"
+    if name in group.excluded:
+        return group.excluded[name]
+    events = stated if row.metric in OF_FORECASTS else row.n_events
+    return too_few_events(events) if row.metric in OF_EVENTS else None
+
+
+def _ranks(group: _Group, found: Mapping[str, Sequence[Row]], why_not: Mapping[tuple[str, str], str | None]) -> dict[tuple[str, str], int]:
+    """1 and the number of families that are strictly better, of those that are ranked."""
     values: dict[str, dict[str, float]] = {}
-    for name, ranked in zip(group.families, group.ranked, strict=True):
-        for row in found[name] if ranked else ():
-            if row.better != "neither" and row.estimate.value is not None:
+    for name in group.families:
+        for row in found[name]:
+            if why_not[row.metric, name] is None and row.estimate.value is not None:
                 sign = 1 if row.better == "lower" else -1
                 values.setdefault(row.metric, {})[name] = sign * row.estimate.value
     return {

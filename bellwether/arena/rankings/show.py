@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from bellwether.arena.rankings.estimates import RELATIVE
 from bellwether.tables.arena_rankings import GROUP
 from bellwether.text_tables import TextTable
 
@@ -14,35 +15,45 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _NOTE = (
-    "Ranked by stated Brier score. Brackets: 95 % intervals over events. adjusted: Brier score had it answered every question. skill: over the price when the bet was made. first: share of "
-    "replicates in which it is first. Families that share a letter (grp) do not differ significantly (5 %, Holm)."
+    "Ranked by the stated Brier score minus that of the price of the same questions (vs price): below 0 is better than the market. Brackets: 95 % intervals over events. "
+    "adjusted: Brier score on every question of the group. Families that share a letter (grp) do not differ significantly (5 %, Holm)."
 )
 
 
 def standings(rows: pl.DataFrame, imputation: str = "none") -> Iterator[RenderableType]:
-    """Families by stated Brier score with their intervals; live, reconstructed and contaminated cohorts apart."""
+    """Families by their score relative to the price, with intervals and why a family has no rank; live, reconstructed and contaminated cohorts apart."""
     chosen = rows.filter(pl.col("imputation") == imputation)
     for key, part in sorted(chosen.partition_by(GROUP, as_dict=True).items()):
         found: dict[str, dict[str, dict[str, Any]]] = {}
         for row in part.iter_rows(named=True):
             found.setdefault(row["family"], {})[row["metric"]] = row
-        columns = ("family", "rank", "stated Brier", "adjusted", "skill", *(("return",) if imputation == "none" else ()), "first", "grp")
+        columns = ("family", "rank", "vs price", "stated", "adjusted", *(("return",) if imputation == "none" else ()), "grp")
         table = TextTable(_title(key, imputation), columns, caption=_NOTE)
-        for name in sorted(found, key=lambda one: (found[one]["brier_stated"]["rank"] or len(found) + 1, one)):
+        for name in sorted(found, key=lambda one: (found[one][RELATIVE]["rank"] or len(found) + 1, one)):
             mine = found[name]
-            stated = mine["brier_stated"]
+            main = mine[RELATIVE]
             table.add(
                 name,
-                "–" if stated["rank"] is None else str(stated["rank"]),
-                _cell(stated, 3),
+                "–" if main["rank"] is None else str(main["rank"]),
+                _cell(main, 3),
+                _value(mine["brier_stated"]["value"], 3),
                 _value(mine["brier_adjusted"]["value"], 3),
-                _value(mine["skill_price"]["value"], 2, sign=True),
                 *((_percent(mine["return"]["value"]),) if imputation == "none" else ()),
-                _value(stated["share_first"], 2),
-                stated["letters"] or "–",
+                main["letters"] or "–",
             )
         yield table.grid({})
         yield table.caption
+        yield from (
+            f"{name}: not ranked, {found[name][RELATIVE]['unranked_because']}"
+            for name in sorted(found)
+            if found[name][RELATIVE]["rank"] is None
+        )
+        yield from (f"{name}: no interval, {reason}" for name in sorted(found) if (reason := _unbounded(found[name][RELATIVE])) is not None)
+
+
+def _unbounded(row: dict[str, Any]) -> str | None:
+    """Why a ranked family has no interval."""
+    return row["reason"] if row["rank"] is not None else None
 
 
 def _title(key: tuple[Any, ...], imputation: str) -> str:
@@ -54,8 +65,8 @@ def _title(key: tuple[Any, ...], imputation: str) -> str:
 
 
 def _cell(row: dict[str, Any], digits: int) -> str:
-    value = _value(row["value"], digits)
-    return value if row["lower"] is None else f"{value} [{_value(row['lower'], digits)}, {_value(row['upper'], digits)}]"
+    value, lower, upper = (_value(row[name], digits, sign=True) for name in ("value", "lower", "upper"))
+    return value if row["lower"] is None else f"{value} [{lower}, {upper}]"
 
 
 def _value(value: float | None, digits: int, *, sign: bool = False) -> str:

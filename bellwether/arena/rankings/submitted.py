@@ -22,7 +22,7 @@ def forecasts_of_others(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.D
     """
     questions = (
         bets.filter(pl.col("p").is_not_null(), "binary")
-        .group_by(*_ASKED, "market_id", "event", "question")
+        .group_by(*_ASKED, "market_id", "event", "market", "question")
         .agg(pl.col("y").first(), paid=pl.col("price").sort().mean())
     )
     last = pl.col("stated_at", "probability").sort_by("stated_at").last()
@@ -50,6 +50,7 @@ def forecasts_of_others(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.D
             "week",
             "market_id",
             "event",
+            "market",
             "question",
             p="probability",
             y="y",
@@ -58,6 +59,7 @@ def forecasts_of_others(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.D
             won=pl.lit(None, pl.Float64),
             paid=pl.lit(None, pl.Float64),
             size=pl.lit(None, pl.Float64),
+            direction=pl.lit(1.0),
             binary=True,
         )
         .sort("contaminated", "methodology", "trade_id")

@@ -1,0 +1,180 @@
+"""Intervals of the arena's metrics, with a variance that is never below the one that prices imply.
+
+Losses of a favourite at .97 are rare, so that a sample without any looks certain. Prices state how uncertain it was: a bet at price p has variance p (1 - p),
+and a metric that outcomes enter with known slopes has a known variance under them. One rule makes every interval and test: Student's t with the larger of
+the variance over events and the variance under prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether.calibration.estimates import Estimate
+from bellwether.calibration.forecasts import Floats, Ints
+from bellwether.calibration.intervals import CONSTANT, UNDEFINED, quantile
+from bellwether.calibration.means import ClusterSums, MeanTests, Spread, mean_tests
+
+#: Method of an interval that no outcome changes.
+UNCHANGED = "constant"
+FIELLER = "t, variance of prices, of a ratio"
+#: Correlation of the outcomes of different markets of one event.
+_CORRELATION = 0.5
+EXPECTED = "t, variance of prices, over the expected score of the price"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exposure:
+    """N outcomes that a metric depends on: the market's probability of each, float64 (N,), and numbers of its market and event, intp (N,)."""
+
+    chance: Floats
+    market: Ints
+    event: Ints
+
+    @classmethod
+    def of(cls, chance: Floats, market: Floats | Ints, event: Floats | Ints) -> Exposure:
+        """Number markets and events from 0. chance: clipped to [0, 1]."""
+        dense = (np.unique(one, return_inverse=True)[1].astype(np.intp) for one in (market, event))
+        return cls(np.clip(chance, 0.0, 1.0), *dense)
+
+    def take(self, rows: Ints) -> Exposure:
+        """Some of the outcomes, numbered from 0 again."""
+        return Exposure.of(self.chance[rows], self.market[rows], self.event[rows])
+
+    def variance(self, slope: Floats) -> Floats:
+        """Variance of P sums whose derivatives by each outcome are slope, (N, P), if outcomes happen as often as prices state: float64 (P,)."""
+        return self.joint_variance(self.deviations(slope))
+
+    def deviations(self, slope: Floats) -> Floats:
+        """Standard deviation that each market contributes to P sums, with the sign of its slope, (markets, P): bets on one market share its outcome."""
+        return _sums(self.market, slope * np.sqrt(self.chance * (1 - self.chance))[:, None])
+
+    def joint_variance(self, deviation: Floats) -> Floats:
+        """Variance of P sums of what markets contribute, (markets, P).
+
+        Rare outcomes have fat tails: the excess kurtosis of the sum is one over the effective number of expected surprises, and the variance is
+        multiplied by one plus that, as if one more had happened.
+        """
+        return np.asarray(self.covariance(deviation, deviation) * (1 + self.tails(deviation)))
+
+    def covariance(self, first: Floats, second: Floats) -> Floats:
+        """Covariance of sums, (P,) of (markets, P) each. Markets of one event are correlated by one half."""
+        event = np.zeros(len(first), dtype=np.intp)
+        event[self.market] = self.event
+        together = _sums(event, first) * _sums(event, second)
+        return np.asarray((1 - _CORRELATION) * (first * second).sum(axis=0) + _CORRELATION * together.sum(axis=0))
+
+    def tails(self, deviation: Floats) -> Floats:
+        """Excess kurtosis of sums of independent markets, (P,)."""
+        typical = np.bincount(self.market, self.chance * (1 - self.chance)) / np.bincount(self.market)
+        squares = np.square(deviation)
+        heavy = np.divide(np.square(squares), typical[:, None], out=np.zeros(squares.shape), where=typical[:, None] > 0).sum(axis=0)
+        whole = squares.sum(axis=0)
+        return np.divide(heavy, np.square(whole), out=np.zeros(len(whole)), where=whole > 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Linear:
+    """N values that are linear in the outcome of each: their derivatives by it, and the range of their mean."""
+
+    values: Floats
+    slope: Floats
+    low: float = -np.inf
+    high: float = np.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PricedMeans:
+    """Means of N values over events with their intervals."""
+
+    exposure: Exposure
+    level: float
+
+    def estimates(self, metrics: Mapping[str, Linear]) -> dict[str, Estimate]:
+        """The mean of each metric by name, with an interval cut to the range."""
+        n = len(self.exposure.chance)
+        if not n:
+            return dict.fromkeys(metrics, Estimate(None, reason=UNDEFINED))
+        values, slope = (np.stack([getattr(one, field) for one in metrics.values()], axis=1) for field in ("values", "slope"))
+        tested = mean_tests([self._clusters(values)], level=self.level, floor=self.exposure.variance(slope / n))
+        found = {}
+        for index, (name, one) in enumerate(metrics.items()):
+            if not one.slope.any() and np.ptp(one.values) == 0:
+                found[name] = Estimate(value := float(one.values[0]), value, value, UNCHANGED)
+            else:
+                found[name] = _cut(float(one.values.mean()), tested, index, 1.0, (one.low, one.high))
+        return found
+
+    def total(self, one: Linear) -> Estimate:
+        """The sum of values with its interval: that of the mean of an event, as often as there are events."""
+        by_event = _sums(self.exposure.event, one.values[:, None])
+        count = len(by_event)
+        floor = self.exposure.variance(one.slope[:, None] / count)
+        tested = mean_tests([ClusterSums(by_event, np.ones((count, 1)))], level=self.level, floor=floor)
+        return _cut(float(one.values.sum()), tested, 0, count, (one.low, one.high))
+
+    def skill(self, loss: Linear, price: Linear) -> Estimate:
+        """1 - sum(loss) / sum(price) with Fieller's interval: all ratios r at which loss - r price may be 0 on average."""
+        n, total = len(loss.values), price.values.sum()
+        if not n or not total:
+            return Estimate(None, reason=UNDEFINED)
+        skill = 1 - float(loss.values.sum() / total)
+        if np.array_equal(loss.values, price.values) and np.array_equal(loss.slope, price.slope):
+            return Estimate(0.0, 0.0, 0.0, UNCHANGED)
+        sums = self._clusters(np.stack([loss.values, price.values, loss.values - price.values], axis=1))
+        tested = mean_tests([sums], level=self.level)
+        if (reason := next((one for one in tested.reason if one not in (None, CONSTANT)), None)) is not None:
+            return Estimate(skill, reason=reason)
+        spread = Spread.of(sums, tested.mean)
+        df = float(spread.df[0])
+        ours, theirs = (self.exposure.deviations(one.slope[:, None] / n) for one in (loss, price))
+        tails = 1 + max(self.exposure.tails(ours - (1 - skill) * theirs)[0], self.exposure.tails(theirs)[0])
+        products = [self.exposure.covariance(*pair) * tails for pair in ((ours, ours), (theirs, theirs), (ours, theirs))]
+        seen = spread.variance[0], spread.variance[1], (spread.variance[0] + spread.variance[1] - spread.variance[2]) / 2
+        ends = [_fieller(tested.mean, [float(np.sum(one)) for one in known], quantile(self.level, df)) for known in (seen, products)]
+        if ends[0] is None or ends[1] is None:
+            return self._skill_over_expected(skill, loss, price)
+        lower, upper = 1 - max(ends[0][1], ends[1][1]), 1 - max(min(ends[0][0], ends[1][0]), 0.0)
+        return Estimate(skill, lower, upper, FIELLER, df)
+
+    def _skill_over_expected(self, skill: float, loss: Linear, price: Linear) -> Estimate:
+        """A skill with the interval of the difference of both scores, over the score that prices expect of themselves: where that may have been 0."""
+        better = self.estimates({"better": Linear(price.values - loss.values, price.slope - loss.slope)})["better"]
+        expected = float((self.exposure.chance * (1 - self.exposure.chance)).mean())
+        if better.lower is None or better.upper is None or not expected:
+            return Estimate(skill, reason=better.reason or UNDEFINED)
+        return Estimate(skill, min(better.lower / expected, skill), max(min(better.upper / expected, 1.0), skill), EXPECTED, better.df)
+
+    def _clusters(self, values: Floats) -> ClusterSums:
+        size = np.bincount(self.exposure.event).astype(np.float64)[:, None]
+        return ClusterSums(_sums(self.exposure.event, values), np.repeat(size, values.shape[1], axis=1))
+
+
+def _sums(index: Ints, values: Floats) -> Floats:
+    """Sums of the rows of values (N, P) by index (N,): float64 (groups, P)."""
+    return np.stack([np.bincount(index, column) for column in values.T], axis=1)
+
+
+def _cut(value: float, tested: MeanTests, index: int, scale: float, ends: tuple[float, float]) -> Estimate:
+    """An estimate whose interval is that of a test times scale, inside of ends."""
+    if tested.reason[index] is not None:
+        return Estimate(value, reason=tested.reason[index])
+    lower, upper = max(float(tested.lower[index]) * scale, ends[0]), min(float(tested.upper[index]) * scale, ends[1])
+    return Estimate(value, min(lower, value), max(upper, value), tested.method[index], float(tested.df[index]))
+
+
+def _fieller(mean: Floats, product: Sequence[float], reach: float) -> tuple[float, float] | None:
+    """Ratios r with |mean[0] - r mean[1]| at most reach standard errors; None where they have no bounds.
+
+    product: variances of both means and their covariance.
+    """
+    square, middle, constant = (
+        first - reach**2 * second
+        for first, second in zip((mean[1] ** 2, mean[0] * mean[1], mean[0] ** 2), (product[1], product[2], product[0]), strict=True)
+    )
+    if square <= 0:
+        return None
+    half = np.sqrt(max(middle**2 - square * constant, 0.0))
+    return float((middle - half) / square), float((middle + half) / square)
