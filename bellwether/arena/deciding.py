@@ -42,7 +42,7 @@ class Task:
 
     account: as of the start of the run. messages: makes the prompt. place: in the order of the cohort, from 1. digest: of the universe. deadline: after
     which nothing is asked or executed again. owners: agent by position, of all positions. past: the week is reconstructed, so that its quotes never
-    change.
+    change. version: of the prompt.
     """
 
     key: DecisionKey
@@ -55,6 +55,7 @@ class Task:
     digest: str = ""
     owners: Mapping[str, str] = field(default_factory=dict)
     past: bool = False
+    version: str = VERSION
 
     def is_over(self, now: datetime) -> bool:
         """Whether a decision whose legs were all refused stays so."""
@@ -180,7 +181,7 @@ def _check_open(task: Task, now: datetime) -> None:
 def _plan(task: Task, now: Callable[[], datetime]) -> bytes:
     messages = list(task.messages())
     cash = max(task.account.cash, MicroDollars(0))
-    return encoded(Plan(task.model, messages, cash, task.place, prompt_hash(messages), VERSION, task.digest, now()))
+    return encoded(Plan(task.model, messages, cash, task.place, prompt_hash(messages), task.version, task.digest, now()))
 
 
 def _intent(task: Task, plan: Plan, ask: Ask) -> bytes:

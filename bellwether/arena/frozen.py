@@ -14,6 +14,7 @@ from bellwether.arena.fees import KalshiFees, UnknownFees
 from bellwether.arena.identity import AgentKey
 from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.methodology import Methodology, Venue
+from bellwether.arena.prompt import FIRST_VERSION
 from bellwether.arena.terms import Terms
 from bellwether.arena.universe import Universe, frozen
 from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime
@@ -37,7 +38,7 @@ class FrozenCohort:
     """The cohort that starts in a week: who decides by family (a model of the registry or a rule), by which methodology, from which lineup.
 
     reconstructed: its weeks are decided afterwards, and none of them live. started_at: as of when. terms: of its models, by family; empty in cohorts
-    that were started before terms were kept.
+    that were started before terms were kept. prompt: version of its prompts.
     """
 
     week: date
@@ -47,6 +48,7 @@ class FrozenCohort:
     members: Mapping[str, str]
     started_at: datetime
     terms: Mapping[str, Terms] = field(default_factory=dict)
+    prompt: str = FIRST_VERSION
 
     def agents(self, rules: Methodology) -> list[Agent]:
         """Its agents, by family."""
@@ -87,6 +89,7 @@ def encoded_cohort(found: FrozenCohort) -> bytes:
         "members": dict(found.members),
         "started_at": found.started_at.isoformat(),
         "terms": {family: terms.as_json() for family, terms in found.terms.items()},
+        "prompt": found.prompt,
     }
     return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
 

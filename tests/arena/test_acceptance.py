@@ -19,16 +19,16 @@ from bellwether.arena.ledger import fold
 from bellwether.arena.lineup import lineups
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import Price, Source, curves
+from bellwether.arena.refusals import Reason
 from bellwether.arena.returns import pooled
 from bellwether.arena.scores import score_bets, summary
-from bellwether.arena.states import advance
 from bellwether.arena.universe import market_of, status_of
 from bellwether.errors import ConfigError, VenueError
 from bellwether.journal import Journal, Outcome
 from bellwether.venues.polymarket import looks
 from tests.arena.deciding import Provider, means, tasks
 from tests.arena.test_settlement import seen
-from tests.arena.world import AGENT, COHORT, NOW, agent, binary, bought, usd, won
+from tests.arena.world import AGENT, COHORT, NOW, account, agent, bet, bets, binary, bought, run, usd, won
 from tests.venues.polymarket.clients import clob, gamma
 from tests.venues.polymarket.objects import NO, YES, market, read, reject, row
 from tests.venues.venue import Script, answer
@@ -175,8 +175,9 @@ async def test_m25_a_market_that_the_venue_does_not_know_is_left_out() -> None:
 
 def test_m27_a_market_that_closes_between_two_looks_is_closed() -> None:
     found = market_of(row(market(umaResolutionStatus=...)), NOW)
-    moved = advance(MarketStatus.ACTIVE, found.status)
-    assert (moved.status, moved.incident) == (MarketStatus.CLOSED, None)
+    assert found.status is MarketStatus.CLOSED
+    done = run(bets(bet(), bet(market_id=found.market_id)), account(), binary(), found)
+    assert [(one.leg, one.reason) for one in done.refusals] == [(2, Reason.MARKET_NOT_ACTIVE)]
 
 
 def test_m28_a_later_look_with_missing_fields_takes_nothing_back() -> None:

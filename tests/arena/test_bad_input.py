@@ -21,7 +21,7 @@ from bellwether.arena.polling import Polled, next_look
 from bellwether.arena.prompt import Portfolio, messages
 from bellwether.arena.refusals import Reason
 from bellwether.arena.resolution import incidents, settlements
-from bellwether.arena.states import advance, decisions_due, may_start
+from bellwether.arena.states import decisions_due, may_start
 from bellwether.arena.trivial import answer
 from bellwether.arena.universe import universe
 from bellwether.arena.validation import Limits
@@ -63,9 +63,6 @@ def test_a_market_that_is_revived_and_closed_again_keeps_its_result() -> None:
     again = seen(*[look(CLOSED + 5 * DAY + n * HOUR, ["1", "0"]) for n in (0, 1)])
     assert [one.observed_at for one in incidents(ended + revived + again, V1)] == [CLOSED + 2 * DAY]
     assert settlements(ended + revived + again, V1) == settlements(ended, V1)
-    moved = advance(MarketStatus.RESOLVED, MarketStatus.ACTIVE)
-    assert moved.status is MarketStatus.RESOLVED
-    assert "was seen active" in (moved.incident or "")
 
 
 def test_a_renamed_market_is_the_same_market_and_a_renamed_outcome_settles_nothing() -> None:

@@ -16,7 +16,7 @@ from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import Price, Source
 from bellwether.arena.parsing import parse_decision
 from bellwether.arena.portfolio import portfolio
-from bellwether.arena.prompt import Holding, Portfolio, again, messages, quoted, system, user
+from bellwether.arena.prompt import FIRST_VERSION, Holding, Portfolio, again, messages, quoted, system, user
 from bellwether.arena.validation import Limits
 from bellwether.forecasting.prompt import prompt_hash
 from tests.arena.world import NOW, REALISTIC, V1, V2, binary, bought, holding, named, usd
@@ -85,8 +85,19 @@ def test_markets_are_listed_with_prices_volume_and_close() -> None:
     assert (
         '- market_id "m" | "Will it?" | category "Politics" | binary | YES 43.5% / NO 56.5% | volume $1,234,567 | closes 2026-04-01' in text
     )
-    assert '"Who?" | category "General" | multi | "Alice" 25.0% / "Bob" no price | volume unknown | closes unknown' in text
+    assert '"Who?" | category "General" | multi | "Alice" 25.0% / "Bob" no price, not tradable | volume unknown | closes unknown' in text
     assert "Markets (2):" in text
+
+
+def test_cohorts_of_the_first_version_keep_its_words() -> None:
+    """The hash is that of the text as the first version had it."""
+    markets = [binary(yes=None), named({"Alice": "0.25", "Bob": None}, "n")]
+    first = messages(V1, EMPTY, markets, today=TODAY, week=2, version=FIRST_VERSION)
+    assert prompt_hash(first) == "f20fd8620ac3707e"
+    assert "not tradable" not in str(first)
+    now = messages(V1, EMPTY, markets, today=TODAY, week=2)
+    assert '"m" | "Will it?" | category "General" | binary | no price, not tradable | volume' in now[1]["content"]
+    assert 'marked "no price, not tradable" cannot be bet on' in now[0]["content"]
 
 
 def test_l5_and_l23_unknown_prices_are_unknown_and_tails_are_not_cut() -> None:

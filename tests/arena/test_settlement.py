@@ -13,10 +13,8 @@ from bellwether.arena.account import Position, PositionStatus
 from bellwether.arena.facts import Result, Settlement, Trade
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Kind, fold
-from bellwether.arena.market import MarketStatus
 from bellwether.arena.resolution import Observation, cancelled, evidence_of, incidents, observations, settlements
 from bellwether.arena.scores import score_bets
-from bellwether.arena.states import Label, Past, advance, history
 from bellwether.venues.polymarket.resolution import EVIDENCE
 from tests.arena.world import AGENT, KEY, NOW, V1, V2, agent, bought, sold, usd, won
 
@@ -162,20 +160,29 @@ def _past(*trades: Trade, by: list[Settlement] | None = None) -> Position:
 
 
 FIVE, THREE, FOUR = bought("5", "2"), bought("3", "0.9"), bought("4", "1")
-HISTORY = {
-    "R16": (_past(FIVE, sold("5", "3.5", FIVE, 2)), MarketStatus.ACTIVE, Past(Label.EXITED, usd("3.5"), usd("1.5"))),
-    "R17": (_past(THREE, by=settlements([cancelled("m", CLOSED, "o")], V1)), MarketStatus.VOID, Past(Label.CANCELLED, usd("0.9"), 0)),
-    "R18": (_past(FOUR, by=[won("Yes")]), MarketStatus.RESOLVED, Past(Label.WON, usd(4), usd(3))),
-    "lost": (_past(FOUR, by=[won("No")]), MarketStatus.RESOLVED, Past(Label.LOST, 0, -usd(1))),
-    "pending": (_past(FOUR), MarketStatus.CLOSED, Past(Label.PENDING, None, None)),
-    "R20": (_past(FOUR), MarketStatus.RESOLVED, Past(Label.UNKNOWN, None, None)),
+#: Status, result, whether the side won, what sales and settlement brought, and the gain.
+HISTORY: dict[str, tuple[Position, tuple[object, ...]]] = {
+    "R16": (_past(FIVE, sold("5", "3.5", FIVE, 2)), (PositionStatus.CLOSED, None, None, usd("3.5"), usd("1.5"))),
+    "R17": (
+        _past(THREE, by=settlements([cancelled("m", CLOSED, "o")], V1)),
+        (PositionStatus.SETTLED, Result.CANCELLED, None, usd("0.9"), 0),
+    ),
+    "R18": (_past(FOUR, by=[won("Yes")]), (PositionStatus.SETTLED, Result.WON, True, usd(4), usd(3))),
+    "lost": (_past(FOUR, by=[won("No")]), (PositionStatus.SETTLED, Result.WON, False, 0, -usd(1))),
+    "pending": (_past(FOUR), (PositionStatus.OPEN, None, None, 0, 0)),
 }
 
 
 @pytest.mark.parametrize("row", HISTORY)
 def test_what_became_of_a_position(row: str) -> None:
-    position, market, expected = HISTORY[row]
-    assert history(position, market) == expected
+    position, expected = HISTORY[row]
+    assert (position.status, position.result, position.won, position.sold + (position.paid or 0), position.realized) == expected
+
+
+def test_r20_a_position_that_is_open_on_a_settled_market_is_a_violation() -> None:
+    book = fold([AGENT], [FOUR], [])
+    book.settlements["v1", "m"] = won("Yes")
+    assert [one.rule for one in violations(book, [FOUR])] == ["a market settles as a whole"]
 
 
 def test_r21_a_settled_position_is_worth_nothing_more() -> None:
@@ -263,29 +270,6 @@ def test_m32_a_market_that_is_open_again_stays_resolved_and_is_an_incident() -> 
     found = [*twice(["1", "0"]), *seen(look(CLOSED + DAY, ["0.6", "0.4"], uma=None, closed=False))]
     assert len(settlements(found, V1)) == 1
     assert [incident.found for incident in incidents(found, V1)] == ["not closed"]
-    step = advance(MarketStatus.RESOLVED, MarketStatus.ACTIVE)
-    assert (step.status, step.incident) == (MarketStatus.RESOLVED, "resolved market was seen active")
-
-
-@pytest.mark.parametrize(
-    ("current", "observed", "status"),
-    [
-        ("active", "closed", "closed"),
-        ("active", "resolved", "resolved"),
-        ("proposed", "disputed", "disputed"),
-        ("disputed", "proposed", "proposed"),
-    ],
-)
-def test_the_status_of_a_market_goes_forward(current: str, observed: str, status: str) -> None:
-    step = advance(MarketStatus(current), MarketStatus(observed))
-    assert (step.status, step.incident) == (MarketStatus(status), None)
-
-
-@pytest.mark.parametrize(("current", "observed"), [("closed", "active"), ("void", "resolved"), ("resolved", "disputed")])
-def test_the_status_of_a_market_never_goes_back(current: str, observed: str) -> None:
-    step = advance(MarketStatus(current), MarketStatus(observed))
-    assert step.status is MarketStatus(current)
-    assert step.incident
 
 
 def test_a_corrected_winner_takes_back_and_pays_anew_and_the_past_remains() -> None:

@@ -5,44 +5,49 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.fees import UnknownFees
-from bellwether.arena.frozen import FrozenUniverse, encoded_universe, universe_of
+from bellwether.arena.frozen import FrozenCohort, FrozenUniverse, encoded_cohort, encoded_universe, universe_of
 from bellwether.arena.identity import AgentKey, DecisionKey, deciding_order, decision_of, start_of, week_number, week_of
 from bellwether.arena.market import MarketStatus
-from bellwether.arena.methodology import methodologies
-from bellwether.arena.states import Cohort, CohortRole, CohortStatus, cohort_status, deciding, may_start, role, window_ends
+from bellwether.arena.states import is_complete, may_start, window_ends
 from bellwether.arena.universe import frozen, is_tradable, market_of, status_of, universe
+from bellwether.arena.weekly.means import deciding as weekly_deciding
 from bellwether.errors import ConfigError, SchemaError
+from bellwether.journal import Journal
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
+from tests.arena.weeks import Arena
 from tests.arena.world import V1, binary, usd
 
 NOW = datetime(2026, 3, 1, 1, 0, tzinfo=UTC)
 DUE = NOW + timedelta(hours=40)
-RULES = methodologies()
 
 
-def cohorts(*numbers: int, completed: tuple[int, ...] = (), archived: tuple[int, ...] = ()) -> list[Cohort]:
-    first = datetime(2026, 3, 1, tzinfo=UTC)
-    return [Cohort(n, first + n * timedelta(days=7), "v1", first if n in completed else None, n in archived) for n in numbers]
+def deciding_in(week: date, tmp_path: Path, *started: date) -> list[date]:
+    """The cohorts that decide in a week, of those that were started, from the journal."""
+    with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
+        world = Arena(tmp_path).world(journal)
+        for sunday in started:
+            cohort = FrozenCohort(sunday, "rules", "v1", False, {"hold": "rule/hold"}, start_of(sunday))
+            world.steps.once("cohort", sunday.isoformat(), partial(encoded_cohort, cohort))
+        return [cohort.week for cohort in weekly_deciding(world, week, reconstructed=False)]
 
 
-def test_d21_the_newest_five_decide_and_none_takes_the_place_of_a_completed_one() -> None:
-    every = cohorts(1, 2, 3, 4, 5, 6, 7)
-    assert [one.number for one in deciding(every, RULES)] == [7, 6, 5, 4, 3]
-    assert role(every[1], 7, V1) is CohortRole.TRACKING
-    assert [one.number for one in deciding(cohorts(1, 2, 3, 4, 5, 6, 7, completed=(7,)), RULES)] == [6, 5, 4, 3]
-    assert role(cohorts(7, completed=(7,))[0], 7, V1) is CohortRole.COMPLETED
+SUNDAYS = [date(2026, 3, 1) + number * timedelta(days=7) for number in range(7)]
 
 
-def test_d22_an_archived_cohort_only_holds() -> None:
-    every = cohorts(1, 2, archived=(2,))
-    assert [one.number for one in deciding(every, RULES)] == [1]
-    assert role(every[1], 2, V1) is CohortRole.TRACKING
+def test_d21_the_newest_five_decide(tmp_path: Path) -> None:
+    assert deciding_in(SUNDAYS[-1], tmp_path, *SUNDAYS) == SUNDAYS[:1:-1]
+
+
+def test_d21_an_older_cohort_takes_the_place_of_none(tmp_path: Path) -> None:
+    assert deciding_in(SUNDAYS[-1], tmp_path, *SUNDAYS[:-1]) == SUNDAYS[-2:1:-1]
 
 
 def test_d24_a_cohort_starts_on_sunday_or_when_it_is_asked_for() -> None:
@@ -63,8 +68,8 @@ def test_d25_a_week_has_one_cohort_whenever_it_is_asked_for() -> None:
         week_of(datetime(2026, 3, 1))
 
 
-def test_d26_without_cohorts_none_decides() -> None:
-    assert deciding([], RULES) == []
+def test_d26_without_cohorts_none_decides(tmp_path: Path) -> None:
+    assert deciding_in(SUNDAYS[0], tmp_path) == []
 
 
 def test_d28_weeks_are_counted_between_midnights() -> None:
@@ -73,21 +78,22 @@ def test_d28_weeks_are_counted_between_midnights() -> None:
     assert week_number(start, datetime(2025, 12, 13, 23, 59, tzinfo=UTC)) == 1
 
 
-def status(open_positions: int, states: dict[str, list[DecisionState]], now: datetime, **more: Any) -> CohortStatus:
-    return cohort_status(cohorts(1)[0], V1, now, decisions=states, open_positions=open_positions, **more)
-
-
 def test_r22_and_l1_a_cohort_is_complete_when_nothing_can_follow() -> None:
-    over = window_ends(cohorts(1)[0], V1)
-    finished = {"a": [DecisionState.FAILED, DecisionState.FINISHED], "b": [DecisionState.FINISHED]}
-    assert status(0, finished, over) is CohortStatus.COMPLETED
-    assert status(1, finished, over) is CohortStatus.ACTIVE
-    assert status(0, finished, over - timedelta(seconds=1)) is CohortStatus.ACTIVE
+    over = window_ends(SUNDAYS[0], V1)
+    assert over == datetime(2026, 3, 31, tzinfo=UTC)
+
+    def complete(held: int, states: dict[str, list[DecisionState]], now: datetime = over, **more: Any) -> bool:
+        return is_complete(SUNDAYS[0], V1, now, decisions=states, open_positions=held, **more)
+
+    finished = {"a": [DecisionState.FAILED, DecisionState.FINISHED], "b": [DecisionState.REFUSED]}
+    assert complete(0, finished)
+    assert not complete(1, finished)
+    assert not complete(0, finished, over - timedelta(seconds=1))
     outage = finished | {"b": [DecisionState.FAILED, DecisionState.BLOCKED]}
-    assert status(0, outage, over) is CohortStatus.ACTIVE
-    assert status(0, outage, over, closed_by_operator=["b"]) is CohortStatus.COMPLETED
-    assert status(0, {"a": []}, over) is CohortStatus.ACTIVE
-    assert status(0, {}, over) is CohortStatus.ACTIVE
+    assert not complete(0, outage)
+    assert complete(0, outage, closed_by_operator=["b"])
+    assert not complete(0, {"a": []})
+    assert not complete(0, {})
 
 
 def test_ids_say_what_they_name() -> None:

@@ -94,7 +94,7 @@ def _tasks(world: World, week: date, cohort: FrozenCohort, universe: FrozenUnive
         def said(account: Account = account) -> list[Message]:
             held = portfolio(account, before.prices, before.markets)
             number = week_number(start_of(cohort.week), before.at)
-            return messages(rules, held, universe.universe.markets, today=before.at.date(), week=number)
+            return messages(rules, held, universe.universe.markets, today=before.at.date(), week=number, version=cohort.prompt)
 
         deadline = decisions_due(start_of(week), rules)
         yield Task(

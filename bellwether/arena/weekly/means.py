@@ -13,6 +13,7 @@ from bellwether.arena.frozen import FrozenCohort, FrozenUniverse, cohort_of, enc
 from bellwether.arena.identity import WEEK, AgentKey, start_of
 from bellwether.arena.lineup import lineup
 from bellwether.arena.methodology import Methodology, Venue, methodologies, methodology
+from bellwether.arena.prompt import VERSION
 from bellwether.arena.states import decisions_due, may_start
 from bellwether.arena.steps import Steps
 from bellwether.arena.terms import Terms, terms_of
@@ -179,7 +180,7 @@ def new_cohort(world: World, week: date, *, reconstructed: bool) -> FrozenCohort
     chosen = lineup(world.lineup, world.registry)
     at = decided_at(week) if reconstructed else world.now()
     terms = terms_of(chosen, world.registry)
-    return FrozenCohort(week, chosen.name, world.chosen.name, reconstructed, chosen.members, at, terms)
+    return FrozenCohort(week, chosen.name, world.chosen.name, reconstructed, chosen.members, at, terms, VERSION)
 
 
 def deciding(world: World, week: date, *, reconstructed: bool, venue: Venue | None = None) -> list[FrozenCohort]:

@@ -1,0 +1,126 @@
+"""Bets that the venue can fill are filled: in weeks of the default sandbox, and at each source of a price."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+
+from bellwether.arena.market import Market, Quote
+from bellwether.arena.weekly.polymarket import Polymarket
+from bellwether.settings import Settings
+from bellwether.tables import arena as tables
+from tests.arena.weeks import Arena
+from tests.arena.world import NOW, V1, V2, account, bet, bets, run, usd
+from tests.venues.polymarket.clients import clob, gamma
+from tests.venues.polymarket.objects import market
+from tests.venues.venue import answer
+
+WEEK = date(2026, 5, 3)
+
+
+class Seeded(Arena):
+    """An arena of the sandbox's default lineup and methodology."""
+
+    seed = 7
+
+    @property
+    def config(self) -> Settings:
+        return Settings(sandbox_now=self.now, home=self.home, sandbox_seed=self.seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [7, 11])
+@pytest.mark.parametrize("now", [datetime(2026, 5, 3, 0, 20, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)], ids=["live", "reconstructed"])
+def test_a_week_of_the_sandbox_trades(tmp_path: Path, seed: int, now: datetime) -> None:
+    arena = Seeded(tmp_path, now=now, lineup="sandbox")
+    arena.seed = seed
+    arena.decide(WEEK)
+    decisions, universe = arena.read(tables.DECISIONS), arena.read(tables.UNIVERSE)
+    asked = int(decisions.filter(action="BET")["legs"].sum())
+    assert asked >= 20
+    assert arena.read(tables.TRADES).height / asked >= 0.9, arena.read(tables.REFUSALS)
+    assert decisions.filter(pl.col("state") != "finished").is_empty()
+    assert universe.filter(pl.col("closes_at") <= pl.col("known_at")).is_empty()
+    assert universe.filter(pl.col("prices").list.drop_nulls().list.len() == 0).is_empty()
+    assert arena.results().violations == []
+
+
+BOOKS: dict[str, dict[str, list[dict[str, str]]]] = {
+    "both": {"bids": [{"price": "0.40", "size": "100"}], "asks": [{"price": "0.44", "size": "100"}]},
+    "bid": {"bids": [{"price": "0.39", "size": "100"}], "asks": []},
+    "stale": {"bids": [{"price": "0.60", "size": "100"}], "asks": []},
+    "phantom": {"bids": [{"price": "0.39", "size": "100"}], "asks": []},
+}
+#: Fields of each listing; of a book with one side the venue lists the middle to 0 or 1.
+LISTED: dict[str, dict[str, Any]] = {
+    "both": {"bestBid": 0.4, "bestAsk": 0.44, "outcomePrices": '["0.42", "0.58"]'},
+    "bid": {"bestBid": 0.39, "bestAsk": 1, "lastTradePrice": 0.41, "outcomePrices": '["0.695", "0.305"]'},
+    "stale": {"bestBid": 0.39, "bestAsk": 1, "lastTradePrice": 0.41, "outcomePrices": '["0.695", "0.305"]'},
+    "phantom": {"bestBid": 0.39, "bestAsk": 1, "lastTradePrice": 0, "outcomePrices": '["0.695", "0.305"]'},
+    "unread": {"bestBid": 0.3, "bestAsk": 0.34, "outcomePrices": '["0.32", "0.68"]'},
+    "silent": {"bestBid": 0.3, "bestAsk": 0.34, "outcomePrices": '["0.32", "0.68"]'},
+}
+#: Price of YES and its source in v1, and whether v2 trades too.
+FILLED = {
+    "both": ("0.42", "clob", True),
+    "bid": ("0.41", "listing", False),
+    "stale": ("0.6", "listing", False),
+    "phantom": (None, None, False),
+    "unread": ("0.33", "midpoint", True),
+    "silent": ("0.32", "listing", False),
+}
+
+
+def _venue(request: httpx.Request) -> httpx.Response:
+    """Gamma's listing, books without those of two markets, and a midpoint of one of these."""
+    names = list(LISTED)
+    if request.url.path == "/books":
+        tokens = [one["token_id"] for one in json.loads(request.content)]
+        found = [(token, BOOKS[names[int(token) - 1]]) for token in tokens if names[int(token) - 1] in BOOKS]
+        terms = {
+            "market": "0x" + "1" * 64,
+            "timestamp": "1772323200000",
+            "hash": "h",
+            "tick_size": "0.01",
+            "min_order_size": "5",
+            "neg_risk": False,
+        }
+        return answer([{"asset_id": token, **terms, **sides} for token, sides in found])
+    if request.url.path == "/midpoints":
+        asked = {names[int(one["token_id"]) - 1] for one in json.loads(request.content)}
+        assert asked == {"unread", "silent"}, "a book with one side has no midpoint"
+        return answer({str(1 + names.index("unread")): "0.33"})
+    closed = request.url.params.get("closed") == "true"
+    rows = [] if closed else [_row(number, LISTED[name]) for number, name in enumerate(names, start=1)]
+    return answer({"markets": rows})
+
+
+def _row(number: int, fields: dict[str, Any]) -> dict[str, Any]:
+    tokens = json.dumps([str(number), str(100 + number)])
+    return market(number, closed=False, active=True, acceptingOrders=True, umaResolutionStatus=..., clobTokenIds=tokens, **fields)
+
+
+@pytest.mark.parametrize(("number", "name"), enumerate(FILLED, start=1))
+def test_each_source_of_a_price(number: int, name: str) -> None:
+    async def ask(work: Any) -> Any:
+        async with gamma(_venue) as one, clob(_venue) as other:
+            return await work(one, other)
+
+    markets = {
+        str(place): Market(str(place), "q", ("Yes", "No"), token_ids=(str(place), str(100 + place))) for place in range(1, len(LISTED) + 1)
+    }
+    statuses, quotes = Polymarket(lambda work: asyncio.run(ask(work))).look(markets, NOW)
+    assert {str(status) for status in statuses.values()} == {"active"}
+    price, source, in_v2 = FILLED[name]
+    mine: dict[int, Quote] = dict(quotes[str(number)])
+    legs, known = bets(bet("50", market_id=str(number))), {str(number): mine}
+    done = run(legs, account(), markets[str(number)], quotes=known, rules=V1)
+    assert [(trade.price, trade.quote_source) for trade in done.trades] == ([] if price is None else [(usd(price), source)])
+    assert bool(run(legs, account(), markets[str(number)], quotes=known, rules=V2).trades) is in_v2
