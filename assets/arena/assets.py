@@ -248,6 +248,7 @@ def _of_board(facts: "Facts", found: "Results") -> dict[str, Any]:
         "invalid",
         "unfinished",
         "bets",
+        "refused",
         "scored",
         "brier_stated",
         "brier_size",

@@ -66,8 +66,8 @@ def run(
 ) -> None:
     """Run weeks: universe, cohort, decisions, trades, evidence, marks and results. What is done is not done again.
 
-    A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC. The command ends with status 1 where decisions wait for money or a key;
-    the next run goes on with them.
+    A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC. The command ends with a summary: refused legs, open decisions, cost, and
+    what is due next. Exit status 1: decisions wait for money or a key, or marks are missing; the same command continues. Refused legs leave it 0.
     """
     from bellwether.arena.identity import WEEK, week_of
     from bellwether.arena.lineup import require_registered
@@ -86,12 +86,18 @@ def run(
     from assets.arena.results import demo as leaderboard_of
     from assets.arena.runs import run_weeks
     from assets.warehouse.runs import publish
+    from bellwether.arena.weekly.summary import summary, told
     from orchestration.session import close, runner
 
     with runner() as work:
         unmarked = run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
         publish(work)
-    close(work, as_json, results=leaderboard_of(as_json))
+    board = leaderboard_of(as_json)
+    with reading(lineup, methodology) as world:
+        found = summary(world, wanted, world.now())
+    close(work, as_json, results={**board, "summary": found})
+    for line in () if as_json else told(found):
+        console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
     _require_answers(wanted)
     if unmarked is not None:
         raise BellwetherError(f"marking what is held now: {unmarked}. All else is done; the same command marks it")

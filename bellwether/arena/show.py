@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 STATUS_NOTE = (
-    "past: reconstructed. made, inv., left: decisions with an answer that could be used, with one that could not, and without one. open: positions. "
+    "past: reconstructed. made, inv., left: decisions with an answer that could be used, with one that could not, and without a final state. ref.: "
+    "refused legs. open: positions. "
     "done: the cohort is complete."
 )
-_COLUMNS = ("", "family", "stated", "size", "price", "n", "return", "won", "bets", "inv.", "left", "cost")
+_COLUMNS = ("", "family", "stated", "size", "price", "n", "return", "won", "bets", "ref.", "inv.", "left", "cost")
 _NOTE = (
     "Ranked by the methodology's primary metric, of v1 size. stated, size, price: mean Brier score of the probabilities that were stated, that the bets' sizes imply, and of the prices paid, over n bets with a "
-    "winner; lower is better. inv.: answers that could not be used. left: decisions without an answer."
+    "winner; lower is better. ref.: refused legs. inv.: answers that could not be used. left: decisions without a final state."
 )
 
 
@@ -41,6 +42,7 @@ def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("invalid").alias("inv."),
         pl.col("unfinished").alias("left"),
         "trades",
+        pl.col("refused").alias("ref."),
         pl.col("open_positions").alias("open"),
         pl.col("cost").round(2).cast(pl.Decimal(scale=2)).alias("cost"),
         yes("complete").alias("done"),
@@ -56,6 +58,7 @@ def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
         "model",
         *closed,
         *cents,
+        pl.col("refused").alias("ref."),
         pl.col("scored").alias("n"),
         pl.col("brier_stated").round(3).alias("stated"),
         pl.col("won").round(2),
@@ -98,6 +101,7 @@ def _cells(row: dict[str, object]) -> list[str]:
         f"{100 * float(str(row['return'])):+.1f}%",
         "–" if row["win_rate"] is None else f"{100 * float(str(row['win_rate'])):.0f}%",
         str(row["bets"]),
+        str(row["refused"]),
         str(row["invalid"]),
         str(row["unfinished"]),
         "?" if row["cost"] is None else f"${float(str(row['cost'])):.2f}",

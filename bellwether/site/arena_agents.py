@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import date
 from typing import Any
@@ -75,7 +75,7 @@ def pages(source: Source, week: date, book: Books, colours: dict[str, str]) -> I
     for agent in book.agents.iter_rows(named=True):
         own = {name: part.get(agent["agent_id"], []) for name, part in parts.items()}
         scored = {row["trade_id"]: row for row in own["scores"]}
-        yield from _agent(week, agent, own, scored, book.questions, colours=colours)
+        yield from _agent(week, agent, own, scored, book.questions, refused=refusals, colours=colours)
         held = {row["position_id"]: row for row in own["positions"]}
         for decision in own["decisions"]:
             trades = [row for row in own["trades"] if row["week"] == decision["week"]]
@@ -172,11 +172,12 @@ def _agent(
     scored: dict[str, dict[str, Any]],
     questions: dict[str, str],
     *,
+    refused: Mapping[str, Rows],
     colours: dict[str, str],
 ) -> Iterator[File]:
     curve = _curve(agent["family"], own["portfolios"])
     sections = [
-        Section("Decisions", [_decisions(own["decisions"])]),
+        Section("Decisions", [_decisions(own["decisions"], refused)]),
         Section(
             "Value",
             [charts.lines("Cash and positions", "UTC", "dollars", curve, {agent["family"]: colours[agent["family"]]}, step=True)]
@@ -196,7 +197,7 @@ def _agent(
     yield from render(Page(agent_path(agent["agent_id"]), f"{agent['family']}, {week}", lead, sections, above))
 
 
-def _decisions(decisions: Rows) -> Table | Note:
+def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> Table | Note:
     if not decisions:
         return Note("It has decided nothing yet.")
     heads = [
@@ -204,6 +205,7 @@ def _decisions(decisions: Rows) -> Table | Note:
         Head("Action"),
         Head("State"),
         Head("Legs", number=True),
+        Head("Refused", "legs that were not executed", number=True),
         Head("Attempts", number=True),
         Head("Cost", number=True),
         Head("Problem"),
@@ -214,6 +216,7 @@ def _decisions(decisions: Rows) -> Table | Note:
             text(row["action"]),
             text(row["state"]),
             number(row["legs"]),
+            number(len(refused.get(row["decision_id"], []))),
             number(row["attempts"]),
             number(row["cost"], 4, unit="$"),
             text(row["problem"] or row["reason"]),

@@ -387,7 +387,7 @@ LEADERBOARD = Table(
         Column("decisions", pl.Int32(), "decisions that were due"),
         Column("finished", pl.Int32(), "finished or refused with an answer that could be used, or bankrupt"),
         Column("invalid", pl.Int32(), "finished with an answer that could not be used"),
-        Column("unfinished", pl.Int32(), "without an answer: open, in progress, read, failed or blocked"),
+        Column("unfinished", pl.Int32(), "neither finished nor refused: open, in progress, read, failed or blocked"),
         Column("bets", pl.Int32(), "bets that were executed"),
         Column("refused", pl.Int32(), "legs that were refused"),
         Column("scored", pl.Int32(), "bets on markets that have a winner"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, date, datetime
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import polars as pl
 import pytest
 
 from bellwether.arena.market import Market, Quote
+from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.polymarket import Polymarket
+from bellwether.arena.weekly.reading import is_read, status, week_is_decided
+from bellwether.arena.weekly.summary import summary, told
 from bellwether.settings import Settings
 from bellwether.tables import arena as tables
 from tests.arena.weeks import Arena
@@ -42,11 +46,17 @@ def test_a_week_of_the_sandbox_trades(tmp_path: Path, seed: int, now: datetime) 
     arena = Seeded(tmp_path, now=now, lineup="sandbox")
     arena.seed = seed
     arena.decide(WEEK)
-    decisions, universe = arena.read(tables.DECISIONS), arena.read(tables.UNIVERSE)
-    asked = int(decisions.filter(action="BET")["legs"].sum())
-    assert asked >= 20
-    assert arena.read(tables.TRADES).height / asked >= 0.9, arena.read(tables.REFUSALS)
-    assert decisions.filter(pl.col("state") != "finished").is_empty()
+    universe, bets_of = arena.read(tables.UNIVERSE), pl.col("action") == "BET"
+    legs = [
+        (one["market_id"], one["side"].casefold())
+        for text in arena.read(tables.DECISIONS).filter(bets_of)["decision"]
+        for one in json.loads(text)["bets"]
+    ]
+    sides = {market_id: {name.casefold() for name in names} for market_id, names in universe.select("market_id", "outcomes").iter_rows()}
+    valid = [(market_id, side) for market_id, side in legs if side in sides.get(market_id, ())]
+    assert len(valid) >= 20
+    assert arena.read(tables.TRADES).height / len(valid) >= 0.9, arena.read(tables.REFUSALS)
+    assert set(arena.read(tables.REFUSALS)["reason"]) <= {"market unknown", "no such side"}
     assert universe.filter(pl.col("closes_at") <= pl.col("known_at")).is_empty()
     assert universe.filter(pl.col("prices").list.drop_nulls().list.len() == 0).is_empty()
     assert arena.results().violations == []
@@ -124,3 +134,45 @@ def test_each_source_of_a_price(number: int, name: str) -> None:
     done = run(legs, account(), markets[str(number)], quotes=known, rules=V1)
     assert [(trade.price, trade.quote_source) for trade in done.trades] == ([] if price is None else [(usd(price), source)])
     assert bool(run(legs, account(), markets[str(number)], quotes=known, rules=V2).trades) is in_v2
+
+
+def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = datetime(2026, 6, 28, 0, 10, tzinfo=UTC)
+    arena, week = Arena(tmp_path, now=start, lineup="rules"), start.date()
+    with monkeypatch.context() as patch:
+        patch.setattr(Polymarket, "look", lambda self, markets, now: ({}, {}))
+        for hours in (0, 1):
+            arena.now = start + timedelta(hours=hours)
+            states = Counter(str(one.state) for _, one in arena.decide(week).decisions)
+            assert states == {"read": 3, "finished": 1}
+        with arena.journal() as journal:
+            world = arena.world(journal)
+            assert not week_is_decided(world, week, arena.now)
+            found = summary(world, [week], arena.now)
+        betting = sorted(f"{week}/{family}/{week}" for family in ("favourite", "proportional", "random"))
+        assert found["refused"] == {"no price": found["legs"]}
+        assert found["without_trade"] == sorted(one["decision_id"] for one in found["open"]) == betting
+        assert (found["next"]["decisions"], found["next"]["deadline"]) == (3, datetime(2026, 6, 30, tzinfo=UTC))
+        lines = "\n".join(told(found))
+        assert f"of {found['legs']} legs: no price {found['legs']}" in lines
+        assert "read: every leg was refused: no price" in lines
+        assert "3 open decisions of 2026-06-28; deadline 2026-06-30 00:00 UTC; no budget" in lines
+        assert status(arena.lake, methodologies(arena.registry))["refused"].to_list() == [found["legs"]]
+    arena.now = datetime(2026, 6, 30, 0, 5, tzinfo=UTC)
+    with arena.journal() as journal:
+        assert is_read(arena.world(journal), week), "the schedule runs once more after the deadline"
+    arena.decide(week)
+    rows = arena.read(tables.DECISIONS).filter(action="BET")
+    assert rows["state"].unique().to_list() == ["refused"]
+    assert arena.read(tables.TRADES).is_empty()
+    board = arena.results().frames["arena/leaderboard"].sort("family")
+    assert board.select("family", "finished", "unfinished", "refused").rows() == [
+        (family, 1, 0, rows.filter(agent_id=f"{week}/{family}")["legs"].sum()) for family in ("favourite", "hold", "proportional", "random")
+    ]
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        assert week_is_decided(world, week, arena.now)
+        assert not is_read(world, week)
+        after = summary(world, [week], arena.now)
+    assert (after["open"], after["next"]["week"]) == ([], date(2026, 7, 5))
+    assert after["without_trade"] == betting

@@ -122,6 +122,7 @@ def status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
         )
     )
     trades = read(TRADES).group_by("week").agg(trades=pl.len())
+    refused = read(REFUSALS).group_by("week").agg(refused=pl.len())
     held = (
         read(POSITIONS)
         .filter(pl.col("status") == "open")
@@ -131,10 +132,10 @@ def status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
     )
     complete = completed(read(AGENTS), read(DECISIONS), _held(read(POSITIONS)), rules, newest(Facts.stored(lake)))
     found = markets
-    for part in (cohorts, decisions, trades, held):
+    for part in (cohorts, decisions, trades, refused, held):
         found = found.join(part, on="week", how="full", coalesce=True)
     return found.with_columns(
-        pl.col("trades", "open_positions", "decisions").fill_null(0),
+        pl.col("trades", "refused", "open_positions", "decisions").fill_null(0),
         complete=pl.col("week").is_in(pl.Series(sorted(complete), dtype=pl.Date()).implode()),
     ).sort("week", descending=True)
 
@@ -152,6 +153,10 @@ def cohort_rows(read: Rows, cohort: date) -> pl.DataFrame:
     newest = read(PORTFOLIOS).sort("at").group_by("agent_id").last().select("agent_id", "cash", "positions", "total", "profit")
     scored = read(SCORES).group_by("agent_id").agg(scored=pl.len(), brier_stated=pl.col("brier_stated").mean(), won=pl.col("won").mean())
     rows = agents.join(newest, on="agent_id", how="left").join(scored, on="agent_id", how="left")
+    legs, spent = read(REFUSALS).select("decision_id"), read(DECISIONS).select("decision_id", "agent_id", "cost")
+    refused = spent.join(legs, on="decision_id").group_by("agent_id").agg(refused=pl.len())
+    costs = spent.group_by("agent_id").agg(cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").sum()))
+    rows = rows.join(refused, on="agent_id", how="left").join(costs, on="agent_id", how="left")
     start = pl.col("initial_cash")
     return rows.select(
         "family",
@@ -161,9 +166,11 @@ def cohort_rows(read: Rows, cohort: date) -> pl.DataFrame:
         positions=pl.col("positions").fill_null(0),
         total=pl.col("total").fill_null(start),
         profit=pl.col("profit").fill_null(0),
+        refused=pl.col("refused").fill_null(0),
         scored=pl.col("scored").fill_null(0),
         brier_stated="brier_stated",
         won="won",
+        cost="cost",
     ).sort("total", "family", descending=[True, False])
 
 
@@ -173,8 +180,10 @@ def agent_rows(read: Rows, cohort: date, family: str) -> Mapping[str, pl.DataFra
     mine = pl.col("agent_id") == agent
     if read(AGENTS).filter(mine).is_empty():
         raise ConfigError(f"showing {agent}: the cohort {cohort} has no such family; `bellwether arena show {cohort}` lists them")
+    refused = read(REFUSALS).group_by("decision_id").agg(refused=pl.len().cast(pl.Int32()))
+    decisions = read(DECISIONS).filter(mine).join(refused, on="decision_id", how="left").with_columns(pl.col("refused").fill_null(0))
     return {
-        "decisions": read(DECISIONS).filter(mine).select("week", "state", "action", "legs", "cash", "problem", "cost").sort("week"),
+        "decisions": decisions.select("week", "state", "action", "legs", "refused", "cash", "problem", "cost").sort("week"),
         "positions": read(POSITIONS)
         .filter(mine)
         .select("position_id", "market_id", "side", "status", "shares", "cost", "paid", "realized", "result")

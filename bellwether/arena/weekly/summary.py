@@ -1,0 +1,115 @@
+"""Closing summary of `arena run`: what went wrong in the weeks that were run, what they cost, and what is due next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import polars as pl
+
+from bellwether.arena.decision_state import FINAL
+from bellwether.arena.identity import WEEK, decision_of, start_of, week_of
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.states import decisions_due
+from bellwether.arena.weekly.budgets import scope_of, spending_of
+from bellwether.arena.weekly.means import DECISION, World
+from bellwether.arena.weekly.reading import Rows, stored
+from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, TRADES
+
+#: Decisions that each line names; the others are counted.
+_NAMED = 5
+
+
+def summary(world: World, weeks: Sequence[date], now: datetime) -> dict[str, Any]:
+    """The summary of the weeks of a run as JSON has it. Costs are dollars, null where a part is unknown; times are UTC.
+
+    refused: refused legs by reason. without_trade: decisions to bet or sell without a trade. open: decisions without a final state, with the reason.
+    cost: dollars and tokens by family of the weeks. next: what is due, its deadline, and the dollars that the week's budgets leave (null: no budget).
+    """
+    read = stored(world.lake)
+    of_weeks = pl.col("week").is_in(list(weeks))
+    decisions, refusals = (read(one).filter(of_weeks) for one in (DECISIONS, REFUSALS))
+    traded = {decision_of(trade_id) for trade_id in read(TRADES).filter(of_weeks)["trade_id"]}
+    asked = decisions.filter(pl.col("legs") > 0)["decision_id"].sort()
+    left = decisions.filter(~pl.col("state").is_in(sorted(FINAL))).sort("week", "place")
+    return {
+        "legs": int(decisions["legs"].sum()),
+        "refused": dict(refusals.group_by("reason").len().sort("len", "reason", descending=[True, False]).iter_rows()),
+        "without_trade": [name for name in asked if name not in traded],
+        "open": left.select("decision_id", "state", "reason").to_dicts(),
+        "cost": _costs(world, weeks, decisions, read),
+        "next": _next(world, left, now),
+    }
+
+
+def _costs(world: World, weeks: Sequence[date], decisions: pl.DataFrame, read: Rows) -> list[dict[str, Any]]:
+    """Dollars and tokens by family, the dearest first; of families that sent a request."""
+    used = [world.journal.usage("scope", of=scope_of(week)) for week in weeks]
+    tokens = pl.concat(used).select(decision_id="scope", input_tokens="prompt_tokens", output_tokens="completion_tokens")
+    families = read(AGENTS).select("agent_id", "family")
+    rows = decisions.join(tokens, on="decision_id", how="inner").join(families, on="agent_id", how="left")
+    costs = rows.group_by("family").agg(
+        cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").sum()).cast(pl.Float64),
+        input_tokens=pl.col("input_tokens").sum(),
+        output_tokens=pl.col("output_tokens").sum(),
+    )
+    return costs.sort("cost", "family", descending=[True, False], nulls_last=False).to_dicts()
+
+
+def _next(world: World, left: pl.DataFrame, now: datetime) -> dict[str, Any]:
+    """Open decisions whose deadline is ahead, else the next week's. Its deadline is that of the methodology of new cohorts."""
+    rules: Methodology = world.chosen
+    present = week_of(now)
+    pending = left.filter(pl.col("week") == present).height if now < decisions_due(present, rules) else 0
+    week = present if pending else present + WEEK
+    whole, models = spending_of(world.journal, week, world.budgets)
+    return {
+        "week": week,
+        "decisions": pending or None,
+        "from": now if pending else start_of(week) + DECISION,
+        "deadline": decisions_due(week, rules),
+        "budget_left": whole.left,
+        "budget_left_by_model": {name: one.left for name, one in models.items() if one.left is not None},
+    }
+
+
+def told(found: dict[str, Any]) -> Iterator[str]:
+    """The summary in lines, what went wrong first."""
+    if found["refused"]:
+        reasons = ", ".join(f"{reason} {number}" for reason, number in found["refused"].items())
+        yield f"Refused    {sum(found['refused'].values())} of {found['legs']} legs: {reasons}"
+    if found["without_trade"]:
+        yield f"No trade   {_names(found['without_trade'])}"
+    for reason, names in _by_reason(found["open"]).items():
+        yield f"Open       {_names(names)}: {reason}"
+    if not (found["refused"] or found["open"]):
+        yield f"All done   {found['legs']} legs executed, no decision open"
+    if found["cost"]:
+        yield "Cost       " + ", ".join(map(_cost, found["cost"]))
+    due = found["next"]
+    what = f"{due['decisions']} open decisions of {due['week']}" if due["decisions"] else f"week {due['week']}, from {_time(due['from'])}"
+    money = "no budget" if due["budget_left"] is None else f"${due['budget_left']:.2f} of its budget left"
+    by_model = "".join(f"; {name} ${left:.2f}" for name, left in due["budget_left_by_model"].items())
+    yield f"Next       {what}; deadline {_time(due['deadline'])}; {money}{by_model}"
+
+
+def _by_reason(decisions: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in decisions:
+        found.setdefault(f"{one['state']}: {one['reason'] or 'no reason stored'}", []).append(one["decision_id"])
+    return found
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return f"{', '.join(names[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
+
+
+def _cost(one: dict[str, Any]) -> str:
+    cost = "unknown" if one["cost"] is None else f"${one['cost']:.4f}"
+    return f"{one['family']} {cost} ({one['input_tokens'] + one['output_tokens']:,} tokens)"
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
