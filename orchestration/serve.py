@@ -23,6 +23,8 @@ import dagster as dg
 from bellwether.domains import domains
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
+from bellwether.lake import Lake
+from bellwether.lake.renewing import renew
 from bellwether.settings import Settings
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
 from orchestration.orphans import UI, Process, end_orphans, of_killed_processes, of_the_ui, put_back
@@ -45,6 +47,7 @@ def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
         if not process.held:
             raise ConfigError(f"bellwether ui: another one already serves this world ({config.world_home}); use it, or end it first")
         try:
+            renew(Lake(config.lake_uri))
             end_orphans(instance, of_killed_processes(instance))
             end_orphans(instance, of_the_ui)
             code = _run(home, port, process, say, config.alarms_path)
