@@ -64,7 +64,7 @@ def rankings_at(known_at: datetime | None) -> Mapping[str, pl.DataFrame]:
 @click.option(
     "--range",
     "span",
-    type=click.Choice(["1D", "1W", "1M", "3M", "ALL"]),
+    type=click.Choice(["10M", "1H", "1D", "1W", "1M", "3M", "ALL"]),
     default="ALL",
     show_default=True,
     help="How far back from the newest portfolio.",

@@ -32,12 +32,13 @@ from bellwether.arena.resolution import settlements
 from bellwether.arena.scores import Score, score_bets, skill, summary
 from bellwether.arena.states import completed
 from bellwether.arena.units import dollars
+from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.lake import Lake
 from bellwether.lake.sql import run_sql
 from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, LEADERBOARD, PRICES, REFUSALS, TRADES
 
 #: Share of its decisions in which a family must have given a usable answer to be ranked.
-COVERED = 0.5
+COVERED = COVERAGE_FLOOR
 
 
 @dataclass(frozen=True)

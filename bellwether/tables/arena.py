@@ -379,7 +379,7 @@ LEADERBOARD = Table(
         Column(
             "rank",
             pl.Int32(),
-            "by the methodology's first primary metric, from 1; null without it, or where less than half of its decisions have a usable answer",
+            "by the methodology's first primary metric, from 1; null without it, or where fewer than 90 % of its decisions have a usable answer",
             nullable=True,
         ),
         Column("cohorts", pl.Int32(), "cohorts that it took part in"),

@@ -32,6 +32,8 @@ def shown(name: str, *at: datetime) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
+        ("10M", ["2026-03-05 11:30"]),
+        ("1H", ["2026-03-05 11:30"]),
         ("1W", ["2026-03-03 12:00", "2026-03-05 11:00"]),
         ("1M", ["2026-02-23 12:00", "2026-03-03 12:00", "2026-03-05 06:00"]),
         ("3M", ["2026-01-24 00:00", "2026-02-23 00:00", "2026-03-03 00:00", "2026-03-05 00:00"]),
@@ -52,6 +54,12 @@ def test_k20_a_range_ends_with_the_newest_portfolio_and_not_with_the_clock() -> 
         "2026-03-04 11:30",
         "2026-03-05 11:30",
     ]
+
+
+def test_minutes_and_an_hour_go_back_from_the_newest_portfolio() -> None:
+    at = [datetime(2026, 3, 5, 11, minute, tzinfo=UTC) for minute in (2, 21, 34, 44)]
+    assert shown("10M", *at) == ["2026-03-05 11:30", "2026-03-05 11:40"]
+    assert shown("1H", datetime(2026, 3, 5, 10, 43, tzinfo=UTC), *at) == [f"2026-03-05 11:{minute}" for minute in ("00", "20", "30", "40")]
 
 
 def test_a_month_before_the_31st_of_march_is_the_28th_of_february() -> None:

@@ -22,6 +22,8 @@ class Window:
 
 #: By name; months are those of the calendar, and the last day stands for one that a month has not.
 WINDOWS = {
+    "10M": Window("-10m", timedelta(minutes=10)),
+    "1H": Window("-1h", timedelta(minutes=10)),
     "1D": Window("-1d", timedelta(minutes=10)),
     "1W": Window("-7d", timedelta(hours=1)),
     "1M": Window("-1mo", timedelta(hours=6)),
