@@ -99,7 +99,7 @@ class Runner:
             tags={**self._process.tags, **TAGS, **(tags or {})},
             run_config={**QUIET, **(config or {})},
             raise_on_error=False,
-            asset_selection=only and [key(name) for name in only],
+            asset_selection=[key(name) for name in only] if only else None,
         )
         listener.reset(token)
         seconds = time.perf_counter() - started
