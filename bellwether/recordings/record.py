@@ -98,7 +98,7 @@ async def markets_of(client: KalshiClient, events: Sequence[str]) -> dict[str, d
 
 
 def _is_alive(market: Any) -> bool:
-    return isinstance(market, dict) and isinstance(market.get("ticker"), str) and market.get("status") in _ALIVE
+    return isinstance(market, dict) and isinstance(market.get("ticker"), str) and str(market.get("status")) in _ALIVE
 
 
 Tell = Callable[[Progress], None]

@@ -10,10 +10,12 @@ import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from random import Random
 
+import httpx
 import pytest
 
-from bellwether.venues.http.bodies import TooLargeError
+from bellwether.venues.http.bodies import TooLargeError, read_body
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from tests.venues.venue import FAST, Naps
 
@@ -153,3 +155,17 @@ async def test_a_body_that_cannot_be_unpacked_is_asked_for_again(talk: Talk):
     async with venue(talk) as (url, requests), KalshiClient(url, limits=FAST, sleep=Naps()) as client:
         assert (await client.page("/markets")).body == BODY
     assert len(requests) == 2
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1, 3 << 20])
+@pytest.mark.parametrize("step", [7, 65_536])
+async def test_packed_bodies_of_any_length_in_any_chunks_are_unpacked_whole(size: int, step: int):
+    for body in (bytes(size), Random(1).randbytes(size if step > 7 else size % 1000)):
+        packed = gzip.compress(body[: size // 2]) + gzip.compress(body[size // 2 :])
+
+        async def chunks(packed: bytes = packed) -> AsyncIterator[bytes]:
+            for start in range(0, len(packed), step):
+                yield packed[start : start + step]
+
+        response = httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=chunks())
+        assert await read_body(response, 4 << 20) == body

@@ -7,16 +7,18 @@ from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import polars as pl
 import pytest
 
 from bellwether.errors import VenueError
-from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS
-from bellwether.venues.kalshi.pull import day_markets
+from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES
+from bellwether.venues.kalshi.pull import archive, day_markets
 from bellwether.venues.kalshi.pull.day import DayPull
 from bellwether.venues.wire.rejects import UNPROCESSABLE
 from tests.venues.test_pull import Session, rows, tickers
-from tests.venues.world import DAY, Killed, World, after, closing, ordinary
+from tests.venues.venue import answer
+from tests.venues.world import DAY, Killed, World, after, archived, closing, ordinary
 
 CURED = {"result": "yes", "settlement_value_dollars": "1.0000"}
 
@@ -231,3 +233,30 @@ async def test_a_cutoff_that_is_no_time_blocks_only_until_the_venue_mends_it(tmp
         await run.day()
     run.world.cutoff = cutoff
     assert len(tickers(await run.day())) == 5
+
+
+async def test_a_series_of_another_page_that_says_otherwise_is_a_reject(tmp_path: Path):
+    class Twice(World):
+        def _answer(self, path: str, query: httpx.QueryParams) -> httpx.Response:
+            titles = ("A", "A", "B") if "cursor" in query else ("A",)
+            return answer({"series": [{"ticker": "S", "title": title} for title in titles], "cursor": "" if "cursor" in query else "1"})
+
+    pull = await Session(Twice(), tmp_path).series()
+    assert rows(KALSHI_SERIES, pull.series())["title"].to_list() == ["A"]
+    assert pull.rejects().select("page", "ordinal", "reason").rows() == [(1, 2, "another series of the same ticker says otherwise")]
+
+
+async def test_a_page_of_the_archive_that_cannot_be_processed_is_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    parse = archive.parse_markets
+
+    def parse_or_fail(objects: list[Any], *args: Any, **options: Any) -> Any:
+        if "A-1" in str(objects):
+            raise OverflowError("too large")
+        return parse(objects, *args, **options)
+
+    monkeypatch.setattr(archive, "parse_markets", parse_or_fail)
+    run = Session(archived(), tmp_path)
+    pull = await run.archive()
+    assert rows(KALSHI_ARCHIVE, pull.markets())["ticker"].to_list() == ["Z-1"]
+    assert pull.rejects()["reason"].to_list() == [UNPROCESSABLE]
+    assert sum("/historical/markets" in url and "cursor" not in url for url in run.world.asked) == 2

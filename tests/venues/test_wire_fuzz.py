@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -15,7 +16,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bellwether.errors import VenueError
+from bellwether.errors import BellwetherError, VenueError
+from bellwether.recordings.instants import exchange_time
+from bellwether.replay.building.messages import Reader
 from bellwether.tables.raw import (
     KALSHI_CANDLES,
     KALSHI_EVENTS,
@@ -33,6 +36,8 @@ from bellwether.tables.schema import Table
 from bellwether.tables.trading import KALSHI_BOOKS, KALSHI_TRADES
 from bellwether.venues.http.page import Page
 from bellwether.venues.kalshi import wire as kalshi
+from bellwether.venues.kalshi.stream.frame import Frame, body_of, envelope, message
+from bellwether.venues.kalshi.stream.trading_status import TradingStatus
 from bellwether.venues.kalshi.wire import Parsed, decode
 from bellwether.venues.polymarket import wire as polymarket
 from bellwether.venues.polymarket.quotes import midpoints_of, price_of
@@ -136,7 +141,7 @@ def test_whatever_stands_in_a_field_is_a_row_a_reject_or_a_clear_error(name: str
     check(table, rejects, changed(answer, path, data.draw(ANYTHING)), parse)
 
 
-@pytest.mark.parametrize("value", [None, True, 5, -1.5, "x", [], [1], ["x"], [[]], {}, {"x": 1}], ids=repr)
+@pytest.mark.parametrize("value", [None, True, 5, -1.5, "x", "\ud800", [], [1], ["\ud800"], [[]], {}, {"x": 1}], ids=ascii)
 @pytest.mark.parametrize("name", PARSERS)
 def test_a_value_of_the_wrong_type_is_a_row_a_reject_or_a_clear_error_in_every_place(name: str, value: Any):
     table, rejects, answer, parse = PARSERS[name]
@@ -202,3 +207,54 @@ def test_single_prices_are_prices_or_a_clear_error(value: Any):
         except VenueError:
             continue
         assert found is None or isinstance(found, Decimal)
+
+
+MESSAGES: dict[str, dict[str, Any]] = {
+    "orderbook_snapshot": {
+        "market_ticker": "T",
+        "yes_dollars_fp": [["0.07", "5.00"]],
+        "no_dollars_fp": [["0.40", "7.00"]],
+        "ts_ms": 1773446400000,
+    },
+    "orderbook_delta": {"market_ticker": "T", "price_dollars": "0.07", "delta_fp": "-1.00", "side": "yes", "ts": "2026-03-14T00:00:00Z"},
+    "trade": {
+        "trade_id": "1",
+        "market_ticker": "T",
+        "yes_price_dollars": "0.36",
+        "count_fp": "13.00",
+        "taker_side": "no",
+        "ts_ms": 1773446400000,
+    },
+    "market_lifecycle_v2": {"market_ticker": "T", "event_type": "deactivated", "close_ts": 1773446400},
+}
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_whatever_stands_in_a_message_of_a_stream_is_read_or_refused(kind: str, data: st.DataObject):
+    whole = {"type": kind, "sid": 1, "seq": 2, "sending_ts_ms": 1773446400000, "msg": MESSAGES[kind]}
+    path = data.draw(st.sampled_from(list(places(whole))))
+    check_message(changed(whole, path, data.draw(ANYTHING)))
+
+
+@pytest.mark.parametrize("value", [None, True, 5, -1.5, 2**62, "x", [], [1], [[]], {}, {"x": 1}, *TIMES], ids=repr)
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_a_value_of_the_wrong_type_in_a_message_is_read_or_refused_in_every_place(kind: str, value: Any):
+    whole = {"type": kind, "sid": 1, "seq": 2, "sending_ts_ms": 1773446400000, "msg": MESSAGES[kind]}
+    for path in places(whole):
+        check_message(changed(whole, path, value))
+
+
+def check_message(whole: Any) -> None:
+    frame = Frame(1, 1, 0, text_of(whole))
+    envelope(frame.data)
+    found = message(frame.data)
+    body = body_of(found)
+    at = exchange_time(body)
+    assert at is None or 0 <= at < 7_289_654_400 * 10**9
+    TradingStatus(["T"], {"T": ORIGIN.fetched_at}).take(found)
+    reader = Reader("a recording")
+    for read in (reader.levels, reader.change, reader.trade):
+        with suppress(BellwetherError):
+            read(frame, body)

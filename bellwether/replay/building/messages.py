@@ -15,6 +15,7 @@ from bellwether.replay.tape.layout import MAX_LOTS
 from bellwether.replay.units import CENT, DOLLAR
 from bellwether.units import Lots, Mills
 from bellwether.venues.kalshi.stream.frame import Frame
+from bellwether.venues.wire.times import END_SECOND
 
 #: What prices are read in, a millionth of a dollar, goes so often into a mill.
 _MILL = 1000
@@ -98,7 +99,7 @@ class Reader:
         side = next((found for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (found := body.get(name))), None)
         if side is None:
             return None
-        if side not in _OUTCOMES:
+        if type(side) is not str or side not in _OUTCOMES:
             raise self.refuse(frame, "taker_side", side, "it is yes or no")
         mills = self._yes_price(frame, body)
         field = "count_fp" if "count_fp" in body else "count"
@@ -180,7 +181,7 @@ def rest_trades(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
 
 def seconds(value: Any) -> int | None:
     """Whole seconds since 1970 in nanoseconds; None for what is none."""
-    return value * SECOND if type(value) is int and 0 < value < 2**33 else None
+    return value * SECOND if type(value) is int and 0 < value < END_SECOND else None
 
 
 def moment(value: Any) -> int | None:

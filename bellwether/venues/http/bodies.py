@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import httpx
 
@@ -11,6 +11,8 @@ from bellwether.errors import VenueError
 
 #: Encodings that are asked for, and no other is read.
 ENCODINGS = "gzip, deflate"
+#: Bytes that are unpacked at a time.
+_PART = 1 << 20
 _ADVICE = "Look at the address; if the venue really sends so much, raise BELLWETHER_RESPONSE_MB"
 
 
@@ -38,9 +40,10 @@ async def read_body(response: httpx.Response, most: int) -> bytes:
         sent += len(chunk)
         if sent > most:
             raise Oversized
-        body += unpack(chunk, most + 1 - len(body))
-        if len(body) > most:
-            raise Oversized
+        for part in unpack(chunk):
+            body += part
+            if len(body) > most:
+                raise Oversized
     if sent and not unpack.is_whole:
         raise httpx.DecodingError("the packed body ends too early", request=response.request)
     return bytes(body)
@@ -49,8 +52,8 @@ async def read_body(response: httpx.Response, most: int) -> bytes:
 class _Plain:
     is_whole = True
 
-    def __call__(self, chunk: bytes, most: int) -> bytes:
-        return chunk
+    def __call__(self, chunk: bytes) -> Iterator[bytes]:
+        yield chunk
 
 
 class _Packed:
@@ -64,18 +67,18 @@ class _Packed:
     def is_whole(self) -> bool:
         return self._member.eof
 
-    def __call__(self, chunk: bytes, most: int) -> bytes:
-        """The unpacked `chunk`, cut off after `most` bytes."""
-        found = bytearray()
-        while chunk and len(found) < most:
+    def __call__(self, chunk: bytes) -> Iterator[bytes]:
+        """The unpacked `chunk` in parts of at most `_PART` bytes."""
+        part = b""
+        while chunk or (len(part) == _PART and not self._member.eof):
             if self._member.eof:
                 self._member = zlib.decompressobj(zlib.MAX_WBITS | 32)
             try:
-                found += self._member.decompress(chunk, most - len(found))
+                part = self._member.decompress(chunk, _PART)
             except zlib.error as error:
                 raise self._fail(str(error)) from error
-            chunk = self._member.unused_data
-        return bytes(found)
+            yield part
+            chunk = self._member.unconsumed_tail or self._member.unused_data
 
 
 def _unpacker(response: httpx.Response) -> _Plain | _Packed:

@@ -163,7 +163,7 @@ async def candles(client: KalshiClient, spans: Mapping[str, tuple[datetime, date
     ]
     answered: set[str] = set()
     for page in await client.answers(calls):
-        answered |= {group.get("market_ticker", "") for group in page.items("markets") if isinstance(group, dict)}
+        answered |= {str(group.get("market_ticker")) for group in page.items("markets") if isinstance(group, dict)}
         _keep(found, page, "live")
     archived = [
         routes.historical_candles(ticker, first, last)

@@ -237,18 +237,15 @@ def body_text(item: Any) -> str:
 
 
 def value_text(value: Any) -> str | None:
-    """`value` as text of at most `VALUE_LIMIT` characters: strings as they are, everything else as JSON."""
+    """`value` as text of at most `VALUE_LIMIT` characters: strings as they are, half surrogate pairs escaped, everything else as JSON."""
     if value is None:
         return None
     text = value if isinstance(value, str) else body_text(value)
-    return text[:VALUE_LIMIT]
+    return text[:VALUE_LIMIT].encode(errors="backslashreplace").decode()
 
 
 def _ticker(item: Any, identity: str) -> str | None:
     record = item.record if isinstance(item, Unusable) else item
     if not isinstance(record, dict):
         return None
-    ticker = record.get(identity, record.get(f"_{identity}"))
-    return value_text(
-        ticker.encode("ascii", "backslashreplace").decode() if isinstance(ticker, str) and isinstance(item, Unusable) else ticker
-    )
+    return value_text(record.get(identity, record.get(f"_{identity}")))

@@ -18,7 +18,7 @@ from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull.resolve import SUPERSEDED, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, parse_markets
-from bellwether.venues.wire.rejects import Quarantine
+from bellwether.venues.wire.rejects import Quarantine, is_processed, processed
 from bellwether.venues.wire.times import instant_of
 
 LISTING = "archive"
@@ -130,10 +130,15 @@ def covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date, cut
 
 async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
     """Fetch and store the archive; the note holds what a later reader would otherwise have to scan for."""
-    keys, reject_pages, holes, known_at = [], [], [], None
+    keys, reject_pages, holes = [], list[int](), list[int]()
+    known_at: datetime | None = None
     listing = routes.historical_markets()
-    async for page in puller.follow(STEP, [listing]):
+
+    def take(page: Page, *, last: bool = False) -> bool:
+        nonlocal known_at
         parsed = _parse(page)
+        if not last and not is_processed(parsed):
+            return False
         if listing.is_hole(page):
             holes.append(page.ordinal)
         keys.append(keys_of(parsed, 0).select(pl.exclude("event_ticker", "status", "is_combo")))
@@ -141,6 +146,10 @@ async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
             reject_pages.append(page.ordinal)
         if parsed.rows.height:
             known_at = max(page.fetched_at, known_at or page.fetched_at)
+        return True
+
+    async for page in puller.follow(STEP, [listing]):
+        await puller.process(STEP, page, take)
     _, superseded = resolve(pl.concat(keys))
     return {
         "cutoff": cutoff.isoformat(),
@@ -166,4 +175,7 @@ def _same_instant(note: Note | None, known_at: datetime | None) -> bool:
 
 
 def _parse(page: Page) -> Parsed:
-    return parse_markets(page.items("markets"), page.origin, day=page.fetched_at.date(), source="historical", table=KALSHI_ARCHIVE)
+    day, quarantine = page.fetched_at.date(), Quarantine(KALSHI_ARCHIVE, "ticker", page.fetched_at.date(), page.origin)
+    return processed(
+        lambda: parse_markets(page.items("markets"), page.origin, day=day, source="historical", table=KALSHI_ARCHIVE), quarantine
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -14,6 +15,7 @@ from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.wire import Parsed, parse_series
+from bellwether.venues.wire.rejects import Quarantine, processed
 
 STEP = "series"
 
@@ -41,7 +43,8 @@ class SeriesPull:
         earlier: dict[str, Any] = {}
         for page in self.pull.pages(STEP):
             items = page.items("series")
-            yield parse_series(items, page.origin, earlier=earlier)
+            quarantine = Quarantine(KALSHI_SERIES, "ticker", page.fetched_at.date(), page.origin)
+            yield processed(partial(parse_series, items, page.origin, earlier=earlier), quarantine)
             earlier |= {item["ticker"]: item for item in items if isinstance(item, dict) and isinstance(item.get("ticker"), str)} | earlier
 
 

@@ -123,7 +123,7 @@ async def _listed(client: KalshiClient, tickers: Sequence[str]) -> dict[str, boo
     listed: dict[str, bool] = {}
     for chunk in _chunks(tickers):
         async for page in client.markets(tickers=chunk, mve_filter=None):
-            listed |= {market["ticker"]: market.get("status") in _OVER for market in page.items("markets") if _is_named(market)}
+            listed |= {market["ticker"]: str(market.get("status")) in _OVER for market in page.items("markets") if _is_named(market)}
     return listed
 
 

@@ -37,7 +37,7 @@ class TradingStatus:
     def take(self, found: dict[str, Any]) -> None:
         """Take in a message."""
         body = body_of(found)
-        market, kind = ticker_of(body), body.get("event_type")
+        market, kind = ticker_of(body), str(body.get("event_type"))
         if market not in self.open:
             return
         close = body.get("close_ts")

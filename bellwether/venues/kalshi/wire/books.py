@@ -14,6 +14,7 @@ from bellwether.tables.trading import KALSHI_BOOKS, LEVELS
 from bellwether.venues.kalshi.routes import asked_tickers
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, PRICE_OF_CONTRACT
 from bellwether.venues.wire.columns import Columns, Problems, Record, records_of
+from bellwether.venues.wire.decode import single_record
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
 from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import DecimalRule, Shape
@@ -28,7 +29,7 @@ def book_objects(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
         books = answer["orderbooks"]
         return books if isinstance(books, list) else [] if books is None else [books]
     asked = asked_tickers(origin.request)
-    return [{**answer, "ticker": next(iter(asked)) if len(asked) == 1 else None}]
+    return [single_record({**answer, "ticker": next(iter(asked)) if len(asked) == 1 else None})]
 
 
 def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Parsed:

@@ -12,6 +12,7 @@ import polars as pl
 from bellwether.tables.raw import KALSHI_CANDLES
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, QUOTE, TRADE
 from bellwether.venues.wire.columns import Columns, Problems, records_of
+from bellwether.venues.wire.decode import single_record
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant, of_pages
 from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import Shape
@@ -37,6 +38,9 @@ def candle_objects(answer: Mapping[str, Any]) -> list[Any]:
             objects.append(group)
             continue
         named = {"ticker": group.get("market_ticker", group.get("ticker"))}
+        if type(single_record(named)) is not dict:
+            objects.append(single_record(group))
+            continue
         candles = group.get("candlesticks") or []
         objects += [candle | named if type(candle) is dict else candle for candle in (candles if type(candles) is list else [group])]
     return objects
