@@ -21,7 +21,7 @@ METHODOLOGIES = """
 [small-kalshi-realistic]
 like = "v1-kalshi-realistic"
 title = "v1 with few markets of Kalshi, with fees"
-universe = 50
+universe = 60
 
 [small-bets-kalshi]
 like = "small-kalshi-realistic"

@@ -91,7 +91,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
 def test_each_cohort_stays_on_its_venue(decided: KalshiArena) -> None:
     universe, trades, agents = (decided.read(one) for one in (tables.UNIVERSE, tables.TRADES, tables.AGENTS))
     both = universe.filter(pl.col("week") == NEXT)
-    assert Counter(both["venue"]) == {"polymarket": 25, "kalshi": 50}
+    assert Counter(both["venue"]) == {"polymarket": 25, "kalshi": 60}
     assert both.group_by("digest").agg(first=pl.col("place").min(), last=pl.col("place").max())["first"].to_list() == [1, 1]
     assert universe.filter(pl.col("week") == WEEK, KALSHI).is_empty()
     assert dict(agents.select("week", "methodology").iter_rows()) == {WEEK: "small", NEXT: "small-kalshi-realistic"}
@@ -312,7 +312,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
 
 def test_a_live_universe_has_the_largest_volumes(lived: KalshiArena) -> None:
     universe = lived.read(tables.UNIVERSE)
-    assert universe.height == 50
+    assert universe.height == 60
     assert not universe["reconstructed"].any()
     assert universe["volume"].is_sorted(descending=True)
     assert set(universe["tick"]) <= {Decimal("0.01"), Decimal("0.001")}

@@ -55,7 +55,7 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
     """The weeks lived through, the same reconstructed, and the first universe as it is chosen live.
 
     Live, too, the markets are those that a reconstruction chooses, so that the same agents see the same ones. Both take part with the markets of which
-    both sides are quoted: of the others history has a middle that the listing does not show.
+    a price and both sides are listed: of the others history has a middle that the listing does not show.
     """
     quoted: dict[date, set[str]] = {}
     live, past = (Wide(tmp_path_factory.mktemp(name)) for name in ("live", "past"))
@@ -79,7 +79,9 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
             sunday = live.now.date()
             if number < DECIDED:
                 listed = live._ask(lambda gamma, clob: looks.largest_open(gamma, 10**6)).rows
-                quoted[sunday] = {row["market_id"] for row in listed if row["best_bid"] and row["best_ask"] and row["best_ask"] < 1}
+                quoted[sunday] = {
+                    row["market_id"] for row in listed if row["outcome_prices"] and row["best_bid"] and (row["best_ask"] or 1) < 1
+                }
                 live.decide(sunday, forced=False)
             for hours in (1, 60, 160):
                 live.now = START + number * SEVEN + timedelta(hours=hours)

@@ -133,9 +133,9 @@ class Combo:
         """How many slots begin before the close."""
         return -((self.opens - self.closes) // SLOT)
 
-    def probabilities(self, slots: Slots | None = None) -> Floats:
-        """The probability of yes at the beginning of these slots, or of each."""
-        return self.probabilities_at(self.opens + SLOT * (np.arange(self.slots, dtype=np.int64) if slots is None else slots))
+    def probabilities(self) -> Floats:
+        """The probability of yes at the beginning of each slot."""
+        return self.probabilities_at(self.opens + SLOT * np.arange(self.slots, dtype=np.int64))
 
     def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
         """The probability at these instants; before the opening that of the opening."""
