@@ -159,65 +159,76 @@ def simulate(kind: Kind, markets: Markets, cohorts: int, generator: np.random.Ge
 
     y, p, price and chance (the true probability, as far as the agent can know) are of YES.
     """
-    worlds = len(markets.life)
-    weeks = cohorts + WEEKS - 1
+    worlds, weeks = len(markets.life), cohorts + WEEKS - 1
     cash, due = np.full((worlds, cohorts), CASH), np.zeros((worlds, cohorts, weeks + OPEN + 1))
     won, found = markets.won, list[pl.DataFrame]()
     for week in range(weeks):
         active = np.arange(max(0, week - WEEKS + 1), min(cohorts, week + 1))
         cash += due[:, :, week]
         columns = np.flatnonzero((markets.start <= week) & (markets.start > week - OPEN))
-        age = week - markets.start[columns]
-        left = 1 - age / markets.life[:, columns]
-        at, end = markets.path[:, columns, age], markets.path[:, columns, -1]
-        threshold = markets.threshold[:, columns]
-        is_open = left > 0
-        scale = np.sqrt(np.where(is_open, left, 1.0))
-        fair = ndtr((at - threshold) / scale)
-        if kind.insight:
-            seen = kind.insight * (end - at) + np.sqrt(kind.insight * (1 - kind.insight) * np.maximum(left, 0)) * generator.standard_normal(
-                at.shape
-            )
-            chance = ndtr((at + seen - threshold) / (scale * np.sqrt(1 - kind.insight)))
-        else:
-            chance = fair
-        price = expit(logit(np.clip(fair, 1e-9, 1 - 1e-9)) + kind.mispriced * generator.standard_normal(at.shape))
+        is_open, chance, price = _quotes(kind, markets, columns, week, generator)
         spent = np.zeros((worlds, len(active)))
         for pick in kind.picks:
             chosen, yes, valid = _choose(kind, pick, price, chance, is_open, len(active), generator)
-            row = np.arange(worlds)[:, None, None]
-            q, pi, market = price[row, chosen], chance[row, chosen], columns[chosen]
-            y = won[row, market]
-            side_price, side_won = np.where(yes, q, 1 - q), np.where(yes, y, 1 - y)
-            stake = np.where(valid, pick.stake * cash[:, active, None], 0.0)
-            if kind.is_random_size:
-                confidence = generator.uniform(0.2, 1.0, stake.shape)
-                stake = stake * confidence
-            else:
-                confidence = np.ones(stake.shape)
-            stake = (
-                stake * np.minimum(1, (cash[:, active] / np.maximum(stake.sum(axis=2), 1e-9)))[:, :, None]
-                if len(kind.picks) == 1
-                else stake
-            )
-            spent += stake.sum(axis=2)
-            payout = np.where(valid, stake / side_price * side_won, 0.0)
-            ends = markets.start[market] + markets.life[row, market]
-            np.add.at(due, (np.broadcast_to(row, ends.shape), np.broadcast_to(active[None, :, None], ends.shape), ends), payout)
-            p = expit(logit(np.clip(pi, 1e-6, 1 - 1e-6)) + kind.noise * generator.standard_normal(q.shape))
-            columns_of = {
-                "world": np.broadcast_to(row, q.shape), "cohort": np.broadcast_to(active[None, :, None], q.shape), "week": np.full(q.shape, week),
-                "market": market, "event": markets.event[market], "p": p, "y": y, "price": q, "chance": pi, "direction": np.where(yes, 1.0, -1.0),
-                "confidence": confidence, "exposed": np.where(yes, 1.0, -1.0) * stake / side_price / CASH, "profit": (payout - stake) / CASH,
-            }  # fmt: skip
-            found.append(pl.DataFrame({name: values[valid] for name, values in columns_of.items()}))
+            bets = _bets(kind, pick, cash[:, active], price, chance, (chosen, yes, valid), generator)
+            row, market = np.broadcast_to(np.arange(worlds)[:, None, None], chosen.shape), columns[chosen]
+            cohort, y = np.broadcast_to(active[None, :, None], chosen.shape), won[row, market]
+            spent += bets["stake"].sum(axis=2)
+            payout = np.abs(bets["exposed"]) * np.where(yes, y, 1 - y)
+            np.add.at(due, (row, cohort, markets.start[market] + markets.life[row, market]), payout)
+            known = {
+                "world": row,
+                "cohort": cohort,
+                "week": np.full(row.shape, week),
+                "market": market,
+                "event": markets.event[market],
+                "y": y,
+            }
+            money = {"exposed": bets["exposed"] / CASH, "profit": (payout - bets["stake"]) / CASH}
+            found.append(pl.DataFrame({name: values[valid] for name, values in {**known, **bets, **money}.items()}))
         cash[:, active] -= spent
     return pl.concat(found).with_columns(kind=pl.lit(kind.name))
 
 
+def _quotes(
+    kind: Kind, markets: Markets, columns: Ints, week: int, generator: np.random.Generator
+) -> tuple[np.ndarray[Any, Any], Floats, Floats]:
+    """Whether markets are open in a week, their probability as the agent knows it, and their price: (R, columns) each."""
+    age = week - markets.start[columns]
+    left = 1 - age / markets.life[:, columns]
+    at, end, threshold = markets.path[:, columns, age], markets.path[:, columns, -1], markets.threshold[:, columns]
+    scale = np.sqrt(np.where(left > 0, left, 1.0))
+    chance = fair = ndtr((at - threshold) / scale)
+    if kind.insight:
+        noise = np.sqrt(kind.insight * (1 - kind.insight) * np.maximum(left, 0)) * generator.standard_normal(at.shape)
+        chance = ndtr((at + kind.insight * (end - at) + noise - threshold) / (scale * np.sqrt(1 - kind.insight)))
+    error = kind.mispriced * generator.standard_normal(at.shape)
+    return left > 0, chance, expit(logit(np.clip(fair, 1e-9, 1 - 1e-9)) + error)
+
+
+def _bets(
+    kind: Kind,
+    pick: Pick,
+    cash: Floats,
+    price: Floats,
+    chance: Floats,
+    choice: tuple[Ints, np.ndarray[Any, Any], np.ndarray[Any, Any]],
+    generator: np.random.Generator,
+) -> dict[str, Floats]:
+    """Stakes, dollars that a bet gains from YES at most, prices, chances, stated probabilities, directions and confidences: (R, active, count) each."""
+    chosen, yes, valid = choice
+    row = np.arange(len(price))[:, None, None]
+    q, pi, direction = price[row, chosen], chance[row, chosen], np.where(yes, 1.0, -1.0)
+    confidence = generator.uniform(0.2, 1.0, q.shape) if kind.is_random_size else np.ones(q.shape)
+    stake = np.where(valid, pick.stake * cash[:, :, None], 0.0) * confidence
+    p = expit(logit(np.clip(pi, 1e-6, 1 - 1e-6)) + kind.noise * generator.standard_normal(q.shape))
+    exposed = direction * stake / np.where(yes, q, 1 - q)
+    return {"stake": stake, "exposed": exposed, "price": q, "chance": pi, "p": p, "direction": direction, "confidence": confidence}
+
+
 def _choose(
-    kind: Kind, pick: Pick, price: Floats, chance: Floats, is_open: np.ndarray, active: int, generator: np.random.Generator
-) -> tuple[Ints, np.ndarray, np.ndarray]:
+    kind: Kind, pick: Pick, price: Floats, chance: Floats, is_open: np.ndarray[Any, Any], active: int, generator: np.random.Generator
+) -> tuple[Ints, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Chosen columns, whether YES is bought, and whether the choice is valid: (R, active, count) each."""
     yes_fits, no_fits = ((low >= pick.low) & (low <= pick.high) for low in (price, 1 - price))
     fits = (yes_fits | no_fits) & is_open

@@ -94,20 +94,6 @@ def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Sca
     return _around(value, found.variance, found.df, scale, level)
 
 
-def rate_interval(values: Floats, clusters: Clusters, level: float) -> Bounds:
-    """The interval of a rate, the mean of values (N,) of 0 and 1: Wilson's over the effective number that the jackknife variance implies."""
-    if clusters.count < LEAST_CLUSTERS:
-        return Bounds(reason=too_few(clusters.count))
-    rate, weight = float(values.mean()), np.ones(len(values))
-    ways, both = (tuple(_left_out(values, weight, way) for way in clusters.ways), clusters.both)
-    left_out = None if both is None else _left_out(values, weight, both)
-    found = jackknife(ways, left_out, "mean", size="n", value=rate, scale=lambda one: one)
-    if (reason := _unfit(found)) is not None:
-        return Bounds(reason=reason)
-    ends = rate_ends(rate, variance=found.variance, clusters=found.clusters, df=found.df, n=len(values), level=level)
-    return Bounds(*ends, RATE, found.df)
-
-
 def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeftOut:
     total, size = way.sums(weight * values), way.sums(weight)
     rest = size.sum() - size

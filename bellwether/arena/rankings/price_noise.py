@@ -117,8 +117,8 @@ class PricedMeans:
 
     def skill(self, loss: Linear, price: Linear) -> Estimate:
         """1 - sum(loss) / sum(price) with Fieller's interval: all ratios r at which loss - r price may be 0 on average."""
-        n, total = len(loss.values), price.values.sum()
-        if not n or not total:
+        total = price.values.sum()
+        if not total:
             return Estimate(None, reason=UNDEFINED)
         skill = 1 - float(loss.values.sum() / total)
         if np.array_equal(loss.values, price.values) and np.array_equal(loss.slope, price.slope):
@@ -128,16 +128,23 @@ class PricedMeans:
         if (reason := next((one for one in tested.reason if one not in (None, CONSTANT)), None)) is not None:
             return Estimate(skill, reason=reason)
         spread = Spread.of(sums, tested.mean)
-        df = float(spread.df[0])
-        ours, theirs = (self.exposure.deviations(one.slope[:, None] / n) for one in (loss, price))
-        tails = 1 + max(self.exposure.tails(ours - (1 - skill) * theirs)[0], self.exposure.tails(theirs)[0])
-        products = [self.exposure.covariance(*pair) * tails for pair in ((ours, ours), (theirs, theirs), (ours, theirs))]
-        seen = spread.variance[0], spread.variance[1], (spread.variance[0] + spread.variance[1] - spread.variance[2]) / 2
-        ends = [_fieller(tested.mean, [float(np.sum(one)) for one in known], quantile(self.level, df)) for known in (seen, products)]
+        first, second, difference = spread.variance
+        reach, df = quantile(self.level, float(spread.df[0])), float(spread.df[0])
+        products = (first, second, (first + second - difference) / 2), self._expected_products(loss, price, 1 - skill)
+        ends = [_fieller(tested.mean, known, reach) for known in products]
         if ends[0] is None or ends[1] is None:
             return self._skill_over_expected(skill, loss, price)
         lower, upper = 1 - max(ends[0][1], ends[1][1]), 1 - max(min(ends[0][0], ends[1][0]), 0.0)
         return Estimate(skill, lower, upper, FIELLER, df)
+
+    def _expected_products(self, loss: Linear, price: Linear, ratio: float) -> tuple[float, float, float]:
+        """Variances of both means under prices and their covariance, multiplied for the fatter tails of price and of loss - ratio price."""
+        ours, theirs = (self.exposure.deviations(one.slope[:, None] / len(one.slope)) for one in (loss, price))
+        tails = 1 + max(self.exposure.tails(ours - ratio * theirs)[0], self.exposure.tails(theirs)[0])
+        first, second, both = (
+            float(self.exposure.covariance(*pair)[0] * tails) for pair in ((ours, ours), (theirs, theirs), (ours, theirs))
+        )
+        return first, second, both
 
     def _skill_over_expected(self, skill: float, loss: Linear, price: Linear) -> Estimate:
         """A skill with the interval of the difference of both scores, over the score that prices expect of themselves: where that may have been 0."""
