@@ -86,7 +86,7 @@ def run(
     from assets.arena.results import demo as leaderboard_of
     from assets.arena.runs import run_weeks
     from assets.warehouse.runs import publish
-    from bellwether.arena.weekly.summary import summary, told
+    from bellwether.arena.weekly.summary import lines_of, summary
     from orchestration.session import close, runner
 
     with runner() as work:
@@ -96,7 +96,7 @@ def run(
     with reading(lineup, methodology) as world:
         found = summary(world, wanted, world.now())
     close(work, as_json, results={**board, "summary": found})
-    for line in () if as_json else told(found):
+    for line in () if as_json else lines_of(found):
         console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
     _require_answers(wanted)
     if unmarked is not None:

@@ -41,7 +41,7 @@ class Task:
     """The decision of one agent.
 
     account: as of the start of the run. messages: makes the prompt. place: in the order of the cohort, from 1. digest: of the universe. deadline: after
-    which nothing is asked or executed again. owners: agent by position, of all positions. past: the week is reconstructed, so that its quotes never
+    which no request is sent and no refused leg is executed again. owners: agent by position, of all positions. past: the week is reconstructed, so that its quotes never
     change. version: of the prompt.
     """
 

@@ -17,7 +17,7 @@ from bellwether.arena.market import Market, Quote
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.arena.weekly.reading import is_read, status, week_is_decided
-from bellwether.arena.weekly.summary import summary, told
+from bellwether.arena.weekly.summary import lines_of, summary
 from bellwether.settings import Settings
 from bellwether.tables import arena as tables
 from tests.arena.weeks import Arena
@@ -153,7 +153,7 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
         assert found["refused"] == {"no price": found["legs"]}
         assert found["without_trade"] == sorted(one["decision_id"] for one in found["open"]) == betting
         assert (found["next"]["decisions"], found["next"]["deadline"]) == (3, datetime(2026, 6, 30, tzinfo=UTC))
-        lines = "\n".join(told(found))
+        lines = "\n".join(lines_of(found))
         assert f"of {found['legs']} legs: no price {found['legs']}" in lines
         assert "read: every leg was refused: no price" in lines
         assert "3 open decisions of 2026-06-28; deadline 2026-06-30 00:00 UTC; no budget" in lines
@@ -176,3 +176,29 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
         after = summary(world, [week], arena.now)
     assert (after["open"], after["next"]["week"]) == ([], date(2026, 7, 5))
     assert after["without_trade"] == betting
+
+
+def test_the_summary_names_failed_and_invalid_decisions(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, now=datetime(2026, 6, 28, 0, 10, tzinfo=UTC), lineup="tiny")
+    week = arena.now.date()
+    arena.decide(week)
+    rows = arena.read(tables.DECISIONS)
+    failing = pl.col("agent_id").str.ends_with("/hold")
+    changed = rows.with_columns(
+        state=pl.when(failing).then(pl.lit("failed")).otherwise("state"),
+        reason=pl.when(failing).then(pl.lit("refusal: no")).otherwise("reason"),
+        action=pl.when(failing).then(None).otherwise("action"),
+    )
+    arena.lake.write(tables.DECISIONS, (week.isoformat(),), changed, run_id="test")
+    with arena.journal() as journal:
+        found = summary(arena.world(journal), [week], arena.now)
+    invalid = dict(rows.filter(action="INVALID").select("decision_id", "problem").iter_rows())
+    assert found["failed"] == [{"decision_id": f"{week}/hold/{week}", "state": "failed", "reason": "refusal: no"}]
+    assert found["invalid"] == invalid
+    lines = list(lines_of(found))
+    assert f"Failed     {week}/hold/{week}: failed: refusal: no" in lines
+    assert any(line.startswith("Invalid    ") for line in lines) is bool(invalid)
+    assert not any(line.startswith("All done") for line in lines)
+    tokens = {one["family"]: one["input_tokens"] for one in found["cost"]}
+    assert tokens.keys() == {"calibrated", "malformed"}
+    assert min(tokens.values()) > 0

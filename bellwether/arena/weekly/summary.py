@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.decision_state import FINAL
+from bellwether.arena.decision_state import FINAL, DecisionState
 from bellwether.arena.identity import WEEK, decision_of, start_of, week_of
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.states import decisions_due
@@ -24,7 +24,8 @@ _NAMED = 5
 def summary(world: World, weeks: Sequence[date], now: datetime) -> dict[str, Any]:
     """The summary of the weeks of a run as JSON has it. Costs are dollars, null where a part is unknown; times are UTC.
 
-    refused: refused legs by reason. without_trade: decisions to bet or sell without a trade. open: decisions without a final state, with the reason.
+    refused: refused legs by reason. without_trade: decisions to bet or sell without a trade. open, failed: decisions without a final state, and without a
+    usable response for good, with the reason. invalid: problem of each answer that could not be used.
     cost: dollars and tokens by family of the weeks. next: what is due, its deadline, and the dollars that the week's budgets leave (null: no budget).
     """
     read = stored(world.lake)
@@ -38,6 +39,8 @@ def summary(world: World, weeks: Sequence[date], now: datetime) -> dict[str, Any
         "refused": dict(refusals.group_by("reason").len().sort("len", "reason", descending=[True, False]).iter_rows()),
         "without_trade": [name for name in asked if name not in traded],
         "open": left.select("decision_id", "state", "reason").to_dicts(),
+        "failed": decisions.filter(pl.col("state") == DecisionState.FAILED).select("decision_id", "state", "reason").to_dicts(),
+        "invalid": dict(decisions.filter(action="INVALID").sort("decision_id").select("decision_id", "problem").iter_rows()),
         "cost": _costs(world, weeks, decisions, read),
         "next": _next(world, left, now),
     }
@@ -74,16 +77,19 @@ def _next(world: World, left: pl.DataFrame, now: datetime) -> dict[str, Any]:
     }
 
 
-def told(found: dict[str, Any]) -> Iterator[str]:
+def lines_of(found: dict[str, Any]) -> Iterator[str]:
     """The summary in lines, what went wrong first."""
     if found["refused"]:
         reasons = ", ".join(f"{reason} {number}" for reason, number in found["refused"].items())
         yield f"Refused    {sum(found['refused'].values())} of {found['legs']} legs: {reasons}"
     if found["without_trade"]:
         yield f"No trade   {_names(found['without_trade'])}"
-    for reason, names in _by_reason(found["open"]).items():
-        yield f"Open       {_names(names)}: {reason}"
-    if not (found["refused"] or found["open"]):
+    for title in ("open", "failed"):
+        for reason, names in _by_reason(found[title]).items():
+            yield f"{title.capitalize():10} {_names(names)}: {reason}"
+    if found["invalid"]:
+        yield f"Invalid    {_names([f'{name} ({problem})' for name, problem in found['invalid'].items()])}"
+    if not any(found[name] for name in ("refused", "open", "failed", "invalid")):
         yield f"All done   {found['legs']} legs executed, no decision open"
     if found["cost"]:
         yield "Cost       " + ", ".join(map(_cost, found["cost"]))
