@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bellwether.arena.facts import Trade
+from bellwether.arena.kalshi.quotes import Candle, quote_of_book, quote_of_candle
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Quote, quote_of, wanted_tokens
 from bellwether.arena.marks import (
@@ -30,6 +31,8 @@ from bellwether.arena.marks import (
     wanted,
 )
 from bellwether.arena.units import price_micros
+from bellwether.arena.weekly.polymarket import midpoint_of_book
+from bellwether.venues.polymarket.looks import Book
 from tests.arena.histories import History, history
 from tests.arena.world import AGENT, COHORT, NOW, V1, agent, binary, book, bought, holding, mid, named, usd, won
 
@@ -63,6 +66,21 @@ def test_v4_without_tokens_nothing_is_asked_for_and_the_last_price_stands() -> N
     assert wanted_tokens({"m": replace(binary(), token_ids=())}, ["m"]) == {}
     assert wanted_tokens({"m": binary()}, ["m", "m", "other"]) == {"y": ("m", 0)}
     assert tick({M: price("0.4")}, [M], {}, NOW, V1) == [price("0.4", at=bucket(NOW), source=Source.PRIOR)]
+
+
+def test_a_book_with_one_side_moves_no_mark() -> None:
+    """On both venues, whatever the only side is quoted at; and an empty book moves none."""
+    only = ((Decimal("0.39"), Decimal(100)),)
+    mids = [
+        *(midpoint_of_book(Book(bids, asks, NOW)) for bids, asks in ((only, ()), ((), only), ((), ()))),
+        *(quote_of_book(yes, no, NOW).mid for yes, no in ((only, ()), ((), only), ((), ()))),
+        *(quote_of_candle(Candle(NOW, bid, ask)).mid for bid, ask in ((Decimal("0.39"), None), (None, Decimal("0.39")))),
+    ]
+    for seen in mids:
+        (row,) = tick({M: price("0.4")}, [M], {M: Observed(seen, NOW)}, NOW, V1)
+        assert (row.price, row.source) == (usd("0.4"), Source.PRIOR)
+    both = midpoint_of_book(Book(only, ((Decimal("0.43"), Decimal(5)),), NOW))
+    assert tick({M: price("0.4")}, [M], {M: Observed(both, NOW)}, NOW, V1)[0].price == usd("0.41")
 
 
 @pytest.mark.parametrize(
