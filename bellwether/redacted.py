@@ -13,10 +13,11 @@ from bellwether.credentials import CREDENTIAL, redact, redact_name
 #: Columns that quote a model, by table. `messages` is made without credentials, and the journal keeps what came.
 _QUOTING = {
     "arena/decisions": ("message", "reasoning"),
+    "arena/decision_versions": ("message", "reasoning"),
     "arena/refusals": ("message",),
     "benchmark/forecasts": ("raw_response", "reasoning", "error", "contradiction"),
 }
-#: The column of arena/decisions that is JSON.
+#: The column of decisions that is JSON.
 _JSON = "decision"
 
 
@@ -25,7 +26,7 @@ def redacted(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     chosen = [column for column in _QUOTING.get(name, ()) if column in frame.columns]
     # Responses are long and keys rare: texts become Python's only where there may be one.
     frame = frame.with_columns(_mapped(frame[column], redact) for column in chosen if frame[column].str.contains(CREDENTIAL).any())
-    if name == "arena/decisions" and _JSON in frame.columns:
+    if name.startswith("arena/") and _JSON in frame.columns:
         frame = frame.with_columns(_mapped(frame[_JSON], _redacted_json))
     return frame
 

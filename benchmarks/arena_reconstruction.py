@@ -110,7 +110,7 @@ class Reconstruction:
             for name, frame in {
                 "arena/universe": rows.universe_rows(WEEK, done.universe),
                 "arena/agents": rows.agents_rows(world, done.cohort),
-                "arena/decisions": rows.decisions_rows(world, done),
+                "arena/decisions": rows.decisions_rows(world, done)[0],
                 "arena/trades": rows.trades_rows(done),
             }.items():
                 self.lake.write(table(name), (WEEK.isoformat(),), frame, run_id="bench")

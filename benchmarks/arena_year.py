@@ -176,12 +176,14 @@ def simulate(home: Path, weeks: int = WEEKS, ticks: int = TICKS) -> Year:
 def _decide(sandbox: Sandbox, world: World) -> None:
     week = sandbox.now.date()
     done = decide_week(world, week, forced=False)
+    decisions, versions = rows.decisions_rows(world, done)
     made = {
         "universe": rows.universe_rows(week, done.universe),
         "agents": rows.agents_rows(world, done.cohort),
-        "refusals": rows.refusals_rows(done),
+        "refusals": rows.refusals_rows(world, done),
         "trades": rows.trades_rows(done),
-        "decisions": rows.decisions_rows(world, done),
+        "decision_versions": versions,
+        "decisions": decisions,
     }
     for name, frame in made.items():
         sandbox.write(f"arena/{name}", frame, week.isoformat())

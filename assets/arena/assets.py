@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import Field
 
 from assets.arena.partitions import BEFORE, WEEK, whole
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Slice
 from bellwether.tables import table
 from orchestration.automation import FOLLOW_ANY
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from bellwether.arena.weekly.deciding import WeekDecided
     from bellwether.arena.weekly.means import World
 
-DECIDED_TABLES = ("arena/decisions", "arena/agents", "arena/messages", "arena/refusals", "arena/trades", "arena/evidence")
+#: Earlier states are written first, so that a run killed in between loses none.
+DECIDED_TABLES = (
+    "arena/decision_versions",
+    "arena/decisions",
+    "arena/agents",
+    "arena/messages",
+    "arena/refusals",
+    "arena/trades",
+    "arena/evidence",
+)
 BOOK_TABLES = ("arena/settlements", "arena/ledger", "arena/positions", "arena/scores", "arena/portfolios", "arena/leaderboard")
 FACT_TABLES = ("arena/agents", "arena/decisions", "arena/refusals", "arena/trades", "arena/evidence", "arena/prices")
 
@@ -112,18 +121,22 @@ def _weeks(
 
     # Agents alone are made of the journal: so are those that an older version has made, which nothing reads.
     decides = bool(set(wanted) - {"agents", "evidence"})
+    if "decisions" in wanted and "decision_versions" not in wanted:
+        raise ConfigError("making arena/decisions: select arena/decision_versions too: it keeps the replaced states")
     weeks = [date.fromisoformat(name) for name in names]
     known = Known.stored(world, decided=weeks if decides else (), found_again=weeks) if "evidence" in wanted else None
     for name in names:
         sunday, made, shown = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
         if decides:
             done = decide_week(world, sunday, forced=forced)
+            decisions, versions = rows.decisions_rows(world, done)
             made = {
                 "agents": rows.agents_rows(world, done.cohort),
-                "messages": rows.messages_rows(world, done),
-                "refusals": rows.refusals_rows(done),
+                "messages": rows.messages_rows(world, done, decisions, versions),
+                "refusals": rows.refusals_rows(world, done),
                 "trades": rows.trades_rows(done),
-                "decisions": rows.decisions_rows(world, done),
+                "decision_versions": versions,
+                "decisions": decisions,
             }
             known = known and known.with_week(sunday, agents=made["agents"], trades=made["trades"])
             shown = {**_of_week(done, made), **_money(world, sunday)}

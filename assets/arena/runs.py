@@ -22,6 +22,7 @@ from bellwether.arena.weekly.means import all_reconstructed
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
+from bellwether.tables.arena import DECISION_VERSIONS
 from orchestration.declare import key
 from orchestration.freshness import Changes, spans, stale
 from orchestration.partitions import RANGE_END, RANGE_START
@@ -137,7 +138,9 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 def _is_left(work: Runner, week: date) -> bool:
     """Whether a week was not run, is still under way, has decisions that a further run may finish, or cannot be told for damaged agents."""
     name, record = week.isoformat(), work.record()
-    if any(name not in record.partitions(key(one)) for one in ("arena/universe", *DECIDED_TABLES)):
+    # A week without earlier states is one of an older version.
+    needed = {"arena/universe", *DECIDED_TABLES} - {DECISION_VERSIONS.name}
+    if any(name not in record.partitions(key(one)) for one in needed):
         return True
     agents = work.lake.slice(table("arena/agents"), missing="skip")
     if agents.damaged():

@@ -149,10 +149,11 @@ def standing(task: Task, steps: Steps, otherwise: DecisionState, reason: str, *,
     intent, executions = intent_of(stored), executions_of(steps, name)
     if not executions:
         return Decided(name, DecisionState.READ, plan, intent, None, reason)
-    return _executed_once(name, plan, intent, executions[-1], over=over)
+    return executed(name, plan, intent, executions[-1], over=over)
 
 
-def _executed_once(name: str, plan: Plan | None, intent: Intent, done: Execution, *, over: bool) -> Decided:
+def executed(name: str, plan: Plan | None, intent: Intent, done: Execution, *, over: bool) -> Decided:
+    """The decision after an execution. over: it is not executed again."""
     if _is_final(intent, done):
         return Decided(name, DecisionState.FINISHED, plan, intent, done)
     counts = Counter(str(one.reason) for one in done.refusals)
@@ -168,7 +169,7 @@ def _decide(task: Task, means: Means) -> Decided:
     plan = plan_of(steps.once("prompt", name, partial(_plan, task, means.now)))
     intent = intent_of(stored or steps.once("intent", name, partial(_intent, task, plan, means.ask)))
     done = _execution(task, plan, intent, means)
-    return _executed_once(name, plan, intent, done, over=task.is_over(means.now()))
+    return executed(name, plan, intent, done, over=task.is_over(means.now()))
 
 
 def _check_open(task: Task, now: datetime) -> None:

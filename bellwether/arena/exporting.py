@@ -13,7 +13,7 @@ import polars as pl
 from bellwether.arena.messages import said
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import intent_of, plan_of
-from bellwether.arena.results import Facts, results
+from bellwether.arena.results import LAST_EXECUTION, Facts, results
 from bellwether.arena.steps import Steps
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
@@ -47,7 +47,7 @@ def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, jo
     facts = {
         "agents": agents,
         "decisions": decisions,
-        "refusals": rows.refusals.filter(pl.col("decision_id").is_in(decisions["decision_id"].implode())),
+        "refusals": rows.refusals.filter(LAST_EXECUTION, pl.col("decision_id").is_in(decisions["decision_id"].implode())),
         "trades": trades,
         "evidence": rows.evidence.filter(market),
         "prices": rows.prices.filter(market),

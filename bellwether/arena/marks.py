@@ -38,7 +38,8 @@ class Price(NamedTuple):
     """One stored price.
 
     outcome: YES of a binary market, else the name of the outcome in lower case. at: the bucket of the mark. price: micro-dollars per share. other: what
-    a second source says; disagrees: it is further away than the methodology allows. reconstructed: from past prices, and not seen then.
+    a second source says; disagrees: it is further away than the methodology allows. reconstructed: from past prices, and not seen then. known_at: when it
+    was marked; None: at.
     """
 
     market_id: str
@@ -50,6 +51,7 @@ class Price(NamedTuple):
     other: SharePrice | None = None
     disagrees: bool = False
     reconstructed: bool = False
+    known_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +106,16 @@ def tick(
 ) -> list[Price]:
     """The prices to store for one tick: those that differ from the last stored ones in price or source; none for what was never quoted.
 
-    last: the newest stored price by key. keys: those wanted. seen: what the sources say now. at: the time of the tick, stored as its bucket.
+    A price stored in the same bucket stays: a later change is stored in the next bucket. last: the newest stored price by key. keys: those wanted. seen:
+    what the sources say now. at: the time of the tick.
     """
     stamp = bucket(at, methodology.mark_minutes)
     rows = []
     for key in keys:
         before, now = last.get(key), seen.get(key)
         row = _row(key, before, now, stamp, methodology.source_gap)
+        if before is not None and before.at >= stamp:
+            continue
         if row is not None and (
             before is None or (row.price, row.source, row.disagrees) != (before.price, before.source, before.disagrees)
         ):
@@ -125,7 +130,7 @@ def _row(key: PriceKey, before: Price | None, now: Observed | None, at: datetime
 
 
 def merged(stored: Iterable[Price], rows: Iterable[Price]) -> list[Price]:
-    """Stored prices with the rows of a tick: a row of the same market, outcome and interval takes the place of the one before."""
+    """Stored prices and further rows, which replace those of the same market, outcome and interval."""
     found = {row[:3]: row for row in (*stored, *rows)}
     return sorted(found.values(), key=lambda row: (row.at, row.market_id, row.outcome))
 

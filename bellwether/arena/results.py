@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,8 +35,10 @@ from bellwether.arena.units import dollars
 from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.lake import Lake
 from bellwether.lake.sql import run_sql
-from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, LEADERBOARD, PRICES, REFUSALS, TRADES
+from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, EVIDENCE, LEADERBOARD, PRICES, REFUSALS, TRADES
 
+#: Of rows of arena/refusals, those of each decision's last execution.
+LAST_EXECUTION = pl.col("superseded_at").is_null()
 #: Share of its decisions in which a family must have given a usable answer to be ranked.
 COVERED = COVERAGE_FLOOR
 
@@ -51,23 +53,30 @@ class Facts:
     trades: pl.DataFrame
     evidence: pl.DataFrame
     prices: pl.DataFrame
+    decision_versions: pl.DataFrame = field(default_factory=DECISION_VERSIONS.empty)
 
     @classmethod
     def stored(cls, lake: Lake) -> Facts:
         """What the lake has."""
-        return cls(*(lake.slice(one, missing="skip").read() for one in (AGENTS, DECISIONS, REFUSALS, TRADES, EVIDENCE, PRICES)))
+        return cls(
+            *(lake.slice(one, missing="skip").read() for one in (AGENTS, DECISIONS, REFUSALS, TRADES, EVIDENCE, PRICES, DECISION_VERSIONS))
+        )
 
     def known(self, at: datetime) -> Facts:
-        """What of it was known at an instant."""
-        then = {
-            name: getattr(self, name).filter(pl.col("at" if name == "prices" else "known_at") <= at) for name in Facts.__dataclass_fields__
-        }
-        agents = then["agents"].with_columns(
-            pl.when(pl.col(f"{word}_at") <= at).then(pl.col(name)).alias(name)
-            for word in ("closed", "archived")
-            for name in (f"{word}_by", f"{word}_at")
+        """The facts as they were known at an instant."""
+        past, changed = self.decision_versions, pl.coalesce("changed_at", "known_at") <= at
+        states = pl.concat([self.decisions.with_columns(superseded_at=pl.lit(None, past.schema["superseded_at"])), past])
+        return Facts(
+            agents=_ended(self.agents.filter(pl.col("known_at") <= at), at, "closed", "archived"),
+            decisions=states.filter(changed, ~(pl.col("superseded_at") <= at).fill_null(value=False))
+            .select(DECISIONS.names)
+            .sort(DECISIONS.order),
+            refusals=_ended(self.refusals.filter(pl.col("known_at") <= at), at, "superseded"),
+            trades=self.trades.filter(pl.col("known_at") <= at),
+            evidence=self.evidence.filter(pl.col("known_at") <= at),
+            prices=self.prices.filter(pl.coalesce("known_at", "at") <= at),
+            decision_versions=past.filter(pl.col("superseded_at") <= at),
         )
-        return Facts(**{**then, "agents": agents})
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,16 @@ class Results:
     curves: Sequence[Valuation]
     violations: Sequence[Violation]
     frames: Mapping[str, pl.DataFrame]
+
+
+def _ended(rows: pl.DataFrame, at: datetime, *words: str) -> pl.DataFrame:
+    """The rows without ends that came after an instant: null in `closed_at` and `closed_by` for the word closed, where they are columns."""
+    return rows.with_columns(
+        pl.when(pl.col(f"{word}_at") <= at).then(pl.col(name)).alias(name)
+        for word in words
+        for name in (f"{word}_by", f"{word}_at")
+        if name in rows.columns
+    )
 
 
 def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetime | None = None) -> Results:
@@ -121,7 +140,7 @@ def _held(agents: Sequence[Agent], trades: Sequence[Trade], rules: Mapping[str, 
 
 def _legs(decisions: pl.DataFrame, refusals: pl.DataFrame) -> dict[str, int]:
     """The number of legs of each executed BET that were not refused, by decision."""
-    refused = refusals.group_by("decision_id").agg(refused=pl.len())
+    refused = refusals.filter(LAST_EXECUTION).group_by("decision_id").agg(refused=pl.len())
     bets = decisions.filter(pl.col("state").is_in(sorted(ANSWERED)), pl.col("action") == "BET")
     rows = bets.join(refused, on="decision_id", how="left").select("decision_id", pl.col("legs") - pl.col("refused").fill_null(0))
     return dict(rows.iter_rows())
@@ -174,7 +193,8 @@ def _means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
 
 def newest(facts: Facts) -> datetime:
     """When the newest decision, trade, evidence or mark is from: what is over by then is over as far as the facts show, whatever a clock says."""
-    times = [rows["known_at"].max() for rows in (facts.decisions, facts.trades, facts.evidence)]
+    decided = facts.decisions.select(pl.coalesce("changed_at", "known_at")).to_series()
+    times = [decided.max(), *(rows["known_at"].max() for rows in (facts.trades, facts.evidence))]
     return max(
         (time for time in (*times, facts.prices["at"].max()) if isinstance(time, datetime)), default=datetime.min.replace(tzinfo=UTC)
     )

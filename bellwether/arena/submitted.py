@@ -51,7 +51,7 @@ def fitting(stored: pl.DataFrame, markets: pl.DataFrame, known: pl.DataFrame, ru
 
     stored: accepted forecasts, columns of `bellwether.submissions.checking.SCHEMA`. markets: as `listed` returns them. known: as `weeks` does.
     """
-    own = markets.filter("binary").select("week", "market", "market_id", "closes_at", "reconstructed")
+    own = markets.filter("binary").select("week", "market", "market_id", "closes_at", "reconstructed", "known_at")
     return (
         stored.with_columns(week_for(stored, known, rules).alias("week"))
         .join(own, on=["week", "market"])
@@ -64,7 +64,7 @@ def submissions_frame(stored: pl.DataFrame, universe: pl.DataFrame, rules: Mappi
     """Rows of arena/submissions. stored: as in `fitting`. universe: rows of arena/universe. rules: the methodologies by name."""
     markets = listed(universe)
     rows = fitting(stored, markets, weeks(markets, rules), rules).with_columns(
-        family="forecaster", late=pl.col("received_at") >= pl.col("due"), known_at="received_at"
+        family="forecaster", late=pl.col("received_at") >= pl.col("due"), known_at=pl.max_horizontal("received_at", "known_at")
     )
     return SUBMISSIONS.validate(rows.select(SUBMISSIONS.names).sort(SUBMISSIONS.order))
 

@@ -41,6 +41,7 @@ class Books:
     def read(cls, source: Source, agents: pl.DataFrame, portfolios: pl.DataFrame, universe: pl.DataFrame) -> Books:
         """All that the warehouse has."""
         frames = {name: source.frame(f"arena/{name}") for name in ("decisions", "refusals", "trades", "positions", "ledger", "scores")}
+        frames["refusals"] = frames["refusals"].filter(pl.col("superseded_at").is_null())
         questions = dict(universe.select("market_id", "question").unique("market_id", keep="last", maintain_order=True).iter_rows())
         return cls(agents=agents, portfolios=portfolios, universe=universe, questions=questions, **frames)
 

@@ -143,27 +143,39 @@ DECISIONS = Table(
         _text("reason", "why it is not finished, or why every leg was refused; null when it is finished"),
         _RECONSTRUCTED,
         _METHODOLOGY,
-        _KNOWN_AT,
+        _time("known_at", "when its first state was recorded; a later state does not move it"),
+        _time("changed_at", "when this state was recorded; null in older rows: known_at", nullable=True),
     ),
     key=("week", "decision_id"),
     partitioned_by=("week",),
-    version="2",
-    added={"1": dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by"))},
+    version="3",
+    added={"1": dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by", "changed_at")), "2": {"changed_at": None}},
+)
+
+DECISION_VERSIONS = Table(
+    name="arena/decision_versions",
+    row="One earlier state of a decision, as arena/decisions had it from changed_at to superseded_at.",
+    columns=(*DECISIONS.columns, _time("superseded_at", "when the next state was recorded, or the row was withdrawn")),
+    key=("week", "decision_id", "changed_at"),
+    partitioned_by=("week",),
 )
 
 REFUSALS = Table(
     name="arena/refusals",
-    row="One leg of a decision that was not executed.",
+    row="One leg that an execution of a decision refused.",
     columns=(
         _WEEK,
         Column("decision_id", TEXT, "cohort/family/week"),
         Column("leg", pl.Int32(), "leg, from 1"),
         Column("reason", TEXT, "the first reason that applies"),
         Column("message", TEXT, "what was found"),
-        _KNOWN_AT,
+        _time("known_at", "when the decision was executed"),
+        _time("superseded_at", "when it was executed again; null in the last execution, which counts", nullable=True),
     ),
-    key=("week", "decision_id", "leg"),
+    key=("week", "decision_id", "leg", "known_at"),
     partitioned_by=("week",),
+    version="2",
+    added={"1": {"superseded_at": None}},
 )
 
 TRADES = Table(
@@ -321,10 +333,13 @@ PRICES = Table(
         _price("other", "what the listing says; null when it was not looked at", nullable=True),
         Column("disagrees", pl.Boolean(), "the two are further apart than the methodology allows"),
         _RECONSTRUCTED,
+        _time("known_at", "when it was marked; null in older and in reconstructed rows: at", nullable=True),
     ),
     key=("day", "market_id", "outcome", "at"),
     partitioned_by=("day",),
     often=True,
+    version="2",
+    added={"1": {"known_at": None}},
 )
 
 PORTFOLIOS = Table(
@@ -412,4 +427,19 @@ LEADERBOARD = Table(
     mart=True,
 )
 
-TABLES = (UNIVERSE, AGENTS, DECISIONS, REFUSALS, TRADES, EVIDENCE, SETTLEMENTS, LEDGER, POSITIONS, PRICES, PORTFOLIOS, SCORES, LEADERBOARD)
+TABLES = (
+    UNIVERSE,
+    AGENTS,
+    DECISIONS,
+    DECISION_VERSIONS,
+    REFUSALS,
+    TRADES,
+    EVIDENCE,
+    SETTLEMENTS,
+    LEDGER,
+    POSITIONS,
+    PRICES,
+    PORTFOLIOS,
+    SCORES,
+    LEADERBOARD,
+)

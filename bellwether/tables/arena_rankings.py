@@ -36,7 +36,7 @@ SUBMISSIONS = Table(
             "late", pl.Boolean(), "received after the decisions of the week were due, so that it may know more than it claims; ranked apart"
         ),
         Column("reconstructed", pl.Boolean(), "the week was reconstructed"),
-        Column("known_at", TIME, "when it was received", UTC),
+        Column("known_at", TIME, "when it was received, and the universe of its week frozen", UTC),
     ),
     key=("week", "family", "market_id", "stated_at"),
 )

@@ -8,6 +8,7 @@ WITH found AS (
     SELECT decisions.agent_id, 'refused leg' AS kind, refusals.reason
     FROM arena.refusals AS refusals
     JOIN arena.decisions AS decisions ON decisions.decision_id = refusals.decision_id AND decisions.week = refusals.week
+    WHERE refusals.superseded_at IS NULL
 )
 SELECT agents.family, found.kind, found.reason, count(*) AS number
 FROM found

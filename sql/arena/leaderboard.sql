@@ -33,6 +33,7 @@ decided AS (
 refused AS (
     SELECT regexp_extract(decision_id, '^(.*)/', 1) AS agent_id, count(*) AS legs
     FROM refusals
+    WHERE superseded_at IS NULL
     GROUP BY ALL
 ),
 

@@ -64,7 +64,10 @@ def _agent(rng: Random, made: dict[str, Rows], agent_id: str, methodology: str, 
         action = rng.choice(("BET", "HOLD", "INVALID", None)) if state == "finished" else None
         cost = None if rng.random() < 0.05 else dollars(rng.randrange(10**7))
         made["decisions"].append({"decision_id": decision, "agent_id": agent_id, "state": state, "action": action, "cost": cost})
-        made["refusals"] += [{"decision_id": decision} for _ in range(rng.randrange(3))]
+        made["refusals"] += [
+            {"decision_id": decision, "superseded_at": rng.choice((None, None, datetime(2026, 3, 1, tzinfo=UTC)))}
+            for _ in range(rng.randrange(4))
+        ]
         for _ in range(rng.randrange(3)):
             made["trades"].append({"agent_id": agent_id, "action": rng.choice(("BUY", "SELL")), "amount": dollars(rng.randrange(10**10))})
     for number in range(1, rng.randrange(1, 5)):
@@ -80,7 +83,7 @@ def frames(rng: Random, made: dict[str, Rows]) -> dict[str, pl.DataFrame]:
     columns = {
         "agents": ("agent_id", "methodology", "reconstructed", "family", "week", "initial_cash", "archived_at"),
         "decisions": ("decision_id", "agent_id", "state", "action", "cost"),
-        "refusals": ("decision_id",),
+        "refusals": ("decision_id", "superseded_at"),
         "trades": ("agent_id", "action", "amount"),
         "ledger": ("agent_id", "number", "cash"),
         "positions": ("agent_id", "status"),
@@ -108,6 +111,7 @@ def counted(made: dict[str, Rows], completed: list[date]) -> Rows:
         finished = [row for row in decisions if row["state"] == "finished"]
         invalid = [row for row in finished if row["action"] == "INVALID"]
         trades = [row for agent in agents for row in of("trades", agent)]
+        refusals = [row for row in made["refusals"] if row["superseded_at"] is None]
         cash = total = initial = Decimal(0)
         falls = [Fraction(0)]
         for agent in agents:
@@ -131,7 +135,7 @@ def counted(made: dict[str, Rows], completed: list[date]) -> Rows:
                 "invalid": len(invalid),
                 "unfinished": len(decisions) - len(finished),
                 "bets": sum(row["action"] == "BUY" for row in trades),
-                "refused": sum(row["decision_id"].startswith(f"{agent['agent_id']}/") for agent in agents for row in made["refusals"]),
+                "refused": sum(row["decision_id"].startswith(f"{agent['agent_id']}/") for agent in agents for row in refusals),
                 "initial_cash": initial,
                 "cash": cash,
                 "total": total,

@@ -65,7 +65,8 @@ def test_v3_outcomes_have_prices_of_their_own() -> None:
 def test_v4_without_tokens_nothing_is_asked_for_and_the_last_price_stands() -> None:
     assert wanted_tokens({"m": replace(binary(), token_ids=())}, ["m"]) == {}
     assert wanted_tokens({"m": binary()}, ["m", "m", "other"]) == {"y": ("m", 0)}
-    assert tick({M: price("0.4")}, [M], {}, NOW, V1) == [price("0.4", at=bucket(NOW), source=Source.PRIOR)]
+    later = NOW + timedelta(minutes=10)
+    assert tick({M: price("0.4")}, [M], {}, later, V1) == [price("0.4", at=bucket(later), source=Source.PRIOR)]
 
 
 def test_a_book_with_one_side_moves_no_mark() -> None:
@@ -77,10 +78,10 @@ def test_a_book_with_one_side_moves_no_mark() -> None:
         *(quote_of_candle(Candle(NOW, bid, ask)).mid for bid, ask in ((Decimal("0.39"), None), (None, Decimal("0.39")))),
     ]
     for seen in mids:
-        (row,) = tick({M: price("0.4")}, [M], {M: Observed(seen, NOW)}, NOW, V1)
+        (row,) = tick({M: price("0.4")}, [M], {M: Observed(seen, NOW)}, NOW + timedelta(minutes=10), V1)
         assert (row.price, row.source) == (usd("0.4"), Source.PRIOR)
     both = midpoint_of_book(Book(only, ((Decimal("0.43"), Decimal(5)),), NOW))
-    assert tick({M: price("0.4")}, [M], {M: Observed(both, NOW)}, NOW, V1)[0].price == usd("0.41")
+    assert tick({M: price("0.4")}, [M], {M: Observed(both, NOW)}, NOW + timedelta(minutes=10), V1)[0].price == usd("0.41")
 
 
 @pytest.mark.parametrize(
@@ -125,12 +126,13 @@ def test_v16_ticks_of_one_interval_are_one() -> None:
     assert bucket(at) == bucket(at.replace(minute=19, second=1)) == datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
 
 
-def test_v16_a_tick_that_is_repeated_takes_the_place_of_the_first() -> None:
-    first = tick({}, [M], {M: Observed(usd("0.5"), NOW)}, NOW, V1)
-    again = tick({M: first[0]}, [M], {M: Observed(usd("0.6"), NOW)}, NOW + timedelta(minutes=4), V1)
-    assert [(row.at, row.price) for row in merged(first, again)] == [(bucket(NOW), usd("0.6"))]
-    later = tick({M: again[0]}, [M], {M: Observed(usd("0.5"), NOW)}, NOW + timedelta(minutes=5), V1)
-    assert len(merged(merged(first, again), later)) == 2
+def test_v16_the_first_tick_of_an_interval_stays_and_a_change_is_stored_with_the_next() -> None:
+    (first,) = tick({}, [M], {M: Observed(usd("0.5"), NOW)}, NOW, V1)
+    changed = {M: Observed(usd("0.6"), NOW)}
+    start = bucket(NOW) + timedelta(minutes=10)
+    assert tick({M: first}, [M], changed, start - timedelta(microseconds=1), V1) == []
+    (later,) = tick({M: first}, [M], changed, start, V1)
+    assert [(row.at, row.price) for row in merged([first], [later])] == [(bucket(NOW), usd("0.5")), (start, usd("0.6"))]
 
 
 def test_nights_in_which_clocks_change_have_buckets_like_others() -> None:

@@ -34,7 +34,7 @@ def _decide(arena: Arena, budgets: WeekBudgets, run: str) -> tuple[dict[str, str
     """Decide the week; the states and reasons by family, and what the asset says of money."""
     with arena.journal() as journal:
         world = replace(arena.world(journal, run), budgets=budgets)
-        frame = rows.decisions_rows(world, decide_week(world, WEEK))
+        frame, _ = rows.decisions_rows(world, decide_week(world, WEEK))
         families = [name.split("/")[1] for name in frame["decision_id"]]
         return dict(zip(families, frame["state"], strict=True)), dict(zip(families, frame["reason"], strict=True)), _money(world, WEEK)
 

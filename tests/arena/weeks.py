@@ -24,6 +24,7 @@ from bellwether.models.keys import endpoints
 from bellwether.settings import Settings
 from bellwether.tables import arena as tables
 from bellwether.tables import table
+from bellwether.tables.arena_messages import MESSAGES
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.worlds import addresses
@@ -90,12 +91,15 @@ class Arena:
 
     def store(self, journal: Journal, week: date, done: WeekDecided) -> None:
         world, partition = self.world(journal), (week.isoformat(),)
+        decisions, versions = rows.decisions_rows(world, done)
         made = {
             tables.UNIVERSE: rows.universe_rows(week, *done.universes.values()),
             tables.AGENTS: rows.agents_rows(world, done.cohort),
-            tables.DECISIONS: rows.decisions_rows(world, done),
-            tables.REFUSALS: rows.refusals_rows(done),
+            tables.DECISION_VERSIONS: versions,
+            tables.DECISIONS: decisions,
+            tables.REFUSALS: rows.refusals_rows(world, done),
             tables.TRADES: rows.trades_rows(done),
+            MESSAGES: rows.messages_rows(world, done, decisions, versions),
         }
         for declared, frame in made.items():
             self.lake.write(declared, partition, frame, run_id="test")

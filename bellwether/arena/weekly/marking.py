@@ -28,7 +28,7 @@ _DAY = timedelta(days=1)
 
 
 def tick_rows(world: World) -> tuple[date, pl.DataFrame, int]:
-    """A tick: its UTC day, the rows of arena/prices of that day with what the tick changed, and how many rows it added or replaced.
+    """A tick: its UTC day, the rows of arena/prices of that day with those of the tick, and how many rows it added.
 
     The first tick of a day has every price that is held, and reconstructed prices are not what it compares with, so that a day's rows can be read without those of the day before.
     """
@@ -51,7 +51,8 @@ def tick_rows(world: World) -> tuple[date, pl.DataFrame, int]:
     if live.is_empty():
         changed = {row[:2] for row in rows}
         rows += [last[key]._replace(at=stamp) for key in keys if key in last and key not in changed]
-    new = prices_frame(rows)
+    known_at = world.now()
+    new = prices_frame([row._replace(known_at=known_at) for row in rows])
     before = today.join(new, on=PRICES.key, how="anti")
     return stamp.date(), PRICES.validate(pl.concat([before, new]).sort(PRICES.order)), len(rows)
 
@@ -83,7 +84,7 @@ def _held_now(world: World) -> tuple[list[PriceKey], dict[Venue, Tokens]]:
 
 
 def mark(world: World) -> tuple[date, int]:
-    """Make a tick and store what it changed; returns the day and how many rows it added or replaced."""
+    """Make a tick and store its rows; returns the day and how many rows it added."""
     day, rows, changed = tick_rows(world)
     if changed:
         world.lake.write(PRICES, (day.isoformat(),), rows, run_id=world.run)

@@ -15,7 +15,7 @@ from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.interventions import closures
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import Execution, Intent, Plan, intent_of, plan_of
-from bellwether.arena.results import Facts, newest, results
+from bellwether.arena.results import LAST_EXECUTION, Facts, newest, results
 from bellwether.arena.states import completed, may_start
 from bellwether.arena.weekly.means import World, deciding, stored_cohort
 from bellwether.arena.weekly.state import keys_of
@@ -31,7 +31,6 @@ from bellwether.tables.arena import (
     LEDGER,
     PORTFOLIOS,
     POSITIONS,
-    PRICES,
     REFUSALS,
     SCORES,
     TRADES,
@@ -39,8 +38,8 @@ from bellwether.tables.arena import (
 )
 from bellwether.tables.schema import Table
 
-#: Tables without known_at that `as_known` has: what is folded anew, and marks, which have the time that they are of.
-AS_KNOWN = frozenset({POSITIONS.name, PORTFOLIOS.name, LEADERBOARD.name, PRICES.name})
+#: Tables without known_at that `as_known` has: results, folded from the facts.
+AS_KNOWN = frozenset({POSITIONS.name, PORTFOLIOS.name, LEADERBOARD.name})
 #: Reads the rows of a table.
 Rows = Callable[[Table], pl.DataFrame]
 
@@ -122,7 +121,7 @@ def status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
         )
     )
     trades = read(TRADES).group_by("week").agg(trades=pl.len())
-    refused = read(REFUSALS).group_by("week").agg(refused=pl.len())
+    refused = read(REFUSALS).filter(LAST_EXECUTION).group_by("week").agg(refused=pl.len())
     held = (
         read(POSITIONS)
         .filter(pl.col("status") == "open")
@@ -153,7 +152,7 @@ def cohort_rows(read: Rows, cohort: date) -> pl.DataFrame:
     newest = read(PORTFOLIOS).sort("at").group_by("agent_id").last().select("agent_id", "cash", "positions", "total", "profit")
     scored = read(SCORES).group_by("agent_id").agg(scored=pl.len(), brier_stated=pl.col("brier_stated").mean(), won=pl.col("won").mean())
     rows = agents.join(newest, on="agent_id", how="left").join(scored, on="agent_id", how="left")
-    legs, spent = read(REFUSALS).select("decision_id"), read(DECISIONS).select("decision_id", "agent_id", "cost")
+    legs, spent = read(REFUSALS).filter(LAST_EXECUTION).select("decision_id"), read(DECISIONS).select("decision_id", "agent_id", "cost")
     refused = spent.join(legs, on="decision_id").group_by("agent_id").agg(refused=pl.len())
     costs = spent.group_by("agent_id").agg(cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").sum()))
     rows = rows.join(refused, on="agent_id", how="left").join(costs, on="agent_id", how="left")
@@ -180,7 +179,7 @@ def agent_rows(read: Rows, cohort: date, family: str) -> Mapping[str, pl.DataFra
     mine = pl.col("agent_id") == agent
     if read(AGENTS).filter(mine).is_empty():
         raise ConfigError(f"showing {agent}: the cohort {cohort} has no such family; `bellwether arena show {cohort}` lists them")
-    refused = read(REFUSALS).group_by("decision_id").agg(refused=pl.len().cast(pl.Int32()))
+    refused = read(REFUSALS).filter(LAST_EXECUTION).group_by("decision_id").agg(refused=pl.len().cast(pl.Int32()))
     decisions = read(DECISIONS).filter(mine).join(refused, on="decision_id", how="left").with_columns(pl.col("refused").fill_null(0))
     return {
         "decisions": decisions.select("week", "state", "action", "legs", "refused", "cash", "problem", "cost").sort("week"),
@@ -212,7 +211,7 @@ class Explained:
 def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_at: datetime | None = None) -> Explained:
     """The prompt, the answers, how they were read, the executions and every cash movement of a decision (cohort/family/week), without credentials.
 
-    known_at: leaves out what came later; an answer is known from its first execution on. Raises `ConfigError` for what names no decision.
+    known_at: leaves out what came later, as `read` does. Raises `ConfigError` for what names no decision.
     """
     key = decision_key(decision_id)
     steps = world.steps
@@ -220,8 +219,9 @@ def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_
     asked = None if plan is None else plan_of(plan)
     done = [one for one in executions_of(steps, decision_id) if known_at is None or one.executed_at <= known_at]
     if known_at is not None:
-        asked = None if asked is None or asked.planned_at > known_at else asked
-        intent = intent if done else None
+        state = read(DECISIONS).filter(pl.col("decision_id") == decision_id)
+        asked = asked if state["prompt_hash"].is_not_null().any() else None
+        intent = intent if state["action"].is_not_null().any() else None
     if asked is None and intent is None:
         when = f" at {known_at.isoformat()}" if known_at else ""
         raise ConfigError(

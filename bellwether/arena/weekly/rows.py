@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
 
-from bellwether.arena.deciding import Decided, Task
+from bellwether.arena.deciding import Decided, Task, executed, executions_of
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.frames import agents_frame, millionths, trades_frame, universe_frame
 from bellwether.arena.frozen import FrozenCohort, FrozenUniverse
@@ -20,7 +22,7 @@ from bellwether.journal import Journal
 from bellwether.journal.facts import NOT_STATED
 from bellwether.models.client import served_by
 from bellwether.redacted import redacted
-from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, UNIVERSE
+from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS, UNIVERSE
 from bellwether.tables.arena_messages import MESSAGES
 
 
@@ -49,10 +51,97 @@ def agents_rows(world: World, cohort: FrozenCohort | None) -> pl.DataFrame:
     )
 
 
-def decisions_rows(world: World, done: WeekDecided) -> pl.DataFrame:
-    """Rows of arena/decisions: one for each agent that decides in the week, without credentials; the journal keeps what came."""
-    rows = [_decision(done, task, one) | _served(world.journal, one) for task, one in done.decisions]
-    return redacted(DECISIONS.name, millionths(DECISIONS, rows, "cash", "cost"))
+#: A row of arena/decisions or arena/decision_versions.
+_State = dict[str, Any]
+_TIMES = ("known_at", "changed_at", "superseded_at")
+
+
+def decisions_rows(world: World, done: WeekDecided) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows of arena/decisions, one for each agent that decides in the week, and of arena/decision_versions, without credentials.
+
+    A state that differs from the stored one is recorded with its time, and the stored one becomes a version. Versions missing in the lake are made from
+    the earlier executions in the journal.
+    """
+    stored, made = _stored_states(world, done.week), _made_states(world, done)
+    current, versions = list[_State](), list[_State]()
+    for task, one in done.decisions:
+        states = _recorded(stored.pop(one.decision_id, []), made[one.decision_id], _now(world, done.universes[task.methodology.venue]))
+        current.append(states[-1] | {"known_at": states[0]["changed_at"], "superseded_at": None})
+        versions += _versions(states)
+    for states in stored.values():  # agents closed before their prompt was made
+        versions += _versions(
+            [*states, {"changed_at": states[-1]["superseded_at"] or max(_now(world, one) for one in done.universes.values())}]
+        )
+    return (
+        DECISIONS.validate(DECISION_VERSIONS.frame(current).select(DECISIONS.names).sort(DECISIONS.order)),
+        DECISION_VERSIONS.validate(DECISION_VERSIONS.frame(versions).sort(DECISION_VERSIONS.order)),
+    )
+
+
+def _now(world: World, universe: FrozenUniverse) -> datetime:
+    """When a state is recorded: a reconstructed week is as of its universe."""
+    return universe.at if universe.reconstructed else world.now()
+
+
+def _stored_states(world: World, week: date) -> dict[str, list[_State]]:
+    """The legible states of the week's decisions in the lake, by decision, the current one last."""
+    found: dict[str, list[_State]] = {}
+    for table in (DECISION_VERSIONS, DECISIONS):
+        stored = world.lake.slice(table, [(week.isoformat(),)], missing="skip")
+        rows = redacted(table.name, stored.without(set(stored.damaged())).read())
+        for row in rows.sort(table.order).iter_rows(named=True):
+            state = {"superseded_at": None, **row, "changed_at": row["changed_at"] or row["known_at"]}
+            found.setdefault(row["decision_id"], []).append(state)
+    return found
+
+
+def _made_states(world: World, done: WeekDecided) -> dict[str, list[_State]]:
+    """The states of the week's decisions from the journal, by decision: one for each execution, the current one last."""
+    rows = list[_State]()
+    for task, one in done.decisions:
+        states = dict[datetime, Decided]()
+        if one.execution is None or one.intent is None:
+            states[_now(world, done.universes[task.methodology.venue])] = one
+        else:
+            for each in executions_of(world.steps, one.decision_id):
+                states[each.executed_at] = executed(one.decision_id, one.plan, one.intent, each, over=False)
+            states[one.execution.executed_at] = one
+        served = _served(world.journal, one)
+        rows += [_decision(done, task, state) | served | dict.fromkeys(_TIMES, at) for at, state in states.items()]
+    found: dict[str, list[_State]] = {}
+    for row in redacted(DECISIONS.name, millionths(DECISION_VERSIONS, rows, "cash", "cost")).iter_rows(named=True):
+        found.setdefault(row["decision_id"], []).append(row)
+    return found
+
+
+def _recorded(stored: list[_State], made: list[_State], now: datetime) -> list[_State]:
+    """The states of a decision in order, each unlike the one before: those stored, those of earlier executions, and the current one.
+
+    now: when the current one is recorded, if it is of no execution since the last.
+    """
+    *earlier, current = made
+    known = {state["changed_at"] for state in stored}
+    states = sorted([*stored, *(state for state in earlier if state["changed_at"] not in known)], key=itemgetter("changed_at"))
+    last = states[-1]["changed_at"] if states else None
+    if last is not None and current["changed_at"] <= last:
+        current = current | {"changed_at": max(now, last)}
+    found = list[_State]()
+    for state in (*states, current):
+        if not found or _without_times(state) != _without_times(found[-1]):
+            found.append(state)
+    return found
+
+
+def _versions(states: Sequence[_State]) -> list[_State]:
+    """Rows of arena/decision_versions: all states but the last, which ends the one before; a state of no duration is none."""
+    first = {"known_at": states[0]["changed_at"]}
+    return [
+        one | first | {"superseded_at": after["changed_at"]} for one, after in pairwise(states) if one["changed_at"] < after["changed_at"]
+    ]
+
+
+def _without_times(state: _State) -> _State:
+    return {name: value for name, value in state.items() if name not in _TIMES}
 
 
 def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
@@ -86,7 +175,6 @@ def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
         "reason": one.reason or None,
         "reconstructed": done.universes[task.methodology.venue].reconstructed,
         "methodology": task.methodology.name,
-        "known_at": _known_at(done, task, one),
     }
 
 
@@ -102,13 +190,21 @@ def _served(journal: Journal, one: Decided) -> dict[str, object]:
     return {"model": model, "served_model": served.model, "system_fingerprint": served.system_fingerprint, "served_by": served.by}
 
 
-def _known_at(done: WeekDecided, task: Task, one: Decided) -> datetime:
-    """When the decision was executed, else when its prompt was made, else as of when the week's universe is."""
-    return one.execution.executed_at if one.execution else one.plan.planned_at if one.plan else done.universes[task.methodology.venue].at
+def messages_rows(world: World, done: WeekDecided, *states: pl.DataFrame) -> pl.DataFrame:
+    """Rows of arena/messages: what was said in the week's decisions. states: rows of arena/decisions and arena/decision_versions.
 
-
-def messages_rows(world: World, done: WeekDecided) -> pl.DataFrame:
-    """Rows of arena/messages: what was said in the week's decisions."""
+    A prompt is known with the first state that has one, an answer with the first in which it was read.
+    """
+    recorded = pl.concat([rows.select("decision_id", "changed_at", "prompt_hash", "action") for rows in states]).sort("changed_at")
+    asked, read = (
+        dict(
+            recorded.filter(pl.col(name).is_not_null())
+            .unique("decision_id", keep="first", maintain_order=True)
+            .select("decision_id", "changed_at")
+            .iter_rows()
+        )
+        for name in ("prompt_hash", "action")
+    )
     rows = [
         {
             "week": done.week,
@@ -116,16 +212,16 @@ def messages_rows(world: World, done: WeekDecided) -> pl.DataFrame:
             "number": number,
             "role": role,
             "content": content,
-            "known_at": _known_at(done, task, one),
+            "known_at": (read if role == "assistant" else asked)[one.decision_id],
         }
-        for task, one in done.decisions
+        for _, one in done.decisions
         for number, role, content in said(world.journal, one.plan, one.intent)
     ]
     return MESSAGES.validate(MESSAGES.frame(rows).sort(MESSAGES.order))
 
 
-def refusals_rows(done: WeekDecided) -> pl.DataFrame:
-    """Rows of arena/refusals, without credentials."""
+def refusals_rows(world: World, done: WeekDecided) -> pl.DataFrame:
+    """Rows of arena/refusals, of every execution, without credentials."""
     rows: list[Mapping[str, Any]] = [
         {
             "week": done.week,
@@ -133,11 +229,14 @@ def refusals_rows(done: WeekDecided) -> pl.DataFrame:
             "leg": refusal.leg,
             "reason": str(refusal.reason),
             "message": refusal.message,
-            "known_at": one.execution.executed_at,
+            "known_at": execution.executed_at,
+            "superseded_at": after and after.executed_at,
         }
         for _, one in done.decisions
         if one.execution is not None
-        for refusal in one.execution.refusals
+        for execution, after in pairwise([*executions_of(world.steps, one.decision_id), None])
+        if execution is not None and (after is None or execution.executed_at < after.executed_at)
+        for refusal in execution.refusals
     ]
     return REFUSALS.validate(redacted(REFUSALS.name, REFUSALS.frame(rows).sort(REFUSALS.order)))
 

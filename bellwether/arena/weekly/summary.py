@@ -11,6 +11,7 @@ import polars as pl
 from bellwether.arena.decision_state import FINAL, DecisionState
 from bellwether.arena.identity import WEEK, decision_of, start_of, week_of
 from bellwether.arena.methodology import Methodology
+from bellwether.arena.results import LAST_EXECUTION
 from bellwether.arena.states import decisions_due
 from bellwether.arena.weekly.budgets import scope_of, spending_of
 from bellwether.arena.weekly.means import DECISION, World
@@ -36,7 +37,9 @@ def summary(world: World, weeks: Sequence[date], now: datetime) -> dict[str, Any
     left = decisions.filter(~pl.col("state").is_in(sorted(FINAL))).sort("week", "place")
     return {
         "legs": int(decisions["legs"].sum()),
-        "refused": dict(refusals.group_by("reason").len().sort("len", "reason", descending=[True, False]).iter_rows()),
+        "refused": dict(
+            refusals.filter(LAST_EXECUTION).group_by("reason").len().sort("len", "reason", descending=[True, False]).iter_rows()
+        ),
         "without_trade": [name for name in asked if name not in traded],
         "open": left.select("decision_id", "state", "reason").to_dicts(),
         "failed": decisions.filter(pl.col("state") == DecisionState.FAILED).select("decision_id", "state", "reason").to_dicts(),

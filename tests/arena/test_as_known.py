@@ -1,0 +1,317 @@
+"""Random histories of live weeks: what was published at an instant is what every table gives as known at that instant, whatever comes later."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.arena.identity import start_of, week_of
+from bellwether.arena.market import MarketStatus
+from bellwether.arena.marks import Observed
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.rankings import rankings
+from bellwether.arena.rankings.reading import every_table_as_known, inputs_of
+from bellwether.arena.results import Facts
+from bellwether.arena.submitted import submissions_frame
+from bellwether.arena.weekly import asking
+from bellwether.arena.weekly.marking import mark
+from bellwether.arena.weekly.means import stored_cohort
+from bellwether.arena.weekly.operators import archive_cohort, cancel_market, close_agent
+from bellwether.arena.weekly.polymarket import Polymarket
+from bellwether.arena.weekly.reading import as_known
+from bellwether.arena.weekly.rows import agents_rows
+from bellwether.errors import BellwetherError
+from bellwether.journal import Outcome
+from bellwether.models.answers import NoAnswer
+from bellwether.models.scheduler import Stopped
+from bellwether.submissions.checking import SCHEMA
+from bellwether.tables import TABLES
+from bellwether.tables import arena as tables
+from bellwether.tables.arena_messages import MESSAGES
+from bellwether.tables.arena_rankings import SUBMISSIONS
+from bellwether.tables.schema import Table
+from bellwether.units import SharePrice
+from tests.arena.weeks import Arena
+
+START = datetime(2026, 3, 1, 0, 7, 13, tzinfo=UTC)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+#: Tables that are read here: all facts, and what is folded from them.
+READ = ("universe", "agents", "decisions", "decision_versions", "messages", "refusals", "trades", "evidence", "prices", "submissions")
+FOLDED = ("settlements", "ledger", "positions", "scores", "portfolios", "leaderboard")
+FAULTS = ("fine", "fine", "fine", "fine", "unreachable", "out_of_credit", "failed")
+EVENTS = ("decide", "decide", "decide", "look", "look", "mark", "mark", "mark", "cancel", "close", "archive", "submit")
+
+
+class Trouble:
+    """Faults of models and of the venue, drawn anew for each event."""
+
+    def __init__(self, rng: Random, patch: pytest.MonkeyPatch) -> None:
+        self.rng, self.fault, self.asks, self.looks = rng, "", dict[str, str](), "all"
+        self.flipped, self.gone = set[str](), set[str]()
+        ruled, look, evidence, midpoints = asking._ruled, Polymarket.look, Polymarket.evidence, Polymarket.midpoints
+
+        def answer(rule: str, about: Any, steps: Any, decision_id: str, sample: int) -> Any:
+            fault = self.fault or self.asks.setdefault(decision_id, self.rng.choice(FAULTS))
+            found = ruled(rule, about, steps, decision_id, sample)
+            if fault == "fine":
+                return found
+            if fault == "failed":
+                return NoAnswer(found.key, Outcome.REFUSAL, f"refused {self.rng.random()}", 1, final=True)
+            raise Stopped(rule, fault, f"fault {self.rng.randrange(2)}")  # type: ignore[arg-type]
+
+        def looked(venue: Polymarket, markets: Mapping[str, Any], now: datetime) -> Any:
+            if self.looks == "away":
+                raise BellwetherError("looking at quotes: the venue is away")
+            statuses, quotes = look(venue, markets, now)
+            share = {"none": 1.0, "some": 0.4}.get(self.looks, 0.0)
+            closed = {name: MarketStatus.CLOSED for name in markets if self.rng.random() < share}
+            return {**statuses, **closed}, quotes
+
+        def seen(venue: Polymarket, market_ids: Any, now: datetime) -> list[dict[str, Any]]:
+            return [_flipped(one, self.flipped) for one in evidence(venue, market_ids, now) if one["market_id"] not in self.gone]
+
+        def mids(venue: Polymarket, tokens: Any) -> Any:
+            found = midpoints(venue, tokens)
+            return {name: self._moved(one) for name, one in found.items() if self.rng.random() < 0.8}
+
+        patch.setattr(asking, "_ruled", answer)
+        patch.setattr(Polymarket, "look", looked)
+        patch.setattr(Polymarket, "evidence", seen)
+        patch.setattr(Polymarket, "midpoints", mids)
+
+    def _moved(self, one: Observed) -> Observed:
+        return (
+            one
+            if one.mid is None or self.rng.random() < 0.5
+            else Observed(type(one.mid)(self.rng.randrange(1, 1_000_000)), one.at, one.other)
+        )
+
+    def draw(self, arena: Arena) -> None:
+        self.asks.clear()
+        self.looks = self.rng.choice(("all", "all", "some", "none", "away"))
+        held = sorted(set(arena.read(tables.TRADES)["market_id"]))
+        for chosen in (self.flipped, self.gone):
+            if held and self.rng.random() < 0.3:
+                chosen ^= {self.rng.choice(held)}
+
+
+def _flipped(look: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    """The other outcome won, by every source."""
+    if look["market_id"] not in names or not look["outcome_prices"]:
+        return look
+    prices = list(reversed(look["outcome_prices"]))
+    return {**look, "outcome_prices": prices, "winners": [name for name, price in zip(look["outcomes"], prices, strict=True) if price == 1]}
+
+
+class History:
+    """An arena in which events happen. published: by instant, the rows of every table after its last event."""
+
+    def __init__(self, home: Path, seed: int, patch: pytest.MonkeyPatch) -> None:
+        self.rng = Random(seed)
+        self.arena = Arena(home, now=START, lineup="rules")
+        self.rules = methodologies(self.arena.registry)
+        self.trouble = Trouble(self.rng, patch)
+        self.forecasts: list[tuple[Any, ...]] = []
+        self.published: dict[datetime, dict[str, pl.DataFrame]] = {}
+        self.happened: Counter[str] = Counter()
+
+    def happen(self) -> None:
+        arena, rng = self.arena, self.rng
+        arena.now += rng.choice((0 * MINUTE, 3 * MINUTE, 4 * MINUTE, 11 * MINUTE, HOUR, 5 * HOUR, 26 * HOUR, 3 * DAY))
+        self.trouble.draw(arena)
+        week = week_of(arena.now)
+        begun = arena.read(tables.AGENTS)["week"].unique().sort()
+        event = rng.choice(EVENTS) if len(begun) else "decide"
+        if event == "decide" and week not in begun and arena.now - start_of(week) > 40 * HOUR:
+            event = "look"  # it would be reconstructed, with earlier times
+        with arena.journal() as journal:
+            world = arena.world(journal)
+            agents, held = sorted(arena.read(tables.AGENTS)["agent_id"]), sorted(set(arena.read(tables.TRADES)["market_id"]))
+            if event == "mark":
+                mark(world)
+                self.publish()
+                arena.now += 2 * MINUTE
+                mark(world)
+            elif event == "cancel" and held:
+                cancel_market(world, rng.choice(held), "ann", "withdrawn")
+            elif event == "close":
+                close_agent(world, rng.choice(agents), "ann", "unwanted")
+            elif event == "archive" and rng.random() < 0.3:
+                archive_cohort(world, rng.choice(begun.to_list()), "ann", "broken")
+            for cohort in begun:
+                rows = agents_rows(world, stored_cohort(world.steps, cohort))
+                arena.lake.write(tables.AGENTS, (cohort.isoformat(),), rows, run_id="test")
+        if event == "submit":
+            market = rng.choice(arena.read(tables.UNIVERSE)["market_id"].to_list())
+            self.forecasts.append((f"f{rng.randrange(2)}", f"polymarket:{market}", arena.now, round(rng.random(), 2), arena.now))
+        if event == "decide":
+            arena.decide(week)
+        if event in ("look", "cancel"):
+            arena.evidence(week)
+        self.happened[event] += 1
+        self.publish()
+
+    def publish(self) -> None:
+        arena = self.arena
+        stored = pl.DataFrame(self.forecasts, schema=SCHEMA, orient="row").unique(
+            ["forecaster", "market", "stated_at"], keep="last", maintain_order=True
+        )
+        arena.lake.write(SUBMISSIONS, (), submissions_frame(stored, arena.read(tables.UNIVERSE), self.rules), run_id="test")
+        arena.books()
+        self.published[arena.now] = {name: arena.read(_table(name)) for name in (*READ, *FOLDED)}
+
+    def known(self, at: datetime) -> Callable[[Table], pl.DataFrame]:
+        return every_table_as_known(self.arena.lake, self.rules, {}, at, {})
+
+
+def _table(name: str) -> Table:
+    return TABLES[f"arena/{name}"]
+
+
+def test_what_was_published_at_an_instant_is_known_as_of_it(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(4):
+        with pytest.MonkeyPatch.context() as patch:
+            made = History(tmp_path / str(seed), seed, patch)
+            for _ in range(15):
+                made.happen()
+        for number, (at, published) in enumerate(made.published.items()):
+            read = made.known(at)
+            for name, rows in published.items():
+                assert read(_table(name)).equals(rows), (seed, at, name)
+            if number % 6 == 5:
+                for name, rows in rankings(inputs_of(lambda table, then=published: then[table.short_name], {})).items():  # type: ignore[misc]
+                    assert read(TABLES[name]).equals(rows), (seed, at, name)
+                    seen[name] += rows.height
+        last = made.published[made.arena.now]
+        seen += made.happened
+        seen += Counter({name: rows.height for name, rows in last.items()})
+        seen += Counter(pl.concat([last["decisions"]["state"], last["decision_versions"]["state"]]).to_list())
+        seen["superseded"] += last["refusals"]["superseded_at"].count()
+    wanted = ("blocked", "open", "failed", "read", "finished", "superseded", *EVENTS, *READ, *FOLDED)
+    assert not [name for name in wanted if not seen[name]], seen
+
+
+#: Runs of a live week, an hour apart, as (what the models do, what the venue quotes).
+RUNS = (("out_of_credit", "all"), ("fine", "none"), ("fine", "none"), ("fine", "all"))
+TIMES = [START + number * HOUR for number in range(len(RUNS))]
+
+
+@pytest.fixture
+def arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arena:
+    """A week after `RUNS`: blocked, refused twice for the same reasons, and executed; it is an hour later now."""
+    arena, trouble = Arena(tmp_path, now=START, lineup="rules"), Trouble(Random(0), monkeypatch)
+    for trouble.fault, trouble.looks in RUNS:
+        arena.decide(START.date())
+        arena.now += HOUR
+    return arena
+
+
+def test_a_decision_has_one_row_known_from_its_first_state_and_a_version_for_each_earlier_one(arena: Arena) -> None:
+    row = arena.read(tables.DECISIONS).row(by_predicate=pl.col("decision_id").str.contains("/favourite/"), named=True)
+    assert (row["state"], row["known_at"], row["changed_at"]) == ("finished", TIMES[0], TIMES[3])
+    versions = arena.read(tables.DECISION_VERSIONS).filter(decision_id=row["decision_id"])
+    assert versions.select("state", "known_at", "changed_at", "superseded_at").rows() == [
+        ("blocked", TIMES[0], TIMES[0], TIMES[1]),
+        ("read", TIMES[0], TIMES[1], TIMES[3]),
+    ]
+    assert versions["prompt_hash"].null_count() == versions["action"].null_count() == 1
+    refusals = arena.read(tables.REFUSALS).filter(decision_id=row["decision_id"]).sort("known_at", "leg")
+    legs = row["legs"]
+    assert refusals["known_at"].to_list() == [TIMES[1]] * legs + [TIMES[2]] * legs
+    assert refusals["superseded_at"].to_list() == [TIMES[2]] * legs + [TIMES[3]] * legs
+    trades = arena.read(tables.TRADES).filter(pl.col("trade_id").str.starts_with(row["decision_id"]))
+    assert trades["known_at"].to_list() == [TIMES[3]] * legs
+    messages = arena.read(MESSAGES).filter(decision_id=row["decision_id"])
+    assert set(messages.select("role", "known_at").rows()) == {("system", TIMES[1]), ("user", TIMES[1])}
+
+
+def test_refused_legs_of_earlier_executions_do_not_count(arena: Arena) -> None:
+    rules = methodologies(arena.registry)
+    assert arena.read(tables.REFUSALS).height > 0
+    assert arena.results().violations == []
+    assert arena.results().frames["arena/leaderboard"]["refused"].sum() == 0
+    then = as_known(arena.lake, rules, TIMES[2])(tables.LEADERBOARD)
+    assert then["refused"].sum() == arena.read(tables.REFUSALS).filter(known_at=TIMES[2]).height > 0
+
+
+def test_a_week_that_is_run_again_keeps_its_bytes(arena: Arena) -> None:
+    kept = (tables.DECISIONS, tables.DECISION_VERSIONS, tables.REFUSALS, tables.TRADES, tables.AGENTS, MESSAGES)
+    before = {one.name: arena.lake.manifests(one)[START.date().isoformat(),].sha256 for one in kept}
+    arena.decide(START.date())
+    assert {one.name: arena.lake.manifests(one)[START.date().isoformat(),].sha256 for one in kept} == before
+
+
+def test_versions_that_a_home_lacks_are_those_of_the_executions_in_its_journal(arena: Arena) -> None:
+    """As an older version left it: the time of the last execution alone, and no version."""
+    partition, whole = (START.date().isoformat(),), arena.read(tables.REFUSALS)
+    old = arena.read(tables.DECISIONS).with_columns(known_at="changed_at", changed_at=pl.lit(None, tables.DECISIONS.schema["changed_at"]))
+    arena.lake.write(tables.DECISIONS, partition, old, run_id="test")
+    arena.lake.write(tables.DECISION_VERSIONS, partition, tables.DECISION_VERSIONS.empty(), run_id="test")
+    assert Facts.stored(arena.lake).known(TIMES[3]).decisions.equals(old)
+    assert Facts.stored(arena.lake).known(TIMES[2]).decisions.height < old.height
+    arena.decide(START.date())
+    states = arena.read(tables.DECISION_VERSIONS).filter(pl.col("decision_id").str.contains("/favourite/"))
+    assert states.select("state", "known_at", "changed_at", "superseded_at").rows() == [("read", TIMES[1], TIMES[1], TIMES[3])]
+    assert arena.read(tables.DECISIONS).filter(pl.col("legs") > 0)["known_at"].unique().to_list() == [TIMES[1]]
+    assert arena.read(tables.REFUSALS).equals(whole)
+
+
+def test_a_decision_without_an_answer_ends_with_its_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arena, trouble = Arena(tmp_path, now=START, lineup="rules"), Trouble(Random(0), monkeypatch)
+    trouble.fault = "out_of_credit"
+    arena.decide(START.date())
+    before = arena.read(tables.DECISIONS)
+    closed = before.filter(pl.col("prompt_hash").is_null())["agent_id"][0]
+    arena.now += HOUR
+    with arena.journal() as journal:
+        close_agent(arena.world(journal), closed, "ann", "unwanted")
+    for _ in range(2):
+        arena.now += HOUR
+        arena.decide(START.date())
+    assert closed not in arena.read(tables.DECISIONS)["agent_id"]
+    assert arena.read(tables.DECISION_VERSIONS).filter(agent_id=closed)["superseded_at"].to_list() == [START + 2 * HOUR]
+    assert as_known(arena.lake, methodologies(arena.registry), START)(tables.DECISIONS).equals(before)
+
+
+def test_the_first_mark_of_ten_minutes_stays_and_is_known_from_when_it_was_made(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules, moved = methodologies(arena.registry), iter(range(100))
+    monkeypatch.setattr(Polymarket, "midpoints", lambda _, tokens: dict.fromkeys(tokens, Observed(SharePrice(500_000 + next(moved)))))
+    arena.now = START.replace(hour=6, minute=3)
+    told = []
+    for _ in range(3):
+        with arena.journal() as journal:
+            mark(arena.world(journal))
+        told.append((arena.now, arena.read(tables.PRICES)))
+        arena.now += 4 * MINUTE
+    assert [sorted({row.minute for row in rows["at"]}) for _, rows in told] == [[0], [0], [0, 10]]
+    assert told[1][1].equals(told[0][1])
+    for at, rows in told:
+        assert as_known(arena.lake, rules, at)(tables.PRICES).equals(rows)
+    assert as_known(arena.lake, rules, told[0][0] - MINUTE)(tables.PRICES).is_empty()
+
+
+def test_a_forecast_is_known_once_the_universe_of_its_week_is_frozen(arena: Arena) -> None:
+    """One for the next week, received before that week has a universe."""
+    arena.now = START + 2 * DAY
+    market = arena.read(tables.UNIVERSE).filter(pl.col("outcomes").list.sort() == pl.lit(["No", "Yes"])).sort("closes_at")["market_id"][-1]
+    stored = pl.DataFrame([("ann", f"polymarket:{market}", arena.now, 0.5, arena.now)], schema=SCHEMA, orient="row")
+    universe, rules = arena.read(tables.UNIVERSE), methodologies(arena.registry)
+    assert submissions_frame(stored, universe, rules).is_empty()
+    frozen = START + 7 * DAY
+    later = universe.with_columns(pl.col("week") + 7 * DAY, known_at=pl.lit(frozen, tables.UNIVERSE.schema["known_at"]))
+    assert submissions_frame(stored, pl.concat([universe, later]), rules)["known_at"].to_list() == [frozen]
+
+
+def test_a_live_week_is_decided_over_damaged_rows(arena: Arena) -> None:
+    week, before = START.date(), arena.read(tables.DECISIONS)
+    Path(arena.lake.storage.location(arena.lake.manifests(tables.DECISIONS)[week.isoformat(),].file)).write_bytes(b"{")
+    arena.decide(week)
+    assert arena.read(tables.DECISIONS).equals(before)
