@@ -318,7 +318,7 @@ def test_a_resumed_evaluation_asks_only_what_has_no_answer(harness: Harness) -> 
     answered, asked = harness.answers("dear"), harness.provider.calls("overconfident")
     code, report = harness.evaluate("--resume", "--budget-per-model", "9", **OTHER_KEYS)
     assert code == 1
-    assert set(report["stopped"]) == {"expired", "broke", "unknown", "keyless"}
+    assert set(report["stopped"]) == {"expired", "broke", "unknown", "keyless", "dead"}
     assert harness.answers("dear") == QUESTIONS
     assert harness.provider.calls("overconfident") - asked == QUESTIONS - answered
     assert harness.provider.most("overconfident") == 1
