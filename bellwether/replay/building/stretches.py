@@ -66,7 +66,7 @@ def cut(columns: Mapping[str, np.ndarray], times: np.ndarray, lost: Iterable[Los
         behind = ts > stretch.start if stretch.by_time else rows["time"] > stretch.since
         kept &= ~((rows["ticker"] == stretch.code) & behind & (rows["time"] < stretch.until))
     marks = {
-        "time": [stretch.since for stretch in stretches],
+        "time": [_mark_place(stretch, rows, ts, kept) for stretch in stretches],
         "ordinal": [frames] * len(stretches),
         "ticker": [stretch.code for stretch in stretches],
         "kind": [INVALID] * len(stretches),
@@ -79,6 +79,14 @@ def cut(columns: Mapping[str, np.ndarray], times: np.ndarray, lost: Iterable[Los
     # A mark follows the rows of its own frame.
     places = np.lexsort((joined["kind"] == INVALID, joined["time"], joined_ts))
     return BookRows({name: values[places] for name, values in joined.items()}, joined_ts[places], tuple(stretches))
+
+
+def _mark_place(stretch: Stretch, rows: Mapping[str, np.ndarray], ts: np.ndarray, kept: np.ndarray) -> int:
+    """The place of the frame that the mark of a stretch follows; where only its time is known, the last one of that instant."""
+    if not stretch.by_time:
+        return stretch.since
+    of_instant = kept & (rows["ticker"] == stretch.code) & (ts == stretch.start) & (rows["time"] < stretch.until)
+    return int(rows["time"][of_instant].max(initial=stretch.since))
 
 
 def _resolved(lost: Lost, rows: Mapping[str, np.ndarray], ts: np.ndarray, times: np.ndarray) -> Stretch:

@@ -7,11 +7,15 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bellwether.errors import SchemaError
 from bellwether.recordings.books import BookReplay
 from bellwether.recordings.recording import About
+from bellwether.replay.building.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
+from bellwether.replay.building.markets import Lost
+from bellwether.replay.building.stretches import cut
 from bellwether.replay.episode import Gap
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.replay.building.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, moment, rows
@@ -468,3 +472,13 @@ def test_what_a_subscription_said_before_it_ended_is_no_gap_where_the_other_says
     said = [delta(A, 2, sid=3, **at(2)), delta(A, 4, sid=3, **at(2.5)), delta(A, 3, **at(2)), delta(A, 4, **at(2.5)), delta(A, 5, **at(9))]
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *said))
     assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1400, ())
+
+
+def test_what_is_lost_at_an_instant_invalidates_a_snapshot_of_that_instant() -> None:
+    """A snapshot between two changes of one instant, of which the later is lost: only the time of the loss is known."""
+    rows = [(0, SNAPSHOT_START), (0, LEVEL), (2, SNAPSHOT_START), (2, LEVEL), (5, SNAPSHOT_START)]
+    columns = {name: np.array([{"time": place, "kind": kind}.get(name, 0) for place, kind in rows], np.int64) for name in BOOK}
+    times = np.array([10, 20, 20, 20, 30, 40], np.int64)
+    found = cut(columns, times, [Lost(0, since=1, until=5, cause="lost", by_time=True)], frames=9)
+    shown = [(int(at), int(kind)) for at, kind in zip(found.ts, found.columns["kind"], strict=True)]
+    assert shown == [(10, SNAPSHOT_START), (10, LEVEL), (20, SNAPSHOT_START), (20, LEVEL), (20, INVALID), (40, SNAPSHOT_START)]
