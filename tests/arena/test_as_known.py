@@ -220,7 +220,8 @@ def test_a_decision_has_one_row_known_from_its_first_state_and_a_version_for_eac
     versions = arena.read(tables.DECISION_VERSIONS).filter(decision_id=row["decision_id"])
     assert versions.select("state", "known_at", "changed_at", "superseded_at").rows() == [
         ("blocked", TIMES[0], TIMES[0], TIMES[1]),
-        ("read", TIMES[0], TIMES[1], TIMES[3]),
+        ("read", TIMES[0], TIMES[1], TIMES[2]),
+        ("read", TIMES[0], TIMES[2], TIMES[3]),
     ]
     assert versions["prompt_hash"].null_count() == versions["action"].null_count() == 1
     refusals = arena.read(tables.REFUSALS).filter(decision_id=row["decision_id"]).sort("known_at", "leg")
@@ -259,9 +260,26 @@ def test_versions_that_a_home_lacks_are_those_of_the_executions_in_its_journal(a
     assert Facts.stored(arena.lake).known(TIMES[2]).decisions.height < old.height
     arena.decide(START.date())
     states = arena.read(tables.DECISION_VERSIONS).filter(pl.col("decision_id").str.contains("/favourite/"))
-    assert states.select("state", "known_at", "changed_at", "superseded_at").rows() == [("read", TIMES[1], TIMES[1], TIMES[3])]
+    assert states.select("state", "known_at", "changed_at", "superseded_at").rows() == [
+        ("read", TIMES[1], TIMES[1], TIMES[2]),
+        ("read", TIMES[1], TIMES[2], TIMES[3]),
+    ]
     assert arena.read(tables.DECISIONS).filter(pl.col("legs") > 0)["known_at"].unique().to_list() == [TIMES[1]]
     assert arena.read(tables.REFUSALS).equals(whole)
+
+
+def test_a_refusal_after_the_deadline_is_known_from_the_run_that_records_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After two executions that were refused for the same reasons."""
+    arena, trouble = Arena(tmp_path, now=START, lineup="rules"), Trouble(Random(0), monkeypatch)
+    trouble.fault, trouble.looks = "fine", "none"
+    told = []
+    for at in (START, START + HOUR, START + 3 * DAY):
+        arena.now = at
+        arena.decide(START.date())
+        told.append((at, arena.read(tables.DECISIONS)))
+    assert [sorted(set(rows["state"])) for _, rows in told] == [["finished", "read"], ["finished", "read"], ["finished", "refused"]]
+    for at, rows in told:
+        assert as_known(arena.lake, methodologies(arena.registry), at)(tables.DECISIONS).equals(rows)
 
 
 def test_a_decision_without_an_answer_ends_with_its_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

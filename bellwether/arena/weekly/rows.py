@@ -59,13 +59,15 @@ _TIMES = ("known_at", "changed_at", "superseded_at")
 def decisions_rows(world: World, done: WeekDecided) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows of arena/decisions, one for each agent that decides in the week, and of arena/decision_versions, without credentials.
 
-    A state that differs from the stored one is recorded with its time, and the stored one becomes a version. Versions missing in the lake are made from
+    A state that differs from the stored one, or is of a later execution, is recorded with its time, and the stored one becomes a version. Versions missing in the lake are made from
     the earlier executions in the journal.
     """
     stored, made = _stored_states(world, done.week), _made_states(world, done)
     current, versions = list[_State](), list[_State]()
     for task, one in done.decisions:
-        states = _recorded(stored.pop(one.decision_id, []), made[one.decision_id], _now(world, done.universes[task.methodology.venue]))
+        executed_at = None if one.execution is None else one.execution.executed_at
+        now = _now(world, done.universes[task.methodology.venue])
+        states = _recorded(stored.pop(one.decision_id, []), made[one.decision_id], executed_at, now)
         current.append(states[-1] | {"known_at": states[0]["changed_at"], "superseded_at": None})
         versions += _versions(states)
     for states in stored.values():  # agents closed before their prompt was made
@@ -114,22 +116,19 @@ def _made_states(world: World, done: WeekDecided) -> dict[str, list[_State]]:
     return found
 
 
-def _recorded(stored: list[_State], made: list[_State], now: datetime) -> list[_State]:
-    """The states of a decision in order, each unlike the one before: those stored, those of earlier executions, and the current one.
+def _recorded(stored: list[_State], made: list[_State], executed_at: datetime | None, now: datetime) -> list[_State]:
+    """The states of a decision in order: those stored, those of earlier executions, and the current one if it differs or is of a later execution.
 
-    now: when the current one is recorded, if it is of no execution since the last.
+    executed_at: of the last execution. now: when the current state is recorded otherwise.
     """
     *earlier, current = made
     known = {state["changed_at"] for state in stored}
     states = sorted([*stored, *(state for state in earlier if state["changed_at"] not in known)], key=itemgetter("changed_at"))
-    last = states[-1]["changed_at"] if states else None
-    if last is not None and current["changed_at"] <= last:
-        current = current | {"changed_at": max(now, last)}
-    found = list[_State]()
-    for state in (*states, current):
-        if not found or _without_times(state) != _without_times(found[-1]):
-            found.append(state)
-    return found
+    if not states or (executed_at is not None and executed_at > states[-1]["changed_at"]):
+        return [*states, current]
+    if _without_times(current) == _without_times(states[-1]):
+        return states
+    return [*states, current | {"changed_at": max(now, states[-1]["changed_at"])}]
 
 
 def _versions(states: Sequence[_State]) -> list[_State]:
