@@ -30,7 +30,7 @@ from bellwether.venues.kalshi import pull as kalshi
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.polymarket import pull as polymarket
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from benchmarks.live_venue import Apart, Busy, apart
+from benchmarks._live_venue import Apart, Busy, apart
 from resources.io_manager import Unchanged
 
 FIRST, DAYS = date(2026, 3, 2), 7

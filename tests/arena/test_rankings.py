@@ -26,7 +26,7 @@ from bellwether.lake.sql import sql_text
 from bellwether.lake.warehouse import publish, query
 from bellwether.tables import arena as tables
 from bellwether.tables import table
-from benchmarks._arena_worlds import START, WEEK, Simulated
+from tests.arena.simulated import START, WEEK, Simulated
 from tests.arena.test_queries import _row as row_of
 from tests.arena.weeks import WEEK as REAL_WEEK
 from tests.arena.weeks import Arena

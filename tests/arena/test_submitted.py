@@ -13,7 +13,7 @@ from bellwether.arena.rankings.estimates import NO_TRADES, TRADED
 from bellwether.calibration.inference import Inference
 from bellwether.tables.arena import PRICES
 from bellwether.tables.arena_rankings import SUBMISSIONS
-from benchmarks._arena_worlds import START, WEEK, Simulated
+from tests.arena.simulated import START, WEEK, Simulated
 from tests.arena.test_rankings import metric
 
 FEW = Inference(replicates=200)

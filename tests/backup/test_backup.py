@@ -27,8 +27,8 @@ from bellwether.settings import Settings, settings
 from bellwether.submissions import Submissions
 from bellwether.submissions.checking import SCHEMA
 from bellwether.tables import TABLES, table
-from benchmarks._arena_worlds import Simulated
 from orchestration.home import prepare
+from tests.arena.simulated import Simulated
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
