@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from bellwether.arena.invariants import violations
     from bellwether.arena.ledger import Book, Entry, Violation, fold
     from bellwether.arena.market import Level, Market, Quote
-    from bellwether.arena.marks import Mark, Price, Valuation, valuation
+    from bellwether.arena.marks import Mark, Price, Valuation, drawdown, valuation
     from bellwether.arena.methodology import Methodology, methodologies
     from bellwether.arena.parsing import parse_decision
     from bellwether.arena.refusals import Reason, Refusal
-    from bellwether.arena.returns import drawdown
     from bellwether.arena.scores import Score, Summary, brier, multiclass_brier, score_bets, summary
     from bellwether.arena.validation import Limits
     from bellwether.units import MicroDollars, MicroShares, SharePrice
@@ -37,11 +36,10 @@ _HOMES = {
     "invariants": ("violations",),
     "ledger": ("Book", "Entry", "Violation", "fold"),
     "market": ("Level", "Market", "Quote"),
-    "marks": ("Mark", "Price", "Valuation", "valuation"),
+    "marks": ("Mark", "Price", "Valuation", "drawdown", "valuation"),
     "methodology": ("Methodology", "methodologies"),
     "parsing": ("parse_decision",),
     "refusals": ("Reason", "Refusal"),
-    "returns": ("drawdown",),
     "scores": ("Score", "Summary", "brier", "multiclass_brier", "score_bets", "summary"),
     "units": ("MicroDollars", "MicroShares", "SharePrice"),
     "validation": ("Limits",),

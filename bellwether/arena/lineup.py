@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, field_validator
@@ -75,20 +74,9 @@ def rule_of(member: str) -> str | None:
     return member.removeprefix(RULE) if member.startswith(RULE) else None
 
 
-def lineups(folder: Path | None = None, *, models: Mapping[str, Model] | None = None) -> Mapping[str, Lineup]:
-    """Every lineup by name: the built-in ones, then those of `lineups.toml` in `folder`.
-
-    models: by name; those of the registry when left out. Raises `ConfigError` that names file, entry, field and value, also for a methodology or a
-    model that there is not, a model that another world has, that is another family's release or has no known price, and for models without a control.
-    """
-    known = _registered(folder) if models is None else models
-    competing = families(known, folder)
-    return MappingProxyType({name: _checked(entry, known, competing, folder) for name, entry in registry.read(FILE, folder).items()})
-
-
 def lineup(name: str, folder: Path | None = None) -> Lineup:
-    """The lineup of that name. Raises `ConfigError` when there is none, with the names that come close, and as `lineups` for what is wrong with this one;
-    another that is wrong stops nobody who does not ask for it."""
+    """The lineup of that name. Raises `ConfigError` when there is none, with the names that come close, and for what is wrong with this one:
+    it names file, entry, field and value. Errors in other lineups have no effect."""
     known, models = registry.read(FILE, folder), _registered(folder)
     competing = families(models, folder)
     if name in known:

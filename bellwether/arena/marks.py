@@ -7,7 +7,7 @@ shares × price of its side; before its first price what it cost. With the ledge
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -220,6 +220,16 @@ def curves(book: Book, prices: Iterable[Price], *, live: Collection[str] = ()) -
                 touched[position.agent_id] = None
         rows += _changed((portfolios[agent_id] for agent_id in sorted(touched)), at)
     return rows
+
+
+def drawdown(curve: Sequence[int]) -> float | None:
+    """The largest fall from an earlier peak, as a share of that peak; None without a point. curve: values in the order of time."""
+    worst, peak = 0.0, None
+    for value in curve:
+        peak = value if peak is None or value > peak else peak
+        if peak > 0:
+            worst = max(worst, (peak - value) / peak)
+    return None if peak is None else worst
 
 
 def _held(portfolio: _Portfolio, position: Position, entry: Entry, holders: dict[PriceKey, dict[str, Position]]) -> None:

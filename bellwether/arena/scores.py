@@ -70,17 +70,6 @@ def brier(probability: float, happened: bool | int) -> float:
     return (probability - bool(happened)) ** 2
 
 
-def binary_brier(confidence: float, side: str, outcome: str) -> float:
-    """The seed's form: f is the confidence for YES and its complement for NO, o whether YES won."""
-    p_yes = confidence if folded(side) == "yes" else 1 - confidence
-    return brier(p_yes, folded(outcome) == "yes")
-
-
-def outcome_brier(confidence: float, side: str, outcome: str) -> float:
-    """Of a named outcome: (c - won)^2, names compared without case."""
-    return brier(confidence, folded(side) == folded(outcome))
-
-
 def multiclass_brier(probabilities: Mapping[str, float], outcome: str) -> float:
     """Of probabilities for all outcomes: the sum of (f - o)^2 over them, from 0 to 2."""
     return fsum(brier(p, folded(name) == folded(outcome)) for name, p in probabilities.items())

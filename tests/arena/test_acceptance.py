@@ -16,11 +16,10 @@ from bellwether.arena.deciding import Task, decide_all
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.ledger import fold
-from bellwether.arena.lineup import lineups
+from bellwether.arena.lineup import lineup
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import Price, Source, curves
 from bellwether.arena.refusals import Reason
-from bellwether.arena.returns import pooled
 from bellwether.arena.scores import score_bets, summary
 from bellwether.arena.universe import market_of, status_of
 from bellwether.errors import ConfigError, VenueError
@@ -107,7 +106,7 @@ def test_d18_an_outage_of_every_agent_is_named_for_each(journal: Journal) -> Non
 def test_a7_and_a8_an_agent_without_a_known_model_is_refused(tmp_path: Path, case: str, families: str, said: str) -> None:
     (tmp_path / "lineups.toml").write_text(f'[mine]\ntitle = "t"\n[mine.families]\n{families}\n')
     with pytest.raises(ConfigError, match=said):
-        lineups(tmp_path)
+        lineup("mine", tmp_path)
 
 
 # --- markets of the wire ------------------------------------------------------------------------------------------
@@ -266,9 +265,3 @@ def test_k8_scores_and_win_rate_of_agents_whatever_the_case_of_the_winner() -> N
     assert found[mine.agent_id].brier_size == pytest.approx(0.04)
     assert found[other.agent_id].brier_size == pytest.approx(0.09)
     assert {one.win_rate for one in found.values()} == {1.0}
-
-
-def test_k16_agents_of_a_family_are_one_row() -> None:
-    found = pooled([usd("10000"), usd("10000"), usd("13000")], usd("10000"))
-    assert found is not None
-    assert (found.profit, found.percent) == (usd("3000"), pytest.approx(10))

@@ -8,30 +8,24 @@ from pathlib import Path
 import pytest
 
 from bellwether.arena.decision import Action
-from bellwether.arena.lineup import lineup, lineups, rule_of
+from bellwether.arena.lineup import Lineup, lineup, rule_of
 from bellwether.arena.market import Market
 from bellwether.arena.parsing import parse_decision
 from bellwether.arena.trivial import RULES, answer
 from bellwether.arena.validation import Limits
 from bellwether.errors import ConfigError
-from bellwether.models.model import Model
-from bellwether.models.registry import models
 from bellwether.settings import World
 from tests.arena.world import V1, V2, binary, named, usd
-
-
-def _model(name: str, **fields: object) -> Model:
-    return Model.model_validate({"name": name, "model": "local/m", **fields})
-
 
 #: `gpt` is the control of the lineups here.
 FAMILIES = '[a]\ntitle = "t"\ncontrol = true\n[a.releases.gpt]\nreleased = 2026-01-01\n'
 
 
-def _read(folder: Path, text: str, families: str = FAMILIES) -> object:
+def _read(folder: Path, text: str, families: str = FAMILIES) -> Lineup:
     (folder / "lineups.toml").write_text(text, encoding="utf-8")
     (folder / "families.toml").write_text(families, encoding="utf-8")
-    return lineups(folder, models={**models(), "gpt": _model("gpt")})["mine"]
+    (folder / "models.toml").write_text('[gpt]\nmodel = "local/m"\n', encoding="utf-8")
+    return lineup("mine", folder)
 
 
 def test_the_built_in_lineups_can_be_used_where_they_say() -> None:
@@ -43,7 +37,7 @@ def test_the_built_in_lineups_can_be_used_where_they_say() -> None:
 
 def test_a_lineup_of_your_own(tmp_path: Path) -> None:
     found = _read(tmp_path, '[mine]\ntitle = "t"\nmethodology = "v2"\n[mine.families]\na = "gpt"\nhold = "rule/hold"\n')
-    assert (found.methodology, found.models) == ("v2", ("gpt",))  # type: ignore[attr-defined]
+    assert (found.methodology, found.models) == ("v2", ("gpt",))
 
 
 @pytest.mark.parametrize(

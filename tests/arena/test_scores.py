@@ -9,9 +9,8 @@ import pytest
 from bellwether.arena.account import AgentStatus
 from bellwether.arena.facts import Result, Settlement
 from bellwether.arena.ledger import fold
-from bellwether.arena.marks import Price, Source, valuation
-from bellwether.arena.returns import Returns, drawdown, pooled, ranks, returns
-from bellwether.arena.scores import Score, binary_brier, mean, multiclass_brier, outcome_brier, score_bets, skill, summary
+from bellwether.arena.marks import Price, Source, drawdown, valuation
+from bellwether.arena.scores import Score, mean, multiclass_brier, score_bets, skill, summary
 from tests.arena.world import AGENT, NOW, V1, account, bet, bets, binary, bought, holding, run, usd, won
 
 
@@ -20,13 +19,15 @@ from tests.arena.world import AGENT, NOW, V1, account, bet, bets, binary, bought
     [("YES", "YES", 0.04), ("YES", "NO", 0.64), ("NO", "YES", 0.64), ("NO", "NO", 0.04), ("no", "No", 0.04)],
 )
 def test_k3_the_binary_brier_score(side: str, outcome: str, expected: float) -> None:
-    assert binary_brier(0.8, side, outcome) == pytest.approx(expected)
-    assert outcome_brier(0.8, side, outcome) == pytest.approx(expected)
+    (score,) = score_bets(fold([AGENT], [bought("10", "4", side=side, confidence=0.8)], [won(outcome)]))
+    assert score.brier_size == pytest.approx(expected)
 
 
-def test_k4_the_brier_score_of_a_named_outcome() -> None:
-    assert outcome_brier(0.7, "Alpha", "ALPHA") == pytest.approx(0.09)
-    assert outcome_brier(0.7, "Alpha", "Beta") == pytest.approx(0.49)
+@pytest.mark.parametrize(("winner", "expected"), [("ALPHA", 0.09), ("Beta", 0.49)])
+def test_k4_the_brier_score_of_a_named_outcome(winner: str, expected: float) -> None:
+    bet_on_alpha = bought("10", "4", side="Alpha", binary=False, confidence=0.7)
+    (score,) = score_bets(fold([AGENT], [bet_on_alpha], [won(winner, ("Alpha", "Beta"))]))
+    assert score.brier_size == pytest.approx(expected)
 
 
 def test_the_brier_score_of_all_outcomes_is_their_sum() -> None:
@@ -106,24 +107,6 @@ def test_an_outcome_called_no_among_several_is_scored_by_its_name() -> None:
     trade = bought("10", "4", side="No", binary=False, confidence=0.7)
     (score,) = score_bets(fold([AGENT], [trade], [won("No", ("Alice", "Bob", "No"))]))
     assert score.brier_size == pytest.approx(0.09)
-
-
-def test_k9_and_k14_returns_from_cash_and_positions() -> None:
-    assert returns(usd(9900) + usd(120), usd(10_000)) == Returns(usd(10_020), usd(20), 0.2)
-    found = pooled([usd(9995) + usd(12)], usd(10_000))
-    assert found is not None
-    assert (found.total, found.profit, found.percent) == (usd(10_007), usd(7), pytest.approx(0.07))
-
-
-def test_k13_several_agents_of_a_family() -> None:
-    found = pooled([usd(10_006), usd(10_034)], usd(10_000))
-    assert found is not None
-    assert (found.profit, found.percent) == (usd(40), pytest.approx(0.2))
-    assert pooled([], usd(10_000)) is None
-
-
-def test_k15_ranks() -> None:
-    assert ranks({"a": usd(10_100), "b": usd(9900), "c": usd(10_100)}) == {"a": 1, "b": 3, "c": 1}
 
 
 def test_drawdown_is_from_the_highest_point_before() -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from bellwether.arena.marks import drawdown
 from bellwether.arena.rankings.price_noise import Exposure, Linear, PricedMeans
-from bellwether.arena.returns import drawdown
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.evaluation import evaluate_forecasts
