@@ -161,11 +161,6 @@ class Model(BaseModel):
         return f"openai/{self.id}" if self.provider in (SANDBOX, LOCAL) else self.model
 
     @property
-    def is_openai_compatible(self) -> bool:
-        """Whether it is asked over OpenAI's chat completions."""
-        return self.provider in ("openai", SANDBOX, LOCAL)
-
-    @property
     def is_free(self) -> bool:
         """Whether asking it costs nothing."""
         return self.input_price == 0 and self.output_price == 0

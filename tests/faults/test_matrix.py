@@ -70,7 +70,6 @@ GammaClient.event                5      2       2+     2    2     1          1  
 GammaClient.event_by_slug        5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
 GammaClient.markets              20     8       8+     8    8     6          6      5       authentication@1  out of credit@1
 GammaClient.events               20     8       8+     8    8     6          6      5       authentication@1  out of credit@1
-GammaClient.market_by_condition  15     6       6+     6    6     3          3      3       authentication@1  out of credit@1
 GammaClient.known                5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
 GammaClient.follow_known         10     4       4+     4    4     2          2      2       authentication@1  out of credit@1
 GammaClient.answer               5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
@@ -112,7 +111,6 @@ GammaClient.event                rate limit@4  server@4  timeout@4  connection@4
 GammaClient.event_by_slug        rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
 GammaClient.markets              rate limit@4  server@4  timeout@4  connection@4  malformed@4  paging@3   paging@3  paging@3  authentication@1  out of credit@1
 GammaClient.events               rate limit@4  server@4  timeout@4  connection@4  malformed@4  paging@3   paging@3  paging@3  authentication@1  out of credit@1
-GammaClient.market_by_condition  rate limit@4  server@4  timeout@4  connection@4  malformed@4  3          3         3         authentication@1  out of credit@1
 GammaClient.known                rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
 GammaClient.follow_known         rate limit@4  server@4  timeout@4  connection@4  malformed@4  2          2         2         authentication@1  out of credit@1
 GammaClient.answer               rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
@@ -197,7 +195,6 @@ CALLS: dict[str, Work] = {
     "GammaClient.event_by_slug": lambda client, known: client.event_by_slug(known.slug),
     "GammaClient.markets": lambda client, known: pages(client.markets(closed=True, ids=known.gamma_markets, limit=2)),
     "GammaClient.events": lambda client, known: pages(client.events(closed=True, ids=known.gamma_events, limit=2)),
-    "GammaClient.market_by_condition": lambda client, known: client.market_by_condition(known.conditions[0]),
     "GammaClient.known": lambda client, known: client.known(polymarket.markets(closed=True)),
     "GammaClient.follow_known": lambda client, known: pages(client.follow_known(polymarket.events(closed=True, ids=known.gamma_events))),
     "GammaClient.answer": lambda client, known: client.answer(polymarket.market(known.gamma_markets[0])),

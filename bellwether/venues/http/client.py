@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import cache, partial, wraps
 from random import Random
 from types import TracebackType
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self
 from urllib.parse import unquote, urlsplit
 
 import httpx
@@ -45,7 +45,6 @@ from bellwether.venues.http.together import together
 from bellwether.venues.wire.times import is_plausible
 
 P = ParamSpec("P")
-C = TypeVar("C", bound="HttpClient")
 log = logging.getLogger(__name__)
 
 #: What is asked again after. Of all calls: tenacity's conditions refer to themselves.

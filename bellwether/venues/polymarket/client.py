@@ -68,15 +68,6 @@ class GammaClient(HttpClient):
     markets = _in_known_form(routes.markets)
     events = _in_known_form(routes.events)
 
-    async def market_by_condition(self, condition_id: str) -> Page:
-        """The page that lists the market with this condition id, open or closed. Raises `VenueError` when there is none."""
-        for closed in (False, True):
-            listing = await self.known(routes.markets(closed=closed, condition_ids=[condition_id], limit=1))
-            page = await self.page(listing.path, listing.params)
-            if page.items(listing.items):
-                return page
-        raise VenueError(listing.request, 1, "no market, open or closed, has this condition id", "Look at the id", kind="not found")
-
     async def known(self, listing: Listing) -> Listing:
         """`listing` in the form that the address knows: by keyset, or by offset where it refuses keyset as unknown.
 

@@ -37,7 +37,6 @@ Source = Literal["market", "category", "none"]
 
 #: More digits than any product of a size, a price and a rate has, so that nothing is rounded before the end.
 _DIGITS = 200
-_SHARE_DECIMALS = 6
 _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,18})?")
 
 
@@ -127,14 +126,6 @@ class FeeSchedule:
             value = size * (at if self.regime.by_value else 1) * self.rate * _power(at * (1 - at), self.exponent)
             unit = Decimal(1).scaleb(-self.regime.decimals)
             return value.quantize(unit, rounding=self.rounding) if value >= unit else Decimal(0)
-
-    def shares_withheld(self, shares: Decimal | int, price: Decimal | int, side: Side, role: Role = "taker") -> Decimal:
-        """How many shares of a fill the fee takes away, where it is withheld in shares (buys before April 2026); else 0. Cut to 6 decimals."""
-        fee = self.fee(shares, price, side, role)
-        if side != "buy" or not self.regime.by_value or not fee:
-            return Decimal(0)
-        with localcontext(prec=_DIGITS):
-            return (fee / _exact("price", price)).quantize(Decimal(1).scaleb(-_SHARE_DECIMALS), rounding="ROUND_DOWN")
 
 
 FREE = FeeSchedule()

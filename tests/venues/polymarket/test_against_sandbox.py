@@ -13,7 +13,6 @@ import pytest
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bellwether.errors import VenueError
 from bellwether.sandbox import Clock, GeneratedWorld, create_app
 from bellwether.sandbox.polymarket import GeneratedPolymarket
 from bellwether.venues.http.page import Page
@@ -124,10 +123,8 @@ async def test_single_markets_and_events_are_found_by_each_of_their_names(gamma:
     assert (await gamma.market(market["id"])).answer["conditionId"] == market["conditionId"]
     assert (await gamma.event(event["id"])).answer["slug"] == event["slug"]
     assert (await gamma.event_by_slug(event["slug"])).answer["id"] == event["id"]
-    assert [item["id"] for item in (await gamma.market_by_condition(market["conditionId"])).items("markets")] == [market["id"]]
-    with pytest.raises(VenueError) as caught:
-        await gamma.market_by_condition("0x" + "00" * 32)
-    assert caught.value.kind == "not found"
+    listed = await records(gamma.markets(closed=True, condition_ids=[market["conditionId"], "0x" + "00" * 32]))
+    assert [item["id"] for item in listed] == [market["id"]]
 
 
 async def test_the_fees_of_every_market_can_be_read(gamma: GammaClient, clob: ClobClient):

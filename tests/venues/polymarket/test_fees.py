@@ -207,15 +207,6 @@ def test_fees_that_were_charged_by_unknown_terms_are_never_nothing(market: dict[
         schedule_of(market, at)
 
 
-def test_a_fee_is_withheld_in_shares_from_buys_of_march_alone():
-    march, july = schedule_of(typed("crypto_fees"), MARCH), schedule_of(TODAY, JULY)
-    at = Decimal(100), Decimal("0.9")
-    assert march.shares_withheld(*at, "buy") == Decimal("0.202555")
-    assert march.shares_withheld(*at, "sell") == 0
-    assert march.shares_withheld(*at, "buy", "maker") == 0
-    assert july.shares_withheld(*at, "buy") == 0
-
-
 @pytest.mark.parametrize(
     ("at", "regime"),
     [

@@ -18,7 +18,6 @@ from bellwether.venues.polymarket.client import GammaClient, OffsetLimitError
 from tests.venues.polymarket.clients import GAMMA, gamma
 from tests.venues.venue import Naps, Script, answer
 
-CONDITION = "0x" + "ab" * 32
 CLOUDFLARE = answer(b"<!DOCTYPE html><html><title>Rate limited | Cloudflare</title></html>", status=429)
 
 
@@ -240,23 +239,6 @@ async def test_single_objects_are_read_by_number_and_by_name():
         for call in (client.market("1"), client.event("2"), client.event_by_slug("a-b")):
             assert (await call).answer == {"id": "1"}
     assert script.urls == ["/markets/1", "/events/2", "/events/slug/a-b"]
-
-
-@pytest.mark.parametrize("closed", [False, True])
-async def test_a_market_is_found_by_its_condition_id_open_or_closed(closed: bool):
-    def venue(request: httpx.Request) -> httpx.Response:
-        wanted = request.url.params.get("condition_ids") == CONDITION and request.url.params["closed"] == str(closed).lower()
-        return keyset(..., 5) if wanted else keyset(...)
-
-    async with gamma(venue) as client:
-        assert ids([await client.market_by_condition(CONDITION)]) == ["5"]
-
-
-async def test_a_condition_id_of_no_market_is_not_found():
-    async with gamma(Script(keyset(...))) as client:
-        with pytest.raises(VenueError, match="no market, open or closed") as caught:
-            await client.market_by_condition(CONDITION)
-    assert caught.value.kind == "not found"
 
 
 async def test_a_forbidden_call_sends_nothing():
