@@ -32,11 +32,11 @@ def _parts(name: str) -> tuple[str, str]:
     return plain[: version.start()], _UNDATED.sub("", version[0]).replace("-", "")
 
 
-def named_as_requested(requested: str = "model", served: str = "served_model") -> pl.Expr:
-    """Per row: whether the column `served` names the model of the column `requested`; null where either is."""
+def named_as_requested() -> pl.Expr:
+    """Per row: whether `served_model` names the model of `model`; null where either is."""
 
     def judge(row: dict[str, str | None]) -> bool | None:
-        wanted, found = row[requested], row[served]
+        wanted, found = row["model"], row["served_model"]
         return None if wanted is None or found is None else is_requested(wanted, found)
 
-    return pl.struct(requested, served).map_elements(judge, return_dtype=pl.Boolean)
+    return pl.struct("model", "served_model").map_elements(judge, return_dtype=pl.Boolean)

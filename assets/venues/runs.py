@@ -24,14 +24,14 @@ from orchestration.runner import Runner
 _DAYS = (*DAY_TABLES, *CLEAN_TABLES)
 
 
-def series(work: Runner, *, most_age: timedelta = timedelta(days=1)) -> None:
-    """Pull the list of series, unless that was done less than `most_age` ago."""
-    work.reference(jobs.SERIES, "raw/kalshi_series", "raw/kalshi_series_rejects", most_age=most_age)
+def series(work: Runner) -> None:
+    """Pull the list of series, unless that was done less than a day ago."""
+    work.reference(jobs.SERIES, "raw/kalshi_series", "raw/kalshi_series_rejects", most_age=timedelta(days=1))
 
 
-def archive(work: Runner, *, most_age: timedelta = timedelta(days=7)) -> None:
-    """Scan the venue's archive, unless that was done less than `most_age` ago."""
-    work.reference(jobs.ARCHIVE, "raw/kalshi_archive", "raw/kalshi_archive_rejects", most_age=most_age)
+def archive(work: Runner) -> None:
+    """Scan the venue's archive, unless that was done less than a week ago."""
+    work.reference(jobs.ARCHIVE, "raw/kalshi_archive", "raw/kalshi_archive_rejects", most_age=timedelta(days=7))
 
 
 def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:

@@ -185,10 +185,10 @@ def option(name: str, column: str) -> str:
     return f"--{name} {shlex.quote(column) if column.isprintable() else repr(column)}"
 
 
-def brief(value: object, most: int = 60) -> str:
+def brief(value: object) -> str:
     """A value as Python writes it, shortened where it is long."""
     text = repr(value)
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 3]}..."
 
 
 def listed(columns: Iterable[str]) -> str:
@@ -199,6 +199,8 @@ def listed(columns: Iterable[str]) -> str:
 
 
 _LISTED = 40
+#: Characters of a value in a message.
+_BRIEF = 60
 
 
 def is_number(text: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_FLOOR, Decimal
@@ -45,10 +44,10 @@ def scope_of(week: date, model: str | None = None) -> Scope:
     return Scope(purpose=PURPOSE, model=model, scope_end=f"/{week.isoformat()}")
 
 
-def spending_of(journal: Journal, week: date, budgets: WeekBudgets, models: Iterable[str] = ()) -> tuple[Spent, dict[str, Spent]]:
-    """What a week has cost, and each of its models by the journal's name: those that were asked, and `models`."""
+def spending_of(journal: Journal, week: date, budgets: WeekBudgets) -> tuple[Spent, dict[str, Spent]]:
+    """The cost of a week, and of each model that was asked in it, by the journal's name."""
     used = journal.usage("model", of=scope_of(week))
-    names = sorted({*used["model"], *models})
+    names = sorted(used["model"])
     return _spent(journal, scope_of(week), budgets.week), {name: _spent(journal, scope_of(week, name), budgets.model) for name in names}
 
 

@@ -86,16 +86,11 @@ def is_index(ticker: str) -> bool:
     return ticker.removeprefix("KX").startswith(_INDEX_SERIES)
 
 
-def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataFrame, *, tickers: Iterable[str] | None = None) -> Known:
+def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataFrame) -> Known:
     """What rows of `raw/kalshi_markets`, `raw/kalshi_events` and `raw/kalshi_series` say.
 
-    tickers: of the markets that matter; all when left out. Where a market or event has rows of several days, the one fetched last counts. Raises
-    `SchemaError` naming the market and the field.
+    Where a market or event has rows of several days, the one fetched last counts. Raises `SchemaError` naming the market and the field.
     """
-    import polars as pl
-
-    if tickers is not None:
-        markets = markets.filter(pl.col("ticker").is_in(list(tickers)))
     wanted = _latest(markets, "ticker")
     of_event = {row["event_ticker"]: row for row in _latest(events, "event_ticker")}
     of_series = {row["series_ticker"]: row for row in _latest(series, "series_ticker")}

@@ -25,9 +25,9 @@ class BadRequest(Exception):
         super().__init__(error.message)
 
 
-def invalid(message: str, param: str | None = None, code: str | None = None) -> BadRequest:
+def invalid(message: str, param: str | None = None) -> BadRequest:
     """HTTP 400."""
-    return BadRequest(OpenAIError(400, message, "invalid_request_error", code, param))
+    return BadRequest(OpenAIError(400, message, "invalid_request_error", None, param))
 
 
 @dataclass(frozen=True, slots=True)

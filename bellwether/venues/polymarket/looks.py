@@ -26,6 +26,8 @@ from bellwether.venues.wire.times import END_SECOND
 
 #: What the CLOB answers about tokens and markets that it does not know.
 _UNKNOWN = frozenset({400, 404})
+#: Minutes between two past prices, where the venue has them.
+FINE_MINUTES = 60
 _PRICE = re.compile(r"[01](\.[0-9]+)?")
 
 
@@ -120,16 +122,16 @@ Points = list[tuple[datetime, Decimal]]
 
 
 async def past_prices(
-    clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], *, minutes: int = 60, traded: Collection[str] | None = None
+    clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], *, traded: Collection[str] | None = None
 ) -> dict[str, Points]:
-    """Prices every so many minutes between two instants, both included, by token, the earliest first; [] for a token without any.
+    """Prices of every hour between two instants, both included, by token, the earliest first; [] for a token without any.
 
     spans: by token. One of more than `MOST_DAYS` is asked for in parts. What is no price from 0 to 1 is left out. traded: tokens for which prices
     every `COARSE_MINUTES` are requested where there are none; None for all.
     """
-    found = await _past_prices(clob, spans, minutes)
+    found = await _past_prices(clob, spans, FINE_MINUTES)
     empty = {token: spans[token] for token, points in found.items() if not points and (traded is None or token in traded)}
-    return found | (await _past_prices(clob, empty, COARSE_MINUTES) if empty and minutes < COARSE_MINUTES else {})
+    return found | (await _past_prices(clob, empty, COARSE_MINUTES) if empty else {})
 
 
 async def _past_prices(clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], minutes: int) -> dict[str, Points]:
