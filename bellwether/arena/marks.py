@@ -95,12 +95,6 @@ def price_key(position: Position) -> PriceKey:
     return position.market_id, YES if position.binary else folded(position.side)
 
 
-def wanted(book: Book) -> list[PriceKey]:
-    """The prices that a tick needs: of open positions, each once."""
-    found = {price_key(position) for account in book.accounts.values() for position in account.open.values()}
-    return sorted(found)
-
-
 def tick(
     last: Mapping[PriceKey, Price], keys: Iterable[PriceKey], seen: Mapping[PriceKey, Observed], at: datetime, methodology: Methodology
 ) -> list[Price]:

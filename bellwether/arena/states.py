@@ -16,9 +16,9 @@ from bellwether.arena.methodology import Methodology
 START_WINDOW = timedelta(hours=1)
 
 
-def may_start(now: datetime, *, forced: bool = False) -> bool:
-    """Whether the cohort of the week of `now` may be started: in the first hour of Sunday, or when it is asked for."""
-    return forced or timedelta(0) <= now - start_of(week_of(now)) < START_WINDOW
+def may_start(now: datetime) -> bool:
+    """Whether a tick may start the cohort of the week of `now`: in the first hour of Sunday."""
+    return timedelta(0) <= now - start_of(week_of(now)) < START_WINDOW
 
 
 def window_ends(cohort: date, methodology: Methodology) -> datetime:

@@ -23,7 +23,6 @@ from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame,
 
 DOLLAR = 1_000_000
 CENT = DOLLAR // 100
-CONTRACT = 100
 _PRICE_DIGITS, _SIZE_DIGITS = 6, 2
 #: So many more books that fit one leg alone than fit the other decide without the rest of the recording.
 _ENOUGH = 5

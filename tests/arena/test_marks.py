@@ -28,7 +28,6 @@ from bellwether.arena.marks import (
     price_key,
     tick,
     valuation,
-    wanted,
 )
 from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.polymarket import midpoint_of_book
@@ -179,7 +178,8 @@ def test_both_sides_of_a_binary_market_need_one_price() -> None:
     found = book(
         bought("1", "0.5"), bought("1", "0.5", side="NO", leg=2), bought("1", "0.5", side="No", binary=False, market_id="n", leg=3)
     )
-    assert wanted(found) == [("m", "YES"), ("n", "no")]
+    held = [position for account in found.accounts.values() for position in account.open.values()]
+    assert [price_key(position) for position in held] == [("m", "YES"), ("m", "YES"), ("n", "no")]
 
 
 def test_settlement_is_a_final_row_of_the_curve() -> None:

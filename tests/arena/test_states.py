@@ -50,10 +50,8 @@ def test_d21_an_older_cohort_takes_the_place_of_none(tmp_path: Path) -> None:
     assert deciding_in(SUNDAYS[-1], tmp_path, *SUNDAYS[:-1]) == SUNDAYS[-2:1:-1]
 
 
-def test_d24_a_cohort_starts_on_sunday_or_when_it_is_asked_for() -> None:
-    wednesday = datetime(2026, 3, 4, 12, tzinfo=UTC)
-    assert not may_start(wednesday)
-    assert may_start(wednesday, forced=True)
+def test_d24_a_tick_starts_a_cohort_in_the_first_hour_of_sunday() -> None:
+    assert not may_start(datetime(2026, 3, 4, 12, tzinfo=UTC))
     assert may_start(datetime(2026, 3, 1, 0, 59, 59, tzinfo=UTC))
     assert not may_start(datetime(2026, 3, 1, 1, tzinfo=UTC))
 

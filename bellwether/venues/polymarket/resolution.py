@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from functools import reduce
-from typing import Any
 
 import polars as pl
 
@@ -46,35 +45,6 @@ EVIDENCE = pl.Schema(
     }
 )
 RESOLUTION = ("status", "outcome", "winner", "settlement_value", "outcome_reason", "rule", "settled_at", "final")
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """How one market ended.
-
-    status: active, closed, determined (proposed), disputed or settled. outcome: yes or no, of a yes-or-no market. winner: the name of the
-    winning outcome. settlement_value: dollars that a contract of yes, or of the first of two named outcomes, is worth. outcome_reason: why
-    there is no winner: undetermined, disputed, void, scalar, unknown result or contradictory evidence. rule: what decided. final: nothing more is
-    expected.
-    """
-
-    status: str
-    outcome: str | None
-    winner: str | None
-    settlement_value: Decimal | None
-    outcome_reason: str | None
-    rule: str
-    settled_at: datetime | None
-    final: bool
-
-
-def resolution(outcomes: Sequence[str] = ("Yes", "No"), **evidence: Any) -> Resolution:
-    """The resolution of one market with these `outcomes`; `evidence` are columns of `EVIDENCE`, absent ones are unknown."""
-    words = sorted(name.strip().lower() for name in outcomes)
-    kind = "binary" if words == ["no", "yes"] else "named" if len(words) == 2 else "multi"
-    row = {"market_id": "", "market_type": kind, "outcomes": list(outcomes), "closed": False, **evidence}
-    found = resolve(pl.DataFrame([row], schema=EVIDENCE, orient="row"))
-    return Resolution(**found.select(RESOLUTION).row(0, named=True))
 
 
 def resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:

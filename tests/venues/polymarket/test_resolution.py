@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.tables.clean import RESOLUTIONS
-from bellwether.venues.polymarket.resolution import SILENCE, Resolution, resolution, resolutions
+from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, SILENCE, resolutions, resolve
 from bellwether.venues.polymarket.wire import parse_markets, parse_winners
 from tests.venues.polymarket.objects import DAY, NO, ORIGIN, YES, clob_market, market
 
@@ -22,6 +23,28 @@ RECENT, OLD = FETCHED - timedelta(days=1), FETCHED - SILENCE
 UP_DOWN = {"outcomes": ("Up", "Down")}
 SCALAR = {"outcomes": ("Long", "Short"), "lower_bound": Decimal(0), "upper_bound": Decimal(100)}
 BY_UMA = {"uma_resolution_status": "resolved"}
+
+
+class Resolution(NamedTuple):
+    """The columns of `RESOLUTION`."""
+
+    status: str
+    outcome: str | None
+    winner: str | None
+    settlement_value: Decimal | None
+    outcome_reason: str | None
+    rule: str
+    settled_at: datetime | None
+    final: bool
+
+
+def resolution(outcomes: Sequence[str] = ("Yes", "No"), **evidence: Any) -> Resolution:
+    """The resolution of one market with these `outcomes`; `evidence` are columns of `EVIDENCE`, absent ones are unknown."""
+    words = sorted(name.strip().lower() for name in outcomes)
+    kind = "binary" if words == ["no", "yes"] else "named" if len(words) == 2 else "multi"
+    row = {"market_id": "", "market_type": kind, "outcomes": list(outcomes), "closed": False, **evidence}
+    found = resolve(pl.DataFrame([row], schema=EVIDENCE, orient="row"))
+    return Resolution._make(found.select(RESOLUTION).row(0))
 
 
 def judge(*prices: str, **evidence: Any) -> Resolution:

@@ -49,9 +49,6 @@ class Envelope(NamedTuple):
     seq: int | None
 
 
-NOTHING = Envelope(None, None, None)
-
-
 def envelope(data: bytes) -> Envelope:
     """The envelope of a message, without reading the rest where the venue writes it first."""
     head = _HEAD.match(data)
