@@ -67,7 +67,6 @@ KalshiClient.trades              15     6       6+     6    6     5          5  
 KalshiClient.historical_trades   15     6       6+     6    6     5          5      5       authentication@1  out of credit@1
 GammaClient.market               5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
 GammaClient.event                5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
-GammaClient.event_by_slug        5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
 GammaClient.markets              20     8       8+     8    8     6          6      5       authentication@1  out of credit@1
 GammaClient.events               20     8       8+     8    8     6          6      5       authentication@1  out of credit@1
 GammaClient.known                5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
@@ -76,7 +75,6 @@ GammaClient.answer               5      2       2+     2    2     1          1  
 GammaClient.follow by offset     30     12      12+    12   12    8          9      6       authentication@1  out of credit@1
 ClobClient.book                  5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
 ClobClient.midpoint              5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
-ClobClient.price                 5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
 ClobClient.prices_history        5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
 ClobClient.markets               15     6       6+     6    6     5          5      5       authentication@1  out of credit@1
 ClobClient.market                5      2       2+     2    2     1          1      1       authentication@1  out of credit@1
@@ -108,7 +106,6 @@ KalshiClient.trades              rate limit@4  server@4  timeout@4  connection@4
 KalshiClient.historical_trades   rate limit@4  server@4  timeout@4  connection@4  malformed@4  paging@3   paging@3  paging@3  authentication@1  out of credit@1
 GammaClient.market               rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
 GammaClient.event                rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
-GammaClient.event_by_slug        rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
 GammaClient.markets              rate limit@4  server@4  timeout@4  connection@4  malformed@4  paging@3   paging@3  paging@3  authentication@1  out of credit@1
 GammaClient.events               rate limit@4  server@4  timeout@4  connection@4  malformed@4  paging@3   paging@3  paging@3  authentication@1  out of credit@1
 GammaClient.known                rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
@@ -117,7 +114,6 @@ GammaClient.answer               rate limit@4  server@4  timeout@4  connection@4
 GammaClient.follow by offset     rate limit@4  server@4  timeout@4  connection@4  malformed@4  paging@3   empty     6         authentication@1  out of credit@1
 ClobClient.book                  rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
 ClobClient.midpoint              rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
-ClobClient.price                 rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
 ClobClient.prices_history        rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
 ClobClient.markets               rate limit@4  server@4  timeout@4  connection@4  malformed@4  paging@3   paging@3  paging@3  authentication@1  out of credit@1
 ClobClient.market                rate limit@4  server@4  timeout@4  connection@4  malformed@4  1          1         1         authentication@1  out of credit@1
@@ -142,7 +138,6 @@ class Known:
     historical_trades: int
     gamma_markets: list[str]
     gamma_events: list[str]
-    slug: str
     conditions: list[str]
     tokens: list[str]
 
@@ -192,7 +187,6 @@ CALLS: dict[str, Work] = {
     ),
     "GammaClient.market": lambda client, known: client.market(known.gamma_markets[0]),
     "GammaClient.event": lambda client, known: client.event(known.gamma_events[0]),
-    "GammaClient.event_by_slug": lambda client, known: client.event_by_slug(known.slug),
     "GammaClient.markets": lambda client, known: pages(client.markets(closed=True, ids=known.gamma_markets, limit=2)),
     "GammaClient.events": lambda client, known: pages(client.events(closed=True, ids=known.gamma_events, limit=2)),
     "GammaClient.known": lambda client, known: client.known(polymarket.markets(closed=True)),
@@ -203,7 +197,6 @@ CALLS: dict[str, Work] = {
     ),
     "ClobClient.book": lambda client, known: client.book(known.tokens[0]),
     "ClobClient.midpoint": lambda client, known: client.midpoint(known.tokens[0]),
-    "ClobClient.price": lambda client, known: client.price(known.tokens[0], "BUY"),
     "ClobClient.prices_history": lambda client, known: client.prices_history(known.tokens[0], interval="1w", fidelity_minutes=60),
     "ClobClient.markets": lambda client, known: pages(client.markets()),
     "ClobClient.market": lambda client, known: client.market(known.conditions[0]),
@@ -263,7 +256,6 @@ async def discover(served: Served) -> Known:
         historical_trades=historical_trades,
         gamma_markets=[market["id"] for market in markets],
         gamma_events=[event["id"] for event in families],
-        slug=families[0]["slug"],
         conditions=[market["conditionId"] for market in markets],
         tokens=[token for market in trading for token in json.loads(market["clobTokenIds"])],
     )

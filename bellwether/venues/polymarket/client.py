@@ -64,7 +64,6 @@ class GammaClient(HttpClient):
 
     market = answering(routes.market)
     event = answering(routes.event)
-    event_by_slug = answering(routes.event_by_slug)
     markets = _in_known_form(routes.markets)
     events = _in_known_form(routes.events)
 
@@ -110,7 +109,6 @@ class ClobClient(HttpClient):
 
     book = answering(routes.book)
     midpoint = answering(routes.midpoint)
-    price = answering(routes.price)
     prices_history = answering(routes.prices_history)
     markets = following(routes.clob_markets)
     market = answering(routes.clob_market)

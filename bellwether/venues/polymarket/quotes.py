@@ -26,14 +26,6 @@ def midpoints_of(pages: Iterable[Page]) -> dict[str, Decimal]:
     return {token: price for page in pages if page.status < 300 for token, price in _of_page(page)}
 
 
-def price_of(page: Page) -> Decimal | None:
-    """The price that GET /price answered, in dollars; None when nobody quotes one (the venue says 0).
-
-    Raises `VenueError` for what is no price from 0 to 1.
-    """
-    return _price(page, "price", page.answer.get("price")) or None
-
-
 def _of_page(page: Page) -> Iterable[tuple[str, Decimal]]:
     tokens = asked_tokens(page)
     if page.sent:

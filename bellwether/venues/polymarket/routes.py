@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.venues.http.page import Call, Page, Params, given, segment
+from bellwether.venues.http.page import Call, Page, Params, given
 from bellwether.venues.http.paging import Listing, OffsetListing
 
 MOST_MARKETS = 100
@@ -28,8 +27,6 @@ _KEYSET = "/keyset"
 _NUMBER = re.compile(r"[0-9]{1,90}")
 _CONDITION = re.compile(r"0x(?:[0-9a-fA-F]{62}|[0-9a-fA-F]{64})")
 _CAMEL_CASE = re.compile(r"[a-z][a-zA-Z0-9]*(,[a-z][a-zA-Z0-9]*)*")
-
-Side = Literal["BUY", "SELL"]
 
 
 def markets(
@@ -107,13 +104,6 @@ def event(event_id: str) -> Call:
     return Call(f"/events/{_number('id of an event', event_id)}")
 
 
-def event_by_slug(slug: str) -> Call:
-    """GET /events/slug/{slug}: one of Gamma's events, by the name that its page has. Raises `ConfigError` for an empty one."""
-    if not slug:
-        raise ConfigError("asking for an event: its slug is empty; take the last part of the address of its page")
-    return Call(f"/events/slug/{segment(slug)}")
-
-
 def book(token_id: str) -> Call:
     """GET /book: the order book of one token."""
     return Call("/book", _token(token_id))
@@ -132,13 +122,6 @@ def midpoint(token_id: str) -> Call:
 def midpoints(token_ids: Iterable[str]) -> list[Call]:
     """POST /midpoints: the middles of any number of tokens, 500 in a call."""
     return _batches("/midpoints", token_ids)
-
-
-def price(token_id: str, side: Side) -> Call:
-    """GET /price: the best bid (BUY) or the best ask (SELL) of a token: what resting orders of that side state. Raises `ConfigError` for another."""
-    if side not in ("BUY", "SELL"):
-        raise ConfigError(f"asking for a price: the side is {side!r}; it is BUY or SELL")
-    return Call("/price", (*_token(token_id), ("side", side)))
 
 
 def prices_history(

@@ -16,7 +16,7 @@ from bellwether.venues.http.page import Page
 from bellwether.venues.http.retry import RefusedError, Retry
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient
-from bellwether.venues.polymarket.quotes import midpoints_of, price_of
+from bellwether.venues.polymarket.quotes import midpoints_of
 from tests.venues.polymarket.clients import CLOB, clob
 from tests.venues.venue import FAST, Naps, Script, answer
 
@@ -179,7 +179,6 @@ async def test_every_other_route_is_a_method_of_the_client():
         for call in (
             client.book("1"),
             client.midpoint("1"),
-            client.price("1", "BUY"),
             client.prices_history("1", interval="1d"),
             client.market(CONDITION),
             client.fee_rate("1"),
@@ -188,7 +187,6 @@ async def test_every_other_route_is_a_method_of_the_client():
     assert [url.split("?")[0] for url in script.urls] == [
         "/book",
         "/midpoint",
-        "/price",
         "/prices-history",
         f"/markets/{CONDITION}",
         "/fee-rate",
@@ -218,12 +216,6 @@ def test_a_token_without_a_midpoint_is_left_out(body: dict[str, Any]):
 def test_a_midpoint_that_is_no_price_is_an_error(value: Any):
     with pytest.raises(VenueError, match="no decimal from 0 to 1"):
         midpoints_of([page(routes.midpoints(["9"])[0], {"9": value})])
-
-
-def test_a_price_is_exact_or_absent():
-    call = routes.price("9", "SELL")
-    assert price_of(page(call, {"price": "0.001"})) == price_of(page(call, {"price": 0.001})) == Decimal("0.001")
-    assert [price_of(page(call, {"price": none})) for none in ("", "0", 0, None)] == [None] * 4
 
 
 def test_the_usual_rate_is_below_the_documented_one():

@@ -229,16 +229,16 @@ async def test_retry_after_is_honoured():
 async def test_a_web_page_is_named_in_the_error():
     async with gamma(Script(CLOUDFLARE), retry=Retry(attempts=2)) as client:
         with pytest.raises(VenueError, match=r"HTTP 429: a web page \(HTML\)") as caught:
-            await client.event_by_slug("x")
+            await client.event("1")
     assert caught.value.kind == "rate limit"
 
 
-async def test_single_objects_are_read_by_number_and_by_name():
+async def test_single_objects_are_read_by_number():
     script = Script(answer({"id": "1"}))
     async with gamma(script) as client:
-        for call in (client.market("1"), client.event("2"), client.event_by_slug("a-b")):
+        for call in (client.market("1"), client.event("2")):
             assert (await call).answer == {"id": "1"}
-    assert script.urls == ["/markets/1", "/events/2", "/events/slug/a-b"]
+    assert script.urls == ["/markets/1", "/events/2"]
 
 
 async def test_a_forbidden_call_sends_nothing():

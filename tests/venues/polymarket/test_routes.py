@@ -41,10 +41,8 @@ CALLS = [
     (routes.by_offset(routes.events(closed=False, order="volume24hr")), "GET /events?closed=false&order=volume24hr&limit=100"),
     (routes.market("3047949"), "GET /markets/3047949"),
     (routes.event("16167"), "GET /events/16167"),
-    (routes.event_by_slug("btc-up/down 5m"), "GET /events/slug/btc-up%2Fdown%205m"),
     (routes.book(TOKEN), f"GET /book?token_id={TOKEN}"),
     (routes.midpoint(TOKEN), f"GET /midpoint?token_id={TOKEN}"),
-    (routes.price(TOKEN, "SELL"), f"GET /price?token_id={TOKEN}&side=SELL"),
     (
         routes.prices_history(TOKEN, start=DAY, end=DAY + timedelta(hours=1), fidelity_minutes=60),
         f"GET /prices-history?market={TOKEN}&startTs=1784851200&endTs=1784854800&fidelity=60",
@@ -89,7 +87,6 @@ FORBIDDEN = {
     "an id in words": lambda: routes.markets(closed=True, ids=["abc"]),
     "an id as a number": lambda: routes.market(3047949),  # type: ignore[arg-type]
     "an event's id in words": lambda: routes.event("keyset"),
-    "an empty slug": lambda: routes.event_by_slug(""),
     "an order in snake case": lambda: routes.markets(closed=True, order="volume_num"),
     "an order with a parameter in it": lambda: routes.events(closed=True, order="volume&limit=9"),
     "an unknown UMA status": lambda: routes.markets(closed=True, uma_resolution_status="finalized"),
@@ -101,7 +98,6 @@ FORBIDDEN = {
     "a token of 91 digits": lambda: routes.midpoints(["1" * 91]),
     "a token in other digits": lambda: routes.fee_rate("١٢٣"),
     "a token with a newline": lambda: routes.midpoint("123\n"),
-    "a third side": lambda: routes.price(TOKEN, "HOLD"),  # type: ignore[arg-type]
     "past prices of no span": lambda: routes.prices_history(TOKEN),
     "past prices of two spans": lambda: routes.prices_history(TOKEN, start=DAY, interval="1d"),
     "past prices to an end alone": lambda: routes.prices_history(TOKEN, end=DAY),
