@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gzip
 import hashlib
 import os
 import re
@@ -12,11 +13,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from bellwether.errors import BellwetherError
 
 _DRAFT = re.compile(r"\.(?P<target>.+)\.(tmp|old)-[0-9a-f]{8}")
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file of bytes, decompressed if its name ends in .gz."""
+    return cast(IO[bytes], gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 @contextmanager

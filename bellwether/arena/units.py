@@ -41,6 +41,11 @@ def shares_for(amount: MicroDollars, price: SharePrice) -> MicroShares:
     return MicroShares(divided(amount * MICROS, price))
 
 
+def middle(bid: SharePrice | None, ask: SharePrice | None) -> SharePrice | None:
+    """The midpoint in micro-dollars where both sides are quoted."""
+    return SharePrice(divided(bid + ask, 2)) if bid is not None and ask is not None else None
+
+
 def micros(value: Decimal | str | int, what: str = "an amount") -> int:
     """Dollars or shares as millionths, rounded half to even. Raises `SchemaError` for what is no number, infinite or above `LARGEST`."""
     try:

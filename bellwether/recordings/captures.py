@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from bellwether.errors import ConfigError, LakeError
+from bellwether.files import open_bytes
 from bellwether.recordings import order_events, wrapped_events
 from bellwether.recordings.instants import exchange_time
-from bellwether.recordings.lines import lines, open_file
+from bellwether.recordings.lines import lines
 from bellwether.venues.kalshi.stream.frame import SNAPSHOT, body_of, envelope_of, message, ticker_of
 from bellwether.venues.wire.times import END_SECOND
 
@@ -140,7 +141,7 @@ def _plain_name(path: Path) -> str:
 
 
 def _frame_list(path: Path) -> list[Any] | None:
-    with open_file(path) as file:
+    with open_bytes(path) as file:
         found = message(file.read()).get("frames")
     known = isinstance(found, list) and all(isinstance(item, dict) and isinstance(item.get("frame"), dict) for item in found)
     return found if known and found else None

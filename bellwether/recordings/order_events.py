@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TextIO
 import orjson
 
 from bellwether.errors import LakeError
+from bellwether.files import open_bytes
 from bellwether.recordings.instants import SECOND
 from bellwether.venues.kalshi.stream.frame import DELTA, REFERENCE, SNAPSHOT, TRADE
 from bellwether.venues.wire.times import instant_of
@@ -52,7 +53,7 @@ class _Event(NamedTuple):
 
 
 def _open(path: Path) -> TextIO:
-    return TextIOWrapper(gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"), encoding="utf-8-sig", newline="")
+    return TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
 
 
 def is_order_events(path: Path) -> bool:

@@ -96,23 +96,24 @@ def _captured(node: Object) -> int | None:
     return next((found for name in _CAPTURED if (found := read_time(node.get(name))) is not None), None)
 
 
-def _texts(node: Object, *names: str) -> bool:
+def texts(node: Object, *names: str) -> bool:
+    """True if all these fields are texts."""
     return all(isinstance(node.get(name), str) for name in names)
 
 
 def is_market(node: Object) -> bool:
     """A market object of any generation."""
-    return _texts(node, "ticker", "event_ticker", "status")
+    return texts(node, "ticker", "event_ticker", "status")
 
 
 def is_event(node: Object) -> bool:
     """An event object of any generation."""
-    return _texts(node, "event_ticker", "series_ticker", "title") and "ticker" not in node
+    return texts(node, "event_ticker", "series_ticker", "title") and "ticker" not in node
 
 
 def is_series(node: Object) -> bool:
     """A series object."""
-    return _texts(node, "ticker", "category", "frequency") and "event_ticker" not in node
+    return texts(node, "ticker", "category", "frequency") and "event_ticker" not in node
 
 
 def _is_candle(node: object) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import re
 from array import array
@@ -12,11 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, cast
 
 import polars as pl
 
 from bellwether.errors import ScoringError
+from bellwether.files import open_bytes
 from bellwether.scoring.columns import brief, is_number
 from bellwether.scoring.table import Table
 
@@ -163,11 +162,6 @@ def _is_split(left: str, right: str) -> bool:
 
 def _not_utf8(path: Path) -> ScoringError:
     return ScoringError(f"{path}: it is not UTF-8 text; save it as UTF-8 (in a spreadsheet: CSV UTF-8)")
-
-
-def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file, decompressed if its name ends in .gz."""
-    return cast(IO[bytes], gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def _text(path: Path) -> io.TextIOWrapper:

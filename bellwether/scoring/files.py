@@ -13,8 +13,9 @@ from typing import Any
 import polars as pl
 
 from bellwether.errors import ScoringError
+from bellwether.files import open_bytes
 from bellwether.scoring.columns import NAMES, Role, listed, named
-from bellwether.scoring.delimited import open_bytes, read_delimited, repeated_name
+from bellwether.scoring.delimited import read_delimited, repeated_name
 from bellwether.scoring.table import Table, is_missing, kind_of, row_place, table_of_columns, table_of_records
 
 

@@ -21,6 +21,7 @@ from bellwether.calibration.clusters import Labels
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ScoringError
 from bellwether.pages import GREY
+from bellwether.scoring.sheet import floats
 from bellwether.scoring.words import LOSSES, words
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def plot_reliability(
     else:
         rows = reliability_bins(p, y, clusters, weights=weights, bins=bins, level=level).filter(pl.col("n") > 0)
         forecast, observed = rows["mean_forecast"].to_numpy(), rows["yes_rate"].to_numpy()
-        ends = np.array([observed - _floats(rows["yes_rate_lower"]), _floats(rows["yes_rate_upper"]) - observed])
+        ends = np.array([observed - floats(rows["yes_rate_lower"]), floats(rows["yes_rate_upper"]) - observed])
         axes.errorbar(
             forecast, observed, yerr=np.nan_to_num(ends), fmt="o-", color=colour, markersize=4.5, linewidth=1, capsize=2, label=label
         )
@@ -114,8 +115,8 @@ def _axes(ax: Axes | None) -> Axes:
 
 def _intervals(axes: Axes, names: list[str], value: pl.Series, lower: pl.Series, upper: pl.Series) -> None:
     position = np.arange(len(names))
-    centre = _floats(value)
-    ends = np.nan_to_num(np.array([centre - _floats(lower), _floats(upper) - centre]))
+    centre = floats(value)
+    ends = np.nan_to_num(np.array([centre - floats(lower), floats(upper) - centre]))
     axes.errorbar(centre, position, xerr=ends, fmt="o", markersize=5, capsize=3)
     axes.set_yticks(position, names, parse_math=False)
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -126,7 +127,3 @@ def _legend(axes: Axes) -> None:
     legend: Any = axes.legend(loc="upper left", fontsize="small", frameon=False)
     for entry in legend.get_texts():
         entry.set_parse_math(False)
-
-
-def _floats(values: pl.Series) -> np.ndarray:
-    return np.asarray(values.fill_null(float("nan")).to_numpy(), dtype=np.float64)

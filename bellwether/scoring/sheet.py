@@ -63,7 +63,7 @@ class Sheet:
         names = self.forecasters
         questions = self.frame.unique("question_index", keep="first").sort("question_index")
         p = np.full((questions.height, len(names)), np.nan)
-        p[self.frame["question_index"].to_numpy(), self.frame["forecaster_index"].to_numpy()] = _floats(self.frame["probability"])
+        p[self.frame["question_index"].to_numpy(), self.frame["forecaster_index"].to_numpy()] = floats(self.frame["probability"])
         outcome = questions["outcome"].to_numpy()
         right = (p >= 0.5) == (outcome == 1)[:, None]
         return Panel(tuple(names), p, right, outcome, _scaled(questions["weight"]), _clusters(questions))
@@ -74,7 +74,7 @@ def scored(rows: pl.DataFrame) -> tuple[Forecasts, Clusters]:
     ways = [name for name in _WAYS if name in rows.columns]
     some = rows.filter(pl.col("probability").is_not_null()).sort("probability", "outcome", "weight", "market", *ways, "question")
     forecasts = Forecasts.of(
-        some["probability"].to_numpy(), some["outcome"].to_numpy(), market=_floats(some["market"]), weights=_scaled(some["weight"])
+        some["probability"].to_numpy(), some["outcome"].to_numpy(), market=floats(some["market"]), weights=_scaled(some["weight"])
     )
     return forecasts, _clusters(some)
 
@@ -94,9 +94,10 @@ def _numbers(labels: pl.Series) -> NDArray[np.intp]:
 
 def _scaled(weights: pl.Series) -> Floats:
     """Weights divided by a power of two, exactly, so that the largest is about 1 and no sum of squares overflows."""
-    values = _floats(weights)
+    values = floats(weights)
     return np.ldexp(values, -int(np.frexp(values.max(initial=1e-300))[1]) + 1) if len(values) else values
 
 
-def _floats(values: pl.Series) -> Floats:
+def floats(values: pl.Series) -> Floats:
+    """Numbers as an array, NaN where missing."""
     return np.asarray(values.fill_null(float("nan")).to_numpy(), dtype=np.float64)

@@ -17,9 +17,9 @@ import orjson
 
 from bellwether.arena.fees import fees_of
 from bellwether.arena.history import LATEST, SOONEST
-from bellwether.arena.kalshi.quotes import Candle, middle, quote_of_candle
+from bellwether.arena.kalshi.quotes import Candle, quote_of_candle
 from bellwether.arena.market import Market, MarketStatus, complement, folded, within
-from bellwether.arena.units import micros, price_micros
+from bellwether.arena.units import micros, middle, price_micros
 from bellwether.arena.universe import Universe, frozen
 from bellwether.units import MicroDollars, SharePrice
 from bellwether.venues.polymarket.fees import FREE

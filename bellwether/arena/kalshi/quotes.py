@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from bellwether.arena.market import Level, Quote, complement
-from bellwether.arena.units import divided, micros, price_micros
-from bellwether.units import MicroShares, SharePrice
+from bellwether.arena.units import micros, middle, price_micros
+from bellwether.units import MicroShares
 
 BOOK, CANDLES = "orderbook", "candlesticks"
 
@@ -36,11 +36,6 @@ def quote_of_candle(candle: Candle) -> Quote:
     """The quote of YES at the end of a candle; what rested in the book is not kept."""
     bid, ask = price_micros(candle.bid), price_micros(candle.ask)
     return Quote(middle(bid, ask), bid, ask, candle.at, CANDLES)
-
-
-def middle(bid: SharePrice | None, ask: SharePrice | None) -> SharePrice | None:
-    """The midpoint in micro-dollars where both sides are quoted."""
-    return SharePrice(divided(bid + ask, 2)) if bid is not None and ask is not None else None
 
 
 def as_of(candles: Sequence[Candle], at: datetime) -> Candle | None:

@@ -27,7 +27,7 @@ from bellwether.arena.market import MIDPOINT, YES, Level, Market, MarketStatus, 
 from bellwether.arena.marks import Observed, Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.resolution import evidence_of
-from bellwether.arena.units import divided, micros, price_micros
+from bellwether.arena.units import micros, middle, price_micros
 from bellwether.arena.universe import is_tradable, market_of, universe
 from bellwether.arena.weekly.venue import Held
 from bellwether.errors import SchemaError
@@ -216,21 +216,17 @@ def quote_of_book(book: looks.Book, source: str = "clob") -> Quote:
     """A book as a quote: its midpoint where both sides are quoted, and no midpoint otherwise."""
     bid, ask = _best(book)
     sides = _levels(book.bids), _levels(book.asks)
-    return Quote(_middle(bid, ask), bid, ask, book.at, source, *sides, tick=price_micros(book.tick), skipped=book.skipped)
+    return Quote(middle(bid, ask), bid, ask, book.at, source, *sides, tick=price_micros(book.tick), skipped=book.skipped)
 
 
 def midpoint_of_book(book: looks.Book) -> SharePrice | None:
     """The midpoint of a book (micro-dollars), as `quote_of_book` has it."""
-    return _middle(*_best(book))
+    return middle(*_best(book))
 
 
 def _best(book: looks.Book) -> tuple[SharePrice | None, SharePrice | None]:
     bid, ask = (price_micros(side[0][0]) if side else None for side in (book.bids, book.asks))
     return bid, ask
-
-
-def _middle(bid: SharePrice | None, ask: SharePrice | None) -> SharePrice | None:
-    return SharePrice(divided(bid + ask, 2)) if bid is not None and ask is not None else None
 
 
 def _levels(side: Sequence[tuple[Decimal, Decimal]]) -> tuple[Level, ...]:

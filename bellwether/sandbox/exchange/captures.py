@@ -6,7 +6,6 @@ Known wrappings are a bare message, `{"frame": message, "received_at": nanosecon
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections import deque
@@ -19,6 +18,7 @@ from typing import Any
 import orjson
 
 from bellwether.errors import BellwetherError
+from bellwether.files import open_bytes
 from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TICKER, TRADES
 from bellwether.sandbox.instants import SECOND
 from bellwether.sandbox.recorded import read_time
@@ -111,17 +111,13 @@ def _captured(node: object) -> tuple[int | None, Captured] | None:
     return stamped(body) if received is None else received, Captured(0, number if isinstance(number, int) else 0, kind, ticker, body)
 
 
-def _open(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-
-
 def _is_lines(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(_LINES)
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
     """The lines that are not blank. What a recorder left half written at the end is left out."""
-    with _open(path) as file:
+    with open_bytes(path) as file:
         try:
             for line in file:
                 if line.strip():
@@ -156,7 +152,7 @@ def _speaks(line: bytes, channel: str) -> bool:
 
 
 def _content(path: Path) -> bytes:
-    with _open(path) as file:
+    with open_bytes(path) as file:
         content: bytes = file.read()
         return content
 

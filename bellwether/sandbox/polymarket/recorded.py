@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from bellwether.sandbox.polymarket.source import Object
-from bellwether.sandbox.recorded import Found, read_time
+from bellwether.sandbox.recorded import Found, read_time, texts
 from bellwether.sandbox.recorded_files import broken, content_of, files, has_lines, is_polymarket
 
 #: Where recorders note when a body came.
@@ -35,32 +35,28 @@ class Findings:
     books: list[Found] = field(default_factory=list)
 
 
-def _texts(node: Object, *names: str) -> bool:
-    return all(isinstance(node.get(name), str) for name in names)
-
-
 def _has_id(node: Object) -> bool:
     return isinstance(node.get("id"), str) and node["id"].isascii() and node["id"].isdecimal()
 
 
 def is_market(node: Object) -> bool:
     """A market object of Gamma."""
-    return _has_id(node) and _texts(node, "conditionId", "question", "slug")
+    return _has_id(node) and texts(node, "conditionId", "question", "slug")
 
 
 def is_event(node: Object) -> bool:
     """An event object of Gamma; its series have the same names, and a type."""
-    return _has_id(node) and _texts(node, "slug", "title") and "conditionId" not in node and "seriesType" not in node
+    return _has_id(node) and texts(node, "slug", "title") and "conditionId" not in node and "seriesType" not in node
 
 
 def is_clob_market(node: Object) -> bool:
     """A market object of the CLOB."""
-    return _texts(node, "condition_id", "question") and isinstance(node.get("tokens"), list)
+    return texts(node, "condition_id", "question") and isinstance(node.get("tokens"), list)
 
 
 def is_book(node: Object) -> bool:
     """A token's order book."""
-    return _texts(node, "asset_id", "market") and isinstance(node.get("bids"), list) and isinstance(node.get("asks"), list)
+    return texts(node, "asset_id", "market") and isinstance(node.get("bids"), list) and isinstance(node.get("asks"), list)
 
 
 def _captured(node: Object) -> int | None:
