@@ -10,7 +10,9 @@ from bellwether import __version__
 from bellwether.commands import CORE, PLATFORM, PlatformCommand, plugins
 from bellwether.errors import BellwetherError
 from bellwether.extras import advice, missing_from, missing_module
-from bellwether.files import home_error
+
+#: Commands that read nothing of a home, or finish its restoration.
+_WITHOUT_HOME = frozenset({"restore", "sandbox", "score", "compat"})
 
 
 class Commands(click.Group):
@@ -22,6 +24,8 @@ class Commands(click.Group):
         except BellwetherError as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:
+            from bellwether.files import home_error
+
             if (message := home_error(error)) is None:
                 raise
             raise click.ClickException(message) from error
@@ -32,6 +36,15 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *plugins()})
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name not in _WITHOUT_HOME:
+            from bellwether.files import require_whole_home
+            from bellwether.settings import settings
+
+            require_whole_home(settings())
+        return name, command, rest
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return self.commands.get(cmd_name) or plugins().get(cmd_name)

@@ -13,9 +13,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from bellwether.errors import BellwetherError
+
+if TYPE_CHECKING:
+    from bellwether.settings import Settings
 
 _DRAFT = re.compile(r"\.(?P<target>.+)\.(tmp|old)-[0-9a-f]{8}")
 
@@ -57,7 +60,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
             os.rename(target, old)
         try:
             os.rename(draft, target)
-        except OSError:
+        except BaseException:
             if old.exists():
                 os.rename(old, target)
             raise
@@ -116,6 +119,15 @@ def home_error(error: OSError) -> str | None:
         return None
     where = name or home
     return f"using {where}: {error.strerror}. Free space, make the folder writable, or set BELLWETHER_HOME to another place; then run again"
+
+
+def require_whole_home(config: Settings) -> None:
+    """Raise `BellwetherError` while the restoration of a backup into the home is unfinished."""
+    if config.restoring_path.exists():
+        name = config.restoring_path.read_text(encoding="utf-8").partition("\n")[0]
+        raise BellwetherError(
+            f"opening {config.world_home}: the restoration of {name} into it was interrupted; `bellwether restore` of the same backup finishes it"
+        )
 
 
 def checksum(path: Path) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from bellwether.errors import BellwetherError
-from bellwether.files import atomic_file, locked
+from bellwether.files import atomic_file, locked, require_whole_home
 from bellwether.settings import Settings
 from orchestration.precedence import runs_at_once
 
@@ -54,10 +54,7 @@ def prepare(config: Settings) -> Path:
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     home = Path(os.environ.setdefault("DAGSTER_HOME", str(config.dagster_home)))
-    if config.restoring_path.exists():
-        raise BellwetherError(
-            f"opening {config.world_home}: the restoration of a backup into it was interrupted; `bellwether restore` of the same backup finishes it"
-        )
+    require_whole_home(config)
     with storage_errors(home):
         _create_folder(home)
         if not ((home / _MADE).exists() and (home / _FILE).exists()):

@@ -6,17 +6,27 @@ Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+
 import dagster as dg
 from dagster_shared.check import CheckError
 
 from bellwether.settings import World, settings
 
 
+def days_ahead(end: date) -> int:
+    """Days from today to `end`, where the sandbox's clock shows a later day: Dagster has partitions up to today unless they are extended."""
+    return max(0, (end - datetime.now(UTC).date()).days)
+
+
 def daily_partitions() -> dg.DailyPartitionsDefinition:
     """UTC close days from the first day of the settings; the sandbox's clock stands still, so its days end there."""
     config = settings()
-    end = config.sandbox_now.strftime("%Y-%m-%d") if config.world is World.SANDBOX else None
-    return dg.DailyPartitionsDefinition(start_date=config.first_day.strftime("%Y-%m-%d"), end_date=end, timezone="UTC")
+    start = config.first_day.strftime("%Y-%m-%d")
+    if config.world is not World.SANDBOX:
+        return dg.DailyPartitionsDefinition(start_date=start, timezone="UTC")
+    end = config.now().date()
+    return dg.DailyPartitionsDefinition(start_date=start, end_date=end.isoformat(), timezone="UTC", end_offset=days_ahead(end))
 
 
 DAY = daily_partitions()

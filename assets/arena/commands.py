@@ -307,6 +307,7 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     """Show everything behind DECISION (COHORT/FAMILY/WEEK): prompt, answers, how they were read, fills, refusals, cash."""
     from bellwether.arena.weekly.reading import decision_key
     from bellwether.arena.weekly.reading import explain as explained
+    from bellwether.tables import table
 
     decision_key(decision)
     with reading() as world:
@@ -314,6 +315,9 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     if as_json:
         emit(_as_json(found))
         return
+    if (reason := rows_known(known_at)(table("arena/decisions")).filter(decision_id=decision)["reason"].to_list()) and reason[0]:
+        console().print("[bold]Reason[/bold]")
+        console().print(visible(reason[0], "\n"), markup=False, soft_wrap=True)
     for title, text in _told(found):
         console().print(f"[bold]{title}[/bold]")
         console().print(visible(text, "\n"), markup=False, soft_wrap=True)

@@ -15,6 +15,7 @@ from bellwether.arena.identity import week_of
 from bellwether.settings import World, settings
 from bellwether.tables import Table
 from orchestration.declare import key
+from orchestration.partitions import days_ahead
 from resources.io_manager import UNDER_WAY
 
 
@@ -24,7 +25,8 @@ def weekly_partitions() -> dg.WeeklyPartitionsDefinition:
     first = week_of(config.first_day + timedelta(days=6))
     if config.world is World.SANDBOX:
         last = week_of(config.now()) + SEVEN_DAYS
-        return dg.WeeklyPartitionsDefinition(start_date=first.isoformat(), end_date=last.isoformat(), timezone="UTC")
+        beyond = days_ahead(last) // SEVEN_DAYS.days + 1
+        return dg.WeeklyPartitionsDefinition(start_date=first.isoformat(), end_date=last.isoformat(), timezone="UTC", end_offset=beyond)
     return dg.WeeklyPartitionsDefinition(start_date=first.isoformat(), timezone="UTC", end_offset=1)
 
 

@@ -14,8 +14,9 @@ from bellwether import __version__
 from bellwether.backup.manifest import FORMAT, Manifest, files, made_at, name_of
 from bellwether.backup.retention import expired
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.files import atomic_folder, checksum
+from bellwether.files import atomic_folder, checksum, require_whole_home
 from bellwether.journal.address import parsed
+from bellwether.journal.journal import require_no_answers
 from bellwether.lake import Lake
 from bellwether.lake.storage import TEMPORARY, open_storage
 from bellwether.recordings.recording import DONE, LOCK
@@ -42,9 +43,13 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
 
     The lake is copied before the journal, so that the journal knows every call that the lake names. What is written meanwhile may be missing,
     and nothing is torn: a recording in progress is copied as an interrupted one. Raises `ConfigError` for a journal in PostgreSQL and a lake in an
-    object store, which have their own backups, and `BellwetherError` for a home that does not exist or a lake that is damaged.
+    object store, which have their own backups, and `BellwetherError` for a home that is missing or half restored, a lake that is damaged or has answers
+    of models without a journal.
     """
     journal, lake = journal_path(config), lake_folder(config)
+    require_whole_home(config)
+    if not (journal.is_file() and journal.stat().st_size):
+        require_no_answers(config, str(journal))
     if not config.world_home.is_dir():
         raise BellwetherError(f"backing up: there is no {config.world_home}; set BELLWETHER_HOME and BELLWETHER_WORLD to those of the data")
     folder = target / name_of(config.world.value, at)

@@ -49,9 +49,11 @@ class Manifest:
         return found
 
     def verify(self, folder: Path) -> None:
-        """Raise `BellwetherError` for a symbolic link, and for a file that is missing, not listed or changed."""
-        if links := sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink()):
-            raise BellwetherError(f"restoring {folder}: {links[0]} is a symbolic link, which no backup contains; remove it")
+        """Raise `BellwetherError` for a symbolic link or another special file, and for a file that is missing, not listed or changed."""
+        odd = [path for path in folder.rglob("*") if path.is_symlink() or not (path.is_file() or path.is_dir())]
+        if odd:
+            name = min(path.relative_to(folder).as_posix() for path in odd)
+            raise BellwetherError(f"restoring {folder}: {name} is neither a file nor a folder, as in no backup; use another backup")
         present = files(folder)
         for name in sorted(self.files.keys() - present.keys()):
             raise BellwetherError(f"restoring {folder}: {name} is missing; use another backup")

@@ -64,8 +64,13 @@ def evaluate(
     return evaluate_forecasts(forecasts, known, size if asked is None else asked, plan, chosen)
 
 
-def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference, bins: Bins | None = None) -> Scores:
-    """`evaluate` of forecasts that are already validated, on `asked` questions."""
+def evaluate_forecasts(
+    forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference, bins: Bins | None = None, *, answered: float | None = None
+) -> Scores:
+    """`evaluate` of forecasts that are already validated, on `asked` questions.
+
+    answered: the share of the weight of the questions asked that has a forecast; the share of their number when left out.
+    """
     chosen = bins or Bins.of(BINS)
     values = strict.point(forecasts, clusters, chosen)
     bounds = intervals(forecasts, clusters, values, plan.level, chosen)
@@ -78,7 +83,8 @@ def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: i
     reasons = {name: INTERVALS[name].reason if clusters is not None else NO_CLUSTERS for name in ("coverage", "brier_imputed")}
     estimates["coverage"] = Estimate(size / asked if asked else None, reason=reasons["coverage"])
     relative = forecasts.weight / forecasts.weight.mean() if size else forecasts.weight
-    imputed = (float((relative * error).sum()) + 0.25 * (asked - size)) / asked if asked else None
+    share = answered if answered is not None else size / asked if asked else 0.0
+    imputed = share * float((relative * error).sum()) / max(size, 1) + 0.25 * (1 - share) if asked else None
     estimates["brier_imputed"] = Estimate(imputed, reason=reasons["brier_imputed"])
     losses = {"squared_error": error, "log_loss": log_loss(forecasts.p, forecasts.y), "absolute_error": np.abs(forecasts.p - forecasts.y)}
     return Scores(size, 0 if clusters is None else clusters.count, {name: estimates[name] for name in METRICS}, losses)

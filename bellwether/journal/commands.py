@@ -34,6 +34,7 @@ def journal(context: click.Context, as_json: bool) -> None:
 
 def _overview(opened: Journal, as_json: bool) -> None:
     if not opened.exists():
+        opened.require_no_answers()
         emit({"journal": opened.where, "calls": [], "usage": [], "expired": []}) if as_json else console().print(
             f"No model has been asked yet; the journal will be at {opened.where}", markup=False, soft_wrap=True
         )

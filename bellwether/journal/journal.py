@@ -56,8 +56,12 @@ class Journal:
     def of(cls, config: Settings) -> Journal:
         """The journal of a world. Creating it raises `LakeError` where the lake has answers of models: they could be paid for twice."""
         journal = cls(config.journal_url)
-        journal._database.before_creation = lambda: _require_no_answers(config, journal.where)
+        journal._database.before_creation = lambda: require_no_answers(config, journal.where)
         return journal
+
+    def require_no_answers(self) -> None:
+        """Raise `LakeError` where this journal does not exist while the lake has answers of models."""
+        self._database.before_creation()
 
     def create(self) -> None:
         """Create an empty journal where there is none, also next to a lake that has answers of models."""
@@ -342,7 +346,7 @@ def _reopen(transaction: Transaction, key: str, by: str, note: str) -> None:
     rows.change_call(transaction, key, state=State.OPEN.value, finished_at=None)
 
 
-def _require_no_answers(config: Settings, where: str) -> None:
+def require_no_answers(config: Settings, where: str) -> None:
     """Raise `LakeError` where tables contain answers that a new journal would not know."""
     import polars as pl
 

@@ -213,11 +213,12 @@ def _table(data: Any) -> Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Rows of one forecaster, all or those of one group, and the number of questions asked."""
+    """Rows of one forecaster, all or those of one group, the number of questions asked, and the share of their weight that has a forecast."""
 
     forecaster: str
     rows: pl.DataFrame
     asked: int
+    answered: float
     by: str | None = None
     group: str | None = None
 
@@ -234,7 +235,7 @@ def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progres
     for done, part in enumerate(parts):
         tell(done, len(parts) + 1, f"scoring {part.title}")
         forecasts, clusters = scored(part.rows)
-        frame = evaluate_forecasts(forecasts, clusters, part.asked, plan, bins).frame()
+        frame = evaluate_forecasts(forecasts, clusters, part.asked, plan, bins, answered=part.answered).frame()
         first = {"by": part.by, "group": part.group, "forecaster": part.forecaster}
         frames.append(frame.select(*(pl.lit(value, pl.String).alias(name) for name, value in first.items()), pl.all()))
         if part.by is None:
@@ -279,10 +280,11 @@ def _parts(sheet: Sheet) -> Iterator[_Part]:
         name = sheet.by[int(columns[0].removeprefix("by_"))] if columns else None
         groups = sheet.frame.sort(*columns, "forecaster_index", maintain_order=True)
         for key, group in groups.partition_by(columns, as_dict=True).items() if columns else [((), groups)]:
-            questions = group["question_index"].n_unique()
+            questions = group.unique("question_index")
             for forecaster, rows in group.partition_by("forecaster", as_dict=True, maintain_order=True).items():
-                asked = questions if sheet.is_paired else rows.height
-                yield _Part(str(forecaster[0]), rows, asked, name, key[0] if key else None)
+                asked = questions if sheet.is_paired else rows
+                answered = float(rows.filter(pl.col("probability").is_not_null())["weight"].sum()) / float(asked["weight"].sum())
+                yield _Part(str(forecaster[0]), rows, asked.height, answered, name, key[0] if key else None)
 
 
 def _losses(sheet: Sheet) -> pl.DataFrame:

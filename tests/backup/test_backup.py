@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ from bellwether.submissions.checking import SCHEMA
 from bellwether.tables import TABLES, table
 from orchestration.home import prepare
 from tests.arena.simulated import Simulated
+from tests.journal.calls import answered_lake
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -205,6 +207,13 @@ def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
         restore(config, made)
     with pytest.raises(BellwetherError, match="was interrupted; `bellwether restore`"):
         prepare(config)
+    with pytest.raises(BellwetherError, match=f"the restoration of {made.name} into it was interrupted"):
+        backup(config, tmp_path / "half", at=AT)
+    monkeypatch.setenv("BELLWETHER_HOME", str(config.home))
+    settings.cache_clear()
+    for command in (["warehouse"], ["verify"], ["journal"], ["arena", "leaderboard"]):
+        assert "was interrupted; `bellwether restore`" in CliRunner().invoke(main, command).output, command
+    settings.cache_clear()
     other = backup(living, tmp_path / "later", at=AT + timedelta(days=1))
     with pytest.raises(BellwetherError, match=f"the restoration of {made.name} into .* was interrupted"):
         restore(config, other)
@@ -215,9 +224,21 @@ def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
         restore(config, made)
 
 
+def test_answers_without_their_journal_make_no_backup(tmp_path: Path) -> None:
+    config = Settings(home=tmp_path / "home")
+    answered_lake(config, "benchmark/forecasts")
+    (config.world_home / "journal.db").touch()
+    with pytest.raises(LakeError, match="answers of models in benchmark/forecasts"):
+        backup(config, tmp_path / "b", at=AT)
+
+
 def test_a_home_without_data_makes_no_backup(tmp_path: Path) -> None:
     with pytest.raises(BellwetherError, match="set BELLWETHER_HOME"):
         backup(Settings(home=tmp_path / "mistyped"), tmp_path / "b", at=AT)
+
+
+def piped(folder: Path) -> None:
+    os.mkfifo(folder / "lake" / "pipe")
 
 
 def linked(folder: Path) -> None:
@@ -256,7 +277,8 @@ def nameless(folder: Path) -> None:
         (damaged, "SHA-256 differs"),
         (lacking, "is missing"),
         (stranger, "is not of the backup"),
-        (linked, "registry/etclink is a symbolic link"),
+        (piped, "lake/pipe is neither a file nor a folder"),
+        (linked, "registry/etclink is neither a file nor a folder"),
         (newer, "made by Bellwether 9.0, and this version restores formats up to"),
         (elsewhere, "of the world live"),
         (nameless, f"holds no {FILE}"),

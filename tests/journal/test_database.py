@@ -12,20 +12,16 @@ import tempfile
 import time
 import traceback
 from dataclasses import replace
-from datetime import UTC, date, datetime
 from pathlib import Path
 
-import polars as pl
 import pytest
 import sqlalchemy as sa
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Busy, CostSource, Journal, Outcome, Usage
 from bellwether.journal.schema import VERSION
-from bellwether.lake import Lake
 from bellwether.settings import Settings
-from bellwether.tables import Column, table
-from tests.journal.calls import LEASE, ask, begun, said, taken
+from tests.journal.calls import LEASE, answered_lake, ask, begun, said, taken
 from tests.journal.server import PASSWORD
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -563,24 +559,6 @@ def test_a_journal_whose_folder_cannot_be_written_is_read(tmp_path: Path, monkey
         assert journal.look(key) is not None
         with pytest.raises(ConfigError, match="must be writable"):
             taken(journal, ask("another question"))
-
-
-def answered_lake(config: Settings, name: str) -> None:
-    """One row of an answered model in the lake, other columns null or empty."""
-    declared = table(name)
-    key = {"call_key": "k"} if name == "benchmark/forecasts" else {"status": "finished"}
-    row = {column.name: key.get(column.name, _any(column)) for column in declared.columns}
-    rows = pl.DataFrame([row], schema={column.name: column.dtype for column in declared.columns})
-    Lake(config.lake_uri).write(declared, tuple(str(row[part]) for part in declared.partitioned_by), rows, run_id="r")
-
-
-def _any(column: Column) -> object:
-    if column.nullable:
-        return None
-    kind = column.dtype.base_type()
-    return {pl.String: "x", pl.Date: date(2026, 6, 7), pl.Datetime: datetime(2026, 6, 7, tzinfo=UTC), pl.List: [], pl.Boolean: False}.get(
-        kind, 1
-    )
 
 
 @pytest.mark.parametrize("name", ["benchmark/forecasts", "arena/decisions"])

@@ -1,9 +1,14 @@
 """A run for a partition that does not exist ends at once, and says which there are."""
 
+from datetime import timedelta
+
 import dagster as dg
 import pytest
 
-from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_of
+from assets.arena.partitions import weekly_partitions
+from bellwether.arena.identity import week_of
+from bellwether.settings import settings
+from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, daily_partitions, keys_of
 from orchestration.step_errors import reason
 
 TWO = dg.DailyPartitionsDefinition("2026-06-29", end_date="2026-07-01")
@@ -31,3 +36,15 @@ def test_days_that_exist_are_the_runs_partitions() -> None:
     assert event.materialization.metadata["days"].value == "2026-06-30"
     found = run(**{RANGE_START: "2026-06-29", RANGE_END: "2026-06-30"}).get_asset_materialization_events()
     assert {one.materialization.metadata["days"].value for one in found} == {"2026-06-29, 2026-06-30"}
+
+
+@pytest.mark.parametrize("now", ["2026-03-04T12:00:00Z", "2031-05-07T00:20:00Z"])
+def test_the_sandboxs_partitions_end_with_its_clock_also_where_that_is_ahead(monkeypatch: pytest.MonkeyPatch, now: str) -> None:
+    monkeypatch.setenv("BELLWETHER_SANDBOX_NOW", now)
+    settings.cache_clear()
+    try:
+        today = settings().now().date()
+        assert daily_partitions().get_last_partition_key() == (today - timedelta(days=1)).isoformat()
+        assert weekly_partitions().get_last_partition_key() == week_of(settings().now()).isoformat()
+    finally:
+        settings.cache_clear()

@@ -101,7 +101,7 @@ class PricedMeans:
         tested = mean_tests([self._clusters(values)], level=self.level, floor=self.exposure.variance(slope / n))
         found = {}
         for index, (name, one) in enumerate(metrics.items()):
-            if not one.slope.any() and np.ptp(one.values) == 0:
+            if not one.slope.any() and np.ptp(one.values) == 0 and tested.reason[index] in (None, CONSTANT):
                 found[name] = Estimate(value := float(one.values[0]), value, value, UNCHANGED)
             else:
                 found[name] = _cut(float(one.values.mean()), tested, index, 1.0, (one.low, one.high))
@@ -121,12 +121,12 @@ class PricedMeans:
         if not total:
             return Estimate(None, reason=UNDEFINED)
         skill = 1 - float(loss.values.sum() / total)
-        if np.array_equal(loss.values, price.values) and np.array_equal(loss.slope, price.slope):
-            return Estimate(0.0, 0.0, 0.0, UNCHANGED)
         sums = self._clusters(np.stack([loss.values, price.values, loss.values - price.values], axis=1))
         tested = mean_tests([sums], level=self.level)
         if (reason := next((one for one in tested.reason if one not in (None, CONSTANT)), None)) is not None:
             return Estimate(skill, reason=reason)
+        if np.array_equal(loss.values, price.values) and np.array_equal(loss.slope, price.slope):
+            return Estimate(0.0, 0.0, 0.0, UNCHANGED)
         spread = Spread.of(sums, tested.mean)
         first, second, difference = spread.variance
         reach, df = quantile(self.level, float(spread.df[0])), float(spread.df[0])

@@ -182,7 +182,7 @@ def agent_rows(read: Rows, cohort: date, family: str) -> Mapping[str, pl.DataFra
     refused = read(REFUSALS).filter(LAST_EXECUTION).group_by("decision_id").agg(refused=pl.len().cast(pl.Int32()))
     decisions = read(DECISIONS).filter(mine).join(refused, on="decision_id", how="left").with_columns(pl.col("refused").fill_null(0))
     return {
-        "decisions": decisions.select("week", "state", "action", "legs", "refused", "cash", "problem", "cost").sort("week"),
+        "decisions": decisions.select("week", "state", "action", "legs", "refused", "cash", "problem", "reason", "cost").sort("week"),
         "positions": read(POSITIONS)
         .filter(mine)
         .select("position_id", "market_id", "side", "status", "shares", "cost", "paid", "realized", "result")

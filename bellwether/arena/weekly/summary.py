@@ -27,7 +27,7 @@ def summary(world: World, weeks: Sequence[date], now: datetime) -> dict[str, Any
 
     refused: refused legs by reason. without_trade: decisions to bet or sell without a trade. open, failed: decisions without a final state, and without a
     usable response for good, with the reason. invalid: problem of each answer that could not be used.
-    cost: dollars and tokens by family of the weeks. next: what is due, its deadline, and the dollars that the week's budgets leave (null: no budget).
+    cost: dollars and tokens by family of the weeks. next: what is due, its deadline, and the dollars that the week's budgets leave (null: none is set).
     """
     read = stored(world.lake)
     of_weeks = pl.col("week").is_in(list(weeks))
@@ -45,7 +45,7 @@ def summary(world: World, weeks: Sequence[date], now: datetime) -> dict[str, Any
         "failed": decisions.filter(pl.col("state") == DecisionState.FAILED).select("decision_id", "state", "reason").to_dicts(),
         "invalid": dict(decisions.filter(action="INVALID").sort("decision_id").select("decision_id", "problem").iter_rows()),
         "cost": _costs(world, weeks, decisions, read),
-        "next": _next(world, left, now),
+        "next": _next(world, read(DECISIONS).filter(~pl.col("state").is_in(sorted(FINAL))), now),
     }
 
 
@@ -98,7 +98,7 @@ def lines_of(found: dict[str, Any]) -> Iterator[str]:
         yield "Cost       " + ", ".join(map(_cost, found["cost"]))
     due = found["next"]
     what = f"{due['decisions']} open decisions of {due['week']}" if due["decisions"] else f"week {due['week']}, from {_time(due['from'])}"
-    money = "no budget" if due["budget_left"] is None else f"${due['budget_left']:.2f} of its budget left"
+    money = "no budget of the week is set" if due["budget_left"] is None else f"${due['budget_left']:.2f} of its budget left"
     by_model = "".join(f"; {name} ${left:.2f}" for name, left in due["budget_left_by_model"].items())
     yield f"Next       {what}; deadline {_time(due['deadline'])}; {money}{by_model}"
 
