@@ -13,7 +13,7 @@ from assets.venues.clean import CLEAN_TABLES
 from assets.venues.raw import DAY_TABLES
 from bellwether.errors import BellwetherError, QualityError
 from bellwether.lake import Lake
-from bellwether.settings import settings
+from bellwether.settings import World, settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
 from orchestration.declare import key
@@ -114,8 +114,8 @@ def _days(first: date, last: date) -> list[str]:
 
 
 def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
-    """Days that lack a table, or have one that is older than what it is made of, or have rejects that may be cured."""
-    from bellwether.venues.http.following import next_looks
+    """Days that lack a table, or have one that is older than what it is made of, or whose last pull was not final."""
+    from bellwether.venues.http.following import open_days
     from bellwether.venues.http.pages import PageStore
 
     record = work.record()
@@ -124,6 +124,9 @@ def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
     for name in CLEAN_TABLES:
         sources = [Changes(work.instance, key(source), made[source]) for source in work.sources(name) if source in made]
         due.update(stale(wanted, [made[name]], sources))
+    # The clock of the sandbox, and of playback, stands still: no verdict comes there.
+    verdicts = settings().world is World.LIVE
     for venue in settings().venues:
-        due.update(day.isoformat() for day in next_looks(PageStore(work.lake.storage, venue.value), map(date.fromisoformat, wanted)))
+        pages = PageStore(work.lake.storage, venue.value)
+        due.update(day.isoformat() for day in open_days(pages, map(date.fromisoformat, wanted), verdicts=verdicts))
     return sorted(due)

@@ -20,8 +20,8 @@ from bellwether.errors import QualityError
 from bellwether.lake import Lake
 from bellwether.settings import Venue, settings
 from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, POLYMARKET_PULLS
-from bellwether.venues.http.following import ending
-from bellwether.venues.http.pages import DONE
+from bellwether.venues.http.following import ending, open_days
+from bellwether.venues.http.pages import DONE, PageStore
 from bellwether.venues.kalshi.wire import parse_markets
 from resources import LakeResource
 from tests.venues.venue import answer
@@ -74,6 +74,28 @@ def test_a_day_that_rests_is_not_due_before_its_next_look(tmp_path: Path) -> Non
     assert due == {today: False, date(2026, 3, 11): False, date(2026, 3, 12): True}
 
 
+@pytest.mark.parametrize(
+    ("settled", "complete", "waiting", "named", "due", "due_live"),
+    [
+        (True, True, False, True, False, False),
+        (False, True, False, True, False, True),
+        (True, True, True, True, True, True),
+        (False, True, True, True, True, True),
+        (True, True, True, False, True, True),
+        (True, False, False, True, True, True),
+    ],
+    ids=["final", "an open market", "a reject", "an open market and a reject", "a page", "a hole"],
+)
+def test_the_command_requests_whatever_is_not_final(
+    settled: bool, complete: bool, waiting: bool, named: bool, due: bool, due_live: bool, tmp_path: Path
+) -> None:
+    note = ending(DAY, datetime(2026, 3, 20, tzinfo=UTC), settled=settled, complete=complete, waiting=waiting, named=named)
+    lake = Lake(str(tmp_path))
+    lake.storage.put(f"raw/kalshi_pages/day/{DAY}/0001/{DONE}", orjson.dumps({**note, "plan": {}, "pages": {}}))
+    pages = PageStore(lake.storage)
+    assert [list(open_days(pages, [DAY], verdicts=verdicts)) == [DAY] for verdicts in (False, True)] == [due, due_live]
+
+
 @pytest.fixture
 def venue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
     """A live Kalshi on a local port, and a home of its own."""
@@ -111,13 +133,15 @@ def test_the_command_tells_rejects_fails_for_nothing_else_and_asks_again_when_to
     assert first.returncode == 1
     assert "1 of raw/kalshi_markets, result: a settled market without a result" in first.stdout
     assert "all 1 market objects of kalshi were rejected" in first.stderr
+    venue.unnamed = 3
+    assert "1 of raw/kalshi_markets, result: a settled market without a result" in pull("2026-03-14").stdout, "the answer by ticker lacked it"
     venue.live[0] |= {"result": "yes"}
     second = pull("2026-03-14")
     assert (second.returncode, "Rejects: 0." in second.stdout) == (0, True), second.stderr
     rows = Lake(settings().lake_uri).slice(KALSHI_MARKETS).read()
     assert rows.select("ticker", "result").rows() == [("A-1", "yes")]
     assert pull("2026-03-14").returncode == 0
-    assert sum("min_close_ts" in url for url in venue.asked) == 2
+    assert sum("min_close_ts" in url for url in venue.asked) == 3
 
 
 def pull(*arguments: str) -> subprocess.CompletedProcess[str]:

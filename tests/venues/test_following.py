@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 
 from bellwether.tables.raw import KALSHI_MARKETS
 from bellwether.venues.http.pages import DONE
-from bellwether.venues.kalshi.pull import CandlePlan
+from bellwether.venues.kalshi.pull import CandlePlan, DayPull
+from bellwether.venues.wire.rejects import NOT_LISTED
 from tests.venues.test_pull import Session, everything, rows
 from tests.venues.world import Killed, World, closing, ordinary
 
@@ -122,11 +123,59 @@ async def test_a_killed_follow_is_gone_on_with(run: Session):
 
 async def test_a_market_that_the_venue_no_longer_lists_makes_the_day_be_pulled_whole(run: Session):
     await run.day()
-    run.world.live = [item for item in run.world.live if item["ticker"] != "B-1"]
-    assert not (await run.day()).markets_of_day.settled
+    gone = next(item for item in run.world.live if item["ticker"] == "B-1")
+    run.world.live.remove(gone)
     asked(run)
-    await run.day()
-    assert any("min_close_ts" in url for url in asked(run))
+    second = await run.day()
+    urls = asked(run)
+    assert any("min_close_ts" in url for url in urls)
+    assert "/markets?tickers=B-1&limit=1000" in urls, "the listing lacks it: it is requested by name"
+    assert absent(second) == ["B-1"]
+    assert not second.markets_of_day.settled
+    third = await run.day()
+    assert asked(run) == ["/markets?tickers=B-1,C-1&limit=1000"], "the day was pulled as a whole for it once"
+    assert absent(third) == ["B-1"]
+    run.world.live.append(gone | closing("B-1", gone["close_time"]))
+    settle(run.world, "C-1")
+    last = await run.day()
+    assert (absent(last), last.markets_of_day.settled, last.pulls()["final"].item()) == ([], True, True)
+    assert "B-1" in set(rows(KALSHI_MARKETS, last.markets())["ticker"])
+
+
+async def test_a_market_missing_from_a_single_answer_by_ticker_loses_no_result(run: Session):
+    for place in (2, 4):
+        run.world.live[place] |= {"status": "finalized"}
+    first = await run.day()
+    assert set(first.rejects()["record_id"]) == {"B-1", "C-1"}
+    for ticker in ("B-1", "C-1"):
+        settle(run.world, ticker)
+    run.world.unnamed = 3
+    second = await run.day()
+    assert len(rows(KALSHI_MARKETS, second.markets())) == 5
+    assert second.rejects().is_empty()
+    assert second.pulls()["final"].item()
+
+
+async def test_a_market_that_a_new_pull_of_the_day_lacks_is_a_reject_until_it_is_back(run: Session):
+    for place in (2, 4):
+        settle(run.world, run.world.live[place]["ticker"])
+    assert (await run.day()).pulls()["final"].item()
+    gone = run.world.live.pop(0)
+    refreshed = await run.day(refresh=True)
+    assert absent(refreshed) == ["A-1"]
+    assert not refreshed.pulls()["final"].item()
+    assert absent(await run.day(refresh=True)) == ["A-1"], "it is known from its reject"
+    again = everything(await run.day(today=date(2026, 3, 20)))
+    assert again["rejects"]["record_id"].to_list() == ["A-1"], "read back from the stored pages"
+    run.world.live.append(gone)
+    back = await run.day()
+    assert absent(back) == []
+    assert len(rows(KALSHI_MARKETS, back.markets())) == 5
+
+
+def absent(pull: DayPull) -> list[str]:
+    """The markets that were requested by name and not listed."""
+    return sorted(pull.rejects().filter(pl.col("reason") == NOT_LISTED)["record_id"])
 
 
 async def test_a_market_that_moved_to_another_day_is_told(run: Session):

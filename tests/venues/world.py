@@ -44,6 +44,8 @@ class World:
     date: str = "Fri, 20 Mar 2026 08:30:00 GMT"
     asked: list[str] = field(default_factory=list)
     candles_missing: frozenset[str] = frozenset()
+    #: Answers to requests for markets by ticker that list none.
+    unnamed: int = 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request.url.raw_path.decode().removeprefix("/trade-api/v2"))
@@ -60,7 +62,8 @@ class World:
         if path == "/series":
             return answer({"series": [{"ticker": f"S{number}", "title": "Series", "fee_multiplier": 1} for number in range(3)]})
         if path == "/markets" and "tickers" in query:
-            wanted = query["tickers"].split(",")
+            wanted = query["tickers"].split(",") if self.unnamed == 0 else []
+            self.unnamed = max(0, self.unnamed - 1)
             return self._page("markets", [item for item in self.live if item.get("ticker") in wanted], query)
         if path == "/markets":
             after, before = int(query["min_close_ts"]), int(query["max_close_ts"])

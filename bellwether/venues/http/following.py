@@ -6,7 +6,7 @@ curable rejects keep open rests between two looks, twice as long each time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -53,6 +53,15 @@ def next_looks(pages: PageStore, days: Iterable[date]) -> dict[date, date]:
     return {day: date.fromisoformat(text) for day, text in found.items() if text is not None}
 
 
+def open_days(pages: PageStore, days: Iterable[date], *, verdicts: bool) -> Iterator[date]:
+    """Those of `days` whose last pull was not final. verdicts: also those that lack nothing but verdicts."""
+    for day in days:
+        pull = pages.latest_finished(LISTING, day.isoformat())
+        note = (pull.note if pull else None) or {"final": True}
+        if not note["final"] and (verdicts or note.get("waiting") or not note.get("complete") or note.get("next_look")):
+            yield day
+
+
 def ending(day: date, asked_at: datetime, *, settled: bool, complete: bool, waiting: bool, named: bool) -> dict[str, Any]:
     """The part of a pull's note about what the day still needs.
 
@@ -63,4 +72,5 @@ def ending(day: date, asked_at: datetime, *, settled: bool, complete: bool, wait
     waiting = waiting and age < PATIENCE
     alone = waiting and settled and complete
     next_look = min(asked_at.date() + max(age, timedelta(days=1)), day + PATIENCE).isoformat() if alone else None
-    return {"final": settled and complete and not waiting, "complete": complete and (named or not waiting), "next_look": next_look}
+    final, complete = settled and complete and not waiting, complete and (named or not waiting)
+    return {"final": final, "complete": complete, "waiting": waiting, "next_look": next_look}

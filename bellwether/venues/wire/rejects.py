@@ -30,8 +30,9 @@ WITHOUT_END = "missing: without an end a market belongs to no day"
 UNKNOWN_VERSION = "not v1 or v2: without it the trading ids cannot be determined"
 NO_TRADING_IDS = "missing: a deployed market with an order book has trading ids"
 CROSSED = "the bid lies above the ask"
+NOT_LISTED = "requested by name and not in the answer"
 #: Reasons that a later answer may cure: something has not come yet, or is not known yet. Every other reason is permanent.
-CURABLE = frozenset({UNPROCESSABLE, MISSING, UNKNOWN_STATUS, NO_RESULT, WITHOUT_END, UNKNOWN_VERSION, NO_TRADING_IDS, CROSSED})
+CURABLE = frozenset({UNPROCESSABLE, MISSING, UNKNOWN_STATUS, NO_RESULT, WITHOUT_END, UNKNOWN_VERSION, NO_TRADING_IDS, CROSSED, NOT_LISTED})
 #: Tables of which a curable reject keeps a day open; and for how long.
 _KEEP_OPEN = frozenset({"raw/kalshi_markets", "raw/polymarket_markets"})
 PATIENCE = timedelta(days=45)
@@ -106,6 +107,10 @@ class Quarantine:
     def unprocessable(self, error: BaseException) -> pl.DataFrame:
         """The row of a page as a whole that cannot be processed, because of `error`; the stored page has its content."""
         return self.rows([None], {0: Problem(None, f"{type(error).__name__}: {error}", UNPROCESSABLE)}, {})
+
+    def in_vain(self, names: Sequence[str], reason: str) -> pl.DataFrame:
+        """The rows of what the page's call requested by name and is not there."""
+        return self.rows([{self.identity: name} for name in names], dict.fromkeys(range(len(names)), Problem(None, None, reason)), {})
 
     def hole(self, answer: Any) -> pl.DataFrame:
         """The row of the page as a whole, `answer`, that lists nothing although its cursor goes on."""

@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import POLYMARKET_MARKETS
+from bellwether.venues.polymarket.pull.day import DayPull
+from bellwether.venues.wire.rejects import NOT_LISTED
 from tests.venues.polymarket.test_pull import DAY, Session, everything, rows
 from tests.venues.polymarket.world import World, ending, ordinary
 from tests.venues.world import Killed
@@ -144,3 +146,56 @@ async def test_a_market_that_its_closing_day_has_is_not_of_the_day_of_its_distan
     run.world.date = "Sat, 01 Jan 2028 08:30:00 GMT"
     later = everything(await run.day(date(2027, 12, 31)))
     assert later["markets"]["market_id"].to_list() == ["24"], "the closing of the other was never listed"
+
+
+def absent(pull: DayPull) -> list[str]:
+    """The markets that were requested by id and not listed."""
+    return sorted(pull.rejects().filter(pl.col("reason") == NOT_LISTED)["record_id"])
+
+
+async def test_a_market_missing_from_the_answers_by_id_is_pulled_with_the_whole_day(run: Session):
+    await run.day()
+    settle(run.world, 0)
+    settle(run.world, 1)
+    run.world.unnamed = True
+    asked(run)
+    second = await run.day()
+    assert any("end_date_min" in url for url in asked(run))
+    assert second.summary()["final"]
+    assert rows(POLYMARKET_MARKETS, second.markets()).height == 5
+    assert absent(second) == []
+
+
+async def test_a_market_that_gamma_no_longer_lists_is_a_reject_until_it_is_back(run: Session):
+    await run.day()
+    settle(run.world, 1)
+    gone = run.world.markets.pop(0)
+    second = await run.day()
+    assert absent(second) == [gone["id"]]
+    assert not second.summary()["final"]
+    asked(run)
+    third = await run.day()
+    assert (absent(third), any("end_date_min" in url for url in asked(run))) == ([gone["id"]], False)
+    run.world.markets.append(gone)
+    settle(run.world, -1)
+    back = await run.day()
+    assert (absent(back), back.summary()["final"]) == ([], True)
+    assert rows(POLYMARKET_MARKETS, back.markets()).height == 5
+
+
+async def test_a_refresh_after_three_days_keeps_what_was_found_by_its_closing(tmp_path: Path):
+    endless = ending(61, "2026-03-14T20:00:00Z", of=1)
+    del endless["endDate"]
+    world = ordinary()
+    world.markets += [endless, ending(62, "2027-12-31T12:00:00Z", of=2, closedTime="2026-03-14 09:00:00+00")]
+    world.date = NEXT_DAY
+    run = Session(world, tmp_path)
+    before = rows(POLYMARKET_MARKETS, (await run.day()).markets())
+    world.date = "Fri, 27 Mar 2026 08:30:00 GMT"
+    refreshed = await run.day(refresh=True)
+    assert {"61", "62"} <= set(before["market_id"])
+    ours, theirs = (found.drop(PROVENANCE).sort("market_id") for found in (rows(POLYMARKET_MARKETS, refreshed.markets()), before))
+    assert ours.equals(theirs)
+    assert refreshed.rejects().is_empty()
+    again = await run.day()
+    assert (again.requests, rows(POLYMARKET_MARKETS, again.markets()).drop(PROVENANCE).sort("market_id").equals(theirs)) == (0, True)

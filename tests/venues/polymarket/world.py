@@ -50,6 +50,8 @@ class World:
     coarse_only: frozenset[str] = frozenset()
     unpriced: frozenset[str] = frozenset()
     page_size: int = 2
+    #: Whether requests for markets by id find none.
+    unnamed: bool = False
     kill_at: int | None = None
     date: str = "Fri, 20 Mar 2026 08:30:00 GMT"
     asked: list[str] = field(default_factory=list)
@@ -66,7 +68,8 @@ class World:
     def _gamma(self, path: str, query: httpx.QueryParams) -> httpx.Response:
         closed = query["closed"] == "true"
         if path == "/markets/keyset" and (ids := query.get_list("id")):
-            return self._page("markets", [item for item in self.markets if item["closed"] == closed and item["id"] in ids], query)
+            known = [] if self.unnamed else self.markets
+            return self._page("markets", [item for item in known if item["closed"] == closed and item["id"] in ids], query)
         if path == "/markets/keyset" and query.get("order") == "closedTime":
             found = [item for item in self.markets if item["closed"]]
             return self._page("markets", sorted(found, key=lambda item: item["closedTime"], reverse=True), query)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
@@ -11,12 +12,13 @@ from operator import itemgetter
 
 import polars as pl
 
+from bellwether.errors import LakeError
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_PULLS, KALSHI_REJECTS
-from bellwether.tables.schema import Table
 from bellwether.venues.groups import together_up_to
-from bellwether.venues.http.following import open_day
+from bellwether.venues.http.following import LISTING, open_day
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
+from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.pull_stats import PullStats, pulls_row
 from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.http.retry import error_text
@@ -24,10 +26,10 @@ from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull.archive import ArchivePull, covering_archive, cutoff_of
 from bellwether.venues.kalshi.pull.candle_plan import CandlePlan
-from bellwether.venues.kalshi.pull.day_markets import DayMarkets, Gathering
+from bellwether.venues.kalshi.pull.day_markets import STEPS, DayMarkets, Gathering
 from bellwether.venues.kalshi.routes import Window
 from bellwether.venues.kalshi.wire import CandlePage, parse_candle_pages, parse_candles, parse_events
-from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, all_fit, processed
+from bellwether.venues.wire.rejects import NOT_LISTED, Origin, Parsed, Quarantine, all_fit, processed
 
 #: Events asked for by name in one call: with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
@@ -125,11 +127,7 @@ class DayPull:
         for _, group in groupby(missing, key=itemgetter(0)):
             tickers = [ticker for _, ticker in group]
             reason = "the venue was asked for this event and returned none"
-            yield self._unanswered(KALSHI_EVENTS, asked[tickers[0]], "event_ticker", tickers, reason)
-
-    def _unanswered(self, table: Table, origin: Origin, identity: str, tickers: Sequence[str], reason: str) -> pl.DataFrame:
-        problems = dict.fromkeys(range(len(tickers)), Problem(None, None, reason))
-        return Quarantine(table, identity, self.day, origin).rows([{identity: ticker} for ticker in tickers], problems, {})
+            yield Quarantine(KALSHI_EVENTS, "event_ticker", self.day, asked[tickers[0]]).in_vain(tickers, reason)
 
     def _all_candle_rejects(self) -> Iterator[pl.DataFrame]:
         """Those that `candles` met when it read all pages; it reads them now where it has not."""
@@ -149,11 +147,11 @@ class DayPull:
 
     def _candles_of(self, page: Page) -> tuple[pl.DataFrame, pl.DataFrame]:
         """(candles, rejects) of one page."""
-        asked = routes.asked_tickers(page.request)
+        asked, quarantine = routes.asked_tickers(page.request), Quarantine(KALSHI_CANDLES, "ticker", self.day, page.origin)
         if page.status == _NOT_FOUND:
             reason = f"the venue has no candles of this market: {error_text(page.body)}"
-            return KALSHI_CANDLES.empty(), self._unanswered(KALSHI_CANDLES, page.origin, "ticker", sorted(asked), reason)
-        minutes, quarantine = self.plan.period_minutes, Quarantine(KALSHI_CANDLES, "ticker", self.day, page.origin)
+            return KALSHI_CANDLES.empty(), quarantine.in_vain(sorted(asked), reason)
+        minutes = self.plan.period_minutes
         parsed = processed(
             lambda: parse_candles(page.answer, page.origin, day=self.day, source=_source(page), period_minutes=minutes), quarantine
         )
@@ -171,8 +169,31 @@ def _source(page: Page) -> str:
     return "historical" if page.request.startswith("GET /historical/") else "live"
 
 
-async def _gather(puller: Puller, day: date, archive: pl.LazyFrame | None, scan: ArchivePull | None) -> Gathering:
-    """The day's markets: of the live listing, of the archive where the day needs it, and nested in the events of both."""
+def _known(pages: PageStore, day: date) -> set[str]:
+    """The live markets and curable rejects of the day's last finished pull; none where its pages are gone or damaged."""
+    last, gathering = pages.latest_finished(LISTING, day.isoformat()), Gathering(day)
+    with suppress(LakeError):
+        for step in STEPS if last else ():
+            for page in last.pages(step) if last else ():
+                gathering.add(step, page, last=True)
+            gathering.absent(step)
+        return gathering.known()
+    return set()
+
+
+def _by_name(tickers: Iterable[str]) -> list[Listing]:
+    """The calls for these markets."""
+    asked = sorted(tickers)
+    batches = [asked[first : first + routes.MOST_TICKERS] for first in range(0, len(asked), routes.MOST_TICKERS)]
+    return [routes.markets(tickers=batch, mve_filter=None) for batch in batches]
+
+
+async def _gather(
+    puller: Puller, day: date, archive: pl.LazyFrame | None, scan: ArchivePull | None, known: Collection[str] = ()
+) -> Gathering:
+    """The day's markets: of the live listing, of the archive where the day needs it, by name where they were `known` and neither lists them, and
+    nested in the events of all.
+    """
     gathering = Gathering(day)
     start = datetime.combine(day, time(), UTC)
     window = Window("close", after=start - timedelta(seconds=1), before=start + timedelta(days=1))
@@ -180,6 +201,9 @@ async def _gather(puller: Puller, day: date, archive: pl.LazyFrame | None, scan:
         await puller.process("markets", page, partial(gathering.add, "markets"))
     if scan is not None and archive is not None:
         gathering.add_archive(archive, scan.rejects(day))
+    async for page in puller.follow("named", _by_name(set(known) - gathering.met())):
+        await puller.process("named", page, partial(gathering.add, "named"))
+    gathering.absent("named")
     tickers = gathering.event_tickers()
     batches = [tickers[first : first + _EVENTS_PER_CALL] for first in range(0, len(tickers), _EVENTS_PER_CALL)]
     async for page in puller.follow("events", [routes.events(tickers=batch) for batch in batches]):
@@ -187,19 +211,20 @@ async def _gather(puller: Puller, day: date, archive: pl.LazyFrame | None, scan:
     return gathering
 
 
-async def _follow(puller: Puller, gathering: Gathering) -> tuple[bool, bool, datetime | None]:
+async def _follow(puller: Puller, gathering: Gathering) -> tuple[bool, datetime | None]:
     """Ask again about the markets that were open when the day was pulled, and those of its curable rejects.
 
-    Returns whether the venue answered about all of them, whether its answer about a reject has changed, and when it answered last.
+    Returns whether the day has to be pulled as a whole, because the venue's answer about a reject has changed or a market is not listed any
+    more, and when it answered last.
     """
     curable, asked_at = gathering.curable(), None
-    tickers = sorted({*gathering.open_tickers(), *curable})
-    batches = [tickers[first : first + routes.MOST_TICKERS] for first in range(0, len(tickers), routes.MOST_TICKERS)]
-    async for page in puller.follow("followed", [routes.markets(tickers=batch, mve_filter=None) for batch in batches]):
+    tickers = {*gathering.open_tickers(), *curable}
+    async for page in puller.follow("followed", _by_name(tickers)):
         await puller.process("followed", page, partial(gathering.add, "followed"))
         asked_at = page.fetched_at
-    answered = gathering.followed_tickers()
-    return answered >= set(tickers), not gathering.refused >= {one for one in curable.items() if one[0] in answered}, asked_at
+    absent = gathering.absent("followed")
+    same = gathering.refused | {(ticker, NOT_LISTED) for ticker in absent}
+    return not (absent <= curable.keys() and same >= set(curable.items())), asked_at
 
 
 async def pull_day(
@@ -218,8 +243,8 @@ async def pull_day(
     A stored pull is taken up when it is finished, its markets were all final, its pages had no holes, no reject of it may be cured and its
     candles were pulled by the same plan, unless `refresh`; also one that rests until after `today`. One that lacks nothing but final markets,
     or has curable rejects, is followed: only these markets are requested again, and the day as a whole where the answer about a reject has
-    changed. Else the day is pulled anew, beside it. An unfinished pull is completed. `archive` holds the rows of raw/kalshi_archive; a day that began
-    before the venue's cutoff needs it. Raises `LakeError` when it is missing or older than the cutoff, `VenueError` when the venue does not
+    changed or a market is not listed any more. Else the day is pulled anew, beside it, with the markets that were known by name where they are not
+    listed. An unfinished pull is completed. `archive` holds the rows of raw/kalshi_archive; a day that began before the venue's cutoff needs it. Raises `LakeError` when it is missing or older than the cutoff, `VenueError` when the venue does not
     answer, `PagingError` when a listing loops.
     """
     pull = open_day(pages, day, plan.note, refresh=refresh, today=today)
@@ -230,7 +255,8 @@ async def pull_day(
             return await follow(puller, Puller(client, puller.pull.base), stats)
         cutoff_page = await puller.call("cutoff", routes.historical_cutoff(), fits=cutoff_of)
         scan = covering_archive(pages, archive, day, cutoff_of(cutoff_page))
-        markets = (await _gather(puller, day, archive, scan)).settle()
+        known = _known(pages, day) if puller.pull.note is None else ()
+        markets = (await _gather(puller, day, archive, scan, known)).settle()
         await puller.calls("candles", plan.calls(markets.keys), accept=frozenset({_NOT_FOUND}), fits=_lists_candles)
         over = cutoff_page.fetched_at >= datetime.combine(day + timedelta(days=1), time(), UTC)
         puller.finish({**markets.ending(cutoff_page.fetched_at, complete=over), "plan": plan.note, "effort": stats.note})
@@ -239,10 +265,10 @@ async def pull_day(
     async def follow(puller: Puller, base: Puller, stats: PullStats) -> DayPull:
         scan = covering_archive(pages, archive, day, cutoff_of(base.pull.page("cutoff", 0)))
         gathering = await _gather(base, day, archive, scan)
-        answered, changed, asked_at = await _follow(puller, gathering)
+        changed, asked_at = await _follow(puller, gathering)
         markets = gathering.settle()
         asked_at = asked_at or base.pull.page("cutoff", 0).fetched_at
-        end = markets.ending(asked_at, complete=answered and not changed)
+        end = markets.ending(asked_at, complete=not changed)
         puller.finish({**end, "changed": changed, "plan": plan.note, "effort": stats.note})
         return DayPull(day, puller.pull, plan, markets, archive if scan else None, puller.requests)
 

@@ -6,9 +6,12 @@ are held, rows are read page by page.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
@@ -20,12 +23,14 @@ from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.pull.resolve import KEYS, SUPERSEDED, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_markets
-from bellwether.venues.wire.rejects import HOLE, FewPages, Problem, Quarantine, curable, is_processed, processed
+from bellwether.venues.wire.rejects import HOLE, NOT_LISTED, FewPages, Origin, Problem, Quarantine, curable, is_processed, processed
 
 #: Steps of a day's pull that bring markets; their position orders equally new records.
-STEPS = ("markets", "events", "followed")
-TABLES = {"markets": KALSHI_MARKETS, "events": KALSHI_EVENTS, "followed": KALSHI_MARKETS}
-LISTINGS = {"markets": routes.markets(), "events": routes.events(), "followed": routes.markets()}
+STEPS = ("markets", "named", "events", "followed")
+#: Of these, the steps that request markets by name.
+BY_NAME = ("named", "followed")
+TABLES = {"markets": KALSHI_MARKETS, "named": KALSHI_MARKETS, "events": KALSHI_EVENTS, "followed": KALSHI_MARKETS}
+LISTINGS = {"markets": routes.markets(), "named": routes.markets(), "events": routes.events(), "followed": routes.markets()}
 FOLLOWED, ARCHIVED = STEPS.index("followed"), len(STEPS)
 MOVED = "the market was open on this day and closes on another one now; pull that day to have it"
 PAID_OUT = "finalized"
@@ -57,6 +62,8 @@ class Gathering:
     rejects: list[pl.DataFrame] = field(default_factory=lambda: [KALSHI_REJECTS.empty()])
     parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages)
     refused: set[tuple[str | None, str]] = field(default_factory=set)
+    asked: dict[str, Origin] = field(default_factory=dict)
+    answered: defaultdict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, step: str, page: Page, *, last: bool = False) -> bool:
         """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again.
@@ -70,14 +77,27 @@ class Gathering:
         if LISTINGS[step].is_hole(page):
             self.rejects.append(Quarantine(TABLES[step], "ticker", self.day, page.origin).hole(page.answer))
         self.keys.append(keys_of(parsed, STEPS.index(step)))
-        if step == "followed":
+        if step in BY_NAME:
             self.rejects.append(self._moved(parsed, page))
+            self.asked.update((ticker, page.origin) for ticker in routes.asked_tickers(page.request))
+            self.answered[step].update(parsed.rows["ticker"], parsed.rejects["record_id"])
         if parsed.rejects.height:
             new = parsed.rejects.filter(pl.col("day") == self.day)
             self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
             if step == "followed":
                 self.refused.update(zip(parsed.rejects["record_id"], parsed.rejects["reason"], strict=True))
         return True
+
+    def absent(self, step: str) -> set[str]:
+        """The markets that the calls of a step requested and that no answer to them lists; each becomes a reject."""
+        absent = self.asked.keys() - self.answered[step]
+        new = absent.difference(pl.concat(self.rejects).filter(pl.col("reason") == NOT_LISTED)["record_id"])
+        places = sorted((self.asked[ticker].page, ticker) for ticker in new)
+        for _, group in groupby(places, key=itemgetter(0)):
+            tickers = [ticker for _, ticker in group]
+            self.rejects.append(Quarantine(KALSHI_MARKETS, "ticker", self.day, self.asked[tickers[0]]).in_vain(tickers, NOT_LISTED))
+        self.asked.clear()
+        return absent
 
     def _moved(self, parsed: Parsed, page: Page) -> pl.DataFrame:
         """Rejects for markets that were followed and do not close on this day any more."""
@@ -91,13 +111,18 @@ class Gathering:
         waiting = (pl.col("day") == self.day) & (pl.col("status") != PAID_OUT) & (pl.col("listing") != ARCHIVED)
         return winners.filter(waiting)["ticker"].sort().to_list()
 
+    def known(self) -> set[str]:
+        """The markets of the day so far, and those of its curable rejects."""
+        return {*self.settle().keys["ticker"], *self.curable()}
+
+    def met(self) -> set[str | None]:
+        """The markets of the day so far, and those that are rejects."""
+        keys = pl.concat(self.keys).filter(pl.col("day") == self.day)
+        return {*keys["ticker"], *pl.concat(self.rejects)["record_id"]}
+
     def curable(self) -> dict[str, str]:
         """The reason by ticker of the rejects so far that a later answer may cure, as far as their markets can be requested."""
         return dict(named(curable(pl.concat(self.rejects))).select("record_id", "reason").iter_rows())
-
-    def followed_tickers(self) -> set[str]:
-        """The markets about which there is an answer of later, a reject or not."""
-        return set(pl.concat(self.keys).filter(pl.col("listing") == FOLLOWED)["ticker"]) | {ticker for ticker, _ in self.refused if ticker}
 
     def add_archive(self, rows: pl.LazyFrame, rejects: pl.DataFrame) -> None:
         """Take in the rows of raw/kalshi_archive and the rejects of its scan."""

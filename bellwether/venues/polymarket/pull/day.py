@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from itertools import islice
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import polars as pl
 
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, LakeError
 from bellwether.tables.raw import (
     POLYMARKET_EVENTS,
     POLYMARKET_MARKETS,
@@ -30,13 +30,13 @@ from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.http.retry import error_text
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.pull.day_markets import CLOSINGS, FOLLOWED, STEP, STEPS, DayMarkets, Gathering
+from bellwether.venues.polymarket.pull.day_markets import CLOSINGS, FOLLOWED, NAMED, STEP, STEPS, DayMarkets, Gathering, asked_ids
 from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, PricePlan
 from bellwether.venues.polymarket.resolution import resolutions
 from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
 from bellwether.venues.polymarket.wire.rules import instant_text
 from bellwether.venues.wire.decode import MalformedBody, single_record
-from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, all_fit, is_processed, of_single_pages, processed
+from bellwether.venues.wire.rejects import NOT_LISTED, Origin, Parsed, Quarantine, all_fit, is_processed, of_single_pages, processed
 from bellwether.venues.wire.times import instant_of
 
 #: Closings are listed of days that began at most so long before, because the listing begins with the latest.
@@ -132,13 +132,12 @@ class DayPull:
         for page in self.pull.pages("events"):
             parsed = self._events_of(page)
             yield parsed.rejects
-            asked.update(dict.fromkeys(_asked_events(page), page.origin))
+            asked.update(dict.fromkeys(asked_ids(page), page.origin))
             answered.update(parsed.rows["event_id"], parsed.rejects["record_id"])
         for origin in dict.fromkeys(asked.values()):
             missing = [event_id for event_id, last in asked.items() if last == origin and event_id not in answered]
-            yield _in_vain(
-                Quarantine(POLYMARKET_EVENTS, "id", self.day, origin), missing, "the venue was asked for this event and returned none"
-            )
+            quarantine = Quarantine(POLYMARKET_EVENTS, "id", self.day, origin)
+            yield quarantine.in_vain(missing, "the venue was asked for this event and returned none")
 
     def _events_of(self, page: Page) -> Parsed:
         quarantine = Quarantine(POLYMARKET_EVENTS, "id", self.day, page.origin)
@@ -169,7 +168,7 @@ class DayPull:
         reason = f"traded, but the venue has no prices every {self.plan.period_minutes} or {COARSE_MINUTES} minutes"
         for token, page in last.items():
             if token not in found:
-                yield _in_vain(Quarantine(POLYMARKET_PRICES, "token_id", self.day, page.origin), [token], reason)
+                yield Quarantine(POLYMARKET_PRICES, "token_id", self.day, page.origin).in_vain([token], reason)
 
     def _prices_of(self, page: Page, minutes: int) -> Parsed:
         """The prices of one page, those after the close and before the plan's days left out."""
@@ -178,7 +177,7 @@ class DayPull:
         if page.status in _UNKNOWN or market is None:
             reason = f"the venue has no prices of this token: {error_text(page.body)}" if market else "a token of no market of this day"
             quarantine = Quarantine(POLYMARKET_PRICES, "token_id", self.day, page.origin)
-            return Parsed(POLYMARKET_PRICES.empty(), (), _in_vain(quarantine, [token], reason))
+            return Parsed(POLYMARKET_PRICES.empty(), (), quarantine.in_vain([token], reason))
         about = {"market_id": market["market_id"], "token_id": token, "period_minutes": minutes}
         parsed = processed(
             lambda: parse_prices(page.items("history"), page.origin, day=self.day, **about),
@@ -246,14 +245,7 @@ def _unknown_market(page: Page, day: date) -> Parsed:
     condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
     reason = f"the CLOB does not know this market: {error_text(page.body)}"
     quarantine = Quarantine(POLYMARKET_WINNERS, "condition_id", day, page.origin)
-    return Parsed(POLYMARKET_WINNERS.empty(), (), _in_vain(quarantine, [condition], reason))
-
-
-def _in_vain(quarantine: Quarantine, names: Sequence[str], reason: str) -> pl.DataFrame:
-    """Rejects for what was asked for by name and is not there."""
-    return quarantine.rows(
-        [{quarantine.identity: name} for name in names], dict.fromkeys(range(len(names)), Problem(None, None, reason)), {}
-    )
+    return Parsed(POLYMARKET_WINNERS.empty(), (), quarantine.in_vain([condition], reason))
 
 
 def day_start(day: date) -> datetime:
@@ -270,10 +262,6 @@ def _hole(page: Page, day: date) -> pl.DataFrame:
     return Quarantine(POLYMARKET_MARKETS, "id", day, page.origin).hole(page.json)
 
 
-def _asked_events(page: Page) -> list[str]:
-    return parse_qs(urlsplit(page.request.removeprefix("GET ")).query).get("id", [])
-
-
 async def _listed(puller: Puller, gamma: GammaClient, step: str, listings: Iterable[Listing]) -> AsyncGenerator[Page, None]:
     """The pages of one listing after another, in the form that the address knows; of a finished pull those that are stored."""
     if puller.pull.note is not None:
@@ -286,10 +274,26 @@ async def _listed(puller: Puller, gamma: GammaClient, step: str, listings: Itera
                 yield page
 
 
-async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[Gathering, datetime, bool]:
+def _known(pages: PageStore, day: date) -> set[str]:
+    """The markets and curable rejects of the day's last finished pull; none where its pages are gone or damaged."""
+    last, gathering = pages.latest_finished(LISTING, day.isoformat()), Gathering(day)
+    with suppress(LakeError):
+        for step in STEPS if last else ():
+            for page in last.pages(step) if last else ():
+                gathering.add(page, step=step, last=True)
+            gathering.absent(step)
+        _leave_out_early(gathering, pages)
+        return gathering.known()
+    return set()
+
+
+async def _gather(
+    puller: Puller, gamma: GammaClient, pages: PageStore, day: date, known: Iterable[str] = ()
+) -> tuple[Gathering, datetime, bool]:
     """(the day's markets so far, when the first answer came, whether pages were missing).
 
-    The open ones are listed first: a market that closes meanwhile is then in both lists, never in none.
+    The open ones are listed first: a market that closes meanwhile is then in both lists, never in none. What was `known` and is not listed is
+    requested by id.
     """
     gathering, start = Gathering(day), day_start(day)
     after, before = start - timedelta(seconds=1), start + timedelta(days=1)
@@ -304,7 +308,23 @@ async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[Gather
         async for page in _closings(puller, gamma, start):
             holes = holes or _is_hole(page)
             await puller.process(CLOSINGS, page, partial(gathering.add, step=CLOSINGS))
+    _leave_out_early(gathering, pages)
+    async for page in _listed(puller, gamma, NAMED, _by_id(set(known) - gathering.listed(), gathering, NAMED)):
+        holes = holes or _is_hole(page)
+        await puller.process(NAMED, page, partial(gathering.add, step=NAMED))
+    gathering.absent(NAMED)
     return gathering, first, holes
+
+
+def _by_id(market_ids: Iterable[str], gathering: Gathering, step: str) -> Iterator[Listing]:
+    """The calls for these markets: among those that are closed, then for the rest among those that are not, then once more for those that closed
+    meanwhile.
+    """
+    wanted = sorted(market_ids)
+    for closed in (True, False, True):
+        rest = [market_id for market_id in wanted if market_id not in gathering.met[step]]
+        for first in range(0, len(rest), routes.MOST_MARKETS):
+            yield routes.markets(closed=closed, ids=rest[first : first + routes.MOST_MARKETS], include_tag=True)
 
 
 async def _closings(puller: Puller, gamma: GammaClient, start: datetime) -> AsyncIterator[Page]:
@@ -332,28 +352,20 @@ def _leave_out_early(gathering: Gathering, pages: PageStore) -> None:
 
 
 async def _follow(puller: Puller, gamma: GammaClient, gathering: Gathering, waiting: Iterable[str]) -> tuple[bool, bool, datetime | None]:
-    """Ask again about markets that lacked a resolution, and those of curable rejects: among those that are closed, then for the rest among those
-    that are not, then once more for those that closed meanwhile.
+    """Ask again about markets that lacked a resolution, and those of curable rejects.
 
-    Returns whether the venue answered about all of them, whether its answer about a reject has changed, and when it answered last.
+    Returns whether pages were missing, whether the day has to be pulled as a whole, because the venue's answer about a reject has changed or a
+    market is not listed any more, and when it answered last.
     """
     curable, asked_at = gathering.curable(), None
-    market_ids = sorted({*waiting, *curable})
-
-    def listings() -> Iterator[Listing]:
-        for closed in (True, False, True):
-            rest = [market_id for market_id in market_ids if market_id not in gathering.followed]
-            for first in range(0, len(rest), routes.MOST_MARKETS):
-                yield routes.markets(closed=closed, ids=rest[first : first + routes.MOST_MARKETS], include_tag=True)
-
     holes = False
-    async for page in _listed(puller, gamma, FOLLOWED, listings()):
+    async for page in _listed(puller, gamma, FOLLOWED, _by_id({*waiting, *curable}, gathering, FOLLOWED)):
         holes = holes or _is_hole(page)
         await puller.process(FOLLOWED, page, partial(gathering.add, step=FOLLOWED))
         asked_at = page.fetched_at
-    answered = gathering.followed
-    changed = not gathering.refused >= {one for one in curable.items() if one[0] in answered}
-    return not holes and answered >= set(market_ids), changed, asked_at
+    absent = gathering.absent(FOLLOWED)
+    same = gathering.refused | {(market_id, NOT_LISTED) for market_id in absent}
+    return holes, not (absent <= curable.keys() and same >= set(curable.items())), asked_at
 
 
 async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequence[str]) -> None:
@@ -404,8 +416,8 @@ async def pull_day(
 
     A stored pull is taken up when it is finished, nothing more was expected of its markets, no reject of it may be cured and its prices were
     pulled by the same plan, unless `refresh`; also one that rests until after `today`. One that lacks nothing but resolutions, or has curable
-    rejects, is followed: only these markets are requested again, and the day as a whole where the answer about a reject, or a trading id, has changed. Else the
-    day is pulled anew, beside it. An unfinished one is completed. Raises `VenueError` when the venue does not answer, `PagingError` when a listing
+    rejects, is followed: only these markets are requested again, and the day as a whole where the answer about a reject, or a trading id, has changed, or a
+    market is not listed any more. Else the day is pulled anew, beside it, with the markets that were known by id where they are not listed. An unfinished one is completed. Raises `VenueError` when the venue does not answer, `PagingError` when a listing
     loops.
     """
     pull = open_day(pages, day, plan.note, refresh=refresh, today=today)
@@ -414,8 +426,8 @@ async def pull_day(
         stats = PullStats()
         if puller.pull.base is not None:
             return await follow(puller, Puller(gamma, puller.pull.base), stats)
-        gathering, asked_at, holes = await _gather(puller, gamma, day)
-        _leave_out_early(gathering, pages)
+        known = _known(pages, day) if puller.pull.note is None else ()
+        gathering, asked_at, holes = await _gather(puller, gamma, pages, day, known)
         markets, winners = gathering.settle(), list[Parsed]()
         if puller.pull.note is None:
             await _ask_for_events(puller, gamma, markets.event_ids)
@@ -429,11 +441,10 @@ async def pull_day(
         return DayPull(day, puller.pull, plan, markets, puller.requests, winners)
 
     async def follow(puller: Puller, base: Puller, stats: PullStats) -> DayPull:
-        gathering, first_asked_at, _ = await _gather(base, gamma, day)
-        _leave_out_early(gathering, pages)
+        gathering, first_asked_at, _ = await _gather(base, gamma, pages, day)
         before = gathering.settle()
         waiting = _waiting(before, winners_of(base.pull.pages("winners"), day))
-        answered, changed, asked_at = await _follow(puller, gamma, gathering, waiting)
+        holes, changed, asked_at = await _follow(puller, gamma, gathering, waiting)
         markets = gathering.settle()
         # Prices belong to trading ids: a market that was deployed or migrated meanwhile has none of its own yet.
         changed = changed or not markets.price_tokens <= before.price_tokens
@@ -441,7 +452,7 @@ async def pull_day(
         await puller.calls(_FOLLOWED_WINNERS, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=clob)
         if puller.pull.note is None:
             settled = not _waiting(markets, winners_of(_answers(puller.pull, len(conditions)), day))
-            end = markets.ending(asked_at or first_asked_at, settled=settled, complete=answered and not changed)
+            end = markets.ending(asked_at or first_asked_at, settled=settled, complete=not (holes or changed))
             puller.finish({**end, "changed": changed, "plan": plan.note, "effort": stats.note})
         return DayPull(day, puller.pull, plan, markets, puller.requests)
 

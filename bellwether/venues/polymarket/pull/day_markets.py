@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import polars as pl
 
@@ -17,7 +21,7 @@ from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.polymarket.wire import parse_markets
 from bellwether.venues.polymarket.wire.markets import DISTANT
 from bellwether.venues.polymarket.wire.rules import ID
-from bellwether.venues.wire.rejects import FewPages, Parsed, Problem, Quarantine, curable, is_processed, processed
+from bellwether.venues.wire.rejects import NOT_LISTED, FewPages, Origin, Parsed, Problem, Quarantine, curable, is_processed, processed
 
 STEP = "markets"
 #: What was later asked about those that were open.
@@ -28,8 +32,10 @@ HELD = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "descr
 
 #: Markets by the time at which they closed: those that no day lists by its scheduled end.
 CLOSINGS = "closings"
+#: Markets of the pull before that the listings lack, by id.
+NAMED = "named"
 #: The steps of a pull that bring markets.
-STEPS = (STEP, CLOSINGS, FOLLOWED)
+STEPS = (STEP, CLOSINGS, NAMED, FOLLOWED)
 #: Why a market that was followed is on its day no more.
 MOVED = "the market was open on this day and is to end on another one now; pull that day to have it"
 
@@ -46,6 +52,11 @@ def named(rejects: pl.DataFrame) -> pl.DataFrame:
     return rejects.filter(pl.col("record_id").str.contains(ID))
 
 
+def asked_ids(page: Page) -> list[str]:
+    """The ids that a call, as text, asked for."""
+    return parse_qs(urlsplit(page.request.removeprefix("GET ")).query).get("id", [])
+
+
 @dataclass
 class Gathering:
     """A day's markets while their pages come in."""
@@ -59,12 +70,16 @@ class Gathering:
     answered: set[str] = field(default_factory=set)
     by_close: set[str] = field(default_factory=set)
     refused: set[tuple[str | None, str]] = field(default_factory=set)
+    asked: dict[str, Origin] = field(default_factory=dict)
+    met: defaultdict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, page: Page, *, step: str = STEP, last: bool = False) -> bool:
         """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again.
 
         Returns whether it was taken in: not one that cannot be processed, unless it is the `last` try.
         """
+        if step == NAMED:
+            self._add_closings(parse_page(CLOSINGS, page, self.day, ()).rows)
         parsed = parse_page(step, page, self.day, self.by_close)
         if not last and not is_processed(parsed):
             return False
@@ -72,22 +87,44 @@ class Gathering:
         places = pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32())
         rows = parsed.rows.select(HELD).with_columns(places, step=pl.lit(step))
         if step == CLOSINGS:
-            rows = rows.filter((pl.col("end_time") == pl.col("closed_at")) | (pl.col("end_time") > pl.col("closed_at") + DISTANT))
-            self.by_close.update(rows.filter(pl.col("day") == self.day)["market_id"])
+            rows = self._add_closings(rows)
         self.held.append(rows.filter(pl.col("day") == self.day))
+        if step in (NAMED, FOLLOWED):
+            self.rejects.append(self._moved(rows, page))
+            self.asked.update((market_id, page.origin) for market_id in asked_ids(page))
+            self.met[step].update(rows["market_id"], parsed.rejects["record_id"])
         if step == FOLLOWED:
             self.answered.update(rows["market_id"])
-            self.rejects.append(self._moved(rows, page))
             self.refused.update(zip(parsed.rejects["record_id"], parsed.rejects["reason"], strict=True))
         new = parsed.rejects.filter(pl.col("day") == self.day)
         if new.height:
             self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
         return True
 
-    @property
-    def followed(self) -> set[str]:
-        """The markets about which there is an answer of later, a reject or not."""
-        return self.answered | {market_id for market_id, _ in self.refused if market_id}
+    def _add_closings(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Of `rows`, by their closing, the markets without an end or with a distant one; notes those that closed on the day."""
+        found = rows.filter((pl.col("end_time") == pl.col("closed_at")) | (pl.col("end_time") > pl.col("closed_at") + DISTANT))
+        self.by_close.update(found.filter(pl.col("day") == self.day)["market_id"])
+        return found
+
+    def absent(self, step: str) -> set[str]:
+        """The markets that the calls of a step requested and that no answer to them lists; each becomes a reject."""
+        absent = self.asked.keys() - self.met[step]
+        new = absent.difference(pl.concat(self.rejects).filter(pl.col("reason") == NOT_LISTED)["record_id"])
+        places = sorted((self.asked[market_id].page, market_id) for market_id in new)
+        for _, group in groupby(places, key=itemgetter(0)):
+            ids = [market_id for _, market_id in group]
+            self.rejects.append(Quarantine(POLYMARKET_MARKETS, "id", self.day, self.asked[ids[0]]).in_vain(ids, NOT_LISTED))
+        self.asked.clear()
+        return absent
+
+    def listed(self) -> set[str | None]:
+        """The markets of the day so far, and those that are rejects."""
+        return {*pl.concat(self.held)["market_id"], *pl.concat(self.rejects)["record_id"]}
+
+    def known(self) -> set[str]:
+        """The markets of the day so far, and those of its curable rejects."""
+        return {*self.settle().rows["market_id"], *self.curable()}
 
     def curable(self) -> dict[str, str]:
         """The reason by id of the rejects so far that a later answer may cure, as far as their markets can be requested."""
