@@ -134,7 +134,9 @@ def test_the_command_tells_rejects_fails_for_nothing_else_and_asks_again_when_to
     assert "1 of raw/kalshi_markets, result: a settled market without a result" in first.stdout
     assert "all 1 market objects of kalshi were rejected" in first.stderr
     venue.unnamed = 3
-    assert "1 of raw/kalshi_markets, result: a settled market without a result" in pull("2026-03-14").stdout, "the answer by ticker lacked it"
+    assert "1 of raw/kalshi_markets, result: a settled market without a result" in pull("2026-03-14").stdout, (
+        "the answer by ticker lacked it"
+    )
     venue.live[0] |= {"result": "yes"}
     second = pull("2026-03-14")
     assert (second.returncode, "Rejects: 0." in second.stdout) == (0, True), second.stderr

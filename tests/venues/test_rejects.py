@@ -260,3 +260,20 @@ async def test_a_page_of_the_archive_that_cannot_be_processed_is_set_aside(monke
     assert rows(KALSHI_ARCHIVE, pull.markets())["ticker"].to_list() == ["Z-1"]
     assert pull.rejects()["reason"].to_list() == [UNPROCESSABLE]
     assert sum("/historical/markets" in url and "cursor" not in url for url in run.world.asked) == 2
+
+
+@pytest.mark.parametrize("value", [b"9" * 6000, b"[" * 200_000 + b"]" * 200_000], ids=["6,000 digits", "200,000 levels"])
+async def test_a_value_that_no_parser_reads_costs_its_market_alone_and_no_second_request(value: bytes, tmp_path: Path):
+    class Odd(World):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            response = super().__call__(request)
+            body = response.content.replace(b'"ticker":"B-1"', b'"zz":' + value + b',"ticker":"B-1"')
+            return httpx.Response(response.status_code, content=body, headers={"Date": self.date})
+
+    run = Session(Odd(**{name: getattr(ordinary(), name) for name in ("live", "archive", "nested")}), tmp_path)
+    at(run, 1)
+    pull = await run.day()
+    assert tickers(pull) == ["A-1", "A-2", "B-2", "C-1"]
+    assert set(pull.rejects().select("table", "record_id").rows()) == {("raw/kalshi_markets", "B-1")}
+    assert len(run.world.asked) == len(set(run.world.asked))
+    assert is_final(pull), "the value can never be right"

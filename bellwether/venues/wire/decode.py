@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,13 @@ import orjson
 
 #: Names under which an answer lists its records.
 RECORD_LISTS = frozenset({"markets", "events", "series", "candlesticks", "trades", "orderbooks", "data", "history"})
+
+#: Longest integer that is read as one, in characters: Python converts up to 4,300 digits.
+_MOST_DIGITS = 1000
+#: Levels of nesting that are read, where the strict parser gives up.
+_DEEPEST = 200
+_TOO_DEEP = "nested too deeply to be read; the stored page has it"
+_BRACKET_OR_TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
 
 
 class MalformedBody(ValueError):
@@ -42,8 +50,8 @@ def decode(body: bytes) -> dict[str, Any]:
 def decode_any(body: bytes) -> Any:
     """The JSON value in `body`; a list at the top is a list of records.
 
-    Where strict JSON fails over something that only concerns single records (a NaN, a number too large for 64 bits, half a surrogate pair,
-    a byte that is not UTF-8, a bare control character), those records are replaced by `Unusable` and the others are kept; bare control
+    Where strict JSON fails over something that only concerns single records (a NaN, a number too large for 64 bits, deep nesting, half a
+    surrogate pair, a byte that is not UTF-8, a bare control character), those records are replaced by `Unusable` and the others are kept; bare control
     characters are data. Raises `MalformedBody` when the body is not JSON.
     """
     try:
@@ -61,10 +69,38 @@ def _decode_leniently(body: bytes, strict: ValueError) -> Any:
     start = body[:512].lstrip().lower()
     if start.startswith(b"<"):
         raise MalformedBody("a web page (HTML) instead of JSON")
+    text = body.decode("utf-8", "surrogateescape")
     try:
-        return _set_aside(json.loads(body.decode("utf-8", "surrogateescape"), strict=False))
-    except (ValueError, RecursionError):
+        try:
+            return _set_aside(_loads(text))
+        except RecursionError:
+            return _set_aside(_loads(_flattened(text)))
+    except ValueError:
         raise MalformedBody(f"not JSON, or cut off after {len(body)} bytes ({strict})" if body.strip() else "an empty body") from None
+
+
+def _loads(text: str) -> Any:
+    return json.loads(text, strict=False, parse_int=_number)
+
+
+def _number(digits: str) -> int | float:
+    """An integer; infinity for one of more digits than Python converts."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+
+
+def _flattened(text: str) -> str:
+    """JSON text with `_TOO_DEEP` in place of everything that is nested deeper than `_DEEPEST` levels. Raises `ValueError` where brackets are left open."""
+    kept, depth, start = [], 0, 0
+    for found in _BRACKET_OR_TEXT.finditer(text):
+        opens, closes = found[0] in ("[", "{"), found[0] in ("]", "}")
+        if opens and depth == _DEEPEST:
+            kept += [text[start : found.start()], json.dumps(_TOO_DEEP)]
+        depth += opens - closes
+        if closes and depth == _DEEPEST:
+            start = found.end()
+    if depth != 0:
+        raise ValueError("brackets are left open")
+    return "".join([*kept, text[start:]])
 
 
 def _set_aside(value: Any) -> Any:
@@ -104,8 +140,15 @@ def _find_unusable(value: Any, path: str = "") -> tuple[str, str, str] | None:
     elif isinstance(value, int) and not -(2**63) <= value < 2**64:
         return path, str(value), "a number too large for 64 bits"
     elif isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return path, ascii(value), "text that is not Unicode"
+        return _unusable_text(value, path)
+    return None
+
+
+def _unusable_text(value: str, path: str) -> tuple[str, str, str] | None:
+    if value == _TOO_DEEP:
+        return path, "", f"nested deeper than {_DEEPEST} levels"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return path, ascii(value), "text that is not Unicode"
     return None
