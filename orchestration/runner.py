@@ -80,9 +80,8 @@ class Runner:
         partition: str | None = None,
         tags: dict[str, str] | None = None,
         config: dict[str, Any] | None = None,
-        only: Sequence[str] | None = None,
     ) -> None:
-        """Run a job, or `only` some of its tables, and wait for it.
+        """Run a job and wait for it.
 
         Raises:
             RunFailed: it did not succeed.
@@ -99,7 +98,6 @@ class Runner:
             tags={**self._process.tags, **TAGS, **(tags or {})},
             run_config={**QUIET, **(config or {})},
             raise_on_error=False,
-            asset_selection=[key(name) for name in only] if only else None,
         )
         listener.reset(token)
         seconds = time.perf_counter() - started

@@ -17,15 +17,19 @@ from orchestration.declare import select
 SERIES = dg.define_asset_job("series", select(*SERIES_TABLES), description="Pull the list of series.")
 #: What the venue has moved to its historical endpoints: needed for days before the venue's cutoff.
 ARCHIVE = dg.define_asset_job("archive", select(*ARCHIVE_TABLES), description="Scan the venue's archive of settled markets.")
-#: A day from the venue to its clean rows, with their checks, and the list of series that they need.
+#: A day from the venue to its clean rows, with their checks.
 DAYS = dg.define_asset_job(
-    "days",
+    "days", select(*DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS, description="Pull UTC days of all venues, clean and check them."
+)
+#: The same with the list of series that a day needs; a stored list is used as it is.
+DAILY = dg.define_asset_job(
+    "daily",
     select(*SERIES_TABLES, *DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS,
-    description="Pull UTC days of all venues, clean and check them. A stored list of series is used as it is.",
+    description="Pull a UTC day of all venues with the list of series, unless that is stored; clean and check it.",
 )
 #: A recording of a stream.
 RECORDINGS = dg.define_asset_job(
     "recordings", select(*RECORDING_TABLES), description="Take a recording into the lake, with its gap report."
 )
 
-JOBS = (SERIES, ARCHIVE, DAYS, RECORDINGS)
+JOBS = (SERIES, ARCHIVE, DAYS, DAILY, RECORDINGS)

@@ -21,8 +21,6 @@ from orchestration.freshness import Changes, spans, stale
 from orchestration.partitions import RANGE_END, RANGE_START
 from orchestration.runner import Runner
 
-_DAYS = (*DAY_TABLES, *CLEAN_TABLES)
-
 
 def series(work: Runner) -> None:
     """Pull the list of series, unless that was done less than a day ago."""
@@ -42,7 +40,7 @@ def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> Non
     config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
     with work.progress.stage("days", len(due)) as advance:
         for start, end in spans(due):
-            work.launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config, only=_DAYS)
+            work.launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
             advance((date.fromisoformat(end) - date.fromisoformat(start)).days + 1)
 
 

@@ -11,14 +11,12 @@ from datetime import date, timedelta
 import dagster as dg
 import polars as pl
 
-from assets.venues.clean import CLEAN_TABLES
-from assets.venues.jobs import DAYS, SERIES
-from assets.venues.raw import DAY_TABLES, SERIES_TABLES
+from assets.venues.jobs import DAILY as DAILY_PULL
+from assets.venues.jobs import SERIES
 from bellwether.settings import Venue, settings
 from bellwether.tables.raw import KALSHI_PULLS, KALSHI_SERIES, POLYMARKET_PULLS
 from bellwether.venues.wire.rejects import PATIENCE
 from orchestration.deadlines import DAILY, WEEKLY
-from orchestration.declare import key
 from orchestration.partitions import DAY
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource
@@ -86,7 +84,7 @@ _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
 
 
 @dg.schedule(
-    job=DAYS,
+    job=DAILY_PULL,
     cron_schedule="20 1 * * *",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
@@ -106,15 +104,8 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     series = lake.lake.manifest(KALSHI_SERIES, ())
     is_late = series is not None and tick - series.written_at > SERIES_LATE
     for number, day in enumerate(days):
-        # A day needs the list of series: it comes with each as long as there is none, and with the first where it is late.
-        refreshed = is_late and number == 0
-        yield dg.RunRequest(
-            run_key=f"{day}@{tick:%Y-%m-%d}",
-            partition_key=day,
-            run_config={"ops": {**_PATIENT, **({"raw__kalshi_series": _REFRESH} if refreshed else {})}},
-            asset_selection=[key(name) for name in (*(SERIES_TABLES if series is None or refreshed else ()), *DAY_TABLES, *CLEAN_TABLES)],
-            tags={**CLOCK, **AUTOMATIC},
-        )
+        config = {**_PATIENT, **({"raw__kalshi_series": _REFRESH} if is_late and number == 0 else {})}
+        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, run_config={"ops": config}, tags={**CLOCK, **AUTOMATIC})
 
 
 @dg.schedule(

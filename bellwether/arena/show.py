@@ -51,7 +51,7 @@ def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
 
 def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of a cohort's agents as people read them: whole cents, without what follows from the rest."""
-    cents = [pl.col(name).round(2).cast(pl.Decimal(scale=2)) for name in ("total", "positions", "profit")]
+    cents = [pl.col(name).round(2).cast(pl.Decimal(scale=2)) for name in ("total", "profit")]
     closed = [yes("closed")] if rows["closed"].any() else []
     return rows.select(
         "family",

@@ -151,4 +151,4 @@ def test_looks_that_say_the_same_are_counted() -> None:
     rows = TABLE.frame([look(0), look(6), look(12, closed=True, closed_at=AT + 11 * HOUR)])
     assert [(one.same, str(one.status)) for one in polled(rows.head(2)).values()] == [(2, "active")]
     last = polled(rows)["a"]
-    assert (last.same, str(last.status), last.since) == (1, "closed", AT + 12 * HOUR)
+    assert (last.same, str(last.status), last.looked_at) == (1, "closed", AT + 12 * HOUR)

@@ -93,6 +93,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
     assert jobs == {
         "series",
         "archive",
+        "daily",
         "days",
         "operations",
         "prune",

@@ -87,11 +87,13 @@ OTHERS = {
     "arena cancel",
     "arena close",
     "arena dismiss",
+    "arena resolve",
     "backup",
     "compat",
     "demo",
     "episode build",
     "episode import",
+    "journal create",
     "journal reopen",
     "pull",
     "record",
@@ -180,7 +182,8 @@ def test_there_is_something_in_every_table(here: Path) -> None:
         names = [name for (name,) in warehouse.sql("SELECT table_schema || '.' || table_name FROM information_schema.tables").fetchall()]
         empty = {name for name in names if not warehouse.sql(f"FROM {name} LIMIT 1").fetchall()}
         # What a person adds, and what five days are too short for.
-        assert empty == {"arena.review", "arena.submissions", "raw.kalshi_rejects", "raw.kalshi_series_rejects"}
+        few = {"raw.kalshi_rejects", "raw.kalshi_series_rejects", "raw.polymarket_rejects"}
+        assert empty == {"arena.decision_versions", "arena.review", "arena.submissions", *few}
         costs, cutoffs = "SELECT sum(cost) FROM benchmark.forecasts", "SELECT count(DISTINCT knowledge_cutoff) FROM benchmark.forecasts"
         assert all(warehouse.sql(query).fetchall()[0][0] > 0 for query in (costs, cutoffs))
 

@@ -79,26 +79,18 @@ def test_a_day_whose_first_pull_failed_is_asked_for_again(tmp_path: Path) -> Non
     assert days_to_pull(TODAY, (), asked) == [date(2026, 3, day) for day in (7, 8, 9)]
 
 
-def _series(request: dg.RunRequest) -> tuple[bool, bool]:
-    """Whether a request pulls the list of series, and asks the venue again for it."""
-    config = request.run_config["ops"].get("raw__kalshi_series", {}).get("config", {})
-    return dg.AssetKey(["raw", "kalshi_series"]) in (request.asset_selection or ()), config.get("refresh", False)
-
-
-def test_a_day_brings_the_list_of_series_where_there_is_none_and_renews_one_that_is_late(tmp_path: Path) -> None:
+def test_the_first_day_refreshes_a_list_of_series_that_is_late(tmp_path: Path) -> None:
     at = datetime(2026, 3, 10, 1, 20, tzinfo=UTC)
     lake = LakeResource(uri=str(tmp_path / "lake"))
-    (only,) = tick(at, lake)
-    assert isinstance(only, dg.RunRequest)
-    assert _series(only) == (True, False), "a fresh home has none"
     for day in (5, 6):
         Lake(lake.uri).write(
             POLYMARKET_PULLS, (f"2026-03-0{day}",), POLYMARKET_PULLS.frame([_pull(date(2026, 3, day), final=False)]), run_id="r"
         )
-    Lake(lake.uri, clock=lambda: at - timedelta(days=9)).write(KALSHI_SERIES, (), KALSHI_SERIES.empty(), run_id="r")
-    assert [_series(one) for one in tick(at, lake) if isinstance(one, dg.RunRequest)] == [(True, True), *[(False, False)] * 4]
-    Lake(lake.uri, clock=lambda: at - timedelta(days=7)).write(KALSHI_SERIES, (), KALSHI_SERIES.empty(), run_id="r")
-    assert {_series(one) for one in tick(at, lake) if isinstance(one, dg.RunRequest)} == {(False, False)}
+    refreshed = {}
+    for age in (7, 9):
+        Lake(lake.uri, clock=lambda age=age: at - timedelta(days=age)).write(KALSHI_SERIES, (), KALSHI_SERIES.empty(), run_id="r")
+        refreshed[age] = ["raw__kalshi_series" in one.run_config["ops"] for one in tick(at, lake) if isinstance(one, dg.RunRequest)]
+    assert refreshed == {7: [False] * 5, 9: [True, *[False] * 4]}
 
 
 @pytest.mark.slow
@@ -107,8 +99,8 @@ def test_the_first_daily_pull_of_a_fresh_home_succeeds(tmp_path: Path, monkeypat
     at = datetime(2026, 7, 1, 1, 20, tzinfo=UTC)
     (request,) = tick(at, LakeResource(uri=world.lake.uri))
     assert isinstance(request, dg.RunRequest)
-    done = world.defs.resolve_job_def("days").execute_in_process(
-        instance=world.instance, partition_key=request.partition_key, run_config=request.run_config, asset_selection=request.asset_selection
+    done = world.defs.resolve_job_def("daily").execute_in_process(
+        instance=world.instance, partition_key=request.partition_key, run_config=request.run_config
     )
     assert done.success
     assert world.lake.manifest(KALSHI_SERIES, ()) is not None

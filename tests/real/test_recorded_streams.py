@@ -194,7 +194,10 @@ async def test_a_capture_that_is_played_back_and_recorded_again_says_the_same(
     about = About("kalshi", "websocket", one.recording.about.events, tuple(wanted), (DELTA,), "test")
     with serve(app) as site, Recorder(tmp_path / "again", about, pace=Pace(flush_seconds=0.0)) as recorder:
         stream = KalshiStream(
-            site.kalshi_stream, app.state.keys.issue(), Wanted(tuple(wanted), (DELTA,)), patience=Patience(quiet=0.2, tick=0.05)
+            site.kalshi_stream,
+            app.state.keys.issue(),
+            Wanted(tuple(wanted), (DELTA,), yes_prices=False),
+            patience=Patience(quiet=0.2, tick=0.05),
         )
         task = asyncio.create_task(listen(stream, recorder))
         async with asyncio.timeout(60):

@@ -254,7 +254,7 @@ def test_coverage_counts_questions_by_what_became_of_them(texts: list[Any]) -> N
     forecasts = said("a", failure="content_filter").filter(pl.col("question_id") != "q1")
     coverage_bars(forecasts, asked(), "x")
     written = {text.get_text() for text in texts}
-    assert {"answered", "content filter", "not asked", "89%"} <= written  # 107 of 120
+    assert {"answered", "content filter", "not asked", "89.1%"} <= written  # 107 of 120
 
 
 def test_coverage_leaves_out_what_could_be_known(texts: list[Any]) -> None:
