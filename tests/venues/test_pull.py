@@ -463,6 +463,30 @@ async def test_of_two_records_that_disagree_the_newer_counts_and_the_other_is_qu
     assert ("/events" in rejected["request"]) == (newer == "listing")
 
 
+@pytest.mark.parametrize("with_result", ["listing", "nested"])
+async def test_of_two_equally_new_records_the_one_with_a_result_counts(session: Callable[[World], Session], with_result: str):
+    world = ordinary()
+    decided = dict(world.live[2])
+    undecided = {**decided, "status": "closed", "result": "", "settlement_value_dollars": None, "settlement_ts": None}
+    world.live[2], nested = (decided, undecided) if with_result == "listing" else (undecided, decided)
+    world.nested = {"EV-B": [nested]}
+    pull = await session(world).day()
+    found = everything(pull)
+    assert found["markets"].filter(ticker="B-1").select("status", "result").rows() == [("finalized", "yes")]
+    assert found["rejects"].select("record_id", "value").unique().rows() == [("B-1", "")]
+    assert found["rejects"]["reason"].str.ends_with("says yes").all()
+    assert pull.pulls()["final"].item()
+
+
+async def test_a_newer_record_without_a_result_is_named_as_such_and_keeps_the_day_open(session: Callable[[World], Session]):
+    world = ordinary()
+    world.nested = {"EV-B": [dict(world.live[2])]}
+    world.live[2] |= {"status": "closed", "result": "", "settlement_value_dollars": None, "updated_time": "2026-03-21T00:00:00Z"}
+    pull = await session(world).day()
+    assert pull.rejects()["reason"].str.ends_with('says ""').all()
+    assert not pull.pulls()["final"].item()
+
+
 async def test_a_record_that_says_the_same_again_is_dropped_silently(session: Callable[[World], Session]):
     world = ordinary()
     world.live.insert(4, dict(world.live[1]))

@@ -41,15 +41,17 @@ def keys_of(parsed: Parsed, listing: int) -> pl.DataFrame:
 def resolve(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(the key of the record that counts for every ticker, the records that do not).
 
-    The newest `updated_at` counts; of equally new records the one that came first. Of the others, the first that disagrees in one way on the
+    The newest `updated_at` counts; of equally new records one with a result, then the one that came first. Of the others, the first that disagrees in one way on the
     result, the settlement value or the close time has the `field`, its `value` and a `reason`; mere repetitions have no reason.
     """
     repeated = keys.filter(pl.col("ticker").is_duplicated())
     if repeated.is_empty():
         return keys, pl.DataFrame(schema=SUPERSEDED)
-    ranked = repeated.sort(
-        "ticker", "updated_at", "listing", "page", "ordinal", descending=[False, True, False, False, False], nulls_last=True
+    order, descending = (
+        ("ticker", "updated_at", pl.col("result") == "", "listing", "page", "ordinal"),
+        [False, True, False, False, False, False],
     )
+    ranked = repeated.sort(*order, descending=descending, nulls_last=True)
     winners = ranked.unique("ticker", keep="first", maintain_order=True)
     place = ["listing", "page", "ordinal"]
     others = ranked.join(winners, on=place, how="anti", maintain_order="left")
@@ -58,7 +60,7 @@ def resolve(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     superseded = losers.with_columns(
         field=_of_first_difference(pl.lit),
         value=_of_first_difference(lambda name: pl.col(name).cast(pl.String())),
-        kept=_of_first_difference(lambda name: pl.col(f"{name}_kept").cast(pl.String()).fill_null("null")),
+        kept=_of_first_difference(lambda name: pl.col(f"{name}_kept").cast(pl.String()).fill_null("null").replace("", '""')),
     ).with_columns(
         reason=pl.when(pl.col("field").is_not_null() & said_first).then(
             pl.format("another record of this market, at least as new, says {}", pl.col("kept"))
