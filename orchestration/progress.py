@@ -22,8 +22,10 @@ class _Listening(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         hear = listener.get()
         meta = getattr(record, "dagster_meta", None) or {}
-        if hear is not None and not meta.get("dagster_event"):
-            hear(str(meta.get("orig_message") or record.getMessage()))
+        line = str(meta.get("orig_message") or record.getMessage())
+        # Steps without the tables of a failed one are a consequence, and the failure itself is reported.
+        if hear is not None and not meta.get("dagster_event") and not line.startswith("Dependencies for step "):
+            hear(line)
 
 
 def _listening(init_context: dg.InitLoggerContext) -> logging.Logger:

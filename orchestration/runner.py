@@ -24,7 +24,7 @@ from orchestration.home import LOCATION, STORAGE_ADVICE, tells_of_storage
 from orchestration.orphans import STOPPED, Process, end_orphans, of_killed_processes
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
-from orchestration.step_errors import causes, reason
+from orchestration.step_errors import causes, partitions_of, reason
 from resources import LakeResource, ModelsResource
 from resources.venues import STOPPED as BY_SIGNAL
 from resources.venues import go_on
@@ -40,7 +40,14 @@ TAGS = {".dagster/repository": f"{SINGLETON_REPOSITORY_NAME}@{LOCATION}", "dagst
 
 
 class RunFailed(BellwetherError):
-    """A run ended without success; its history is in Dagster."""
+    """A run ended without success; its history is in Dagster.
+
+    partitions: why each partition failed, by its key, where the others of the run were finished.
+    """
+
+    def __init__(self, message: str, partitions: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.partitions = dict(partitions or {})
 
 
 @dataclass
@@ -113,7 +120,10 @@ class Runner:
             raise KeyboardInterrupt
         if not result.success:
             advice = f" {STORAGE_ADVICE}." if _met_storage(result) else ""
-            raise RunFailed(f"{label}: run {result.run_id} failed: {_failure(result)}.{advice} Its history is in the UI (make ui)")
+            raise RunFailed(
+                f"{label}: run {result.run_id} failed: {_failure(result)}.{advice} Its history is in the UI (make ui)",
+                _failed_partitions(result),
+            )
 
     def run_stale(
         self, job: Any, names: Sequence[str], wanted: Sequence[str], label: str, sources: Mapping[str, int], *, go_on: bool = False
@@ -200,6 +210,12 @@ def _failure(result: dg.ExecuteInProcessResult) -> str:
             text = reason(event).removeprefix("bellwether.errors.") or "no reason recorded"
             return f"step {event.step_key}: {text[:600]}"
     return "no step failed; a run-level error is in its log"
+
+
+def _failed_partitions(result: dg.ExecuteInProcessResult) -> dict[str, str]:
+    """Why each partition failed, by its key, where every step that failed tells; empty otherwise."""
+    told = [partitions_of(event) for event in result.all_events if event.is_step_failure]
+    return {day: "; ".join(found[day] for found in told if day in found) for found in told for day in found} if all(told) else {}
 
 
 def _met_storage(result: dg.ExecuteInProcessResult) -> bool:

@@ -39,8 +39,12 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
     from assets.venues import runs
     from assets.warehouse.runs import publish
 
+    failed: runs.DaysFailed | None = None
     with runner() as work:
-        runs.pull(work, first.date(), until, with_archive=archive, refresh=refresh)
+        try:
+            runs.pull(work, first.date(), until, with_archive=archive, refresh=refresh)
+        except runs.DaysFailed as error:
+            failed = error
         publish(work)
         rejects = runs.rejects(work.lake, first.date(), until)
     summary: dict[str, Any] = {"runs": work.stats.runs, "fresh": work.stats.fresh, "seconds": work.stats.by_job}
@@ -50,6 +54,8 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
         console().print(f"Runs: {work.stats.runs}. Partitions that were fresh: {work.stats.fresh}. Rejects: {rejects['objects'].sum()}.")
         for line in runs.told(rejects):
             console().print(f"  {line}", markup=False, soft_wrap=True)
+    if failed is not None:
+        raise failed
     runs.require_rows(work.lake, rejects)
 
 

@@ -1,9 +1,9 @@
 """Raw tables: what the venues said, as they said it, one partition per UTC day."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
 
@@ -15,6 +15,7 @@ from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.declare import key, out
 from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
+from orchestration.step_errors import failed_partitions
 from resources import LakeResource
 from resources.io_manager import Unchanged
 from resources.venues import KalshiVenue, PolymarketVenue
@@ -23,6 +24,8 @@ from resources.venues import KalshiVenue, PolymarketVenue
 if TYPE_CHECKING:
     from bellwether.venues.kalshi.client import KalshiClient
     from bellwether.venues.kalshi.pull import DayPull
+
+T = TypeVar("T")
 
 KALSHI_DOCS = "https://docs.kalshi.com/api-reference"
 POLYMARKET_DOCS = "https://docs.polymarket.com/api-reference"
@@ -112,7 +115,6 @@ def kalshi_day(context: dg.AssetExecutionContext, config: DayConfig, kalshi: Kal
         yield from _nothing(KALSHI_TABLES, keys_of(context))
         return
     from bellwether.venues.http.pages import PageStore
-    from bellwether.venues.http.together import together
     from bellwether.venues.kalshi.pull import CandlePlan, pull_day
 
     days = [date.fromisoformat(partition) for partition in keys_of(context)]
@@ -120,13 +122,12 @@ def kalshi_day(context: dg.AssetExecutionContext, config: DayConfig, kalshi: Kal
     pages = PageStore(lake.lake.storage)
     archive = lake.lake.slice(KALSHI_ARCHIVE).scan() if lake.lake.manifest(KALSHI_ARCHIVE, ()) else None
 
-    async def pull_all(client: "KalshiClient") -> "list[DayPull]":
+    async def pull_all(client: "KalshiClient") -> "Mapping[str, DayPull]":
         how: dict[str, Any] = {"refresh": config.refresh, "today": _today(config), "progress": context.log.info}
         pull = partial(pull_day, client, pages, archive=archive, plan=plan, **how)
-        return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
+        return await _every(pull, days)
 
-    pulls = {pull.day.isoformat(): pull for pull in kalshi.run(pull_all)}
-    yield from _outputs(lake.lake, KALSHI_TABLES, _no_older(lake.lake, KALSHI_PULLS, pulls), KALSHI_DOCS)
+    yield from _outputs(lake.lake, KALSHI_TABLES, _no_older(lake.lake, KALSHI_PULLS, kalshi.run(pull_all)), KALSHI_DOCS)
 
 
 @dg.multi_asset(
@@ -145,7 +146,6 @@ def polymarket_day(
         yield from _nothing(POLYMARKET_TABLES, keys_of(context))
         return
     from bellwether.venues.http.pages import PageStore
-    from bellwether.venues.http.together import together
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
     from bellwether.venues.polymarket.pull import DayPull as PolymarketDay
     from bellwether.venues.polymarket.pull import PricePlan
@@ -155,13 +155,31 @@ def polymarket_day(
     plan = PricePlan(days=polymarket.candle_days, markets=polymarket.candle_markets)
     pages = PageStore(lake.lake.storage, "polymarket")
 
-    async def pull_all(gamma: GammaClient, clob: ClobClient) -> list[PolymarketDay]:
+    async def pull_all(gamma: GammaClient, clob: ClobClient) -> Mapping[str, PolymarketDay]:
         how: dict[str, Any] = {"refresh": config.refresh, "today": _today(config), "progress": context.log.info}
         pull = partial(pull_polymarket, gamma, clob, pages, plan=plan, **how)
-        return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
+        return await _every(pull, days)
 
-    pulls = {pull.day.isoformat(): pull for pull in polymarket.run(pull_all)}
-    yield from _outputs(lake.lake, POLYMARKET_TABLES, _no_older(lake.lake, POLYMARKET_PULLS, pulls), POLYMARKET_DOCS)
+    pulls = _no_older(lake.lake, POLYMARKET_PULLS, polymarket.run(pull_all))
+    yield from _outputs(lake.lake, POLYMARKET_TABLES, pulls, POLYMARKET_DOCS)
+
+
+async def _every(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> Mapping[str, T]:
+    """The pulls of days, by day. One that fails does not end the others, whose pages stay stored; the step fails afterwards, naming each.
+
+    Raises the failure itself where there is a single day.
+    """
+    from bellwether.venues.http.bodies import TooLargeError
+    from bellwether.venues.http.retry import RefusedError
+    from bellwether.venues.http.together import each
+
+    found, failures = await each({day.isoformat(): partial(pull, day) for day in days}, most=DAYS_AT_ONCE)
+    if not failures:
+        return {day.isoformat(): found[day.isoformat()] for day in days}
+    if len(days) == 1:
+        raise next(iter(failures.values()))
+    last = all(isinstance(error, LakeError | RefusedError | TooLargeError) for error in failures.values())
+    raise failed_partitions({day: str(failures[day]) for day in sorted(failures)}, allow_retries=not last)
 
 
 def _today(config: DayConfig) -> date | None:

@@ -18,8 +18,13 @@ from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
 from orchestration.declare import key
 from orchestration.freshness import Changes, spans, stale
+from orchestration.home import STORAGE_ADVICE
 from orchestration.partitions import RANGE_END, RANGE_START
-from orchestration.runner import Runner
+from orchestration.runner import RunFailed, Runner
+
+
+class DaysFailed(RunFailed):
+    """Some days of several failed; the others are stored."""
 
 
 def series(work: Runner) -> None:
@@ -33,15 +38,48 @@ def archive(work: Runner) -> None:
 
 
 def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:
-    """Pull, clean and check the UTC close days from `first` to `last`; with `refresh` also those that are up to date."""
+    """Pull, clean and check the UTC close days from `first` to `last`; with `refresh` also those that are up to date.
+
+    Raises `DaysFailed` at the end, naming the days that failed; the others are stored. Of a single day its own `RunFailed`.
+    """
     wanted = _days(first, last)
     due = wanted if refresh else _stale_days(work, wanted)
     work.stats.fresh += len(wanted) - len(due)
     config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
+    failed: dict[str, str] = {}
     with work.progress.stage("days", len(due)) as advance:
         for start, end in spans(due):
-            work.launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
-            advance((date.fromisoformat(end) - date.fromisoformat(start)).days + 1)
+            span = _days(date.fromisoformat(start), date.fromisoformat(end))
+            failed |= _launch(work, span, config, alone=len(due) == 1)
+            advance(len(span))
+    if failed:
+        told = "\n".join(f"  {day}: {text}" for day, text in sorted(failed.items()))
+        raise DaysFailed(f"{len(failed)} of {len(due)} days failed; the others are stored:\n{told}", failed)
+
+
+def _launch(work: Runner, span: list[str], config: dict[str, Any], *, alone: bool) -> dict[str, str]:
+    """Run neighbouring days, and the others once more where some fail: their pages are stored by then. Returns the reasons of those that failed.
+
+    alone: there is no other day, so that a failure is raised as it is.
+    """
+    tags = {RANGE_START: span[0], RANGE_END: span[-1]}
+    try:
+        work.launch(jobs.DAYS, f"days {span[0]} to {span[-1]}", tags=tags, config=config)
+    except RunFailed as error:
+        if alone or STORAGE_ADVICE in str(error):
+            raise
+        if len(span) == 1:
+            return {span[0]: str(error)}
+        failed = error.partitions
+    else:
+        return {}
+    if failed:
+        rest, config = spans(day for day in span if day not in failed), {}
+    else:
+        rest = [(day, day) for day in span]
+    for start, end in rest:
+        failed |= _launch(work, _days(date.fromisoformat(start), date.fromisoformat(end)), config, alone=False)
+    return failed
 
 
 def rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:

@@ -19,6 +19,7 @@ from assets.venues.schedules import days_to_pull, final_days
 from bellwether.errors import QualityError
 from bellwether.lake import Lake
 from bellwether.settings import Venue, settings
+from bellwether.tables.clean import MARKETS
 from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, POLYMARKET_PULLS
 from bellwether.venues.http.following import ending, open_days
 from bellwether.venues.http.pages import DONE, PageStore
@@ -144,6 +145,40 @@ def test_the_command_tells_rejects_fails_for_nothing_else_and_asks_again_when_to
     assert rows.select("ticker", "result").rows() == [("A-1", "yes")]
     assert pull("2026-03-14").returncode == 0
     assert sum("min_close_ts" in url for url in venue.asked) == 3
+
+
+@pytest.mark.slow
+def test_days_that_fail_take_no_other_day_of_the_range_with_them(venue: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = {
+        "2026-03-13": answer({"error": "forbidden"}, status=403),
+        "2026-03-14": answer({"error": "gone"}, status=404),
+        "2026-03-16": answer({}, status=402),
+    }
+    usual = venue._answer
+
+    def respond(path: str, query: httpx.QueryParams) -> httpx.Response:
+        after = int(query.get("min_close_ts", 0))
+        day = datetime.fromtimestamp(after + 1, UTC).date().isoformat()
+        return odd.get(day) or usual(path, query)
+
+    monkeypatch.setattr(venue, "_answer", respond)
+    days = [f"2026-03-{number}" for number in range(12, 20)]
+    venue.live = [closing(f"A-{day[-2:]}", f"{day}T15:00:00Z") for day in days]
+    found = pull(days[0], days[-1])
+    assert found.returncode == 1
+    assert "3 of 8 days failed; the others are stored" in found.stderr
+    for day, reason in {"2026-03-13": "HTTP 403", "2026-03-14": "HTTP 404", "2026-03-16": "HTTP 402"}.items():
+        (line,) = (line for line in found.stderr.replace("\n    ", " ").splitlines() if line.strip().startswith(f"{day}:"))
+        assert reason in line
+    assert "Dependencies for step" not in found.stdout + found.stderr
+    stored = Lake(settings().lake_uri).slice(MARKETS).read()
+    assert sorted(stored["market_id"]) == [f"A-{day[-2:]}" for day in days if day not in odd]
+    listed = [url for url in venue.asked if "min_close_ts" in url]
+    assert len(listed) == len(set(listed)) == len(days), "each day is requested once"
+    odd.clear()
+    again = pull(days[0], days[-1])
+    assert (again.returncode, "Partitions that were fresh: 6" in again.stdout) == (0, True), again.stderr
+    assert len([url for url in venue.asked if "min_close_ts" in url]) == len(days) + 3
 
 
 def pull(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from bellwether.errors import VenueError
-from bellwether.venues.http.together import together
+from bellwether.errors import BellwetherError, ConfigError, LakeError, VenueError
+from bellwether.venues.http.together import each, together
 
 
 class Tracker:
@@ -84,3 +84,34 @@ async def test_works_are_made_when_their_turn_comes():
     with pytest.raises(ValueError, match="x"):
         await together(works(), most=2)
     assert len(made) < 6
+
+
+async def ended(result: int | BellwetherError) -> int:
+    await asyncio.sleep(0)
+    if isinstance(result, BellwetherError):
+        raise result
+    return result
+
+
+def down(kind: str = "timeout") -> VenueError:
+    return VenueError("GET /x", 1, "cause", "advice", kind=kind)
+
+
+async def test_each_goes_on_after_failures_and_names_them():
+    results: list[int | BellwetherError] = [0, LakeError("one"), down(), 3, down(), down("paging"), down(), 7]
+    found, failures = await each({number: partial(ended, result) for number, result in enumerate(results)}, most=2)
+    assert (found, set(failures)) == ({0: 0, 3: 3, 7: 7}, {1, 2, 4, 5, 6})
+    assert failures[1] is results[1]
+
+
+async def test_each_begins_no_more_where_the_venue_is_down():
+    tracker = Tracker()
+    works = {number: partial(tracker.work, number, failure=down()) for number in range(9)}
+    found, failures = await each(works, most=3)
+    assert (found, set(failures), tracker.began) == ({}, set(range(9)), [0, 1, 2, 3, 4])
+    assert "not requested" in str(failures[5])
+
+
+async def test_each_is_ended_by_a_setting_that_is_wrong():
+    with pytest.raises(ConfigError):
+        await each({0: partial(ended, ConfigError("wrong")), 1: partial(ended, 1)}, most=1)
