@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 from starlette.requests import Request
@@ -83,10 +84,15 @@ class Control:
         return self._state()
 
     async def _change(self, request: Request) -> Response:
+        if (origin := request.headers.get("origin")) and urlsplit(origin).netloc != request.url.netloc:
+            return _refused(403, "forbidden", f"set the sandbox's clock: a page of {origin} may not")
         try:
             name, value = _order(await request.body())
             _ORDERS[name](self._clock, value)
         except ConfigError as error:
-            body = {"error": {"code": "bad_request", "message": str(error)}}
-            return Response(orjson.dumps(body), status_code=400, media_type="application/json")
+            return _refused(400, "bad_request", str(error))
         return self._state()
+
+
+def _refused(status: int, code: str, message: str) -> Response:
+    return Response(orjson.dumps({"error": {"code": code, "message": message}}), status_code=status, media_type="application/json")

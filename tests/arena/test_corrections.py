@@ -18,7 +18,7 @@ from bellwether.arena.weekly.evidence import Known, due_markets, evidence_rows
 from bellwether.arena.weekly.marking import mark
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.checks.rule import Observation
-from bellwether.errors import VenueError
+from bellwether.errors import ConfigError, VenueError
 from bellwether.tables import arena as tables
 from tests.arena.weeks import Arena
 
@@ -134,6 +134,14 @@ def test_a_market_that_vanishes_is_a_row_alarms_once_and_is_polled_less_often(ar
     del venue.changes[market]
     look(arena, arena.now + 2 * DAY)
     assert check(arena, "held_markets_are_listed").passed
+
+
+def test_a_venue_whose_clock_is_in_another_week_is_named(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    venue = Venue(monkeypatch)
+    for market in arena.read(tables.TRADES)["market_id"]:
+        venue.changes[market] = lambda look: {**look, "fetched_at": START - 3 * DAY}
+    with pytest.raises(ConfigError, match="the venue's clock shows 2026-02-26 00:07 UTC, this machine's 2026-03-01 01:07"):
+        look(arena, START + timedelta(hours=1))
 
 
 def test_a_mark_that_the_listing_contradicts_is_recorded_and_an_outage_of_the_listing_costs_no_mark(

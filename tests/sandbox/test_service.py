@@ -184,3 +184,11 @@ def test_requests_for_another_host_are_refused(world: GeneratedWorld) -> None:
         port = site.root.rpartition(":")[2]
         for host, status in ((f"127.0.0.1:{port}", 200), (f"localhost:{port}", 200), ("attacker.example", 400), ("", 400)):
             assert httpx.get(f"{site.kalshi}/exchange/status", headers={"Host": host}).status_code == status, host
+
+
+def test_a_page_of_another_origin_cannot_move_the_clock(world: GeneratedWorld) -> None:
+    with serve(create_app(world, clock=Clock(NOW))) as site:
+        order = {"advance_seconds": 60}
+        refused = httpx.post(f"{site.control}/clock", json=order, headers={"Origin": "http://evil.example"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+        assert httpx.post(f"{site.control}/clock", json=order, headers={"Origin": site.root}).status_code == 200

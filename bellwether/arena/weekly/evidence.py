@@ -19,6 +19,7 @@ from bellwether.arena.polling import Polled, awaited, due
 from bellwether.arena.resolution import missing_look, settlements
 from bellwether.arena.universe import status_of
 from bellwether.arena.weekly.means import World, stored_evidence
+from bellwether.errors import ConfigError
 from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
 
 
@@ -66,6 +67,10 @@ def evidence_rows(world: World, week: date, known: Known, *, asked: Collection[s
             found.append(evidence_frame(within, reconstructed=True))
     if week == week_of(now):
         found.append(_looked_at(world, known, now, asked))
+        if (early := found[-1].filter(pl.col("week") != week)).height:
+            raise ConfigError(
+                f"looking at markets: the venue's clock shows {early['known_at'][0]:%Y-%m-%d %H:%M} UTC, this machine's {now:%Y-%m-%d %H:%M}; set it"
+            )
     rows = pl.concat(found).unique(["market_id", "known_at"], keep="first", maintain_order=True)
     return EVIDENCE.validate(rows.sort(EVIDENCE.order))
 
