@@ -21,7 +21,7 @@ from tests.site import chromium
 from tests.site.test_site import HOSTILE
 from tests.site.world import Size, published
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 #: Milliseconds that a page may take to show what a test asks for; a busy machine needs some.
 PATIENCE = 30_000
 
