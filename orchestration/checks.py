@@ -45,7 +45,7 @@ def _suite(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition
             for rule in rules_for(one)
         ],
         can_subset=True,
-        compute_kind="great_expectations",
+        compute_kind="polars",
     )
     def check(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[_Yielded]:
         wanted = {(found.asset_key, found.name) for found in context.selected_asset_check_keys}
@@ -81,7 +81,7 @@ def _checked(
     lake: LakeResource, declared: Table, partitions: list[tuple[str, ...]] | None, rules: Sequence[Rule]
 ) -> Iterator[dg.AssetCheckResult]:
     """One result per rule of a table. A rule that could not be evaluated fails the step: it says nothing about the data."""
-    from bellwether.checks.expectations import validate
+    from bellwether.checks import validate
 
     rows = lake.lake.slice(declared, partitions, missing="skip")
     rules = [rule.fit(lake.lake, rows) if rule.fit else rule for rule in rules]

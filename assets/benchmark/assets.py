@@ -67,7 +67,7 @@ def _pair(context: dg.AssetExecutionContext) -> tuple[str, str]:
 )
 def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
     """One question of a benchmark release, with its resolved outcome, as it was known when the release was first built."""
-    from bellwether.checks.gate import require
+    from bellwether.checks import require
     from bellwether.questions import ReleaseName, release
     from bellwether.questions.digest import digest
     from bellwether.questions.versions import draw, frozen

@@ -84,6 +84,42 @@ def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
     )
 
 
+@dg.asset(
+    key=["summary", "data_docs"],
+    group_name="summary",
+    description="Data Docs: Great Expectations' validation of every published table against its rules; replaced as a whole.",
+    kinds={"great_expectations", "html"},
+    owners=[OWNER],
+    tags={"layer": "summary"},
+    deps=[warehouse],
+    check_specs=[
+        dg.AssetCheckSpec("rules_hold", asset=["summary", "data_docs"], description="Every published table meets all of its rules.")
+    ],
+    pool="site",
+)
+def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
+    """Data Docs: Great Expectations' validation of every published table against its rules; replaced as a whole."""
+    from bellwether.checks.data_docs import build_data_docs
+
+    with warehouse.get_connection() as connection:
+        validated = build_data_docs(connection, lake.lake, settings().site_path.with_name("data-docs"))
+    return dg.MaterializeResult(
+        metadata={
+            "data docs": dg.MetadataValue.url(validated.index.as_uri()),
+            "tables": len(validated.rows),
+            "rows": sum(validated.rows.values()),
+        },
+        check_results=[
+            dg.AssetCheckResult(
+                check_name="rules_hold",
+                passed=not validated.broken,
+                severity=dg.AssetCheckSeverity.WARN,
+                metadata={"broken rules": dg.MetadataValue.json({name: list(rules) for name, rules in validated.broken.items()})},
+            )
+        ],
+    )
+
+
 def index(folder: Path) -> str:
     """Address of the first page of the site in a folder."""
     return (folder / "index.html").as_uri()

@@ -5,11 +5,16 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.warehouse import assets
-from assets.warehouse.jobs import PUBLISH, SITE
-from assets.warehouse.sensors import publisher, site_builder
+from assets.warehouse.jobs import DATA_DOCS, PUBLISH, SITE
+from assets.warehouse.sensors import daily_data_docs, publisher, site_builder
 from bellwether.settings import Settings
 
 
 def definitions(config: Settings) -> dg.Definitions:
     """The published file and its site, the jobs that make them and the sensors that launch these."""
-    return dg.Definitions(assets=dg.load_assets_from_modules([assets]), jobs=[PUBLISH, SITE], sensors=[publisher, site_builder])
+    return dg.Definitions(
+        assets=dg.load_assets_from_modules([assets]),
+        jobs=[PUBLISH, SITE, DATA_DOCS],
+        schedules=[daily_data_docs],
+        sensors=[publisher, site_builder],
+    )

@@ -11,3 +11,6 @@ PUBLISH = dg.define_asset_job("publish", select("summary/warehouse"), descriptio
 
 #: The static site of it.
 SITE = dg.define_asset_job("site", select("summary/site"), description="Build the static site of the warehouse.")
+
+#: Great Expectations over the published tables.
+DATA_DOCS = dg.define_asset_job("data_docs", select("summary/data_docs"), description="Validate the published tables and build Data Docs.")

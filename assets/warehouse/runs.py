@@ -13,14 +13,14 @@ from orchestration.runner import Runner
 if TYPE_CHECKING:
     from bellwether.lake import Lake
 
-WAREHOUSE, SITE = key("summary/warehouse"), key("summary/site")
+WAREHOUSE, SITE, DATA_DOCS = key("summary/warehouse"), key("summary/site"), key("summary/data_docs")
 
 
 def publish(work: Runner) -> None:
     """Publish the warehouse, and build the site anew if there is one, unless they are up to date."""
     record = work.record()
     published = record.whole(WAREHOUSE)
-    newest = max((record.whole(asset) or 0 for asset in work.assets if asset not in (WAREHOUSE, SITE)), default=0)
+    newest = max((record.whole(asset) or 0 for asset in work.assets if asset not in (WAREHOUSE, SITE, DATA_DOCS)), default=0)
     if published is None or newest > published or not _shows(work.resource("warehouse").database, work.lake):
         work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"complete": False}}}})
     else:
@@ -30,8 +30,9 @@ def publish(work: Runner) -> None:
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Publish what the demo has made."""
+    """Publish the demo's tables and validate them."""
     publish(work)
+    work.launch(jobs.DATA_DOCS, "data docs")
     return {}
 
 

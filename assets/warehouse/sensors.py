@@ -1,4 +1,4 @@
-"""The sensors that publish the warehouse when it does not show the lake as it is, and build the site anew when it does not show the warehouse."""
+"""When the warehouse is published, its site built and its tables validated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hashlib import sha256
 
 import dagster as dg
 
-from assets.warehouse.jobs import PUBLISH, SITE
+from assets.warehouse.jobs import DATA_DOCS, PUBLISH, SITE
 from bellwether.errors import LakeError
 from bellwether.lake.warehouse import current_files, published_files, written_since
 from bellwether.settings import settings
@@ -104,6 +104,18 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     if why := _waits(context.instance, SITE.name, _modified(warehouse.database)):
         return dg.SkipReason(why)
     return dg.RunRequest(run_key=f"{state}@{datetime.now(UTC):%Y-%m-%d}", tags=AUTOMATIC)
+
+
+@dg.schedule(
+    job=DATA_DOCS,
+    cron_schedule="40 3 * * *",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every day at 03:40 UTC: validates the published tables with Great Expectations.",
+)
+def daily_data_docs(context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
+    """One run a day, once a warehouse is published."""
+    return dg.RunRequest(tags=AUTOMATIC) if _modified(warehouse.database) else dg.SkipReason("nothing is published")
 
 
 def _modified(path: str) -> int:

@@ -1,13 +1,12 @@
-"""Checks of data quality: rules as data for each table, and what evaluates them with Polars and Great Expectations.
+"""Data quality: the rules of each table, their evaluation in Polars, and their validation with Great Expectations.
 
-The rules themselves are declared per domain; `bellwether.checks.rules` has those of all.
+Each domain declares its rules once (`bellwether.checks.<domain>`); `bellwether.checks.rules` collects them.
 """
 
 from __future__ import annotations
 
-from bellwether.checks.expectations import CheckOutcome, validate
-from bellwether.checks.gate import require
 from bellwether.checks.rule import Rule
 from bellwether.checks.rules import rules_for
+from bellwether.checks.validation import CheckOutcome, require, validate
 
 __all__ = ["CheckOutcome", "Rule", "require", "rules_for", "validate"]

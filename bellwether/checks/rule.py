@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from bellwether.errors import ConfigError
 from bellwether.tables.schema import Table
 
 if TYPE_CHECKING:
@@ -26,14 +27,15 @@ class Rule:
 
     Attributes:
         name: of the check; letters, digits and underscores.
-        description: one sentence that says what holds.
+        description: one sentence.
         expectation: class name in Great Expectations; empty for a condition.
-        columns: that the rule reads, for the sample of failing rows.
+        columns: the rule reads these; a sample of failing rows shows them.
         kwargs: arguments of the expectation.
-        blocking: True when a failure stops what is made from the table.
-        condition: boolean per row, computed in Polars, that must not be false; None where the rule is an expectation about columns.
-        fit: makes, from the lake and the rows that are checked, the rule that these rows must meet, under the same name; None where the rule is
-            the same for all.
+        blocking: True when a failure stops everything made from the table.
+        condition: boolean per row that must not be false; None for an expectation.
+        fit: adapts the rule to the lake and to the rows being checked, under the same name; None where it is the same for all.
+
+    Raises `ConfigError` for an expectation that has no form in Polars; declare it as a condition.
     """
 
     name: str
@@ -45,10 +47,35 @@ class Rule:
     condition: pl.Expr | None = None
     fit: Callable[[Lake, Slice], Rule] | None = None
 
+    def __post_init__(self) -> None:
+        if self.condition is None and not self.counts_rows and self.expectation not in _HOLDS:
+            raise ConfigError(f"rule {self.name!r}: the expectation {self.expectation!r} has no form in Polars; declare it with `holds`")
+
     @property
     def counts_rows(self) -> bool:
-        """True when the rule is about the table as a whole, so that a table without rows can fail it."""
-        return self.expectation.startswith("ExpectTable")
+        """True for a rule about the number of rows, which an empty table can break."""
+        return self.expectation == "ExpectTableRowCountToBeBetween"
+
+    @property
+    def holds(self) -> pl.Expr:
+        """Boolean per row: whether it meets the rule; null where the rule does not apply. Not for a rule that counts rows."""
+        return self.condition if self.condition is not None else _HOLDS[self.expectation](self.kwargs)
+
+
+#: Expectations about columns in Polars, from their arguments. Missing values break only the first.
+_HOLDS: dict[str, Callable[[Mapping[str, Any]], pl.Expr]] = {
+    "ExpectColumnValuesToNotBeNull": lambda kwargs: pl.col(kwargs["column"]).is_not_null(),
+    "ExpectColumnValuesToBeInSet": lambda kwargs: pl.col(kwargs["column"]).is_in(kwargs["value_set"]),
+    "ExpectColumnValuesToBeBetween": lambda kwargs: _is_between(pl.col(kwargs["column"]), kwargs.get("min_value"), kwargs.get("max_value")),
+    "ExpectColumnValuesToBeUnique": lambda kwargs: pl.col(kwargs["column"]).is_unique() | pl.col(kwargs["column"]).is_null(),
+    "ExpectCompoundColumnsToBeUnique": lambda kwargs: pl.struct(kwargs["column_list"]).is_unique(),
+}
+
+
+def _is_between(column: pl.Expr, low: float | None, high: float | None) -> pl.Expr:
+    if low is None or high is None:
+        return column <= high if low is None else column >= low
+    return column.is_between(low, high)
 
 
 @dataclass(frozen=True, slots=True)

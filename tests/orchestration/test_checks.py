@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from bellwether.checks import validate
@@ -14,7 +16,7 @@ from bellwether.lake import Lake
 from bellwether.tables import table
 from tests.checks.test_rules import reject
 from tests.clean.rows import DAY, raw_candle, raw_event, raw_market
-from tests.orchestration.conftest import World
+from tests.orchestration.conftest import World, open_world
 
 
 def test_checks_leave_verbatim_bodies_on_disk() -> None:
@@ -59,3 +61,29 @@ def test_the_checks_of_the_whole_lake_run_as_a_job_of_their_own(evaluated: World
     assert found.keys() == {check.name for check in lake_checks()}
     assert {name for name, check in found.items() if not check.passed} == {"kalshi_is_fresh", "polymarket_is_fresh"}
     assert found["kalshi_markets_have_prices"].metadata["share with prices"].value > 0.5
+
+
+def test_great_expectations_validates_every_published_table_and_builds_data_docs(evaluated: World, tmp_path: Path) -> None:
+    """A broken rule is a warning that names table and rule; the page counts it and shows no text of the venue."""
+    from bellwether.lake.warehouse import publish
+
+    markup = "<script>alert(1)</script>"
+    home = tmp_path / "home"
+    shutil.copytree(evaluated.config.home, home)
+    world = open_world(home)
+    declared = table("clean/markets")
+    partition = max(world.lake.manifests(declared))
+    rows = world.lake.slice(declared, [partition]).scan().collect()
+    world.lake.write(declared, partition, rows.with_columns(status=pl.lit(markup)), run_id="test")
+    publish(world.lake, world.config.warehouse_path)
+
+    result = world.defs.resolve_job_def("data_docs").execute_in_process(instance=world.instance)
+    (found,) = result.get_asset_check_evaluations()
+    broken = found.metadata["broken rules"].value
+    assert not found.passed
+    assert "known_status" in broken["clean/markets"]
+    folder = world.config.site_path.with_name("data-docs")
+    pages = {page.relative_to(folder).parts[:2]: page.read_text() for page in folder.rglob("*.html")}
+    assert {path for path in pages if path[0] == "expectations"} == {("expectations", name.split("/")[0]) for name in RULES}
+    assert not any(markup in page for page in pages.values())
+    assert f"{rows.height}" in next(page.read_text() for page in folder.rglob("warehouse-clean.markets.html"))

@@ -41,7 +41,15 @@ def defs() -> dg.Definitions:
 
 def test_every_table_is_an_asset_of_the_same_name(defs: dg.Definitions) -> None:
     keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
-    assert keys == {*TABLES, "summary/warehouse", "summary/site", "benchmark/report", "benchmark/export", "replay/report"}
+    assert keys == {
+        *TABLES,
+        "summary/warehouse",
+        "summary/site",
+        "summary/data_docs",
+        "benchmark/report",
+        "benchmark/export",
+        "replay/report",
+    }
 
 
 def test_definitions_are_loadable(defs: dg.Definitions) -> None:
@@ -94,6 +102,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "series",
         "archive",
         "daily",
+        "data_docs",
         "days",
         "operations",
         "prune",
@@ -127,6 +136,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "weekly_decisions": "RUNNING",
         "daily_books": "RUNNING",
         "weekly_review": "RUNNING",
+        "daily_data_docs": "RUNNING",
     }
     assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {
         "registry": "RUNNING",

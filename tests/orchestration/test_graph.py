@@ -178,14 +178,15 @@ def test_a_check_looks_at_the_partitions_of_its_run(evaluated: World) -> None:
 
 def test_a_bad_day_stops_before_the_clean_tables(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A blocking check fails on the raw rows: nothing clean is made of them."""
-    from bellwether.checks import CheckOutcome, expectations
+    from bellwether import checks
+    from bellwether.checks import CheckOutcome
 
     def fail(declared, frame, rules):  # type: ignore[no-untyped-def]
         return [CheckOutcome(rule.name, rule.description, rule.blocking, not rule.blocking, frame.height, frame.height) for rule in rules]
 
     world = open_world(tmp_path / "bad")
     runs.series(world.runner())
-    monkeypatch.setattr(expectations, "validate", fail)
+    monkeypatch.setattr(checks, "validate", fail)
     result = world.defs.resolve_job_def("days").execute_in_process(
         instance=world.instance, tags={RANGE_START: DAYS[-2], RANGE_END: DAYS[-1]}, raise_on_error=False
     )
@@ -195,12 +196,13 @@ def test_a_bad_day_stops_before_the_clean_tables(evaluated: World, tmp_path: Pat
 
 
 def test_a_crashed_check_is_a_failed_step_and_not_a_failed_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bellwether.checks import CheckOutcome, expectations
+    from bellwether import checks
+    from bellwether.checks import CheckOutcome
 
     def crash(declared, frame, rules):  # type: ignore[no-untyped-def]
         return [CheckOutcome(rule.name, rule.description, rule.blocking, None, frame.height, crashed="ZeroDivisionError") for rule in rules]
 
-    monkeypatch.setattr(expectations, "validate", crash)
+    monkeypatch.setattr(checks, "validate", crash)
     world = open_world(tmp_path / "crash")
     result = world.defs.resolve_job_def("series").execute_in_process(instance=world.instance, raise_on_error=False)
     assert not result.success

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.checks.gate import require
+from bellwether.checks import require
 from bellwether.lake.sql import run_sql
 from bellwether.lake.storage import open_storage
 from bellwether.questions import build, release

@@ -1,0 +1,138 @@
+"""Validates every published table with Great Expectations and builds its Data Docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+from duckdb import ColumnExpression, ConstantExpression, FunctionExpression
+
+from bellwether.checks.rule import Rule, columns_read
+from bellwether.checks.rules import rules_for
+from bellwether.errors import BellwetherError
+from bellwether.files import atomic_folder
+from bellwether.lake import Lake
+from bellwether.tables import TABLES, Table
+
+MOST_ROWS = 1_000_000
+#: Counts without values: a failing value is text of a venue or a model, and Data Docs are HTML.
+_COUNTS = {"result_format": "BASIC", "partial_unexpected_count": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """Result of a validation.
+
+    Attributes:
+        index: first page of the Data Docs.
+        rows: rows validated, by table.
+        broken: names of the broken rules, by table; tables without any are absent.
+    """
+
+    index: Path
+    rows: Mapping[str, int]
+    broken: Mapping[str, tuple[str, ...]]
+
+
+def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: Path) -> Validated:
+    """Validate every published table with Great Expectations and replace the Data Docs in `folder`.
+
+    Of a table with more than `MOST_ROWS` rows the last partitions are validated; one table at a time is held in memory.
+
+    Args:
+        connection: to the published warehouse.
+        lake: for rules that depend on other tables.
+        folder: replaced as a whole.
+
+    Raises:
+        BellwetherError: an expectation could not be evaluated, which says nothing about the data. It names table and rule.
+    """
+    import great_expectations as gx
+    from great_expectations.core.run_identifier import RunIdentifier
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context = gx.get_context(mode="ephemeral")
+    context.enable_analytics(False)
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    source = context.data_sources.add_pandas("warehouse")
+    published_at = connection.sql("SELECT published_at FROM meta.publication").pl().item()
+    rows, broken = {}, {}
+    for name, declared in TABLES.items():
+        if not rules_for(name):
+            continue
+        rules = [rule.fit(lake, lake.slice(declared, missing="skip")) if rule.fit else rule for rule in rules_for(name)]
+        frame = _newest_rows(connection, declared, columns_read(declared, rules))
+        suite = context.suites.add(gx.ExpectationSuite(name=name.replace("/", ".")))
+        for rule in rules:
+            suite.add_expectation(_expectation(gx, rule))
+        batch = source.add_dataframe_asset(suite.name).add_batch_definition_whole_dataframe("published")
+        validation = context.validation_definitions.add(gx.ValidationDefinition(name=suite.name, data=batch, suite=suite))
+        report = validation.run(
+            batch_parameters={"dataframe": _pandas(frame, rules)},
+            result_format=_COUNTS,
+            run_id=RunIdentifier(run_name="published", run_time=published_at),
+        )
+        rows[name] = frame.height
+        if failed := tuple(_failed(name, report.results)):
+            broken[name] = failed
+    for site in context.get_site_names():
+        context.delete_data_docs_site(site)
+    with atomic_folder(folder) as draft:
+        context.add_data_docs_site(
+            site_name="published",
+            site_config={
+                "class_name": "SiteBuilder",
+                "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+                "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(draft)},
+            },
+        )
+        context.build_data_docs()
+    return Validated(folder / "index.html", rows, broken)
+
+
+def _newest_rows(connection: duckdb.DuckDBPyConnection, table: Table, columns: Sequence[str]) -> pl.DataFrame:
+    """At most `MOST_ROWS` rows in whole partitions, the last ones in order; more where one partition has more."""
+    selected = connection.sql(f"FROM {table.sql_name}")
+    if table.partitioned_by:
+        partition = ColumnExpression(table.partitioned_by[0])
+        sizes = selected.aggregate([partition.alias("value"), FunctionExpression("count")], "ALL").order("value DESC").fetchall()
+        held = accumulate(size for _, size in sizes)
+        last = [value for (value, _), total in zip(sizes, held, strict=True) if total <= MOST_ROWS] or [value for value, _ in sizes[:1]]
+        if last:
+            selected = selected.filter(partition >= ConstantExpression(last[-1]))
+    return selected.select(*(ColumnExpression(name) for name in columns)).pl()
+
+
+def _expectation(gx: Any, rule: Rule) -> Any:
+    """A rule as an expectation; a condition is one about the column with its value per row."""
+    made = (
+        (rule.expectation, rule.kwargs)
+        if rule.condition is None
+        else ("ExpectColumnValuesToBeInSet", {"column": rule.name, "value_set": [True]})
+    )
+    return getattr(gx.expectations, made[0])(**made[1], notes=rule.description, meta={"rule": rule.name, "blocking": rule.blocking})
+
+
+def _pandas(frame: pl.DataFrame, rules: Sequence[Rule]) -> Any:
+    """The columns that the rules read, conditions computed exactly before decimals become floats."""
+    read = dict.fromkeys(name for rule in rules if rule.condition is None for name in rule.columns)
+    columns = [pl.col(name).cast(pl.Float64) if frame.schema[name].is_decimal() else pl.col(name) for name in read]
+    conditions = {rule.name: rule.condition for rule in rules if rule.condition is not None}
+    return frame.select(*columns, **conditions, _row=pl.int_range(pl.len())).to_pandas()
+
+
+def _failed(table: str, results: Iterable[Any]) -> Iterable[str]:
+    for result in results:
+        rule = result.expectation_config.meta["rule"]
+        infos = result.exception_info or {}
+        records = [infos] if "raised_exception" in infos else [one for one in infos.values() if isinstance(one, Mapping)]
+        for record in records:
+            if record.get("raised_exception"):
+                raise BellwetherError(f"validating {table}: the rule {rule} could not be evaluated: {record.get('exception_message')}")
+        if not result.success:
+            yield rule

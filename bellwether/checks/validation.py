@@ -1,0 +1,109 @@
+"""Evaluates rules in Polars: for the asset checks of a run, and before rows reach a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+import polars as pl
+
+from bellwether.checks.rule import Rule, columns_read
+from bellwether.checks.rules import rules_for
+from bellwether.errors import QualityError
+from bellwether.markdown import table as markdown_table
+from bellwether.tables import table
+from bellwether.tables.schema import Table
+
+SAMPLE_ROWS = 5
+CELL_WIDTH = 60
+
+#: Markdown and HTML markup, escaped in a cell because its text comes from a venue or a model.
+MARKUP = frozenset("\\`*[]<>|~&")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """Result of one rule.
+
+    Attributes:
+        passed: None exactly when the rule could not be evaluated; `crashed` then has the reason.
+        rows: rows checked.
+        failing_rows: rows that break the rule.
+        sample: the first failing rows as a Markdown table, or the observed number of rows; empty when the rule holds.
+    """
+
+    name: str
+    description: str
+    blocking: bool
+    passed: bool | None
+    rows: int
+    failing_rows: int = 0
+    sample: str = ""
+    crashed: str | None = None
+
+    @property
+    def failing_share(self) -> float:
+        """Share of the rows that break the rule; 0 without rows."""
+        return self.failing_rows / self.rows if self.rows else 0.0
+
+
+def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[CheckOutcome]:
+    """Evaluate `rules` on rows of `table`: one outcome per rule, in order.
+
+    An empty frame meets every rule except those about the number of rows. Rows for which a rule is null do not count.
+    """
+    return [_outcome(rule, table, frame) for rule in rules]
+
+
+def require(name: str, rows: pl.LazyFrame) -> None:
+    """Check `rows` of the table `name` against its blocking rules.
+
+    Raises `QualityError` naming the first rule that is broken, how often and where, or a rule that could not be evaluated.
+    """
+    declared = table(name)
+    rules = [rule for rule in rules_for(name) if rule.blocking]
+    for outcome in validate(declared, rows.select(columns_read(declared, rules)).collect(), rules):
+        if outcome.crashed:
+            raise QualityError(f"checking {name}: the rule {outcome.name} could not be evaluated: {outcome.crashed}")
+        if not outcome.passed:
+            raise QualityError(
+                f"checking {name}: {outcome.failing_rows} of {outcome.rows} rows break the rule {outcome.name} ({outcome.description}); "
+                f"pull and clean those days again, or mend their source. First rows:\n{outcome.sample}"
+            )
+
+
+def _outcome(rule: Rule, table: Table, frame: pl.DataFrame) -> CheckOutcome:
+    found = CheckOutcome(rule.name, rule.description, rule.blocking, passed=None, rows=frame.height)
+    if rule.counts_rows:
+        low, high = rule.kwargs.get("min_value"), rule.kwargs.get("max_value")
+        passed = (low is None or frame.height >= low) and (high is None or frame.height <= high)
+        expected = [f"at least {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
+        return replace(found, passed=passed, sample="" if passed else f"{frame.height} rows; expected {' and '.join(expected)}")
+    if frame.is_empty():
+        return replace(found, passed=True)
+    try:
+        failing = (~frame.select(holds=rule.holds).to_series()).arg_true()
+    except pl.exceptions.PolarsError as error:
+        return replace(found, crashed=f"{type(error).__name__}: {str(error).splitlines()[0]}")
+    passed = (frame.height - failing.len()) / frame.height >= rule.kwargs.get("mostly", 1.0)
+    sample = "" if passed else _sample(rule, table, frame, failing.head(SAMPLE_ROWS).to_list())
+    return replace(found, passed=passed, failing_rows=failing.len(), sample=sample)
+
+
+def _sample(rule: Rule, table: Table, frame: pl.DataFrame, rows: list[int]) -> str:
+    """Failing rows as a Markdown table: the key and the columns that the rule reads."""
+    shown = frame.select(list(dict.fromkeys([*table.key, *rule.columns])))[rows]
+    return "\n".join(markdown_table(shown.columns, ([_cell(value) for value in row] for row in shown.rows())))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in str(value))
+    text = text if len(text) <= CELL_WIDTH else f"{text[: CELL_WIDTH - 1]}…"
+    return "".join(f"\\{character}" if character in MARKUP else character for character in text)
