@@ -22,7 +22,7 @@ from tests.replay.original import SECOND, Fill, Levels, Original, Row, Settled, 
 
 START = 1_768_900_000 * SECOND
 TICKERS = ["KX-A", "KX-B", "KX-C"]
-RUNS = 40
+RUNS = 20
 Call = tuple[Any, ...]
 
 

@@ -45,8 +45,7 @@ def _fills(prepared: Prepared, settings: Settings) -> int:
     return len(replay_both(tape, prepared.rules, settings, agent.act).fills)
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("folder", ["ws_nba_2026_03", "ws_btc15m_2026_05", "orders_spx_2023"])
+@pytest.mark.parametrize(("folder", "settings"), zip(["ws_nba_2026_03", "ws_btc15m_2026_05", "orders_spx_2023"], SETTINGS, strict=True))
 def test_both_engines_agree_on_recorded_books(captures: Captures, folder: str, settings: str) -> None:
     assert _fills(_prepared(captures, folder), SETTINGS[settings]) > 50
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import polars as pl
@@ -56,19 +57,15 @@ KALSHI_BOOK = {
 }
 TIMES = (
     "0000-01-01T00:00:00Z",
-    "0001-01-01T00:00:00Z",
     "1969-12-31T23:59:59Z",
     "2201-01-01T00:00:00Z",
     "9999-12-31T23:59:59-23:00",
     "0001-01-01T00:00:00+23:59",
-    "+262142-12-31T23:59:59Z",
     "-262143-01-01T00:00:00Z",
     "2026-11-20T23:59:60Z",
-    "2026-11-20T24:00:00Z",
     "2026-11-20",
-    "0000-01-01 00:00:00+00",
 )
-NUMBERS = (0, -1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**30, 1.5, -0.0, 1e308, 1e-320, float("nan"), float("inf"))
+NUMBERS = (-1, 2**53 + 1, 2**63 - 1, 2**64, 10**30, -0.0, 1e308, 1e-320, float("nan"), float("inf"))
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.sampled_from(TIMES), st.sampled_from(NUMBERS),
     st.sampled_from([str(number) for number in NUMBERS] + ["1e999999999", "-1", "0x", "[", "{}", '["1"', "\ud800", "é", "\x00", "٣"]),
@@ -134,18 +131,17 @@ def changed(answer: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 @pytest.mark.parametrize("name", PARSERS)
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_stands_in_a_field_is_a_row_a_reject_or_a_clear_error(name: str, data: st.DataObject):
     table, rejects, answer, parse = PARSERS[name]
     path = data.draw(st.sampled_from(list(places(answer))))
     check(table, rejects, changed(answer, path, data.draw(ANYTHING)), parse)
 
 
-@pytest.mark.parametrize("value", [None, True, 5, -1.5, "x", "\ud800", [], [1], ["\ud800"], [[]], {}, {"x": 1}], ids=ascii)
 @pytest.mark.parametrize("name", PARSERS)
-def test_a_value_of_the_wrong_type_is_a_row_a_reject_or_a_clear_error_in_every_place(name: str, value: Any):
+def test_a_value_of_the_wrong_type_is_a_row_a_reject_or_a_clear_error_in_every_place(name: str):
     table, rejects, answer, parse = PARSERS[name]
-    for path in places(answer):
+    for path, value in product(places(answer), (None, True, -1.5, "\ud800", ["\ud800"], {"x": 1})):
         check(table, rejects, changed(answer, path, value), parse)
 
 
@@ -162,17 +158,13 @@ def check(table: Table, rejects: Table, answer: Any, parse: Callable[[Any], Pars
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@pytest.mark.parametrize("time", [*TIMES, *NUMBERS, *map(str, NUMBERS)])
-def test_a_time_outside_the_years_that_can_be_meant_is_no_row(name: str, time: Any):
+def test_a_time_outside_the_years_that_can_be_meant_is_no_row(name: str):
     table, rejects, answer, parse = PARSERS[name]
     words = ("time", "_ts", "_at", "date", "Date", "timestamp")
-    for path in places(answer):
-        if (
-            path[-1] == "t"
-            or (isinstance(path[-1], str) and path[-1].endswith(words))
-            or path[-1] in ("createdAt", "updatedAt", "closedTime")
-        ):
-            check(table, rejects, changed(answer, path, time), parse)
+    named = ("createdAt", "updatedAt", "closedTime")
+    instants = [path for path in places(answer) if path[-1] in ("t", *named) or str(path[-1]).endswith(words)]
+    for path, time in product(instants, (*TIMES, *NUMBERS, *map(str, NUMBERS))):
+        check(table, rejects, changed(answer, path, time), parse)
 
 
 @pytest.mark.parametrize("time", ["0000-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "2201-01-01T00:00:00Z", "9999-12-31T23:59:59-23:00"])
@@ -227,18 +219,17 @@ MESSAGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", MESSAGES)
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_stands_in_a_message_of_a_stream_is_read_or_refused(kind: str, data: st.DataObject):
     whole = {"type": kind, "sid": 1, "seq": 2, "sending_ts_ms": 1773446400000, "msg": MESSAGES[kind]}
     path = data.draw(st.sampled_from(list(places(whole))))
     check_message(changed(whole, path, data.draw(ANYTHING)))
 
 
-@pytest.mark.parametrize("value", [None, True, 5, -1.5, 2**62, "x", [], [1], [[]], {}, {"x": 1}, *TIMES], ids=repr)
 @pytest.mark.parametrize("kind", MESSAGES)
-def test_a_value_of_the_wrong_type_in_a_message_is_read_or_refused_in_every_place(kind: str, value: Any):
+def test_a_value_of_the_wrong_type_in_a_message_is_read_or_refused_in_every_place(kind: str):
     whole = {"type": kind, "sid": 1, "seq": 2, "sending_ts_ms": 1773446400000, "msg": MESSAGES[kind]}
-    for path in places(whole):
+    for path, value in product(places(whole), (None, True, 5, -1.5, 2**62, "x", [], [1], [[]], {"x": 1}, *TIMES)):
         check_message(changed(whole, path, value))
 
 

@@ -60,10 +60,9 @@ def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[t
     return plain, rows, told
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("mode", MODES)
-def test_both_engines_say_the_same_of_orders(mode: str, seed: int) -> None:
-    plain, rows, told = both(mode, seed)
+def test_both_engines_say_the_same_of_orders(mode: str) -> None:
+    plain, rows, told = both(mode, 0)
     expected = [(one.ts, one.order, STATUSES[one.status], REASONS[one.reason], one.price, one.count, one.filled) for one in plain.updates]
     assert rows == expected
     assert Counter(one.status for one in plain.updates).keys() >= {"resting", "filled", "cancelled", "rejected"}
