@@ -1,3 +1,3 @@
 """Bellwether measures how well models forecast and trade on prediction markets."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
