@@ -141,7 +141,7 @@ def _weeks(
             known = known and known.with_week(sunday, agents=made["agents"], trades=made["trades"])
             shown = {**_of_week(done, made), **_money(world, sunday)}
         elif "agents" in wanted:
-            made["agents"] = rows.agents_rows(world, stored_cohort(world.steps, sunday))
+            made["agents"] = rows.agents_rows(world, stored_cohort(world.records, sunday))
             known = known and known.with_week(sunday, agents=made["agents"])
         if known is not None:
             made["evidence"] = evidence_rows(world, sunday, known, asked=asked)

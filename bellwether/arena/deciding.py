@@ -1,4 +1,4 @@
-"""Lets agents decide, each exactly once: prompt, call, intent and execution are steps in the journal, and a run does what is left of them.
+"""Lets agents decide, each exactly once: prompt, call, intent and execution are records in the journal, and a run does what is left of them.
 
 Prompt and intent are stored before they are acted on. Whatever a run was killed at, the next one finds what was stored, asks no model for an answer that
 is there, and executes from storage. An outage leaves the decision open for the next run before the deadline; it never becomes a HOLD.
@@ -21,10 +21,10 @@ from bellwether.arena.methodology import Methodology
 from bellwether.arena.parsing import parse_decision
 from bellwether.arena.prompt import VERSION, again
 from bellwether.arena.records import Execution, Intent, Plan, encoded, execution_of, intent_of, plan_of
-from bellwether.arena.steps import InProgress, Steps
 from bellwether.arena.validation import Limits
 from bellwether.errors import BellwetherError
 from bellwether.forecasting.prompt import Message, prompt_hash
+from bellwether.journal.records import InProgress, Records
 from bellwether.models.answers import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 from bellwether.units import MicroDollars
@@ -89,9 +89,9 @@ class Decided:
 
 @dataclass(frozen=True)
 class Means:
-    """What a run decides with: the steps in the journal, what asks models, what fetches quotes, and the time."""
+    """What a run decides with: the records in the journal, what asks models, what fetches quotes, and the time."""
 
-    steps: Steps
+    records: Records
     ask: Ask
     look: Look
     now: Callable[[], datetime]
@@ -112,7 +112,7 @@ def decide_all(tasks: Iterable[Task], means: Means) -> list[Decided]:
     blocked: str | None = None
     for task in tasks:
         if blocked is not None:
-            found.append(standing(task, means.steps, DecisionState.BLOCKED, blocked, over=task.is_over(means.now())))
+            found.append(standing(task, means.records, DecisionState.BLOCKED, blocked, over=task.is_over(means.now())))
             continue
         found.append(decide(task, means))
         if found[-1].state is DecisionState.BLOCKED:
@@ -122,7 +122,7 @@ def decide_all(tasks: Iterable[Task], means: Means) -> list[Decided]:
 
 def decide(task: Task, means: Means) -> Decided:
     """Do what is left of one decision."""
-    left = partial(standing, task, means.steps, over=task.is_over(means.now()))
+    left = partial(standing, task, means.records, over=task.is_over(means.now()))
     try:
         return _decide(task, means)
     except _Open as found:
@@ -136,17 +136,17 @@ def decide(task: Task, means: Means) -> Decided:
         return left(DecisionState.OPEN, str(error))
 
 
-def standing(task: Task, steps: Steps, otherwise: DecisionState, reason: str, *, over: bool) -> Decided:
+def standing(task: Task, records: Records, otherwise: DecisionState, reason: str, *, over: bool) -> Decided:
     """The decision as it is stored, without doing anything: FINISHED, REFUSED, READ, or else `otherwise` for the reason given.
 
     over: it is not executed again.
     """
     name = task.key.decision_id
-    stored_plan, stored = steps.stored("prompt", name), steps.stored("intent", name)
+    stored_plan, stored = records.stored("prompt", name), records.stored("intent", name)
     plan = None if stored_plan is None else plan_of(stored_plan)
     if stored is None:
         return Decided(name, otherwise, plan, reason=reason)
-    intent, executions = intent_of(stored), executions_of(steps, name)
+    intent, executions = intent_of(stored), executions_of(records, name)
     if not executions:
         return Decided(name, DecisionState.READ, plan, intent, None, reason)
     return executed(name, plan, intent, executions[-1], over=over)
@@ -162,12 +162,12 @@ def executed(name: str, plan: Plan | None, intent: Intent, done: Execution, *, o
 
 
 def _decide(task: Task, means: Means) -> Decided:
-    name, steps = task.key.decision_id, means.steps
-    stored = steps.stored("intent", name)
+    name, records = task.key.decision_id, means.records
+    stored = records.stored("intent", name)
     if stored is None:
         _check_open(task, means.now())
-    plan = plan_of(steps.once("prompt", name, partial(_plan, task, means.now)))
-    intent = intent_of(stored or steps.once("intent", name, partial(_intent, task, plan, means.ask)))
+    plan = plan_of(records.once("prompt", name, partial(_plan, task, means.now)))
+    intent = intent_of(stored or records.once("intent", name, partial(_intent, task, plan, means.ask)))
     done = _execution(task, plan, intent, means)
     return executed(name, plan, intent, done, over=task.is_over(means.now()))
 
@@ -225,10 +225,10 @@ def _sum(costs: Sequence[int | None]) -> int | None:
 
 def _execution(task: Task, plan: Plan, intent: Intent, means: Means) -> Execution:
     """Execute what was read. A decision whose legs were all refused is executed again by the next run before the deadline, without a call."""
-    name, before = task.key.decision_id, executions_of(means.steps, task.key.decision_id)
+    name, before = task.key.decision_id, executions_of(means.records, task.key.decision_id)
     if before and (_is_final(intent, before[-1]) or task.is_over(means.now())):
         return before[-1]
-    return execution_of(means.steps.once("execution", name, partial(_executed, task, plan, intent, means.look), len(before)))
+    return execution_of(means.records.once("execution", name, partial(_executed, task, plan, intent, means.look), len(before)))
 
 
 def _executed(task: Task, plan: Plan, intent: Intent, look: Look) -> bytes:
@@ -237,10 +237,10 @@ def _executed(task: Task, plan: Plan, intent: Intent, look: Look) -> bytes:
     return encoded(Execution(done.trades, done.refusals, data.at))
 
 
-def executions_of(steps: Steps, name: str) -> list[Execution]:
+def executions_of(records: Records, name: str) -> list[Execution]:
     """Every execution of a decision, in order: all but the last have no trades."""
     found: list[Execution] = []
-    while (body := steps.stored("execution", name, len(found))) is not None:
+    while (body := records.stored("execution", name, len(found))) is not None:
         found.append(execution_of(body))
     return found
 

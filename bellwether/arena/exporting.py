@@ -14,10 +14,10 @@ from bellwether.arena.messages import said
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import intent_of, plan_of
 from bellwether.arena.results import LAST_EXECUTION, Facts, results
-from bellwether.arena.steps import Steps
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
 from bellwether.journal import Journal
+from bellwether.journal.records import Records
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
 from bellwether.redacted import redacted
@@ -98,9 +98,9 @@ def _write(tables: Mapping[str, pl.DataFrame], cohort: date, folder: Path) -> No
 
 def _messages(journal: Journal, decisions: pl.DataFrame) -> Iterator[tuple[str, int, str, str]]:
     """Prompts and answers of decisions in the order in which they were said, without credentials."""
-    steps = Steps(journal, _LEASE, run="export")
+    records = Records(journal, _LEASE, run="export")
     for name in decisions["decision_id"].sort():
-        plan, intent = (steps.stored(step, name) for step in ("prompt", "intent"))
+        plan, intent = (records.stored(step, name) for step in ("prompt", "intent"))
         for number, role, content in said(journal, plan_of(plan) if plan else None, intent_of(intent) if intent else None):
             yield name, number, role, content
 

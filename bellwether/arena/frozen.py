@@ -1,4 +1,4 @@
-"""What a week fixes once, as JSON: its universe, and the cohort that starts in it. Stored as steps in the journal (`bellwether.arena.steps`)."""
+"""What a week fixes once, as JSON: its universe, and the cohort that starts in it. Stored as records in the journal (`bellwether.arena.records`)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import partial
 
-from bellwether.arena.steps import Steps
+from bellwether.journal.records import Records
 
 _STEP, _SCOPE = "intervention", "arena"
 
@@ -44,45 +44,45 @@ class Intervention:
         return f"{self.by} ({self.reason})"
 
 
-def record(steps: Steps, intervention: Intervention) -> Intervention:
+def record(records: Records, intervention: Intervention) -> Intervention:
     """Record an intervention; one of the same kind on the same subject that is recorded already stands, and is returned instead.
 
     Raises `InProgress` while another process records one.
     """
     number = 0
     while True:
-        found = _read(steps.once(_STEP, _SCOPE, partial(_encoded, intervention), number))
+        found = _read(records.once(_STEP, _SCOPE, partial(_encoded, intervention), number))
         if (found.kind, found.subject) == (intervention.kind, intervention.subject):
             return found
         number += 1
 
 
-def recorded(steps: Steps) -> list[Intervention]:
+def recorded(records: Records) -> list[Intervention]:
     """All interventions, in the order in which they were recorded."""
     found: list[Intervention] = []
-    while (body := steps.stored(_STEP, _SCOPE, len(found))) is not None:
+    while (body := records.stored(_STEP, _SCOPE, len(found))) is not None:
         found.append(_read(body))
     return found
 
 
-def closures(steps: Steps) -> dict[str, Intervention]:
+def closures(records: Records) -> dict[str, Intervention]:
     """Agents that were closed, by id."""
-    return {one.subject: one for one in recorded(steps) if one.kind is Kind.CLOSE}
+    return {one.subject: one for one in recorded(records) if one.kind is Kind.CLOSE}
 
 
-def archives(steps: Steps) -> dict[str, Intervention]:
+def archives(records: Records) -> dict[str, Intervention]:
     """Cohorts that were archived, by their Sunday."""
-    return {one.subject: one for one in recorded(steps) if one.kind is Kind.ARCHIVE}
+    return {one.subject: one for one in recorded(records) if one.kind is Kind.ARCHIVE}
 
 
-def cancellations(steps: Steps) -> list[Intervention]:
+def cancellations(records: Records) -> list[Intervention]:
     """Markets that were cancelled."""
-    return [one for one in recorded(steps) if one.kind is Kind.CANCEL]
+    return [one for one in recorded(records) if one.kind is Kind.CANCEL]
 
 
-def dismissals(steps: Steps) -> list[tuple[str, str]]:
+def dismissals(records: Records) -> list[tuple[str, str]]:
     """Releases that were dismissed: the family, and the model's id."""
-    found = (one.subject.partition("/") for one in recorded(steps) if one.kind is Kind.DISMISS)
+    found = (one.subject.partition("/") for one in recorded(records) if one.kind is Kind.DISMISS)
     return [(family, model_id) for family, _, model_id in found]
 
 

@@ -1,4 +1,4 @@
-"""What the steps of a decision store, as JSON: the prompt, the decision as it was read, and what came of its execution."""
+"""What the records of a decision store, as JSON: the prompt, the decision as it was read, and what came of its execution."""
 
 from __future__ import annotations
 

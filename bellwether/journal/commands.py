@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -26,7 +27,7 @@ def _journal() -> Journal:
 @AS_JSON
 @click.pass_context
 def journal(context: click.Context, as_json: bool) -> None:
-    """Show the model calls of this world: how they stand, what they cost, and whose leases have expired. docs/journal.md explains."""
+    """Show the model calls of this world, their costs and expired leases, and the records of the arena. docs/journal.md explains."""
     if context.invoked_subcommand is None:
         with _journal() as opened:
             _overview(opened, as_json)
@@ -35,20 +36,29 @@ def journal(context: click.Context, as_json: bool) -> None:
 def _overview(opened: Journal, as_json: bool) -> None:
     if not opened.exists():
         opened.require_no_answers()
-        emit({"journal": opened.where, "calls": [], "usage": [], "expired": []}) if as_json else console().print(
+        emit(
+            {"journal": opened.where, "calls": [], "usage": [], "expired": [], "records": {}, "unfinished": []}
+        ) if as_json else console().print(
             f"No model has been asked yet; the journal will be at {opened.where}", markup=False, soft_wrap=True
         )
         return
+    from bellwether.journal import records
+
     counts, usage, expired = opened.counts(), opened.usage("purpose", "model"), opened.expired()
+    stored, unfinished = records.counts(opened), records.unfinished(opened)
     if as_json:
         tables = {"calls": counts.to_dicts(), "usage": usage.to_dicts(), "expired": [status.to_dict() for status in expired]}
-        emit({"journal": opened.where, **tables})
+        emit({"journal": opened.where, **tables, "records": stored, "unfinished": [asdict(one) for one in unfinished]})
         return
     console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
     console().print(grid(counts, title="Calls"))
     console().print(grid(_costs(usage), title="Attempts and what they cost"))
     for status in expired:
         console().print(_line(status), markup=False, soft_wrap=True)
+    if stored:
+        console().print(f"Arena records: {', '.join(f'{kind} {count}' for kind, count in stored.items())}", markup=False, soft_wrap=True)
+    for record in unfinished:
+        console().print(str(record), markup=False, soft_wrap=True)
 
 
 def _costs(usage: pl.DataFrame) -> pl.DataFrame:

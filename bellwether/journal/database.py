@@ -23,9 +23,10 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from bellwether.errors import ConfigError, LakeError
+from bellwether.journal import conversion
 from bellwether.journal.address import SETTING, parsed, shown
 from bellwether.journal.explain import explained, sqlite_code
-from bellwether.journal.schema import ADDED, VERSION, journal_version, metadata
+from bellwether.journal.schema import VERSION, journal_version, metadata
 
 T = TypeVar("T")
 
@@ -288,7 +289,7 @@ class Database:
     def _create_unless_there(self) -> None:
         with self._engine.connect() as connection:
             if self._is_ours(connection):
-                self._add_what_is_new(connection)
+                self._convert(connection)
                 return
             if self._path is None:
                 self.before_creation()
@@ -302,21 +303,17 @@ class Database:
                 connection.execute(journal_version.insert(), {"version": VERSION, "created_at": transaction.now()})
             connection.exec_driver_sql("COMMIT")
 
-    def _add_what_is_new(self, connection: Connection) -> None:
-        """Add columns that the journal lacks because an earlier Bellwether made it, which reads and writes it as before."""
-        lacking = [(name, column) for name, columns in ADDED.items() for column in columns if column not in _columns(connection, name)]
-        if not lacking:
+    def _convert(self, connection: Connection) -> None:
+        """Convert a journal of an earlier version, whole or not at all."""
+        if conversion.is_current(connection):
             return
         connection.exec_driver_sql("BEGIN IMMEDIATE" if self._path is not None else "BEGIN")
         Transaction(connection, self._clock).alone("create")
-        for name, column in lacking:
-            if column not in _columns(connection, name):
-                kind = metadata.tables[name].c[column].type.compile(connection.dialect)
-                connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
+        conversion.convert(connection)
         connection.exec_driver_sql("COMMIT")
 
     def _is_ours(self, connection: Connection) -> bool:
-        """True for a journal of this version, False for a new database. Raises for anything else."""
+        """True for a journal of this version or an earlier one, False for a new database. Raises for anything else."""
         there = _tables(connection)
         if journal_version.name not in there:
             foreign = there if self._path is not None else there & set(metadata.tables)
@@ -327,10 +324,10 @@ class Database:
                 )
             return False
         version = connection.execute(sa.select(journal_version.c.version)).scalar()
-        if version != VERSION:
+        if version not in range(1, VERSION + 1):
             newer = isinstance(version, int) and version > VERSION
             raise LakeError(
-                f"opening the journal {self.where}: its tables have version {version}, this Bellwether reads version {VERSION}; "
+                f"opening the journal {self.where}: its tables have version {version}, this Bellwether reads versions up to {VERSION}; "
                 + ("install the newer Bellwether that made it" if newer else f"name a new database in {SETTING} and keep this one")
             )
         return True
@@ -384,10 +381,6 @@ def _tried_within(transaction: Transaction, work: Callable[[], T]) -> T | Except
         if not raw.in_transaction:
             raise
         return error
-
-
-def _columns(connection: Connection, table: str) -> set[str]:
-    return {column["name"] for column in sa.inspect(connection).get_columns(table)}
 
 
 def _tables(connection: Connection) -> set[str]:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from bellwether.errors import ConfigError
 from bellwether.journal.budget import Scope, bounds, sums, total
 from bellwether.journal.database import Transaction
-from bellwether.journal.schema import Utc, attempts, calls, reopenings, responses
+from bellwether.journal.schema import Utc, attempts, calls, records, reopenings, responses
 
 _DTYPES: dict[type, pl.DataType] = {
     Utc: pl.Datetime("us", "UTC"),
@@ -25,7 +25,7 @@ _GROUPS = ("purpose", "model", "scope", "run", "outcome")
 
 def frames(transaction: Transaction) -> dict[str, pl.DataFrame]:
     """Every table of the journal but its version, by name, each sorted by its key."""
-    return {table.name: _frame(transaction, table) for table in (calls, attempts, responses, reopenings)}
+    return {table.name: _frame(transaction, table) for table in (calls, attempts, responses, reopenings, records)}
 
 
 def _frame(transaction: Transaction, table: sa.Table) -> pl.DataFrame:

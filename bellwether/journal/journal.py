@@ -50,23 +50,23 @@ class Journal:
     """
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] | None = None, patience: float = 30.0) -> None:
-        self._database = Database(url, clock=clock, patience=patience)
+        self.database = Database(url, clock=clock, patience=patience)
 
     @classmethod
     def of(cls, config: Settings) -> Journal:
         """The journal of a world. Creating it raises `LakeError` where the lake has answers of models: they could be paid for twice."""
         journal = cls(config.journal_url)
-        journal._database.before_creation = lambda: require_no_answers(config, journal.where)
+        journal.database.before_creation = lambda: require_no_answers(config, journal.where)
         return journal
 
     def require_no_answers(self) -> None:
         """Raise `LakeError` where this journal does not exist while the lake has answers of models."""
-        self._database.before_creation()
+        self.database.before_creation()
 
     def create(self) -> None:
         """Create an empty journal where there is none, also next to a lake that has answers of models."""
-        self._database.before_creation = lambda: None
-        self._database.open()
+        self.database.before_creation = lambda: None
+        self.database.open()
 
     def __repr__(self) -> str:
         return f"Journal({self.where})"
@@ -80,15 +80,15 @@ class Journal:
     @property
     def where(self) -> str:
         """The file, or the server and database; without a password."""
-        return self._database.where
+        return self.database.where
 
     def close(self) -> None:
         """Close the connections; the next use opens new ones."""
-        self._database.close()
+        self.database.close()
 
     def exists(self) -> bool:
         """Whether there is a journal already; looking creates nothing."""
-        return self._database.exists()
+        return self.database.exists()
 
     def claim(
         self, request: Request, *, lease: timedelta, holder: str | None = None, run: str | None = None
@@ -105,10 +105,10 @@ class Journal:
             run: the run that pays for the attempts.
         """
         claim = self._wanted(request, lease, holder, run)
-        found = self._database.read("claiming a model call", lambda transaction: _standing_of(transaction, request.key))
+        found = self.database.read("claiming a model call", lambda transaction: _standing_of(transaction, request.key))
         if found is not None:
             return found
-        return self._database.write("claiming a model call", lambda transaction: _take(transaction, request, claim))
+        return self.database.write("claiming a model call", lambda transaction: _take(transaction, request, claim))
 
     def begin(
         self,
@@ -135,7 +135,7 @@ class Journal:
             known = _take_known(transaction, request, claim)
             return claim._begin(transaction, estimate, budgets) if isinstance(known, Claim) else known
 
-        found = self._database.write("beginning a model call", work)
+        found = self.database.write("beginning a model call", work)
         if isinstance(found, LeaseLost):
             raise found
         if not isinstance(found, Attempt):
@@ -149,11 +149,11 @@ class Journal:
             raise ConfigError(f"claiming a model call: the lease is {lease}; it must be longer than an attempt may take")
         who = short(holder, "holder of a model call") if holder is not None else this_process()
         payer = short(run, "run of a model call") if run is not None else None
-        return Claim(self._database, request, token=secrets.token_hex(16), holder=who, run=payer, lease=lease)
+        return Claim(self.database, request, token=secrets.token_hex(16), holder=who, run=payer, lease=lease)
 
     def look(self, key: str) -> Answered | Busy | Failed | None:
         """How a call stands, without claiming it; None when it may be claimed."""
-        return self._database.read("reading a model call", lambda transaction: _standing_of(transaction, CallKey(key)))
+        return self.database.read("reading a model call", lambda transaction: _standing_of(transaction, CallKey(key)))
 
     def together(self, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
         """The results of `works`, which use this journal, its claims and attempts; errors take the place of results.
@@ -161,23 +161,23 @@ class Journal:
         They do what they would do one after the other. On SQLite they share one transaction, and so one write to the disk: all is durable
         when this returns. On Postgres, where writers do not wait for each other, each is durable by itself.
         """
-        return self._database.together("writing to the journal", works)
+        return self.database.together("writing to the journal", works)
 
     @property
     def shares(self) -> bool:
         """Whether works that are done `together` share a transaction."""
-        return self._database.has_one_writer
+        return self.database.has_one_writer
 
     def answer(self, key: str) -> Answered | None:
         """The stored answer of a call; None while there is none."""
-        return self._database.read("reading an answer", lambda transaction: rows.answer(transaction, key))
+        return self.database.read("reading an answer", lambda transaction: rows.answer(transaction, key))
 
     def answers(self, keys: Iterable[str]) -> dict[CallKey, Answered]:
         """The stored answers among these calls, by key, in the order of `keys`."""
         wanted = list(dict.fromkeys(keys))
         found: dict[CallKey, Answered] = {}
         for chunk in _chunks(wanted):
-            read = self._database.read("reading answers", partial(rows.answers, keys=chunk))
+            read = self.database.read("reading answers", partial(rows.answers, keys=chunk))
             by_key = {str(one.key): one for one in read}
             found.update((CallKey(key), by_key[key]) for key in chunk if key in by_key)
         return found
@@ -191,7 +191,7 @@ class Journal:
         """The key that begins so. Raises `ConfigError` unless exactly one call's does, or for fewer than 8 digits."""
         if len(beginning) < 8 or not set(beginning) <= _HEXADECIMAL:
             raise ConfigError(f"finding a model call: {beginning!r:.80} is no key; give at least its first 8 hexadecimal digits")
-        keys = self._database.read(
+        keys = self.database.read(
             "finding a model call",
             lambda transaction: transaction.rows(sa.select(calls.c.key).where(calls.c.key.startswith(beginning)).limit(2)),
         )
@@ -210,7 +210,7 @@ class Journal:
         def work(transaction: Transaction) -> list[CallStatus]:
             return rows.statuses(transaction, calls.c.state == State.CLAIMED.value, calls.c.lease_expires_at <= transaction.now())
 
-        return self._database.read("reading model calls", work)
+        return self.database.read("reading model calls", work)
 
     def failures(self) -> list[CallStatus]:
         """Calls that were given up, oldest first."""
@@ -221,7 +221,7 @@ class Journal:
         return self._statuses(calls.c.state == State.OPEN.value, calls.c.outcome.is_not(None))
 
     def _statuses(self, *conditions: sa.ColumnElement[bool]) -> list[CallStatus]:
-        return self._database.read("reading model calls", lambda transaction: rows.statuses(transaction, *conditions))
+        return self.database.read("reading model calls", lambda transaction: rows.statuses(transaction, *conditions))
 
     def reopen(self, key: str, *, by: str, note: str) -> None:
         """Let a failed call be claimed again; who did it and why is kept beside what had failed.
@@ -229,15 +229,15 @@ class Journal:
         Raises `ConfigError` for a call that has not failed: an answer is a fact, and a call that is held needs no reopening.
         """
         name = short(by, "reopening a model call: by")
-        self._database.write("reopening a model call", lambda transaction: _reopen(transaction, key, name, note))
+        self.database.write("reopening a model call", lambda transaction: _reopen(transaction, key, name, note))
 
     def used(self, key: str) -> tuple[int, Usage]:
         """How many attempts a call had, and what they used in sum; a cost or a count is None as long as that of any of them is not known."""
-        return self._database.read("summing the attempts of a model call", lambda transaction: rows.used(transaction, key))
+        return self.database.read("summing the attempts of a model call", lambda transaction: rows.used(transaction, key))
 
     def spent(self, of: Scope = EVERYTHING) -> Spending:
         """What the attempts of a scope have cost and may still cost, in micro-dollars."""
-        return self._database.read("summing costs", lambda transaction: spending(transaction, of))
+        return self.database.read("summing costs", lambda transaction: spending(transaction, of))
 
     def usage(self, *by: str, of: Scope = EVERYTHING) -> pl.DataFrame:
         """Attempts, tokens and micro-dollars of a scope, one row per value of `by`: purpose, model, scope, run and outcome; all when none is named.
@@ -246,19 +246,19 @@ class Journal:
         """
         from bellwether.journal.export import usage
 
-        return self._database.read("summing usage", lambda transaction: usage(transaction, by, of))
+        return self.database.read("summing usage", lambda transaction: usage(transaction, by, of))
 
     def counts(self) -> pl.DataFrame:
         """Calls by purpose, model, state and outcome."""
         from bellwether.journal.export import counts
 
-        return self._database.read("counting model calls", counts)
+        return self.database.read("counting model calls", counts)
 
     def export(self) -> dict[str, pl.DataFrame]:
-        """`calls`, `attempts`, `responses` and `reopenings` as frames of one moment; without lease tokens."""
+        """`calls`, `attempts`, `responses`, `reopenings` and `records` as frames of one moment; without lease tokens."""
         from bellwether.journal.export import frames
 
-        return self._database.snapshot("exporting", frames)
+        return self.database.snapshot("exporting", frames)
 
 
 def _chunks(keys: list[str]) -> Iterator[list[str]]:

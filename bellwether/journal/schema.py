@@ -1,6 +1,6 @@
 """The journal's tables, the same on SQLite and Postgres, and the two column types that both need.
 
-Rows of `attempts`, `responses` and `reopenings` are facts: added, completed once, never removed. `calls` says where a call stands.
+Rows of `attempts`, `responses` and `reopenings` are facts: added, completed once, never removed. `calls` contains the state of each call.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from sqlalchemy import (
 from bellwether.errors import ConfigError
 from bellwether.journal.facts import CostSource, Outcome, State
 
-#: Of these tables; a journal of another version is neither read nor written.
-VERSION = 1
-#: Columns that journals of this version may lack, because they were made earlier; they are added when such a journal is opened.
+#: Version of these tables. Journals of earlier versions are converted when they are opened, later ones refused.
+VERSION = 2
+#: Columns that older journals lack.
 ADDED = {"attempts": ("price_list", "served_model", "system_fingerprint", "served_by")}
 
 _ESCAPE = "\x1a"
@@ -220,4 +220,24 @@ reopenings = Table(
     Column("failed_at", Utc, nullable=False),
     Column("outcome", Text, nullable=False),
     Column("reason", AnyText, nullable=False),
+)
+
+#: One row per record of the arena: a universe, cohort, prompt, intent, execution or intervention. Its body is written once.
+records = Table(
+    "records",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("subject", AnyText, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("body", LargeBinary),
+    Column("stored_at", Utc),
+    Column("run", AnyText),
+    Column("holder", AnyText),
+    Column("lease_token", Text),
+    Column("lease_expires_at", Utc),
+    Column("created_at", Utc, nullable=False),
+    Column("reason", AnyText),
+    CheckConstraint("(body IS NULL) = (stored_at IS NULL)", name="stored_with_a_body"),
+    CheckConstraint("lease_token IS NULL OR (holder IS NOT NULL AND lease_expires_at IS NOT NULL)", name="held_by_a_process"),
 )

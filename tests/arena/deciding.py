@@ -24,9 +24,9 @@ from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.market import Quote
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.prompt import Portfolio, messages
-from bellwether.arena.steps import InProgress, Steps
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Reply, Request, Usage
+from bellwether.journal.records import InProgress, Records
 from bellwether.models.answers import Answer, NoAnswer
 from bellwether.units import MicroDollars, SharePrice
 from tests.arena.world import COHORT, NOW, V1, agent, binary, bought
@@ -99,7 +99,7 @@ def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> 
 
 
 def means(journal: Journal, saw: Callable[[str], object] = lambda words: None, now: datetime = NOW, **more: Any) -> Means:
-    return Means(Steps(journal, LEASE, run="r", **more), Provider(journal, saw), look, lambda: now)
+    return Means(Records(journal, LEASE, run="r", **more), Provider(journal, saw), look, lambda: now)
 
 
 def main(folder: str, log: str) -> None:
@@ -108,7 +108,7 @@ def main(folder: str, log: str) -> None:
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     empty = f"{folder}/empty.db"
     with Journal(f"sqlite:///{empty}") as journal:
-        Steps(journal, LEASE).once("prompt", "nobody", lambda: b"")
+        Records(journal, LEASE).once("prompt", "nobody", lambda: b"")
     for life in range(1, 1000):
         child = os.fork()
         if child == 0:
@@ -122,7 +122,7 @@ def main(folder: str, log: str) -> None:
             path = shutil.copy(empty, f"{folder}/{life}.db")
             with Journal(f"sqlite:///{path}") as journal:
                 journal.pending()
-                sa.event.listen(journal._database._engine, "after_cursor_execute", step)
+                sa.event.listen(journal.database._engine, "after_cursor_execute", step)
                 decide_all(tasks(families=KILLED), means(journal, lambda words, life=life: os.write(out, f"{life} {words}\n".encode())))  # type: ignore[misc]
             os._exit(0)
         status = os.waitpid(child, 0)[1]

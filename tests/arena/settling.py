@@ -52,7 +52,7 @@ def contents(arena: Arena) -> tuple[dict[tuple[str, tuple[str, ...]], str], list
             arena.lake.verify(manifest)
             found[name, partition] = manifest.sha256
     with arena.journal() as journal:
-        return found, recorded(arena.world(journal).steps)
+        return found, recorded(arena.world(journal).records)
 
 
 def looked(arena: Arena) -> pl.DataFrame:
@@ -107,8 +107,8 @@ def main(home: str, lives: str, log: str, stride: str, *market_ids: str) -> None
 
             def journal(arena: Arena = arena, count: _Countdown = count) -> Journal:
                 opened = arena.journal()
-                opened._database.open()
-                sa.event.listen(opened._database._engine, "after_cursor_execute", count.statement)
+                opened.database.open()
+                sa.event.listen(opened.database._engine, "after_cursor_execute", count.statement)
                 return opened
 
             sys.addaudithook(count.file)

@@ -109,8 +109,8 @@ def test_an_archived_cohort_decides_no_more_and_the_first_word_stands(arena: Are
         world = arena.world(journal)
         again = archive_cohort(world, OLD, "bob", "another reason")
         assert (again.by, again.reason) == ("ann", "its prompts were wrong")
-        assert list(archives(world.steps)) == [str(OLD)]
-        assert sorted(closures(world.steps)) == sorted(agents["agent_id"])
+        assert list(archives(world.records)) == [str(OLD)]
+        assert sorted(closures(world.records)) == sorted(agents["agent_id"])
         with pytest.raises(ConfigError, match="no cohort started"):
             archive_cohort(world, OLD - 9 * SEVEN, "ann", "why")
         with pytest.raises(ConfigError, match="--reason"):

@@ -57,9 +57,9 @@ class Trouble:
         self.flipped, self.gone = set[str](), set[str]()
         ruled, look, evidence, midpoints = asking._ruled, Polymarket.look, Polymarket.evidence, Polymarket.midpoints
 
-        def answer(rule: str, about: Any, steps: Any, decision_id: str, sample: int) -> Any:
+        def answer(rule: str, about: Any, records: Any, decision_id: str, sample: int) -> Any:
             fault = self.fault or self.asks.setdefault(decision_id, self.rng.choice(FAULTS))
-            found = ruled(rule, about, steps, decision_id, sample)
+            found = ruled(rule, about, records, decision_id, sample)
             if fault == "fine":
                 return found
             if fault == "failed":
@@ -146,7 +146,7 @@ class History:
             elif event == "archive" and rng.random() < 0.3:
                 archive_cohort(world, rng.choice(begun.to_list()), "ann", "broken")
             for cohort in begun:
-                rows = agents_rows(world, stored_cohort(world.steps, cohort))
+                rows = agents_rows(world, stored_cohort(world.records, cohort))
                 arena.lake.write(tables.AGENTS, (cohort.isoformat(),), rows, run_id="test")
         if event == "submit":
             market = rng.choice(arena.read(tables.UNIVERSE)["market_id"].to_list())

@@ -19,11 +19,11 @@ from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.records import encoded, execution_of, intent_of, plan_of
 from bellwether.arena.refusals import Reason
-from bellwether.arena.steps import InProgress, Steps
 from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import CallKey, Journal, Outcome, Usage
 from bellwether.journal.facts import CostSource
+from bellwether.journal.records import InProgress, Records
 from bellwether.models.answers import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 from tests.arena.deciding import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, look, means, tasks
@@ -162,7 +162,7 @@ def test_d2_and_d3_a_call_is_repeated_when_the_lease_of_its_worker_is_over(
     (task,) = tasks(families=["acme"])
     with Journal(f"sqlite:///{tmp_path}/leases.db", clock=clock) as journal:
         first, second = (means(journal, saw.append, holder=name) for name in ("first", "second"))
-        first.steps._begun("prompt", task.key.decision_id, 0)
+        assert first.records._claimed("prompt", task.key.decision_id, 0, "token of first") is None
         clock.advance(waited)
         assert (decide(task, second).state, len(asked(saw))) == (state, asked_again)
 
@@ -253,7 +253,7 @@ def test_d29_of_two_workers_one_decides(journal: Journal) -> None:
 def test_d30_a_worker_that_lost_its_lease_writes_nothing(tmp_path: Path) -> None:
     clock = Clock(NOW)
     with Journal(f"sqlite:///{tmp_path}/leases.db", clock=clock) as journal:
-        slow, quick = (Steps(journal, LEASE, holder=name) for name in ("slow", "quick"))
+        slow, quick = (Records(journal, LEASE, holder=name) for name in ("slow", "quick"))
         made: list[bytes] = []
 
         def stall() -> bytes:
@@ -263,13 +263,13 @@ def test_d30_a_worker_that_lost_its_lease_writes_nothing(tmp_path: Path) -> None
 
         assert slow.once("execution", "d", stall) == b"quick"
         assert made == [b"quick"]
-        assert journal.export()["responses"].height == 2
+        assert journal.export()["records"]["body"].to_list() == [b"quick"]
         assert slow.stored("execution", "d") == b"quick"
 
 
 def test_a_step_that_is_held_elsewhere_is_in_progress(tmp_path: Path) -> None:
     with Journal(f"sqlite:///{tmp_path}/leases.db") as journal:
-        first, second = (Steps(journal, LEASE, holder=name) for name in ("first", "second"))
+        first, second = (Records(journal, LEASE, holder=name) for name in ("first", "second"))
 
         def inside() -> bytes:
             with pytest.raises(InProgress, match="first is at it"):
@@ -281,15 +281,15 @@ def test_a_step_that_is_held_elsewhere_is_in_progress(tmp_path: Path) -> None:
 
 
 def test_a_step_that_fails_is_open_again(journal: Journal) -> None:
-    steps = Steps(journal, LEASE)
+    records = Records(journal, LEASE)
 
     def fail() -> bytes:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        steps.once("prompt", "d", fail)
-    assert steps.stored("prompt", "d") is None
-    assert steps.once("prompt", "d", lambda: b"now") == b"now"
+        records.once("prompt", "d", fail)
+    assert records.stored("prompt", "d") is None
+    assert records.once("prompt", "d", lambda: b"now") == b"now"
 
 
 def test_d16_records_come_back_as_they_were_stored(journal: Journal) -> None:
@@ -313,7 +313,7 @@ def test_trades_are_named_by_cohort_family_week_and_leg(journal: Journal) -> Non
 
 def _records(means: Means) -> list[bytes | None]:
     names = [task.key.decision_id for task in tasks(families=KILLED)]
-    return [means.steps.stored(step, name) for name in names for step in ("prompt", "intent", "execution")]
+    return [means.records.stored(step, name) for name in names for step in ("prompt", "intent", "execution")]
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def test_agents_of_an_older_version_are_made_again_from_the_journal(tmp_path: Pa
 
 def test_a_cohort_without_terms_is_read_as_it_was_stored(upgraded: Arena) -> None:
     with upgraded.journal() as journal:
-        stored = stored_cohort(upgraded.world(journal).steps, WEEK)
+        stored = stored_cohort(upgraded.world(journal).records, WEEK)
     assert stored is not None
     assert cohort_of(encoded_cohort(stored)) == stored
     older = encoded_cohort(stored).replace(b'"terms"', b'"terms_of_later"').split(b',"terms_of_later"')[0] + b',"week":"2026-04-19"}'

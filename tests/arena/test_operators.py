@@ -89,11 +89,11 @@ def test_results_are_shown_as_they_were_known(arena: Arena) -> None:
 def test_an_intervention_is_recorded_once(arena: Arena) -> None:
     with arena.journal() as journal:
         world = arena.world(journal)
-        first = recorded(world.steps)
+        first = recorded(world.records)
         again = cancel_market(world, first[0].subject, "bob", "again")
         assert again == first[0]
         assert close_agent(world, f"{START.date()}/random", "bob", "again") == first[1]
-        assert recorded(world.steps) == first
+        assert recorded(world.records) == first
     assert arena.evidence(START.date()).filter(pl.col("cancelled_by").is_not_null()).height == 1
 
 
@@ -138,7 +138,7 @@ def test_a_closed_agent_decides_no_more_and_nobody_waits_for_it(tmp_path: Path) 
     arena.decide(first)
     with arena.journal() as journal:
         close_agent(arena.world(journal), f"{first}/hold", "ann", "it never bets")
-        assert list(closures(arena.world(journal).steps)) == [f"{first}/hold"]
+        assert list(closures(arena.world(journal).records)) == [f"{first}/hold"]
     arena.now = START
     done = arena.decide(START.date())
     asked = [task.key.agent.agent_id for task, _ in done.decisions]

@@ -140,9 +140,9 @@ def test_the_review_changes_nothing_and_a_dismissal_ends_its_proposal(arena: Are
             operators.dismiss_release(world, "gpt", "openai/gpt-8", "ann", "never heard of it")
         operators.dismiss_release(world, "gpt", "openai/gpt-9.1", "ann", "too dear")
         assert operators.dismiss_release(world, "gpt", "openai/gpt-9.1", "bob", "again").by == "ann", "the first word stands"
-        assert [one.author for one in recorded(world.steps)] == ["ann (too dear)"]
+        assert [one.author for one in recorded(world.records)] == ["ann (too dear)"]
         (found,) = reviewing.reviewed(world)
-        assert stored_cohort(world.steps, WEEK) is None
+        assert stored_cohort(world.records, WEEK) is None
     rows = reviewing.review_rows([found], LATER)
     assert rows.select("family", "state", "input_price").rows() == [("gpt", "dismissed", None)]
     assert files == {path: path.read_bytes() for path in arena.registry.iterdir()}

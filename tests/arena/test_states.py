@@ -35,7 +35,7 @@ def deciding_in(week: date, tmp_path: Path, *started: date) -> list[date]:
         world = Arena(tmp_path).world(journal)
         for sunday in started:
             cohort = FrozenCohort(sunday, "rules", "v1", False, {"hold": "rule/hold"}, start_of(sunday))
-            world.steps.once("cohort", sunday.isoformat(), partial(encoded_cohort, cohort))
+            world.records.once("cohort", sunday.isoformat(), partial(encoded_cohort, cohort))
         return [cohort.week for cohort in weekly_deciding(world, week, reconstructed=False)]
 
 

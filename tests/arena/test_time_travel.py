@@ -87,9 +87,9 @@ changed: Counter[str] = Counter()
 
 def prompts(arena: Arena) -> dict[str, bytes]:
     with arena.journal() as journal:
-        steps = arena.world(journal).steps
+        records = arena.world(journal).records
         names = arena.read(tables.DECISIONS)["decision_id"]
-        return {name: json.dumps(plan_of(body).messages).encode() for name in names if (body := steps.stored("prompt", name)) is not None}
+        return {name: json.dumps(plan_of(body).messages).encode() for name in names if (body := records.stored("prompt", name)) is not None}
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ import pytest
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import changed_bases
-from bellwether.arena.steps import Steps
 from bellwether.arena.weekly.deciding import decide_week
 from bellwether.arena.weekly.evidence import Known, due_markets
 from bellwether.arena.weekly.marking import mark, past_rows
@@ -22,7 +21,7 @@ from bellwether.arena.weekly.means import frozen_cohort, frozen_universe
 from bellwether.arena.weekly.preview import preview
 from bellwether.arena.weekly.reading import agent_rows, cohort_rows, explain, status, stored, week_is_decided
 from bellwether.errors import ConfigError, LakeError, VenueError
-from bellwether.journal import Attempt, Claim
+from bellwether.journal.records import Records
 from bellwether.tables import arena as tables
 from tests.arena.weeks import SEVEN, WEEK, Arena
 from tests.damage import flip
@@ -141,9 +140,9 @@ def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
     decided: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """D31, D32: killed after the work of a step and before it is stored: the universe, the cohort, a prompt, an answer that was read, an execution."""
-    arena, done, do = Arena(tmp_path), [0], Steps._do
+    arena, done, once = Arena(tmp_path), [0], Records.once
 
-    def killed(self: Steps, claim: Claim, attempt: Attempt, make: Callable[[], bytes]) -> bytes:
+    def killed(self: Records, kind: str, subject: str, make: Callable[[], bytes], number: int = 0) -> bytes:
         def work() -> bytes:
             body = make()
             done[0] += 1
@@ -151,9 +150,9 @@ def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
                 raise Killed
             return body
 
-        return do(self, claim, attempt, work)
+        return once(self, kind, subject, work, number)
 
-    monkeypatch.setattr(Steps, "_do", killed)
+    monkeypatch.setattr(Records, "once", killed)
     with pytest.raises(Killed):
         arena.decide(WEEK)
     arena.decide(WEEK, run="second")
@@ -330,8 +329,8 @@ def test_a_preview_changes_nothing(tmp_path: Path, decided: Arena) -> None:
     with arena.journal() as journal:
         world = arena.world(journal)
         (plan,), prompts = preview(world, WEEK)
-        assert world.steps.stored("universe", WEEK.isoformat()) is None
-        assert world.steps.stored("cohort", WEEK.isoformat()) is None
+        assert world.records.stored("universe", WEEK.isoformat()) is None
+        assert world.records.stored("cohort", WEEK.isoformat()) is None
     assert [one.decision_id.split("/")[1] for one in prompts] == [task.key.agent.family for task in plan.tasks]
     assert sorted(one.decision_id.split("/")[1] for one in prompts) == FAMILIES
     asked = {row["decision_id"]: row["prompt_hash"] for row in decided.read(tables.DECISIONS).iter_rows(named=True)}

@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.arena.rankings import rankings
-from bellwether.arena.steps import Steps
 from bellwether.backup import backup, expired, restore
 from bellwether.backup.backup import prune
 from bellwether.backup.manifest import FILE, FORMAT, made_at, name_of
@@ -22,6 +21,7 @@ from bellwether.calibration.inference import Inference
 from bellwether.cli import main
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Journal
+from bellwether.journal.records import Records
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import Settings, settings
@@ -47,7 +47,7 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     for name, rows in rankings(Simulated({"a": 0.0, "b": 1.0}, cohorts=3).inputs(1), Inference(replicates=0)).items():
         lake.write(table(name), (), rows, run_id="r")
     with Journal(config.journal_url) as journal:
-        Steps(journal, timedelta(minutes=1), run="r").once("universe", "2026-03-01", lambda: b"answered")
+        Records(journal, timedelta(minutes=1), run="r").once("universe", "2026-03-01", lambda: b"answered")
     day = datetime(2026, 3, 1, tzinfo=UTC)
     Submissions(config.submissions).add(pl.DataFrame([("mine", "kalshi:K", day, 0.5, day)], schema=SCHEMA, orient="row"))
     return config

@@ -62,9 +62,9 @@ def run(url: str, log: int, life: int, points: str, stride: int) -> None:
     """One life, with connections of its own."""
     countdown = Countdown(life * stride)
     with Journal(url) as journal:
-        journal._database.open()
+        journal.database.open()
         if points == "statements":
-            sa.event.listen(journal._database._engine, "after_cursor_execute", countdown.step)
+            sa.event.listen(journal.database._engine, "after_cursor_execute", countdown.step)
         else:
             sys.settrace(countdown.trace)
         live(journal, life, lambda words: os.write(log, f"{words}\n".encode()))

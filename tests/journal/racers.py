@@ -7,11 +7,13 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
 from bellwether.journal import Answered, Budget, BudgetExceeded, Claim, Journal, LeaseLost, Scope
+from bellwether.journal.records import InProgress, Records
 from tests.journal.calls import LEASE, ask, begun, claimed, said
 
 RUNNERS = 4
@@ -43,7 +45,7 @@ def win(url: str, number: int, keys: range) -> list[int]:
     """Claim, ask and answer whatever can be had; returns the numbers of the calls that were won."""
     won = []
     with Journal(url) as journal:
-        journal._database.open()
+        journal.database.open()
         _start.wait(60)
         for key in keys:
             found = journal.claim(ask(key), lease=LEASE, holder=f"runner {number}")
@@ -61,11 +63,29 @@ def open_first(url: str, number: int) -> int:
     return os.getpid()
 
 
+def make_records(url: str, number: int, count: int) -> tuple[list[int], dict[int, bytes]]:
+    """Make whatever records can be had; returns the numbers of those that this runner made, and every body that it was given."""
+    made: list[int] = []
+    seen: dict[int, bytes] = {}
+    with Journal(url) as journal:
+        records = Records(journal, LEASE, holder=f"runner {number}")
+        _start.wait(60)
+
+        def make(one: int) -> bytes:
+            made.append(one)
+            return f"runner {number}".encode()
+
+        for one in range(count):
+            with suppress(InProgress):
+                seen[one] = records.once("prompt", "race", partial(make, one), one)
+    return made, seen
+
+
 def spend(url: str, number: int, limit: int) -> int:
     """Begin attempts until the budget stops it; returns how many were begun. Every other one is answered, for half of its estimate."""
     begins = 0
     with Journal(url) as journal:
-        journal._database.open()
+        journal.database.open()
         _start.wait(60)
         with suppress(BudgetExceeded):
             while True:
@@ -95,7 +115,7 @@ def spend_the_last(url: str, number: int, rounds: int) -> list[bool]:
 def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
     """Runner 0 has stalled in the middle of every call and wakes; the others take the calls over. Returns who acts on which answer."""
     with Journal(url) as journal:
-        journal._database.open()
+        journal.database.open()
         if number:
             _start.wait(60)
             _start.wait(60)

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from bellwether.cli import main
 from bellwether.journal import Claim, Journal, Outcome
+from bellwether.journal.records import Records
 from bellwether.settings import settings
 from tests.journal.calls import LEASE, ask, begun, said, taken
 
@@ -53,6 +54,24 @@ def test_the_overview_shows_states_costs_and_expired_leases(journal: Journal) ->
     }
     assert [(row["attempts"], row["spent"], row["reserved"], row["unknown"]) for row in found["usage"]] == [(3, 1_234_567, 50, 1)]
     assert [row["key"] for row in found["expired"]] == [ask(2).key]
+
+
+def test_records_of_the_arena_are_counted_apart_from_calls_and_cost_nothing(journal: Journal) -> None:
+    records = Records(journal, LEASE, holder="host:8")
+    for number in range(2):
+        records.once("intervention", "arena", lambda: b"x", number)
+    records._claimed("cohort", "2026-03-01", 0, "token")
+    with pytest.raises(ZeroDivisionError):
+        records.once("universe", "2026-03-01", lambda: bytes(1 // 0))
+    shown = run("journal").output
+    assert "Arena records: intervention 2\n" in shown
+    assert "cohort of 2026-03-01 is claimed: held by host:8 until " in shown
+    assert "universe of 2026-03-01 is open: ZeroDivisionError: integer division or modulo by zero" in shown
+    found = json.loads(run("journal", "--json").output)
+    assert found["records"] == {"intervention": 2}
+    assert [(row["kind"], row["state"]) for row in found["unfinished"]] == [("cohort", "claimed"), ("universe", "open")]
+    assert sum(row["calls"] for row in found["calls"]) == 3
+    assert "arena" not in run("journal", "failures").output
 
 
 def test_failures_are_listed_with_their_reasons(journal: Journal) -> None:

@@ -112,8 +112,8 @@ for life in range(1, 200):
     child = os.fork()
     if child == 0:
         journal = Journal(url.format(life=life))
-        sa.event.listen(journal._database._engine, "after_cursor_execute", Countdown(life).step)
-        journal._database.open()
+        sa.event.listen(journal.database._engine, "after_cursor_execute", Countdown(life).step)
+        journal.database.open()
         os._exit(0)
     if os.WIFEXITED(os.waitpid(child, 0)[1]):
         print(life)

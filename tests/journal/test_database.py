@@ -202,13 +202,13 @@ def test_on_postgres_other_tables_are_neighbours_but_ours_must_be_ours(postgres_
         taken(Journal(postgres_url))
 
 
-@pytest.mark.parametrize(("change", "advice"), [(1, "install the newer Bellwether"), (-1, "keep this one")])
-def test_a_journal_of_another_version_is_neither_read_nor_written(url: str, change: int, advice: str) -> None:
+@pytest.mark.parametrize(("version", "advice"), [(VERSION + 1, "install the newer Bellwether"), (0, "keep this one")])
+def test_a_journal_of_an_unknown_version_is_neither_read_nor_written(url: str, version: int, advice: str) -> None:
     with Journal(url) as journal:
         taken(journal)
     with sa.create_engine(url).begin() as connection:
-        connection.exec_driver_sql(f"UPDATE journal_version SET version = {VERSION + change}")
-    with pytest.raises(LakeError, match=f"version {VERSION + change}, this Bellwether reads version {VERSION}; .*{advice}"):
+        connection.exec_driver_sql(f"UPDATE journal_version SET version = {version}")
+    with pytest.raises(LakeError, match=f"version {version}, this Bellwether reads versions up to {VERSION}; .*{advice}"):
         taken(Journal(url))
 
 
@@ -256,10 +256,10 @@ def test_a_locked_row_on_postgres_is_waited_for_and_then_reported(postgres_url: 
 def test_threads_wait_in_line_for_sqlites_one_writer(tmp_path: Path) -> None:
     with Journal(f"sqlite:///{tmp_path}/journal.db", patience=0.2) as journal:
         taken(journal)
-        assert journal._database._writing.acquire(timeout=1)
+        assert journal.database._writing.acquire(timeout=1)
         with pytest.raises(LakeError, match="another thread has been writing"):
             taken(journal, ask(1))
-        journal._database._writing.release()
+        journal.database._writing.release()
         taken(journal, ask(1))
 
 
@@ -295,12 +295,12 @@ def test_a_file_that_cannot_grow_keeps_every_answer_that_was_stored(tmp_path: Pa
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
         attempt = begun(journal)
-        with journal._database._engine.connect() as connection:
+        with journal.database._engine.connect() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
         with pytest.raises(LakeError, match="the disk is full; nothing was changed"):
             attempt.answer(said("x" * 100_000))
-        with journal._database._engine.connect() as connection:
+        with journal.database._engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA max_page_count=1000000")
         assert attempt.answer(said("x" * 100_000)).attempt == 1
 
@@ -308,7 +308,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
 def test_sqlite_commits_are_on_the_disk_before_they_are_confirmed(tmp_path: Path) -> None:
     with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
         taken(journal)
-        with journal._database._engine.connect() as connection:
+        with journal.database._engine.connect() as connection:
             found = {
                 name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous", "foreign_keys")
             }
@@ -319,7 +319,7 @@ def test_postgres_commits_are_on_the_disk_even_where_the_server_would_not_wait(p
     eager = postgres_url.replace("options=", "options=-csynchronous_commit%3Doff%20")
     with Journal(eager) as journal:
         taken(journal)
-        with journal._database._engine.connect() as connection:
+        with journal.database._engine.connect() as connection:
             assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
             assert connection.exec_driver_sql("SHOW lock_timeout").scalar() == "30s"
 
@@ -380,7 +380,7 @@ def _act(journal: Journal, step: str, subject) -> None:  # type: ignore[no-untyp
 def _break_after_next_commit(journal: Journal) -> list[bool]:
     broken: list[bool] = []
 
-    @sa.event.listens_for(journal._database._engine, "after_cursor_execute")
+    @sa.event.listens_for(journal.database._engine, "after_cursor_execute")
     def cut(connection, cursor, statement, parameters, context, many) -> None:  # type: ignore[no-untyped-def]
         if statement == "COMMIT" and not broken:
             broken.append(True)
@@ -427,7 +427,7 @@ def test_the_password_is_shown_nowhere(careful_url: str, caplog: pytest.LogCaptu
     with Journal(careful_url) as journal:
         claim = taken(journal)
         attempt = claim.begin()
-        shown += [repr(journal), str(journal), journal.where, repr(claim), repr(attempt), repr(journal._database._url)]
+        shown += [repr(journal), str(journal), journal.where, repr(claim), repr(attempt), repr(journal.database._url)]
         attempt.answer(said())
         with sa.create_engine(careful_url).connect() as connection:
             connection.exec_driver_sql("ALTER TABLE attempts RENAME TO gone")

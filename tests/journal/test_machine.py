@@ -263,8 +263,8 @@ def _fresh(url: str, clock: Clock) -> Journal:
     from bellwether.journal.schema import metadata
 
     journal = Journal(url, clock=clock)
-    journal._database.open()
-    with journal._database._engine.connect() as connection:
+    journal.database.open()
+    with journal.database._engine.connect() as connection:
         for table in reversed(metadata.sorted_tables):
             if table.name != "journal_version":
                 connection.execute(table.delete())

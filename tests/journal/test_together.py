@@ -29,7 +29,7 @@ def commits(journal: Journal) -> list[str]:
     """Fills with the statements that end transactions."""
     found: list[str] = []
 
-    @sa.event.listens_for(journal._database._engine, "before_cursor_execute")
+    @sa.event.listens_for(journal.database._engine, "before_cursor_execute")
     def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
         if statement == "COMMIT":
             found.append(statement)
@@ -79,7 +79,7 @@ def test_what_does_not_fit_the_budget_is_not_even_claimed(journal: Journal) -> N
 
 
 def test_works_share_one_transaction_where_there_is_one_writer(journal: Journal) -> None:
-    journal._database.open()
+    journal.database.open()
     ended = commits(journal)
     found = journal.together([partial(start, journal, number) for number in range(10)])
     assert [len(one) for one in found] == [2] * 10
@@ -133,11 +133,11 @@ def test_costs_that_come_while_a_transaction_is_shared_count_in_its_budgets(jour
 
 def test_nothing_of_any_work_is_kept_when_the_transaction_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(f"sqlite:///{tmp_path}/journal.db")
-    journal._database.open()
+    journal.database.open()
 
     def full() -> Any:
         start(journal, 1)
-        raw: Any = journal._database._shared_transaction.connection.connection.driver_connection  # type: ignore[union-attr]
+        raw: Any = journal.database._shared_transaction.connection.connection.driver_connection  # type: ignore[union-attr]
         raw.execute("ROLLBACK")  # as SQLite does when the disk is full
         raise LakeError("the disk is full")
 
@@ -172,7 +172,7 @@ def test_a_cost_that_is_not_known_makes_the_sum_unknown_and_tokens_are_those_tha
 
 
 async def test_what_waits_at_the_same_time_is_written_at_once(journal: Journal) -> None:
-    journal._database.open()
+    journal.database.open()
     ended, writer = commits(journal), Writer(journal)
     begun_calls = await asyncio.gather(*(writer.do(partial(start, journal, number), Urgency.BEGIN) for number in range(10)))
     await asyncio.gather(*(writer.do(partial(attempt.answer, said())) for _, attempt in begun_calls))

@@ -17,7 +17,6 @@ from bellwether.arena.lineup import rule_of
 from bellwether.arena.market import Market
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import plan_of
-from bellwether.arena.steps import WORKER, Steps
 from bellwether.arena.terms import Terms
 from bellwether.arena.validation import Limits
 from bellwether.arena.weekly.budgets import PURPOSE, UNLIMITED, WeekBudgets
@@ -25,6 +24,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import BudgetExceeded, CostSource, Request, Usage
+from bellwether.journal.records import Records
 from bellwether.models.answers import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 
@@ -75,7 +75,7 @@ class _Clients:
 
 @contextmanager
 def asking(
-    models: Models | None, decisions: Mapping[str, Asked], steps: Steps, registry: Path | None, budgets: WeekBudgets = UNLIMITED
+    models: Models | None, decisions: Mapping[str, Asked], records: Records, registry: Path | None, budgets: WeekBudgets = UNLIMITED
 ) -> Iterator[Ask]:
     """What asks for decisions, by id, within the week's budgets. Clients of models are opened with the first of them and closed at the end."""
     from anyio.from_thread import start_blocking_portal
@@ -89,7 +89,7 @@ def asking(
             about = decisions[decision_id]
             rule = rule_of(member)
             if rule is not None:
-                return _ruled(rule, about, steps, decision_id, sample)
+                return _ruled(rule, about, records, decision_id, sample)
             if not known:
                 known.update(registered(registry))
             from bellwether.models.client import asked_as
@@ -151,10 +151,10 @@ def parameters_of(model: Model, rules: Methodology) -> dict[str, Any]:
     }
 
 
-def _ruled(rule: str, about: Asked, steps: Steps, decision_id: str, sample: int) -> Answer:
+def _ruled(rule: str, about: Asked, records: Records, decision_id: str, sample: int) -> Answer:
     """The answer of a rule: no call, so that nothing is in the journal under its key. Its limits are those of the stored plan."""
-    body = steps.stored("prompt", decision_id)
+    body = records.stored("prompt", decision_id)
     assert body is not None
     content = trivial.answer(rule, about.markets, Limits.of(about.rules, plan_of(body).cash), decision_id)
-    key = Request(model=f"{WORKER}/{rule}", messages=(), purpose=PURPOSE, scope=decision_id, sample=sample).key
+    key = Request(model=f"arena/{rule}", messages=(), purpose=PURPOSE, scope=decision_id, sample=sample).key
     return Answer(key, content, attempts=0, spent=_FREE)

@@ -20,12 +20,12 @@ from bellwether.arena.methodology import Venue
 from bellwether.arena.portfolio import portfolio
 from bellwether.arena.prompt import messages
 from bellwether.arena.states import decisions_due
-from bellwether.arena.steps import Steps
 from bellwether.arena.weekly import state
 from bellwether.arena.weekly.asking import Asked, asking
 from bellwether.arena.weekly.means import World, decided_at, deciding, frozen_cohort, frozen_universe, rules_of, terms_by_agent, venues_of
 from bellwether.errors import ConfigError
 from bellwether.forecasting.prompt import Message
+from bellwether.journal.records import Records
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ def planned(world: World, week: date, venue: Venue, universe: FrozenUniverse, co
     at = decided_at(week) if universe.reconstructed else world.now()
     before = state.standing(world, week, venue, cohorts, universe.universe, at=at, reconstructed=universe.reconstructed)
     tasks = [task for cohort in cohorts for task in _tasks(world, week, cohort, universe, before)]
-    closed = closures(world.steps)
+    closed = closures(world.records)
     tasks = [
-        task for task in tasks if task.key.agent.agent_id not in closed or world.steps.stored("prompt", task.key.decision_id) is not None
+        task for task in tasks if task.key.agent.agent_id not in closed or world.records.stored("prompt", task.key.decision_id) is not None
     ]
     return WeekPlanned(venue, universe, cohorts, tasks, before)
 
@@ -115,12 +115,12 @@ def decide_week(world: World, week: date, *, forced: bool = True) -> WeekDecided
         for task in plan.tasks
     }
     made: list[tuple[Task, Decided]] = []
-    with asking(world.models, asked, world.steps, world.registry, world.budgets) as ask:
+    with asking(world.models, asked, world.records, world.registry, world.budgets) as ask:
         for plan in plans:
             due = [task for task in plan.tasks if task.key.decision_id not in left]
-            made += zip(due, decide_all(due, Means(world.steps, ask, partial(_look, world, plan), _clock(world, plan))), strict=True)
+            made += zip(due, decide_all(due, Means(world.records, ask, partial(_look, world, plan), _clock(world, plan))), strict=True)
     made += [
-        (task, standing(task, world.steps, DecisionState.OPEN, left[task.key.decision_id], over=True))
+        (task, standing(task, world.records, DecisionState.OPEN, left[task.key.decision_id], over=True))
         for task in tasks
         if task.key.decision_id in left
     ]
@@ -137,24 +137,24 @@ def _clock(world: World, plan: WeekPlanned) -> Callable[[], datetime]:
 
 def _left_alone(world: World, tasks: Sequence[Task]) -> dict[str, str]:
     """Decisions that a run may not touch, with the reason."""
-    closed = closures(world.steps)
+    closed = closures(world.records)
     found = {}
     for task in tasks:
         if (end := closed.get(task.key.agent.agent_id)) is not None:
             found[task.key.decision_id] = f"its agent was closed by {end.author}"
-        elif _overtaken(world.steps, task):
+        elif _overtaken(world.records, task):
             found[task.key.decision_id] = "a later week of this agent was decided before: weeks are decided in order"
     return found
 
 
-def _overtaken(steps: Steps, task: Task) -> bool:
+def _overtaken(records: Records, task: Task) -> bool:
     """Whether an agent has decided a later week, and not this one: its books would no longer be in order."""
-    if steps.stored("prompt", task.key.decision_id) is not None:
+    if records.stored("prompt", task.key.decision_id) is not None:
         return False
     last = task.key.agent.cohort + (task.methodology.decision_cohorts - 1) * WEEK
     later = task.key.week + WEEK
     while later <= last:
-        if steps.stored("prompt", replace(task.key, week=later).decision_id) is not None:
+        if records.stored("prompt", replace(task.key, week=later).decision_id) is not None:
             return True
         later += WEEK
     return False

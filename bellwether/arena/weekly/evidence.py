@@ -56,7 +56,7 @@ def evidence_rows(world: World, week: date, known: Known, *, asked: Collection[s
     now = world.now()
     until = min(now, start_of(week) + WEEK)
     found = [
-        cancellations_frame([one for one in cancellations(world.steps) if week_of(one.at) == week]),
+        cancellations_frame([one for one in cancellations(world.records) if week_of(one.at) == week]),
         known.evidence.filter(pl.col("week") == week),
     ]
     for venue, book in _books(world, known, until, reconstructed=True).items():

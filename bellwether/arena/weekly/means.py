@@ -15,7 +15,6 @@ from bellwether.arena.lineup import lineup
 from bellwether.arena.methodology import Methodology, Venue, methodologies, methodology
 from bellwether.arena.prompt import VERSION
 from bellwether.arena.states import decisions_due, may_start
-from bellwether.arena.steps import Steps
 from bellwether.arena.terms import Terms, terms_of
 from bellwether.arena.weekly.budgets import UNLIMITED, WeekBudgets
 from bellwether.arena.weekly.kalshi import AskKalshi, Kalshi
@@ -24,6 +23,7 @@ from bellwether.arena.weekly.venue import VenueData
 from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.journal import Journal
+from bellwether.journal.records import Records
 from bellwether.lake import Lake, Slice
 from bellwether.lake.partitions import of_folder
 from bellwether.tables.arena import AGENTS, EVIDENCE, UNIVERSE
@@ -56,9 +56,9 @@ class World:
     budgets: WeekBudgets = UNLIMITED
 
     @property
-    def steps(self) -> Steps:
-        """The steps that happen once."""
-        return Steps(self.journal, LEASE, run=self.run)
+    def records(self) -> Records:
+        """The records that happen once."""
+        return Records(self.journal, LEASE, run=self.run)
 
     @cached_property
     def rules(self) -> Mapping[str, Methodology]:
@@ -103,19 +103,19 @@ def frozen_universe(world: World, week: date, venue: Venue | None = None) -> Fro
     """The week's universe on a venue (that of the week's own cohort when left out), the same in every run: taken now, or reconstructed when its
     decisions are past."""
     where = venue or venues_of(world, week)[0]
-    return universe_of(world.steps.once("universe", _universe_name(week, where), lambda: encoded_universe(_seen(world, week, where))))
+    return universe_of(world.records.once("universe", _universe_name(week, where), lambda: encoded_universe(_seen(world, week, where))))
 
 
 def seen_universe(world: World, week: date, venue: Venue | None = None) -> FrozenUniverse:
     """The week's universe, without freezing it: the stored one, or as it would be taken now."""
     where = venue or venues_of(world, week)[0]
-    body = world.steps.stored("universe", _universe_name(week, where))
+    body = world.records.stored("universe", _universe_name(week, where))
     return _seen(world, week, where) if body is None else universe_of(body)
 
 
 def venues_of(world: World, week: date) -> list[Venue]:
     """The venues on which cohorts decide in a week: that of the cohort which starts in it, and those of earlier ones that still decide."""
-    own = stored_cohort(world.steps, week)
+    own = stored_cohort(world.records, week)
     first = world.chosen.venue if own is None else _rules_of(own, world.rules).venue
     earlier = {_rules_of(cohort, world.rules).venue for cohort in _still_deciding(world, week)}
     return [first, *sorted(earlier - {first})]
@@ -133,9 +133,9 @@ def _seen(world: World, week: date, venue: Venue) -> FrozenUniverse:
     return data.past(decided_at(week), rules.universe) if is_past(week, now, rules) else data.present(rules.universe, now)
 
 
-def stored_cohort(steps: Steps, week: date) -> FrozenCohort | None:
+def stored_cohort(records: Records, week: date) -> FrozenCohort | None:
     """The cohort that started in a week; None when none did."""
-    body = steps.stored("cohort", week.isoformat())
+    body = records.stored("cohort", week.isoformat())
     return None if body is None else cohort_of(body)
 
 
@@ -144,7 +144,7 @@ def all_reconstructed(world: World) -> bool:
     # Of a damaged manifest the place alone is known.
     places = {of_folder(one, name.rpartition("/")[0]) for one in (AGENTS, UNIVERSE) for name in world.lake.manifest_names(one)}
     weeks = {date.fromisoformat(week) for (week,) in places}
-    cohorts = (stored_cohort(world.steps, week) for week in weeks)
+    cohorts = (stored_cohort(world.records, week) for week in weeks)
     return all(cohort is None or cohort.reconstructed for cohort in cohorts)
 
 
@@ -164,10 +164,10 @@ def stored_evidence(world: World, found_again: Collection[date] | None = ()) -> 
 
 def frozen_cohort(world: World, week: date, *, reconstructed: bool, forced: bool = True) -> FrozenCohort | None:
     """The cohort of a week, started now when it was not. forced: also later than in the first hour; else None then."""
-    if not reconstructed and not forced and not may_start(world.now()) and stored_cohort(world.steps, week) is None:
+    if not reconstructed and not forced and not may_start(world.now()) and stored_cohort(world.records, week) is None:
         return None
     make = partial(new_cohort, world, week, reconstructed=reconstructed)
-    return cohort_of(world.steps.once("cohort", week.isoformat(), lambda: encoded_cohort(make())))
+    return cohort_of(world.records.once("cohort", week.isoformat(), lambda: encoded_cohort(make())))
 
 
 def terms_by_agent(cohorts: Iterable[FrozenCohort]) -> dict[str, Terms]:
@@ -197,7 +197,7 @@ def _still_deciding(world: World, week: date) -> list[FrozenCohort]:
     """The cohorts that are young enough to decide in a week, the newest first."""
     rules, found = world.rules, []
     for age in range(max(one.decision_cohorts for one in rules.values())):
-        cohort = stored_cohort(world.steps, week - age * WEEK)
+        cohort = stored_cohort(world.records, week - age * WEEK)
         if cohort is not None and age < _rules_of(cohort, rules).decision_cohorts:
             found.append(cohort)
     return found

@@ -26,7 +26,7 @@ def cancel_market(world: World, market_id: str, by: str, reason: str) -> Interve
     while at in taken:
         # A look of the same instant is another fact, and stays.
         at += timedelta(microseconds=1)
-    return record(world.steps, Intervention(Kind.CANCEL, market_id, by, reason, at))
+    return record(world.records, Intervention(Kind.CANCEL, market_id, by, reason, at))
 
 
 def require_bets(lake: Lake, market_id: str, doing: str) -> None:
@@ -42,20 +42,20 @@ def close_agent(world: World, agent_id: str, by: str, reason: str) -> Interventi
     """
     _require_words(f"closing {agent_id}", by, reason)
     key = agent_key(agent_id)
-    cohort = stored_cohort(world.steps, key.cohort)
+    cohort = stored_cohort(world.records, key.cohort)
     if cohort is None or key.family not in cohort.members:
         raise ConfigError(f"closing {agent_id}: there is no such agent; `bellwether arena show {key.cohort}` lists those of the cohort")
-    return record(world.steps, Intervention(Kind.CLOSE, key.agent_id, by, reason, world.now()))
+    return record(world.records, Intervention(Kind.CLOSE, key.agent_id, by, reason, world.now()))
 
 
 def dismiss_release(world: World, family: str, model_id: str, by: str, reason: str) -> Intervention:
     """Dismiss a later release of a family: reviews propose it no more. Raises `ConfigError` for one that the review does not propose."""
     _require_words(f"dismissing {model_id}", by, reason)
     offers = {one.family.name: [offer.model_id for offer in one.offers] for one in reviewed(world)}
-    if model_id not in offers.get(family, ()) and (family, model_id) not in dismissals(world.steps):
+    if model_id not in offers.get(family, ()) and (family, model_id) not in dismissals(world.records):
         known = ", ".join(f"{name} {offer}" for name, found in offers.items() for offer in found) or "none"
         raise ConfigError(f"dismissing {model_id:.120} of {family:.64}: the review does not propose it; it proposes {known}")
-    return record(world.steps, Intervention(Kind.DISMISS, f"{family}/{model_id}", by, reason, world.now()))
+    return record(world.records, Intervention(Kind.DISMISS, f"{family}/{model_id}", by, reason, world.now()))
 
 
 def archive_cohort(world: World, cohort: date, by: str, reason: str) -> Intervention:
@@ -64,10 +64,10 @@ def archive_cohort(world: World, cohort: date, by: str, reason: str) -> Interven
     Raises `ConfigError` for a cohort that there is not.
     """
     _require_words(f"archiving {cohort}", by, reason)
-    found = stored_cohort(world.steps, cohort)
+    found = stored_cohort(world.records, cohort)
     if found is None:
         raise ConfigError(f"archiving {cohort}: no cohort started in this week; `bellwether arena status` lists them")
-    done = record(world.steps, Intervention(Kind.ARCHIVE, cohort.isoformat(), by, reason, world.now()))
+    done = record(world.records, Intervention(Kind.ARCHIVE, cohort.isoformat(), by, reason, world.now()))
     for family in sorted(found.members):
         close_agent(world, AgentKey(cohort, family).agent_id, done.by, f"its cohort was archived: {done.reason}")
     return done

@@ -42,7 +42,7 @@ def preview(world: World, week: date) -> tuple[list[WeekPlanned], list[Prompted]
     for venue in venues_of(world, week):
         universe = seen_universe(world, week, venue)
         cohorts = deciding(world, week, reconstructed=universe.reconstructed, venue=venue)
-        if not plans and stored_cohort(world.steps, week) is None:
+        if not plans and stored_cohort(world.records, week) is None:
             cohorts = [new_cohort(world, week, reconstructed=universe.reconstructed), *cohorts]
         plan, terms = planned(world, week, venue, universe, cohorts), terms_by_agent(cohorts)
         plans.append(plan)
@@ -53,7 +53,7 @@ def preview(world: World, week: date) -> tuple[list[WeekPlanned], list[Prompted]
 def _prompted(world: World, task: Task, known: Mapping[str, Model], terms: Terms | None) -> Prompted:
     asked = list(task.messages())
     name = task.key.decision_id
-    stored = world.steps.stored("prompt", name) is not None
+    stored = world.records.stored("prompt", name) is not None
     tokens = -(-sum(len(one["content"]) for one in asked) // CHARACTERS)
     if rule_of(task.model) is not None:
         return Prompted(name, task.model, 0, 0, stored, asked)

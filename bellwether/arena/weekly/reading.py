@@ -47,10 +47,10 @@ Rows = Callable[[Table], pl.DataFrame]
 def week_is_decided(world: World, week: date, at: datetime) -> bool:
     """Whether nothing of a live week is left at an instant: its cohort was started, or may not be any more, and by the lake's rows every decision that is
     due is finished, refused or failed, or its agent was closed."""
-    if stored_cohort(world.steps, week) is None and may_start(at):
+    if stored_cohort(world.records, week) is None and may_start(at):
         return False
     cohorts = deciding(world, week, reconstructed=False)
-    closed = closures(world.steps)
+    closed = closures(world.records)
     wanted = {key.decision_id for cohort in cohorts for key in keys_of(cohort, week) if key.agent.agent_id not in closed}
     rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     done = rows.filter(pl.col("state").is_in(sorted(FINAL)))
@@ -214,10 +214,10 @@ def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_
     known_at: leaves out what came later, as `read` does. Raises `ConfigError` for what names no decision.
     """
     key = decision_key(decision_id)
-    steps = world.steps
-    plan, intent = steps.stored("prompt", decision_id), steps.stored("intent", decision_id)
+    records = world.records
+    plan, intent = records.stored("prompt", decision_id), records.stored("intent", decision_id)
     asked = None if plan is None else plan_of(plan)
-    done = [one for one in executions_of(steps, decision_id) if known_at is None or one.executed_at <= known_at]
+    done = [one for one in executions_of(records, decision_id) if known_at is None or one.executed_at <= known_at]
     if known_at is not None:
         state = read(DECISIONS).filter(pl.col("decision_id") == decision_id)
         asked = asked if state["prompt_hash"].is_not_null().any() else None

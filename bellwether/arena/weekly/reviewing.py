@@ -23,7 +23,7 @@ def reviewed(world: World) -> list[Finding]:
     known = models(world.registry)
     offers = catalogue(known, price_map(), world.now().date())
     chosen = lineup(world.lineup, world.registry)
-    return review(families(known, world.registry).values(), offers, known, chosen.families, dismissals(world.steps))
+    return review(families(known, world.registry).values(), offers, known, chosen.families, dismissals(world.records))
 
 
 def review_rows(found: Sequence[Finding], at: datetime) -> pl.DataFrame:

@@ -45,9 +45,9 @@ def agents_rows(world: World, cohort: FrozenCohort | None) -> pl.DataFrame:
         cohort.started_at,
         lineup=cohort.lineup,
         reconstructed=cohort.reconstructed,
-        closed=closures(world.steps),
+        closed=closures(world.records),
         terms=cohort.terms,
-        archived=archives(world.steps).get(cohort.week.isoformat()),
+        archived=archives(world.records).get(cohort.week.isoformat()),
     )
 
 
@@ -105,7 +105,7 @@ def _made_states(world: World, done: WeekDecided) -> dict[str, list[_State]]:
         if one.execution is None or one.intent is None:
             states[_now(world, done.universes[task.methodology.venue])] = one
         else:
-            for each in executions_of(world.steps, one.decision_id):
+            for each in executions_of(world.records, one.decision_id):
                 states[each.executed_at] = executed(one.decision_id, one.plan, one.intent, each, over=False)
             states[one.execution.executed_at] = one
         served = _served(world.journal, one)
@@ -233,7 +233,7 @@ def refusals_rows(world: World, done: WeekDecided) -> pl.DataFrame:
         }
         for _, one in done.decisions
         if one.execution is not None
-        for execution, after in pairwise([*executions_of(world.steps, one.decision_id), None])
+        for execution, after in pairwise([*executions_of(world.records, one.decision_id), None])
         if execution is not None and (after is None or execution.executed_at < after.executed_at)
         for refusal in execution.refusals
     ]

@@ -20,10 +20,10 @@ from bellwether.arena.marks import Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.polling import awaited
 from bellwether.arena.resolution import Observation, settlements
-from bellwether.arena.steps import Steps
 from bellwether.arena.universe import Universe
 from bellwether.arena.weekly.means import World, rules_of, stored_evidence
 from bellwether.arena.weekly.venue import Held
+from bellwether.journal.records import Records
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ def keys_of(cohort: FrozenCohort, week: date) -> list[DecisionKey]:
     return [DecisionKey(AgentKey(cohort.week, family), week) for family in sorted(cohort.members)]
 
 
-def trades_before(steps: Steps, cohorts: Iterable[FrozenCohort], week: date) -> list[Trade]:
+def trades_before(records: Records, cohorts: Iterable[FrozenCohort], week: date) -> list[Trade]:
     """The trades that the cohorts' decisions of earlier weeks led to, from the journal."""
     found: list[Trade] = []
     for cohort in cohorts:
         earlier = cohort.week
         while earlier < week:
             for key in keys_of(cohort, earlier):
-                found += [trade for execution in executions_of(steps, key.decision_id)[-1:] for trade in execution.trades]
+                found += [trade for execution in executions_of(records, key.decision_id)[-1:] for trade in execution.trades]
             earlier += WEEK
     return found
 
@@ -76,7 +76,7 @@ def standing(
 ) -> Standing:
     """What the cohorts of a venue have before a week is decided."""
     agents = [agent for cohort in cohorts for agent in cohort.agents(rules_of(world, cohort))]
-    trades = trades_before(world.steps, cohorts, week)
+    trades = trades_before(world.records, cohorts, week)
     rules = {cohort.methodology: rules_of(world, cohort) for cohort in cohorts}
     seen = stored_observations(world, at, {trade.market_id for trade in trades}, reconstructed=reconstructed)
     book = _folded(agents, trades, seen, rules, at)
