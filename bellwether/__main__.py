@@ -1,5 +1,6 @@
 """`python -m bellwether`: the same as the `bellwether` command."""
 
-from bellwether.cli import main
+from cli.main import main
 
-main(prog_name="bellwether")
+if __name__ == "__main__":
+    main(prog_name="bellwether")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -12,7 +13,6 @@ from functools import lru_cache
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-import click
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -29,34 +29,6 @@ if TYPE_CHECKING:
 _CONTAMINATED = 4
 
 
-class _Instant(click.DateTime):
-    """A day or an instant on the command line, shown as people write it."""
-
-    def __init__(self, formats: dict[str, str]) -> None:
-        super().__init__(list(formats))
-        self._shown = tuple(formats.values())
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """The longest form, in the help."""
-        return self._shown[-1]
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Raises `click.BadParameter` for what is no such day or instant."""
-        try:
-            return super().convert(value.removesuffix("Z") if isinstance(value, str) and "T" in value else value, param, ctx)
-        except click.BadParameter:
-            what = "day" if len(self._shown) == 1 else "day or time"
-            self.fail(f"{value!r} is no {what} of the calendar; write {' or '.join(self._shown)}", param, ctx)
-
-
-#: A UTC day.
-DAY = _Instant({"%Y-%m-%d": "YYYY-MM-DD"})
-#: A UTC day, which is its 00:00, or an instant of it, with or without a Z.
-INSTANT = _Instant({"%Y-%m-%d": "YYYY-MM-DD", "%Y-%m-%dT%H:%M": "YYYY-MM-DDTHH:MM", "%Y-%m-%dT%H:%M:%S": "YYYY-MM-DDTHH:MM:SS"})
-
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-
-
 @lru_cache(maxsize=1)
 def console() -> Console:
     """The console for people, on standard output."""
@@ -65,7 +37,8 @@ def console() -> Console:
 
 def emit(value: Any) -> None:
     """Print `value` as JSON: times in ISO format, decimals as text so that no digit is lost."""
-    click.echo(_UNPRINTABLE.sub(_escaped, json.dumps(value, default=_plain, indent=2, ensure_ascii=False)))
+    sys.stdout.write(_UNPRINTABLE.sub(_escaped, json.dumps(value, default=_plain, indent=2, ensure_ascii=False)) + "\n")
+    sys.stdout.flush()
 
 
 #: Characters that steer a terminal or turn the direction of writing, which JSON may hold as they are.

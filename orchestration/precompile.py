@@ -21,7 +21,7 @@ import dagster as dg
 
 from bellwether.errors import BellwetherError
 
-PACKAGES = ("bellwether", "assets", "resources", "orchestration")
+PACKAGES = ("bellwether", "assets", "resources", "orchestration", "cli")
 #: What takes seconds to import and most commands never do.
 _RARE = ("great_expectations", "litellm")
 #: Hours of the event that is replayed, and the present as of which it is over.

@@ -15,8 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from bellwether.console import console, emit
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.progress import shown
@@ -51,10 +49,9 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
             yield work
         except KeyboardInterrupt:
             ended = work.stats.runs - work.stats.interrupted
-            click.echo(
+            sys.stderr.write(
                 f"\nStopped at: {work.doing}. Kept: {ended} finished {'run' if ended == 1 else 'runs'}, and what the one under way had stored. "
-                "The same command goes on from there.",
-                err=True,
+                "The same command goes on from there.\n"
             )
             raise
         finally:

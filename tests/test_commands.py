@@ -12,19 +12,21 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bellwether import extras
-from bellwether.cli import Commands, main
-from bellwether.commands import CORE, PLATFORM, LazyCommand, PlatformCommand
+from bellwether.domains import PlatformCommand
+from cli.lazy import Lazy
+from cli.main import SECTIONS, Commands, main
 
-#: Modules that the list of commands imports, with the declaration of each domain.
+#: Modules of Bellwether that the help imports, with the declaration of each domain.
 IMPORTED = [
-    "bellwether.cli",
-    "bellwether.commands",
     "bellwether.domains",
     *(f"bellwether.domains.{name}" for name in ("arena", "benchmark", "domain", "replay", "venues", "warehouse")),
     "bellwether.errors",
     "bellwether.extras",
-    "bellwether.lazy_commands",
+    "cli.lazy",
+    "cli.main",
 ]
+
+ALL = [command for command in main.commands.values() if isinstance(command, Lazy)]
 
 INSTALL = "pip install 'bellwether[platform]'"
 
@@ -55,8 +57,8 @@ def call(*words: str, group: click.Group = main) -> Result:
     return CliRunner().invoke(group, words)
 
 
-@pytest.mark.parametrize("entry", [*CORE, *PLATFORM], ids=lambda entry: entry.name)
-def test_every_command_is_where_the_list_says_and_explains_itself(entry: LazyCommand) -> None:
+@pytest.mark.parametrize("entry", ALL, ids=lambda entry: entry.name)
+def test_every_command_is_where_the_list_says_and_explains_itself(entry: Lazy) -> None:
     assert entry.load().name == entry.name
     result = call(str(entry.name), "--help")
     assert (result.exit_code, result.output.startswith(f"Usage: main {entry.name} ")) == (0, True)
@@ -65,15 +67,17 @@ def test_every_command_is_where_the_list_says_and_explains_itself(entry: LazyCom
 def test_the_list_shows_every_command_once_on_a_line_of_eighty_characters() -> None:
     lines = call("--help").output.splitlines()
     shown = [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in main.commands]
-    assert shown == [*sorted(str(entry.name) for entry in CORE), *sorted(str(entry.name) for entry in PLATFORM)]
+    assert shown == [one.name for declared in SECTIONS.values() for one in declared]
+    assert sorted(shown) == sorted(main.commands)
+    assert [line.removesuffix(":") for line in lines if line.endswith(":") and line[:1].isalpha()] == ["Options", *SECTIONS]
     assert max(map(len, lines)) <= 80
 
 
 def test_the_list_imports_no_library_but_click() -> None:
     code = (
-        "import sys\nfrom bellwether.cli import main\nmain(['--help'], standalone_mode=False)\n"
+        "import sys\nfrom cli.main import main\nmain(['--help'], standalone_mode=False)\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} & {'numpy', 'polars', 'rich', 'pydantic', 'dagster', 'orchestration'}))\n"
-        "print(sorted(name for name in sys.modules if name.startswith('bellwether.')))"
+        "print(sorted(name for name in sys.modules if name.startswith(('bellwether.', 'cli.'))))"
     )
     lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
     assert lines[-2:] == ["[]", str(IMPORTED)]
@@ -94,9 +98,11 @@ def test_a_command_of_the_platform_says_in_one_line_what_to_install(words: tuple
 
 @pytest.mark.usefixtures("core")
 def test_the_list_marks_what_the_platform_would_add() -> None:
-    before, _, after = call("--help").output.partition(INSTALL)
-    assert "backtest" in before and "\n  demo" not in before
-    assert "demo" in after and "backtest" not in after
+    shown = call("--help").output
+    marked = {line.split()[0] for line in shown.splitlines() if line.startswith("  ") and line.split()[1:2] == ["*"]}
+    assert shown.endswith(f"* To install it: {INSTALL}\n")
+    assert {"demo", "query", "arena"} <= marked
+    assert not marked & {"agents", "backtest", "compat", "episode", "recordings", "score", "trading"}
 
 
 def test_the_list_says_nothing_of_installing_what_is_there() -> None:
@@ -130,7 +136,7 @@ def test_any_other_import_that_fails_is_not_masked(name: str) -> None:
 def test_a_mistake_in_a_module_of_the_platform_is_not_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mistaken_commands.py").write_text("from bellwether.lake import Lakes\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    group = Commands("bellwether", commands={"mistaken": PlatformCommand("mistaken", "mistaken_commands:mistaken", "Fail.")})
+    group = Commands("bellwether", commands={"mistaken": Lazy(PlatformCommand("mistaken", "mistaken_commands:mistaken", "Fail."))})
     result = call("mistaken", group=group)
     assert isinstance(result.exception, ImportError)
     assert "cannot import name 'Lakes'" in str(result.exception)
@@ -179,10 +185,22 @@ def test_the_commands_start_as_a_module_too() -> None:
 @pytest.mark.parametrize(("given", "threads"), [(None, "1"), ("3", "3")])
 def test_commands_of_the_platform_use_one_thread_of_linear_algebra_unless_told_otherwise(given: str | None, threads: str) -> None:
     code = (
-        "import os, sys\nfrom bellwether.cli import main\nassert 'numpy' not in sys.modules\n"
+        "import os, sys\nfrom cli.main import main\nassert 'numpy' not in sys.modules\n"
         "main(['journal', '--json'], standalone_mode=False)\nprint(os.environ['OPENBLAS_NUM_THREADS'])"
     )
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     environment |= {"OPENBLAS_NUM_THREADS": given} if given else {}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split()[-1] == threads
+
+
+@pytest.mark.parametrize("words", [["journal", "--json"], ["score", "--help"], ["models", "--json"], ["episode", "list"]], ids=" ".join)
+def test_light_commands_import_no_dagster(words: list[str]) -> None:
+    code = f"import sys\nfrom cli.main import main\nmain({words!r}, standalone_mode=False)\nprint('dagster' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_the_modules_of_commands_import_no_dagster() -> None:
+    code = "import sys, pkgutil, cli\nfor found in pkgutil.iter_modules(cli.__path__): __import__(f'cli.{found.name}')\nassert 'dagster' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -18,13 +18,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from bellwether import connections
-from bellwether.cli import main
 from bellwether.connections import KALSHI_KEY_PATH, PROVIDERS, Connection, Provider, try_connections, try_kalshi_key, try_provider
 from bellwether.sandbox import serve
 from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.params import Refusal
 from bellwether.sandbox.worlds import application
 from bellwether.settings import Settings, World, settings
+from cli.main import main
 
 KEY = "sk-verysecret-0123456789abcdef"
 DEAD = "http://127.0.0.1:9"

@@ -14,8 +14,9 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from bellwether.cli import main
-from bellwether.console import INSTANT, console, emit, grid, leaderboard_table
+from bellwether.console import console, emit, grid, leaderboard_table
+from cli.main import main
+from cli.options import INSTANT
 from tests.report.frames import example
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from bellwether.cli import main
-from bellwether.commands import LazyCommand
+from cli.lazy import Lazy
+from cli.main import main
 from tests import readme
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -105,7 +105,7 @@ def test_every_command_shown_exists_with_its_options(page: Path) -> None:
         command: click.Command = main
         words = shown.split()
         while isinstance(command, click.Group) and words and (found := command.commands.get(words[0])) is not None:
-            command, words = found.load() if isinstance(found, LazyCommand) else found, words[1:]
+            command, words = found.load() if isinstance(found, Lazy) else found, words[1:]
         assert not isinstance(command, click.Group) or (command is not main and all(word.startswith("-") for word in words)), shown
         options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         assert {word for word in words if word.startswith("--")} <= options, shown

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bellwether.cli import main
 from bellwether.scoring.columns import NAMES
+from cli.main import main
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "scoring.md").read_text(encoding="utf-8")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bellwether.cli import main
 from bellwether.errors import ConfigError
 from bellwether.settings import Settings, World, settings
+from cli.main import main
 from resources import LakeResource
 
 

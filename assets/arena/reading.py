@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import click
-
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from bellwether.arena.weekly.means import World
     from bellwether.arena.weekly.reading import Rows
     from bellwether.lake import Lake
-
-BY = click.option("--by", required=True, metavar="NAME", help="Who intervenes.")
-REASON = click.option("--reason", required=True, metavar="TEXT", help="Why, in one line.")
 
 
 @contextmanager
@@ -49,3 +46,15 @@ def arena_lake() -> Lake:
     lake = Lake(settings().lake_uri)
     renew(lake)
     return lake
+
+
+def rankings_at(known_at: datetime | None) -> Mapping[str, pl.DataFrame]:
+    """Rows of arena/rankings and arena/pairs by table, as the lake has them, or as they were known at an instant."""
+    from bellwether.arena.methodology import methodologies
+    from bellwether.arena.rankings.reading import cutoffs, restated
+    from bellwether.tables import table
+
+    config, lake = settings(), arena_lake()
+    if known_at is None:
+        return {name: lake.slice(table(name), missing="skip").read() for name in ("arena/rankings", "arena/pairs")}
+    return restated(lake, methodologies(config.registry), cutoffs(config.registry), known_at)

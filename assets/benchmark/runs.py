@@ -11,11 +11,13 @@ import polars as pl
 from assets.benchmark import jobs
 from assets.benchmark.jobs import RANKING_TABLES, SCORE_TABLES
 from assets.benchmark.partitions import FORECASTER, RELEASE
+from assets.warehouse.runs import publish
 from bellwether.errors import BellwetherError
 from bellwether.tables import table
 from orchestration.declare import key
 from orchestration.freshness import stale
 from orchestration.runner import RunFailed, Runner
+from orchestration.session import require_success
 
 #: The release of the demo.
 DEMO = "sandbox-2026"
@@ -30,6 +32,13 @@ def answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) ->
 
     forecasters = list(chosen or competitors())
     return {f"{name} on {one}": end for one in releases for name, end in release(work, one, forecasters).items()}
+
+
+def answer_and_publish(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> None:
+    """Build, answer and rank releases, and publish. Then raises the first failure of a forecaster."""
+    ends = answer(work, releases, chosen)
+    publish(work)
+    require_success(ends)
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:

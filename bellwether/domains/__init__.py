@@ -10,12 +10,11 @@ from importlib.metadata import EntryPoint, entry_points
 
 from bellwether.domains.arena import ARENA
 from bellwether.domains.benchmark import BENCHMARK
-from bellwether.domains.domain import Domain, resolve
+from bellwether.domains.domain import Domain, LazyCommand, PlatformCommand, resolve
 from bellwether.domains.replay import REPLAY
 from bellwether.domains.venues import VENUES
 from bellwether.domains.warehouse import WAREHOUSE
 from bellwether.errors import ConfigError
-from bellwether.lazy_commands import LazyCommand, PlatformCommand
 
 GROUP = "bellwether.domains"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bellwether.domains.domain import Domain
-from bellwether.lazy_commands import PlatformCommand
 
 ARENA = Domain(
     "arena",
@@ -20,7 +19,4 @@ ARENA = Domain(
     definitions="assets.arena.definitions",
     demo="assets.arena.runs:demo",
     results="assets.arena.results:demo",
-    commands=(
-        PlatformCommand("arena", "assets.arena.commands:arena", "Run weeks of the arena; show cohorts, decisions and the leaderboard."),
-    ),
 )

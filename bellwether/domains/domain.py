@@ -8,7 +8,21 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from bellwether.lazy_commands import LazyCommand
+
+@dataclass(frozen=True)
+class LazyCommand:
+    """A command of the command line that is imported when it is called.
+
+    name: of the command. home: `module:attribute` of its click command. short_help: its line in `bellwether --help`.
+    """
+
+    name: str
+    home: str
+    short_help: str
+
+
+class PlatformCommand(LazyCommand):
+    """A command that needs the extra `platform`."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +39,7 @@ class Domain:
     demo: function (`module:function`) of a `Runner` and a number of days that makes the domain's part of `bellwether demo`. It returns by
     name how each step ended that may fail without stopping the others: None, or the error.
     results: function (`module:function`) of `as_json` that shows what the demo's part came to, or returns what `--json` adds.
-    commands: of the command line.
+    commands: of the command line, under a heading with the domain's name; those of the built-in domains are in `cli.main`.
     """
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bellwether.domains.domain import Domain
-from bellwether.lazy_commands import LazyCommand, PlatformCommand
 
 VENUES = Domain(
     "venues",
@@ -16,10 +15,4 @@ VENUES = Domain(
     rules="bellwether.checks.venues",
     definitions="assets.venues.definitions",
     demo="assets.venues.runs:demo",
-    commands=(
-        PlatformCommand("pull", "assets.venues.commands:pull", "Pull, clean and check the markets of some days."),
-        PlatformCommand("events", "bellwether.recordings.commands:events", "List and search the events that can be recorded now."),
-        PlatformCommand("record", "bellwether.recordings.commands:record", "Record the order books and trades of events."),
-        LazyCommand("recordings", "bellwether.recordings.commands:recordings", "List and import recordings of order books and trades."),
-    ),
 )

@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from assets.arena import commands
-from bellwether.cli import main
 from bellwether.doctor import _arena, _guarded
 from bellwether.errors import BellwetherError
 from bellwether.journal.budget import ADVICE
 from bellwether.settings import settings
+from cli import arena as commands
+from cli.main import main
 
 WEEK = date(2026, 4, 19)
 BUDGET = f"beginning a model call of about $0.04: the budget of scope x is $0.01; {ADVICE}"

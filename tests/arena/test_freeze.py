@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from assets.arena import commands, runs
+from assets.arena import runs
 from assets.arena.assets import _weeks
 from bellwether.arena.families import families
 from bellwether.arena.frozen import cohort_of, encoded_cohort
@@ -23,6 +23,7 @@ from bellwether.arena.weekly.means import deciding, frozen_cohort, stored_cohort
 from bellwether.errors import ConfigError, LakeError
 from bellwether.models.registry import models
 from bellwether.tables import arena as tables
+from cli import arena as commands
 from tests.arena.test_queries import _row as row_of
 from tests.arena.weeks import SEVEN, WEEK, Arena
 

@@ -18,7 +18,6 @@ from bellwether.backup import backup, expired, restore
 from bellwether.backup.backup import prune
 from bellwether.backup.manifest import FILE, FORMAT, made_at, name_of
 from bellwether.calibration.inference import Inference
-from bellwether.cli import main
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Journal
 from bellwether.journal.records import Records
@@ -28,6 +27,7 @@ from bellwether.settings import Settings, settings
 from bellwether.submissions import Submissions
 from bellwether.submissions.checking import SCHEMA
 from bellwether.tables import TABLES, table
+from cli.main import main
 from orchestration.home import prepare
 from tests.arena.simulated import Simulated
 from tests.journal.calls import answered_lake

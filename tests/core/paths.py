@@ -63,7 +63,7 @@ def file() -> dict[str, object]:
     """The example of the README as a file: its scores by the command, the page and the figures."""
     from click.testing import CliRunner
 
-    from bellwether.cli import main
+    from cli.main import main
 
     Path("forecasts.csv").write_text("series,probability,outcome\na,90,yes\na,20,no\nb,60,no\nc,10,no\n")
     refused = CliRunner().invoke(main, ["score", "forecasts.csv"])
@@ -87,7 +87,7 @@ def call(*words: str) -> str:
     """What a command prints; it must succeed."""
     from click.testing import CliRunner
 
-    from bellwether.cli import main
+    from cli.main import main
 
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, f"{words}: {done.output} {done.exception!r}"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import main
 from bellwether.journal import Claim, Journal, Outcome
 from bellwether.journal.records import Records
 from bellwether.settings import settings
+from cli.main import main
 from tests.journal.calls import LEASE, ask, begun, said, taken
 
 

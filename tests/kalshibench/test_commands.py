@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import main
+from cli.main import main
 from tests.kalshibench.conftest import Write, predictions, result
 from tests.kalshibench.original import A, World
 

@@ -370,16 +370,16 @@ def test_every_query_of_the_page_on_querying_runs(path: Path, statement: str) ->
 def test_every_command_of_the_page_on_querying_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from click.testing import CliRunner
 
-    from bellwether.lake import commands
+    from cli import data
 
-    monkeypatch.setattr(commands, "settings", lambda: SimpleNamespace(warehouse_path=path))
+    monkeypatch.setattr(data, "settings", lambda: SimpleNamespace(warehouse_path=path))
     monkeypatch.chdir(ROOT)
     shown = re.findall(r"`bellwether query (@[^`]*)`", PAGE)
     assert len(shown) == 14
     for line in shown:
         words = line.replace("sandbox-2026.v2", "q v2").replace("sandbox-2026", "q").split("--set ")
         given = [words[0].strip(), *(word for value in words[1:] for word in ("--set", value.strip()))]
-        result = CliRunner().invoke(commands.query, [*given, "--json"])
+        result = CliRunner().invoke(data.query, [*given, "--json"])
         assert result.exit_code == 0, result.output
         assert result.output.strip().startswith("[")
 

@@ -7,9 +7,9 @@ import re
 import click
 import pytest
 
-from bellwether.cli import main
 from bellwether.lake.remedies import remedy, remedy_of
 from bellwether.tables import TABLES, Table
+from cli.main import main
 
 PARTS = {
     "day": "2026-06-01",

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bellwether.forecasting import forecasters
-from bellwether.forecasting.commands import models
 from bellwether.models.providers import PROVIDERS
 from bellwether.settings import settings
+from cli.models import models
 
 KEY = "sk-verysecret-0123456789abcdef"
 
@@ -101,7 +101,7 @@ def test_a_model_of_ones_own_is_listed_with_its_endpoint_as_provider(monkeypatch
 def test_the_table_fits_a_narrow_terminal_and_names_the_missing_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     output = subprocess.run(
-        [sys.executable, "-c", "from bellwether.forecasting.commands import models; models([])"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", "from cli.models import models; models([])"], capture_output=True, text=True, check=True
     ).stdout
     table, caption = output.split("forecasters,")
     assert "sandbox-overconfident" in table
@@ -112,6 +112,6 @@ def test_the_table_fits_a_narrow_terminal_and_names_the_missing_keys(monkeypatch
 
 def test_the_list_needs_no_heavy_library() -> None:
     heavy = ("litellm", "scipy", "sklearn", "matplotlib", "pandas", "aiohttp", "dagster", "sqlalchemy", "starlette", "huggingface_hub")
-    code = "import sys; from bellwether.forecasting.commands import models; models(['--json'], standalone_mode=False); print('LOADED', *sys.modules)"
+    code = "import sys; from cli.models import models; models(['--json'], standalone_mode=False); print('LOADED', *sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.partition("LOADED")[2].split()
     assert set(heavy).isdisjoint(loaded)

@@ -26,10 +26,10 @@ from bellwether.arena.releases import registered
 from bellwether.arena.results import Facts, results
 from bellwether.arena.weekly.operators import cancel_market, close_agent
 from bellwether.arena.weekly.reading import status
-from bellwether.cli import main
 from bellwether.errors import BellwetherError, VenueError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
+from cli.main import main
 from orchestration.checks import checks_of
 from orchestration.declare import key
 from orchestration.partitions import DAY, RANGE_END, RANGE_START

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import main
 from bellwether.settings import settings
+from cli.main import main
 from tests.orchestration.conftest import FORECASTERS, World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -221,8 +221,7 @@ def test_doctor_says_how_to_mend_a_venue_that_does_not_answer(monkeypatch: pytes
 
 def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the_publication(monkeypatch: pytest.MonkeyPatch) -> None:
     from assets.benchmark import runs
-    from assets.benchmark.releases import answer_and_publish
-    from assets.warehouse import runs as warehouse
+    from assets.benchmark.runs import answer_and_publish
     from orchestration.runner import RunFailed, Runner
 
     done: list[str] = []
@@ -232,18 +231,18 @@ def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the
         return {name: RunFailed(f"{name} on {release}: no credit") if name == "broke" else None for name in forecasters}
 
     monkeypatch.setattr(runs, "release", release)
-    monkeypatch.setattr(warehouse, "publish", lambda work: done.append("published"))
+    monkeypatch.setattr(runs, "publish", lambda work: done.append("published"))
     with pytest.raises(RunFailed, match=r"broke on one: no credit\. Also failed: broke on two\."):
         answer_and_publish(None, ("one", "two"), ["broke", "good"])  # type: ignore[arg-type]
     assert done == ["one", "two", "published"]
 
 
 def test_a_resumed_evaluation_has_the_budgets_that_it_began_with_unless_others_are_given() -> None:
-    from assets.benchmark.evaluation import _budgets
+    from assets.benchmark.evaluation import budgets
     from bellwether.forecasting.evaluation import Evaluation
 
     one, two = Decimal("0.1"), Decimal(2)
     begun = Evaluation("evaluate-20261101T120000Z", "r", ("a",), two, {}, dollars_per_model=one)
-    assert _budgets(None, None, begun) == (two, one)
-    assert _budgets(one, two, begun) == (one, two)
-    assert _budgets(None, None, None) == (settings().budget, None)
+    assert budgets(None, None, begun) == (two, one)
+    assert budgets(one, two, begun) == (one, two)
+    assert budgets(None, None, None) == (settings().budget, None)

@@ -17,13 +17,13 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import main
-from bellwether.commands import LazyCommand
 from bellwether.console import console
 from bellwether.lake.duck import literal
 from bellwether.lake.warehouse import connect
 from bellwether.settings import Settings, settings
 from bellwether.tables.benchmark import HORIZONS
+from cli.lazy import Lazy
+from cli.main import main
 from orchestration.definitions import build_defs
 
 pytestmark = pytest.mark.slow
@@ -220,7 +220,7 @@ def test_what_lists_shows_and_previews_changes_nothing(here: Path, tmp_path: Pat
 
 def names(command: click.Command, above: str = "") -> Iterator[str]:
     """The commands below one, in words, and each group that is a command itself."""
-    command = command.load() if isinstance(command, LazyCommand) else command
+    command = command.load() if isinstance(command, Lazy) else command
     if not isinstance(command, click.Group) or (command.invoke_without_command and above):
         yield above
     if isinstance(command, click.Group):

@@ -10,9 +10,9 @@ import duckdb
 import yaml
 
 from assets.benchmark.assets import ForecastConfig, ScoreConfig
-from assets.benchmark.evaluation import evaluate
 from bellwether.lake import meta
 from bellwether.tables import TABLES, table
+from cli.benchmark import evaluate
 from orchestration.definitions import defs
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -25,7 +25,6 @@ from assets.benchmark.runs import questions as fixed_questions
 from assets.benchmark.runs import release as run_release
 from assets.warehouse.runs import publish as publish_warehouse
 from bellwether import forecasting
-from bellwether.cli import main
 from bellwether.forecasting import Forecaster
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
@@ -35,6 +34,7 @@ from bellwether.report import calibration_pictures
 from bellwether.report.plots_canvas import Sheet
 from bellwether.settings import Settings, settings
 from bellwether.tables import table
+from cli.main import main
 from orchestration.definitions import build_defs
 from orchestration.session import runner
 from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register

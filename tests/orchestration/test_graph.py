@@ -16,11 +16,11 @@ from click.testing import CliRunner
 
 from assets.venues import runs
 from assets.warehouse.sensors import publisher
-from bellwether.cli import main
 from bellwether.lake.warehouse import query
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
+from cli.main import main
 from orchestration.declare import key
 from orchestration.partitions import RANGE_END, RANGE_START
 from resources import LakeResource, WarehouseResource

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from assets.warehouse.runs import publish
-from bellwether.cli import main
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Settings, settings
+from cli.main import main
 from orchestration.home import prepare, storage_errors
 from orchestration.runner import RunFailed
 from resources import WarehouseResource
@@ -123,7 +123,7 @@ def test_a_step_on_a_full_disk_says_what_helps(tmp_path: Path, monkeypatch: pyte
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
-from bellwether.cli import main
+from cli.main import main
 main(["pull", "2026-06-01"])
 """
 

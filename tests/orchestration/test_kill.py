@@ -24,7 +24,7 @@ TOOK = ("attempts", "input_tokens", "output_tokens", "reasoning_tokens", "cost",
 ORIGIN = ("request", "page")
 #: What `bellwether run` does, with few forecasters: three days and a release.
 COMMANDS = """
-from bellwether.cli import main
+from cli.main import main
 main(["pull", "2026-06-28", "2026-06-30"], standalone_mode=False)
 main(["release", "sandbox-2026", "--forecaster", "market-24h", "--forecaster", "sandbox-calibrated", "--forecaster", "sandbox-noisy"])
 """

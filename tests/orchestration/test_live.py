@@ -13,15 +13,15 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from bellwether.cli import main
 from bellwether.sandbox import Limits, Site, serve
 from bellwether.sandbox.worlds import generated
 from bellwether.settings import settings
+from cli.main import main
 
 #: The command with three forecasters and without pictures: the demo has them all.
 FRUGAL = """
 from bellwether import forecasting
-from bellwether.cli import main
+from cli.main import main
 from bellwether.report.plots_canvas import Sheet
 
 competitors = forecasting.competitors

@@ -39,7 +39,7 @@ PRIVATE = {
 def used() -> dict[str, set[str]]:
     """Private modules of Dagster that the sources import, with the names."""
     found: dict[str, set[str]] = {}
-    for folder in ("assets", "orchestration", "resources", "bellwether"):
+    for folder in ("cli", "assets", "orchestration", "resources", "bellwether"):
         for path in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dagster._"):

@@ -183,5 +183,5 @@ def test_days_that_fail_take_no_other_day_of_the_range_with_them(venue: World, m
 
 def pull(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own: the definitions belong to one world."""
-    command = [sys.executable, "-c", "from bellwether.cli import main; main()", "pull", *arguments]
+    command = [sys.executable, "-c", "from cli.main import main; main()", "pull", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
-from bellwether.publish import commands
 from bellwether.publish.card import CARD, DATA
 from bellwether.settings import settings
 from bellwether.tables.benchmark import QUESTIONS
+from cli.benchmark import export
 from tests.publish.rows import questions
 
 
@@ -26,7 +26,7 @@ def warehouse(tmp_path: Path) -> None:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(commands.export, arguments)
+    return CliRunner().invoke(export, arguments)
 
 
 @pytest.mark.usefixtures("warehouse")

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from bellwether.forecasting.parsing import compat as parser
 from bellwether.kalshibench import Examination, ModelExamination, examine, read_labels, read_results
-from bellwether.kalshibench.commands import compat
+from cli.score import compat
 from tests.real.kalshibench_folder import write_folder
 
 pytestmark = pytest.mark.real

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import main
 from bellwether.recordings.recording import Recording, Status
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.instants import DAY, instant
 from bellwether.sandbox.source import Wanted
 from bellwether.settings import settings
+from cli.main import main
 from tests.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, delta, snapshot
 
@@ -140,7 +140,7 @@ def test_a_capture_is_imported_by_its_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_to_be_interrupted_ends_a_recording_cleanly(sent: signal.Signals) -> None:
     root = settings().recordings_path
-    script = "from bellwether.recordings.commands import record; record()"
+    script = "from cli.data import record; record()"
     process = subprocess.Popen(
         [sys.executable, "-c", script, an_event(), "--name", "mine"],
         env=dict(os.environ),

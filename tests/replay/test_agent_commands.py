@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import main
+from cli.main import main
 from tests.replay.episode.folders import Native
 
 

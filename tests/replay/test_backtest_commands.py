@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import main
 from bellwether.replay.results.folder import read_backtests
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
+from cli.main import main
 from tests.replay.episode.folders import Native
 from tests.replay.test_portfolio import folder
 

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bellwether.cli import main
 from bellwether.errors import ConfigError, LakeError, SchemaError
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
@@ -23,6 +22,7 @@ from bellwether.report.trading_inputs import TradingInputs, chosen, inputs_of_fo
 from bellwether.report.trading_page import page
 from bellwether.settings import settings
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
+from cli.main import main
 from tests.replay.results.frames import KNOWN, backtest, backtests
 from tests.replay.results.tapes import book, tape
 from tests.report.test_plots_trading import equity, fills

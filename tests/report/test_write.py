@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bellwether.cli import main
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
@@ -21,6 +20,7 @@ from bellwether.report.inputs import TABLES, Inputs, read_inputs
 from bellwether.report.write import file_name, safe_name, write_report
 from bellwether.settings import settings
 from bellwether.tables import table
+from cli.main import main
 from tests.report import frames
 from tests.report.frames import example
 

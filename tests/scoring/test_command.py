@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.cells import cell_len
 
-from bellwether.cli import main
 from bellwether.scoring import ScoreResult, score
 from bellwether.short_names import shortened
 from bellwether.text_tables import visible
+from cli.main import main
 from tests.scoring.conftest import Row, Write
 
 #: Names of forecasters that a terminal, a table or a browser could take for something else.

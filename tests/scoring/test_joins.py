@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bellwether.cli import main
 from bellwether.errors import ScoringError
 from bellwether.scoring import ScoreResult, score
+from cli.main import main
 
 Rows = list[dict[str, Any]]
 

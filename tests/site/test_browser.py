@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from bellwether.site import build
-from bellwether.site.commands import _Handler
+from cli.site import _Handler
 from tests.site import chromium
 from tests.site.test_site import HOSTILE
 from tests.site.world import Size, published

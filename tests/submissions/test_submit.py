@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bellwether.cli import main
 from bellwether.errors import ScoringError
 from bellwether.forecasting import available
 from bellwether.lake import Lake
@@ -25,6 +24,7 @@ from bellwether.submissions.checking import AGAIN, SCHEMA, TWICE
 from bellwether.submissions.reading import _quick_csv, read
 from bellwether.tables import table
 from bellwether.tables.schema import TIME
+from cli.main import main
 
 OPEN, CLOSE, NOW = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 8, tzinfo=UTC)
 MARKETS = pl.DataFrame(

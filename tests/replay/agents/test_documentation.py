@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bellwether.cli import main
 from bellwether.replay import Agent, BacktestSettings, CompiledAgent, load, run
 from bellwether.replay.agents.load import agent_class
 from bellwether.replay.agents.records import Fill, Position, Trade
@@ -16,6 +15,7 @@ from bellwether.replay.agents.views import Market, Quotes
 from bellwether.replay.engine.codes import O_PRICE, O_SENT, O_SIDE
 from bellwether.replay.registry import agents
 from bellwether.replay.units import NO, SECOND, YES
+from cli.main import main
 from tests.replay.agents.scenes import TRADE, market, settings
 from tests.replay.episode.folders import Native
 

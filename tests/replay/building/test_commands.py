@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import main
 from bellwether.lake import Lake
 from bellwether.replay.building import known_with, overrides_of
 from bellwether.replay.building.known import fee_at
 from bellwether.settings import settings
+from cli.main import main
 from tests.recordings.frames import recorded
 from tests.replay.building.streams import ABOUT, at, frames, trade
 from tests.replay.episode.folders import Native
@@ -218,6 +218,6 @@ def test_a_list_reads_no_books_and_loads_no_simulator() -> None:
     (settings().episodes_path / "rec" / "orderbook.parquet").write_bytes(b"torn")
     [row] = json.loads(run("list", "--json").output)
     assert (row["episode"], row["problem"]) == ("rec", None)
-    code = "import sys; from bellwether.cli import main; main(['episode', 'list', '--json'], standalone_mode=False); print(sorted(sys.modules))"
+    code = "import sys; from cli.main import main; main(['episode', 'list', '--json'], standalone_mode=False); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numba", "pyarrow", "polars", "numpy"} & set(ast.literal_eval(done.stdout.splitlines()[-1]))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.replay import load
-from bellwether.replay.backtest_commands import backtest
+from cli.backtest import backtest
 from tests.replay.episode.folders import Native
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from bellwether.cli import main
 from bellwether.errors import ConfigError
 from bellwether.replay import AgentSource, Isolation, prepare, run
 from bellwether.replay.agents.agent import Agent
@@ -22,6 +21,7 @@ from bellwether.replay.isolation.wire import Malformed, checked, framed
 from bellwether.replay.registry import agent_of
 from bellwether.replay.tape.layout import LEVEL, Tape
 from bellwether.replay.units import NO, SECOND, YES
+from cli.main import main
 from tests.replay.agents.scenes import TRADE, market, settings, two_markets
 from tests.replay.agents.test_context import with_series
 from tests.replay.episode.folders import Native

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bellwether.cli import main
 from bellwether.recordings.generating import generate_recording, settled_events
 from bellwether.replay.agents.llm import Trajectory
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
+from cli.main import main
 
 pytestmark = pytest.mark.slow
 

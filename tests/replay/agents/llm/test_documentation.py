@@ -62,7 +62,7 @@ def test_steps_are_read_with_the_sql(tmp_path: Path) -> None:
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from click.testing import CliRunner
 
-    from bellwether.cli import main
+    from cli.main import main
 
     world, config = GeneratedWorld(7), settings()
     event = settled_events(world, config.now(), 1)[0]

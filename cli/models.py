@@ -1,4 +1,4 @@
-"""`bellwether models`: who can forecast, with which key, until when each knows the world, and what asking costs."""
+"""`bellwether models`: forecasters with their keys, knowledge cutoffs and prices."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bellwether.console import AS_JSON, console, emit
+from bellwether.console import console, emit
 from bellwether.errors import ConfigError
+from cli.options import AS_JSON
 
 if TYPE_CHECKING:
     from bellwether.forecasting import Forecaster

@@ -1,4 +1,4 @@
-"""`bellwether episode`: make episodes of recordings, bring in others' ones, list and check them."""
+"""`bellwether episode`: make, import, list and check episodes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bellwether.console import AS_JSON, console, emit
+from bellwether.console import console, emit
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.settings import settings
+from cli.options import AS_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

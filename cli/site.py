@@ -1,4 +1,4 @@
-"""`bellwether site`: build the static site, and look at it."""
+"""`bellwether site`: build and serve the static site."""
 
 from __future__ import annotations
 

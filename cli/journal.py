@@ -1,4 +1,4 @@
-"""`bellwether journal`: how model calls stand and what they cost, and how a failed one is asked again."""
+"""`bellwether journal`: the state of model calls, their cost, and reopening of failed ones."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bellwether.console import AS_JSON, console, emit, grid
+from bellwether.console import console, emit, grid
 from bellwether.settings import settings
+from cli.options import AS_JSON
 
 if TYPE_CHECKING:
     import polars as pl

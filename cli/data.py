@@ -1,23 +1,78 @@
-"""Commands that record, import and list recordings."""
+"""Commands that pull, record, publish, query and verify data."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+from dataclasses import asdict
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bellwether.console import AS_JSON, console, emit
+from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
+from bellwether.progress import shown
 from bellwether.settings import World, settings
+from bellwether.text_tables import visible
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
+from cli.options import ARCHIVE, AS_JSON, DAY
+from orchestration.session import runner
 
 if TYPE_CHECKING:
     from bellwether.recordings.record import Plan, Progress
     from bellwether.recordings.recording import Recording
     from bellwether.worlds import Addresses
+
+
+@click.command()
+@click.argument("first", type=DAY, metavar="FIRST")
+@click.argument("last", type=DAY, required=False, metavar="[LAST]")
+@click.option("--refresh", is_flag=True, help="Ask the venue again although everything is stored and final.")
+@ARCHIVE
+@AS_JSON
+def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, as_json: bool) -> None:
+    """Pull, clean and check the markets that closed on the UTC days FIRST to LAST (YYYY-MM-DD).
+
+    An interrupted pull goes on where it stopped; days that are complete cost nothing.
+    """
+    until = (last or first).date()
+    if until < first.date():
+        raise click.BadParameter(f"LAST ({until}) is before FIRST ({first.date()})")
+    _require_days(first.date(), until)
+    import polars as pl
+
+    from assets.venues import runs
+    from assets.warehouse.runs import publish
+
+    failed: runs.DaysFailed | None = None
+    with runner() as work:
+        try:
+            runs.pull(work, first.date(), until, with_archive=archive, refresh=refresh)
+        except runs.DaysFailed as error:
+            failed = error
+        publish(work)
+        rejects = runs.rejects(work.lake, first.date(), until)
+    summary: dict[str, Any] = {"runs": work.stats.runs, "fresh": work.stats.fresh, "seconds": work.stats.by_job}
+    if as_json:
+        emit({**summary, "rejects": rejects.with_columns(pl.col("day").cast(pl.String())).to_dicts()})
+    else:
+        console().print(f"Runs: {work.stats.runs}. Partitions that were fresh: {work.stats.fresh}. Rejects: {rejects['objects'].sum()}.")
+        for line in runs.told(rejects):
+            console().print(f"  {line}", markup=False, soft_wrap=True)
+    if failed is not None:
+        raise failed
+    runs.require_rows(work.lake, rejects)
+
+
+def _require_days(first: date, last: date) -> None:
+    """Raise `click.BadParameter` for days that this world does not have."""
+    begin, end = settings().first_day.date(), settings().now().date() - timedelta(days=1)
+    for day in (first, last):
+        if not begin <= day <= end:
+            earlier = "; BELLWETHER_FIRST_DAY moves its first" if day < begin else ""
+            raise click.BadParameter(f"{day} is no complete day of the world {settings().world}, which has {begin} to {end}{earlier}")
 
 
 @click.command()
@@ -59,12 +114,8 @@ def record(
 @AS_JSON
 def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
     """List Kalshi's open events, which `record` takes, the most traded first; with WORDs those that have all of them in ticker, title or category."""
-    from dataclasses import asdict
-
     import polars as pl
 
-    from bellwether.console import grid
-    from bellwether.progress import shown
     from bellwether.recordings.open_events import open_events
     from bellwether.venues.http.client import RateLimit
     from bellwether.worlds import addresses
@@ -164,8 +215,6 @@ def _row(recording: Recording) -> dict[str, Any]:
 def _grid(rows: list[dict[str, Any]]) -> Any:
     import polars as pl
 
-    from bellwether.console import grid
-
     shown = [
         {
             "recording": row["recording"],
@@ -209,3 +258,88 @@ def generate(events: tuple[str, ...], *, hours: float) -> None:
     world = GeneratedWorld(config.sandbox_seed)
     for recording in generate_recordings(config.recordings_path, world, events, hours=hours, now=config.now()):
         _say(f"{recording.name}: {_counted(recording)}, {len(recording.about.tickers)} markets")
+
+
+@click.command()
+@click.argument("sql")
+@click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the SQL; may be repeated.")
+@click.option("--rows", default=100, show_default=True, type=click.IntRange(1), help="Most rows to show.")
+@AS_JSON
+def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
+    """Run SQL on the published warehouse, read-only, while the pipeline may be running.
+
+    Tables are named like the assets: clean.markets, benchmark.scores, ... `FROM meta.tables` lists them. `@FILE` reads the SQL from a file:
+    `@sql/analysis/leaderboard.sql --set release=sandbox-2026`.
+    """
+    from bellwether.lake.warehouse import query as run
+
+    text = sql
+    if sql.startswith("@"):
+        path = Path(sql[1:])
+        if not path.is_file():
+            raise ConfigError(f"reading SQL: there is no file {path}")
+        text = path.read_text(encoding="utf-8")
+    frame = run(settings().warehouse_path, text, _named(values))
+    if as_json:
+        emit(frame.to_dicts())
+    else:
+        console().print(grid(frame, most=rows))
+
+
+@click.command()
+@click.option(
+    "--to",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a self-contained DuckDB file here instead, with the rows of every table: to move, share or keep.",
+)
+@AS_JSON
+def warehouse(target: Path | None, as_json: bool) -> None:
+    """Publish the warehouse of this world from what the lake has now.
+
+    The published file shows big tables in the lake's files, by their places: publish it again after the home was moved or copied.
+    """
+    from bellwether.lake import Lake
+    from bellwether.lake.warehouse import publish
+
+    lake = Lake(settings().lake_uri)
+    with shown() as progress:
+        progress.say(f"publishing {target or settings().warehouse_path}")
+        done = publish(lake, target or settings().warehouse_path, self_contained=target is not None)
+    if as_json:
+        emit({**asdict(done), "path": str(done.path)})
+    else:
+        console().print(f"{done.path}: {done.tables} tables, {done.rows:,} rows, {done.bytes / 1e6:.1f} MB", markup=False, soft_wrap=True)
+        if done.outdated:
+            console().print(f"Left out, made by an older version: {', '.join(done.outdated)}", markup=False, soft_wrap=True)
+    for name, reason in done.damaged.items():
+        click.echo(f"Left out {name}: {visible(reason)}", err=True)
+    if done.damaged:
+        click.get_current_context().exit(1)
+
+
+@click.command()
+@AS_JSON
+def verify(as_json: bool) -> None:
+    """Compare every file of the lake with the checksum that was stored when it was written. Exits 1 if one differs."""
+    from bellwether.lake import Lake
+    from bellwether.lake.verification import verify as verify_lake
+
+    with shown() as progress:
+        found = verify_lake(Lake(settings().lake_uri), progress=progress)
+    if as_json:
+        emit({"files": found.files, "bytes": found.bytes, "damaged": [asdict(one) for one in found.damaged]})
+    else:
+        for one in found.damaged:
+            click.echo(f"{one.table} {one.partition}: {visible(one.reason)}", err=True)
+        console().print(f"{found.files:,} files, {found.bytes / 1e6:.1f} MB: {len(found.damaged) or 'none'} damaged", markup=False)
+    if found.damaged:
+        click.get_current_context().exit(1)
+
+
+def _named(values: tuple[str, ...]) -> dict[str, str]:
+    """`NAME=VALUE` as a mapping."""
+    for value in values:
+        if not value.partition("=")[0] or "=" not in value:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE", param_hint="--set")
+    return dict(value.split("=", 1) for value in values)

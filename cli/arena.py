@@ -1,24 +1,22 @@
-"""The command `bellwether arena`. Dagster is imported inside the command that runs weeks; the others read."""
+"""`bellwether arena`. Dagster is imported only by subcommands that run something."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assets.arena.export_commands import export_cohort
-from assets.arena.options import KNOWN_AT
-from assets.arena.ranking_commands import equity, rankings
-from assets.arena.reading import BY, REASON, arena_lake, reading, rows_known
-from assets.arena.review_commands import dismiss, review
-from assets.arena.table_commands import show_table
-from bellwether.console import AS_JSON, DAY, console, emit, grid
-from bellwether.errors import BellwetherError
+from assets.arena.reading import arena_lake, rankings_at, reading, rows_known
+from bellwether.console import console, emit, grid
+from bellwether.errors import BellwetherError, suggestion
 from bellwether.progress import shown
 from bellwether.settings import settings
 from bellwether.text_tables import visible
+from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
+from orchestration.session import close, require_venues, runner
 
 if TYPE_CHECKING:
     from bellwether.arena.interventions import Intervention
@@ -28,14 +26,6 @@ if TYPE_CHECKING:
 @click.group()
 def arena() -> None:
     """Run weeks of the arena; show cohorts, decisions and the leaderboard."""
-
-
-arena.add_command(rankings)
-arena.add_command(equity)
-arena.add_command(export_cohort)
-arena.add_command(review)
-arena.add_command(dismiss)
-arena.add_command(show_table)
 
 
 @arena.command()
@@ -87,7 +77,6 @@ def run(
     from assets.arena.runs import run_weeks
     from assets.warehouse.runs import publish
     from bellwether.arena.weekly.summary import lines_of, summary
-    from orchestration.session import close, runner
 
     with runner() as work:
         unmarked = run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
@@ -230,7 +219,6 @@ def resolve(market: str, as_json: bool) -> None:
     from assets.warehouse.runs import publish
     from bellwether.arena.weekly.operators import require_bets
     from bellwether.tables.arena import EVIDENCE, SETTLEMENTS
-    from orchestration.session import runner
 
     require_bets(arena_lake(), market, "resolving")
     with runner() as work:
@@ -289,7 +277,6 @@ def _intervened(done: Intervention, as_json: bool) -> None:
 
     from assets.arena.runs import follow_intervention
     from assets.warehouse.runs import publish
-    from orchestration.session import close, runner
 
     with runner() as work:
         follow_intervention(work, done)
@@ -376,7 +363,6 @@ def _as_json(found: Explained) -> dict[str, Any]:
 
 def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
     from bellwether.arena.weekly.preview import preview
-    from orchestration.session import require_venues
 
     require_venues()
     with shown() as progress, reading(lineup, methodology) as world:
@@ -431,7 +417,6 @@ def _dollars(cost: int | None) -> str:
 
 def _print_standings(known_at: datetime | None) -> None:
     """What the leaderboard's numbers are worth: intervals, skill, and who differs."""
-    from assets.arena.ranking_commands import rankings_at
     from bellwether.arena.rankings.show import standings
 
     rows = rankings_at(known_at)["arena/rankings"]
@@ -439,3 +424,182 @@ def _print_standings(known_at: datetime | None) -> None:
         console().print()
     for part in standings(rows):
         console().print(part)
+
+
+@arena.command()
+@click.option(
+    "--imputation",
+    type=click.Choice(["none", "price", "half"]),
+    default="none",
+    show_default=True,
+    help="What stands for a missing forecast: nothing, the market's price, or one half.",
+)
+@click.option("--pairs", "with_pairs", is_flag=True, help="Show the paired tests too.")
+@KNOWN_AT
+@AS_JSON
+def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
+    """Show how the families compare, with intervals over events: live, reconstructed and contaminated cohorts apart."""
+    from bellwether.arena.rankings.show import standings
+
+    found = rankings_at(known_at)
+    rows, pairs = found["arena/rankings"], found["arena/pairs"]
+    if as_json:
+        shown = rows.filter(imputation=imputation).to_dicts()
+        emit({"rankings": shown, **({"pairs": pairs.to_dicts()} if with_pairs else {})})
+        return
+    if rows.is_empty():
+        console().print("No cohort has started. `bellwether arena run` starts one.")
+    for part in standings(rows, imputation):
+        console().print(part)
+    if with_pairs and not pairs.is_empty():
+        shown_columns = ("metric", "family", "other", "n", "difference", "lower", "upper", "p_holm", "reason")
+        console().print(grid(pairs.select(shown_columns), title="Paired differences by cohort-week", most=200))
+
+
+@arena.command()
+@click.option(
+    "--range",
+    "span",
+    type=click.Choice(["10M", "1H", "1D", "1W", "1M", "3M", "ALL"]),
+    default="ALL",
+    show_default=True,
+    help="How far back from the newest portfolio.",
+)
+@KNOWN_AT
+@AS_JSON
+def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
+    """Show the mean portfolio of each family over a range: a point per ten minutes, hour, six hours, day or week that changed one."""
+    from bellwether.arena.rankings.reading import cutoffs, inputs_of
+    from bellwether.arena.rankings.windows import WINDOWS, equity_in
+    from bellwether.arena.show import yes
+
+    inputs = inputs_of(rows_known(known_at), cutoffs(settings().registry))
+    rows = equity_in(inputs, WINDOWS[span])
+    if as_json:
+        emit({"equity": rows.to_dicts()})
+        return
+    import polars as pl
+
+    if (rows["at"] == rows["at"].dt.truncate("1d")).all():
+        rows = rows.with_columns(pl.col("at").dt.date())
+    shown = rows.with_columns(yes("reconstructed"), yes("contaminated"), pl.col("total").round(2))
+    console().print(grid(shown, title=f"Mean portfolio, {span}", most=200) if rows.height else "No portfolio has changed yet.")
+
+
+@arena.command()
+@click.option("--lineup", help="Lineup that is reviewed; BELLWETHER_LINEUP when left out.")
+@AS_JSON
+def review(lineup: str | None, as_json: bool) -> None:
+    """Show which families have a later release in LiteLLM's price map or the registry, and what to add to adopt it. Changes nothing."""
+    import polars as pl
+
+    from bellwether.arena.review import State, advice
+    from bellwether.arena.weekly.reviewing import review_rows, reviewed
+
+    with reading(lineup) as world:
+        found = reviewed(world)
+        rows = review_rows(found, world.now())
+    adopt = {one.family.name: advice(one) for one in found if one.state is State.UPGRADE}
+    if as_json:
+        emit({"review": rows.to_dicts(), "adopt": adopt})
+        return
+    shown = rows.select("family", "competes", "model_id", "state", pl.col("offers").list.join(", "), "input_price", "output_price")
+    console().print(grid(shown, most=200) if rows.height else "No family says how its later releases are recognised.")
+    for text in adopt.values():
+        console().print(f"\n{text}", markup=False, soft_wrap=True, end="")
+
+
+@arena.command()
+@click.argument("family")
+@click.argument("model")
+@BY
+@REASON
+@AS_JSON
+def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> None:
+    """Dismiss MODEL (its id, provider/id) as a release of FAMILY: reviews propose it no more. It stands."""
+    from dataclasses import asdict
+
+    from bellwether.arena.weekly.operators import dismiss_release
+
+    with reading() as world:
+        done = dismiss_release(world, family, model, by, reason)
+    if as_json:
+        emit({"intervention": asdict(done)})
+    else:
+        console().print(f"dismissed {visible(done.subject)}: by {visible(done.author)}", markup=False)
+
+
+@arena.command(name="table")
+@click.argument("name")
+@KNOWN_AT
+@click.option("--from", "first", type=DAY, help="Leave out rows of before this UTC day.")
+@click.option("--to", "last", type=DAY, help="Leave out rows of after this UTC day.")
+@click.option("--into", type=click.Path(dir_okay=False, path_type=Path), help="Write all rows into this file: .parquet, or .csv.")
+@AS_JSON
+def show_table(
+    name: str, known_at: datetime | None, first: datetime | None, last: datetime | None, into: Path | None, *, as_json: bool
+) -> None:
+    """Show the rows of NAME, a table of the arena such as rankings, positions or leaderboard."""
+    from bellwether.arena.methodology import methodologies
+    from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
+    from bellwether.arena.releases import registered
+    from bellwether.arena.weekly.reading import between, stored
+    from bellwether.files import atomic_file
+    from bellwether.redacted import redacted
+    from bellwether.spreadsheets import flat, neutralised
+    from bellwether.tables import TABLES
+
+    named = {one.name: one for one in TABLES.values() if one.group == "arena"}
+    declared, config = named.get(name if "/" in name else f"arena/{name}"), settings()
+    if declared is None:
+        meant = suggestion(name.removeprefix("arena/"), (one.short_name for one in named.values()))
+        raise click.BadParameter(f"{name!r:.80} is no table of the arena; {meant}", param_hint="NAME")
+    if into is not None and into.suffix.lower() not in (".parquet", ".csv"):
+        raise click.BadParameter(f"{into.name}: give a name that ends in .parquet or .csv", param_hint="--into")
+    lake, registry = arena_lake(), config.registry
+    if known_at is None:
+        read = stored(lake)
+    else:
+        read = every_table_as_known(lake, methodologies(registry), cutoffs(registry), known_at, registered(registry))
+    rows = redacted(declared.name, read(declared))
+    if first or last:
+        rows = between(declared, rows, first and first.date(), last and last.date())
+    if into is not None:
+        with atomic_file(into) as draft:
+            if into.suffix.lower() == ".csv":
+                flat(neutralised(rows)).write_csv(draft)
+            else:
+                rows.write_parquet(draft)
+    if as_json:
+        emit({declared.short_name: rows.to_dicts()} if into is None else {"rows": rows.height, "file": str(into)})
+    elif into is not None:
+        console().print(f"{rows.height:,} rows of {declared.name} in {into}", markup=False)
+    else:
+        console().print(grid(rows, title=declared.name) if rows.height else f"{declared.name}: no rows")
+
+
+@arena.command(name="export")
+@click.argument("cohort", metavar="COHORT", type=DAY)
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--without-prompts", is_flag=True, help="Leave prompts and answers out.")
+@AS_JSON
+def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_json: bool) -> None:
+    """Write COHORT (its Sunday) into TARGET, a folder or a .zip: Parquet and CSV, a card, and the query that gives its leaderboard."""
+    from bellwether.arena.exporting import cohort_tables
+    from bellwether.arena.exporting import export_cohort as write
+    from bellwether.arena.methodology import methodologies
+    from bellwether.journal import Journal
+
+    config = settings()
+    lake, rules = arena_lake(), methodologies(config.registry)
+    if without_prompts:
+        tables = cohort_tables(lake, rules, cohort.date())
+    else:
+        with Journal.of(config) as journal:
+            tables = cohort_tables(lake, rules, cohort.date(), journal)
+    written = write(tables, cohort.date(), target)
+    counts = {name: rows.height for name, rows in tables.items()}
+    if as_json:
+        emit({"export": str(written), "rows": counts})
+        return
+    console().print(f"{written}: {', '.join(f'{number:,} {name}' for name, number in counts.items())}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`bellwether backtest`: what it asks, and what it shows. What it does stands in the other modules here."""
+"""Commands about agents that trade recorded episodes: agents, backtest, trading."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as Grid
+from rich.text import Text
 
-from bellwether.console import AS_JSON, emit
+from bellwether.console import console, emit
 from bellwether.errors import ConfigError
 from bellwether.progress import shown
 from bellwether.settings import settings
 from bellwether.units import MicroDollars
+from cli.options import AS_JSON
 
 if TYPE_CHECKING:
     import polars as pl
@@ -425,3 +429,96 @@ def _write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | No
     table = rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")
     with atomic_file(out / "backtests.csv") as draft:
         neutralised(table).write_csv(draft, datetime_format=_CSV_TIME)
+
+
+@click.group(invoke_without_command=True)
+@AS_JSON
+@click.pass_context
+def agents(ctx: click.Context, as_json: bool) -> None:
+    """List the agents that can trade: the built-in ones, and those of agents.toml in your registry folder."""
+    if ctx.invoked_subcommand is not None:
+        if as_json:
+            raise click.UsageError(f"--json is of the list; leave it out before {ctx.invoked_subcommand}.")
+        return
+    from bellwether.replay.registry import agents as registered
+
+    found = registered().values()
+    if as_json:
+        emit([one.model_dump() for one in found])
+        return
+    table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for name in ("agent", "what it does", "parameters"):
+        table.add_column(name, overflow="fold")
+    for one in found:
+        table.add_row(Text(one.name), Text(one.description), Text(", ".join(f"{name}={value}" for name, value in one.params.items())))
+    console().print(table)
+
+
+@agents.command()
+@click.argument("name")
+@click.option("--to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="The agent's file; NAME.py when left out.")
+def new(name: str, to: Path | None) -> None:
+    """Write an agent that runs at once, and a test of it in a file next to it, to change both: `bellwether agents new my-maker`.
+
+    Nothing that is there is overwritten.
+    """
+    from bellwether.replay.agents.template import write_agent
+
+    written = write_agent(name, to)
+    shown = written.agent.name if to is None else to
+    click.echo(f"wrote {shown} and {written.test.name}; try them:")
+    click.echo(f"    bellwether backtest --agent {shown}:{written.name} --episode ID")
+    click.echo(f"    python -m pytest {written.test.name if to is None else to.with_name(written.test.name)}")
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option("--agent", "agents", multiple=True, help="Show only this agent; may be repeated.")
+@click.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark.")
+@click.option("--rules", help="Show only backtests under this rule set.")
+@click.option(
+    "--report", "to", metavar="FOLDER", help="Also write the trading report with its figures below this folder or object-store URL."
+)
+@click.option("--name", default="trading", show_default=True, help="Name of the report.")
+@AS_JSON
+def trading(
+    folder: Path | None, *, agents: tuple[str, ...], rules: str | None, unsettled: bool, to: str | None, name: str, as_json: bool
+) -> None:
+    """Show what agents earned: a table per agent with its episodes, then all agents beside one another.
+
+    Backtests come from the published warehouse, or from FOLDER, which `bellwether backtest --out FOLDER` wrote. docs/trading-metrics.md says what
+    each number is.
+    """
+    from bellwether.extras import require_platform
+    from bellwether.replay.results.lines import agent_tables, comparison_table, interval_table
+    from bellwether.replay.results.show import show
+    from bellwether.replay.results.summary import results, summarise
+    from bellwether.report.trading_inputs import backtests_of, chosen, titles
+
+    if folder is None:
+        require_platform("bellwether trading without a FOLDER")
+    found = chosen(backtests_of(folder, settings().warehouse_path), agents, rules)
+    lines, summary = results(found, unsettled=unsettled), summarise(found, unsettled=unsettled)
+    if as_json:
+        emit({"agents": summary.to_dicts(), "results": lines.to_dicts()})
+    else:
+        called = titles()
+        for table in (*agent_tables(lines, called), comparison_table(summary, called), interval_table(summary, called)):
+            show(table)
+            console().print()
+    if to is not None:
+        for file in _report(folder, agents, rules, (to, name)):
+            click.echo(f"wrote {file}", err=True)
+
+
+def _report(folder: Path | None, agents: tuple[str, ...], rules: str | None, to: tuple[str, str]) -> list[str]:
+    from dataclasses import replace
+
+    from bellwether.report.trading import write_trading_report
+    from bellwether.report.trading_inputs import inputs_of_folder, inputs_of_warehouse, tapes_of
+
+    config = settings()
+    inputs = inputs_of_folder(folder, agents, rules) if folder else inputs_of_warehouse(config.warehouse_path, agents, rules)
+    tapes = tapes_of(inputs.backtests, config.episodes_path, config.tapes_path)
+    reports, name = to
+    return write_trading_report(replace(inputs, name=name, tapes=tapes), reports)

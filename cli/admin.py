@@ -1,0 +1,178 @@
+"""Commands about a whole home: demo, ui, doctor, sandbox, backup, restore."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bellwether.console import console, emit
+from bellwether.domains import domains, resolve
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.settings import World, settings
+from bellwether.text_tables import visible
+from cli.options import AS_JSON
+from orchestration.session import close, require_success, runner
+
+
+@click.command()
+@click.option("--days", default=90, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present.")
+@AS_JSON
+def demo(days: int, as_json: bool) -> None:
+    """Run everything in the sandbox: pull, clean, check, ask, score, rank, replay recorded markets, publish.
+
+    Needs no key and no network. What is fresh is not made again. Ends with the leaderboard, and with what agents earned.
+    """
+    if settings().world is not World.SANDBOX:
+        raise ConfigError(
+            f"bellwether demo: BELLWETHER_WORLD is {settings().world}; the demo runs in the sandbox. Use `bellwether run` here"
+        )
+    ends: dict[str, BellwetherError | None] = {}
+    with runner() as work:
+        for domain in domains():
+            if domain.demo:
+                ends |= resolve(domain.demo)(work, days)
+        require_success(ends)
+    results = [resolve(domain.results)(as_json) for domain in domains() if domain.results]
+    close(work, as_json, results={name: value for found in results for name, value in found.items()})
+
+
+@click.command()
+@click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535), help="Port on 127.0.0.1.")
+def ui(port: int) -> None:
+    """Serve Dagster's UI and run its daemon (schedules, sensors, backfills) on 127.0.0.1 until interrupted."""
+    from orchestration.serve import serve
+
+    code = serve(settings(), port, lambda text: click.echo(visible(text, "\n"), err=True))
+    if code:
+        sys.exit(code)
+
+
+@click.command()
+@click.option("--live", is_flag=True, help="Try every venue and every configured key once instead; no key is shown.")
+@AS_JSON
+def doctor(live: bool, as_json: bool) -> None:
+    """Check versions, folders, registry, venue and warehouse, and say how to fix what is wrong. Exits 1 if something is.
+
+    With --live it makes one harmless call to Kalshi, its WebSocket, Polymarket's two interfaces, and each provider of models whose key is set
+    (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...; OPENAI_API_BASE and its like are honoured).
+    """
+    if live:
+        _try_connections(as_json)
+        return
+    from bellwether.doctor import examine
+
+    findings = examine(settings())
+    if as_json:
+        emit([{"check": found.check, "status": found.status, "found": found.found, "advice": found.advice} for found in findings])
+    else:
+        for found in findings:
+            mark = {"ok": "[green]ok  [/green]", "note": "[yellow]note[/yellow]", "bad": "[red]bad [/red]"}[found.status]
+            console().print(mark, end=" ")
+            console().print(f"{found.check}: {found.found}", markup=False, soft_wrap=True)
+            if found.advice:
+                console().print(f"     {found.advice}", markup=False, soft_wrap=True)
+    if any(found.status == "bad" for found in findings):
+        sys.exit(1)
+
+
+def _try_connections(as_json: bool) -> None:
+    from bellwether.connections import try_connections
+
+    tried = try_connections(settings())
+    if as_json:
+        emit([asdict(one) for one in tried])
+    else:
+        colours = {"ok": "green", "not set": "yellow", "refused": "red", "unreachable": "red"}
+        for one in tried:
+            latency = "" if one.milliseconds is None else f"{one.milliseconds} ms"
+            console().print(f"[{colours[one.status]}]{one.status:<11}[/] {latency:>8}", end=" ")
+            console().print(f"{one.name}: {one.found}", markup=False, soft_wrap=True)
+            if one.is_bad:
+                console().print(f"{'':<20} {one.advice}", markup=False, soft_wrap=True)
+    if any(one.is_bad for one in tried):
+        sys.exit(1)
+
+
+@click.command()
+@click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; 0 takes a free one.")
+@click.option("--seed", type=int, help="Seed of the generated world; BELLWETHER_SANDBOX_SEED when left out.")
+@click.option(
+    "--playback", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Serve recorded bodies from this folder instead."
+)
+@click.option("--faults", help="Faults on demand, such as status=0.1,cut=0.05; BELLWETHER_SANDBOX_FAULTS when left out.")
+@click.option("--run/--stand", default=False, show_default=True, help="Let its clock run at BELLWETHER_SANDBOX_SPEED.")
+def sandbox(port: int, seed: int | None, playback: Path | None, faults: str | None, run: bool) -> None:
+    """Serve the sandbox on 127.0.0.1 until interrupted, to look at it with a browser or a client of your own."""
+    from bellwether.sandbox.server import serve
+    from bellwether.sandbox.worlds import application
+
+    chosen: dict[str, Any] = {"world": World.SANDBOX if playback is None else World.PLAYBACK, "playback": playback}
+    if seed is not None:
+        chosen["sandbox_seed"] = seed
+    if faults is not None:
+        chosen["sandbox_faults"] = faults
+    app = application(settings().model_copy(update=chosen), running=run)
+    with serve(app, port=port) as site:
+        for service in ("kalshi", "kalshi_stream", "gamma", "clob", "models", "control"):
+            console().print(f"{service:<14} {getattr(site, service)}", soft_wrap=True)
+        console().print(f"Try {site.kalshi}/events?status=settled&limit=1; Ctrl-C ends it", soft_wrap=True)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            console().print("stopped")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--newest", default=7, show_default=True, type=click.IntRange(min=1), help="Keep so many of the newest backups.")
+@click.option("--weeks", default=5, show_default=True, type=click.IntRange(min=0), help="Keep the last of each of so many weeks.")
+@click.option("--months", default=12, show_default=True, type=click.IntRange(min=0), help="Keep the last of each of so many months.")
+@AS_JSON
+def backup(folder: Path, newest: int, weeks: int, months: int, *, as_json: bool) -> None:
+    """Back up this world into a folder of its own below FOLDER, and remove older backups by tiers.
+
+    Copied are lake, journal, registry, submissions, recordings, episodes, trajectories and evaluations; nothing needs to stop meanwhile.
+    Reports, datasets, site, warehouse and tapes are left out: they are rebuilt from these.
+    """
+    from bellwether.backup.backup import backup as back_up
+    from bellwether.backup.backup import prune
+    from bellwether.backup.manifest import Manifest
+
+    config = settings()
+    made = back_up(config, folder, at=datetime.now(UTC))
+    gone = prune(config, folder, newest=newest, weeks=weeks, months=months)
+    count = len(Manifest.read(made).files)
+    if as_json:
+        emit({"backup": str(made), "files": count, "removed": [str(path) for path in gone]})
+        return
+    console().print(f"{made}: {count:,} files{f', {len(gone)} older backups removed' if gone else ''}", markup=False, soft_wrap=True)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@AS_JSON
+def restore(folder: Path, *, as_json: bool) -> None:
+    """Restore the backup FOLDER into the home of this world, which must be empty.
+
+    Checksums are compared before anything is written. An interrupted restoration is continued by the same command.
+    """
+    from bellwether.backup.manifest import Manifest
+    from bellwether.backup.restore import REGISTRY, registry_path
+    from bellwether.backup.restore import restore as restored
+
+    config = settings()
+    manifest: Manifest = restored(config, folder)
+    if as_json:
+        emit({"restored": manifest.made_at, "files": len(manifest.files), "home": str(config.world_home)})
+        return
+    console().print(f"{len(manifest.files):,} files of {manifest.made_at} restored into {config.world_home}", markup=False, soft_wrap=True)
+    if (folder / REGISTRY).is_dir() and config.registry is None:
+        console().print(f"Set BELLWETHER_REGISTRY={registry_path(config)}: the backup has a registry.", markup=False, soft_wrap=True)
+    console().print("`bellwether warehouse` publishes the warehouse.")

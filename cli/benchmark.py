@@ -1,0 +1,454 @@
+"""Commands of the benchmark: releases, forecasts, leaderboards, reports and datasets."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import nullcontext
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import polars as pl
+
+from assets.benchmark import evaluation
+from assets.benchmark.results import show_leaderboards
+from bellwether.console import console, emit, grid, leaderboard_table
+from bellwether.errors import ConfigError, suggestion
+from bellwether.settings import settings
+from bellwether.text_tables import visible
+from cli.options import ARCHIVE, AS_JSON, DAY, DOLLARS
+from orchestration.session import close, runner
+
+if TYPE_CHECKING:
+    from bellwether.lake import Lake
+    from bellwether.questions import Release
+    from bellwether.questions.versions import Comparison
+
+
+@click.command()
+@click.option("--days", default=3, show_default=True, type=click.IntRange(1, 2000), help="Complete UTC days to pull, up to yesterday.")
+@click.option("--release", "releases", multiple=True, required=True, help="Release to build and score; may be repeated.")
+@ARCHIVE
+@AS_JSON
+def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> None:
+    """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
+    from assets.benchmark.runs import answer_and_publish
+    from assets.venues.runs import last_days, pull
+    from bellwether.questions import release
+
+    for name in releases:
+        release(name)  # said before anything is pulled
+    with runner() as work:
+        pull(work, *last_days(days), with_archive=archive)
+        answer_and_publish(work, releases)
+    close(work, as_json, results=show_leaderboards(releases, as_json))
+
+
+#: Questions of a difference that are named one by one.
+_MOST_NAMED = 20
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option(
+    "--forecaster",
+    "chosen",
+    multiple=True,
+    help="Only this forecaster; may be repeated. When left out: all that cost nothing, and BELLWETHER_MODELS.",
+)
+@click.option("--list", "listing", is_flag=True, help="List the registered releases and their versions.")
+@click.option("--diff", is_flag=True, help="Only show what a new version of each would change.")
+@click.option("--new-version", is_flag=True, help="Show what a new version would change, and build it.")
+@click.option("--yes", is_flag=True, help="Build the new version without asking.")
+@AS_JSON
+def release(
+    names: tuple[str, ...], chosen: tuple[str, ...], *, listing: bool, diff: bool, new_version: bool, yes: bool, as_json: bool
+) -> None:
+    """Build the releases NAMES from what has been pulled, let the forecasters answer them, score and rank.
+
+    The questions of a release are fixed when it is first built. What is pulled later enters with a new version, NAME.v2, which has its own forecasts,
+    scores and leaderboard. Releases are declared in releases.toml (docs/benchmark.md).
+    """
+    from bellwether.forecasting import forecaster
+    from bellwether.questions import release as named
+
+    if listing:
+        _list(as_json)
+        return
+    if not names:
+        raise click.UsageError("name at least one release; `bellwether release --list` shows them")
+    for name in names:
+        named(name)
+    for name in chosen:
+        forecaster(name)
+    if diff or new_version:
+        compared = [_compared(name) for name in names]
+        _show(compared, as_json=as_json and not new_version)
+        if not new_version:
+            return
+        names = tuple(one.new_name for one in compared if one.difference)
+        if not names or not _confirmed(names, yes=yes):
+            return
+    _build(names, chosen, as_json)
+
+
+def _build(names: tuple[str, ...], chosen: tuple[str, ...], as_json: bool) -> None:
+    from assets.benchmark.runs import answer_and_publish
+
+    with runner() as work:
+        answer_and_publish(work, names, chosen)
+    close(work, as_json, results=show_leaderboards(names, as_json))
+
+
+def _lake() -> Lake:
+    from bellwether.lake import Lake
+
+    return Lake(settings().lake_uri)
+
+
+def _list(as_json: bool) -> None:
+    from bellwether.questions import releases
+    from bellwether.questions.versions import built
+
+    lake = _lake()
+    found: list[dict[str, Any]] = [
+        {
+            "release": name,
+            "cutoff": entry.cutoff,
+            "description": entry.description,
+            "versions": [
+                {"name": one.name, "version": one.version, "questions": one.questions, "digest": one.digest} for one in built(lake, name)
+            ],
+        }
+        for name, entry in releases().items()
+    ]
+    if as_json:
+        emit(found)
+        return
+    for row in found:
+        console().print(f"{row['release']:<16} {row['cutoff']:%Y-%m-%d}  {row['description']}", markup=False)
+        for one in row["versions"]:
+            console().print(
+                f"  version {one['version']}: {one['name']}, {one['questions']} questions, digest {one['digest'][:16]}", markup=False
+            )
+
+
+def _compared(name: str) -> Comparison:
+    from bellwether.questions import ReleaseName
+    from bellwether.questions.versions import compare
+
+    named = ReleaseName.parse(name)
+    if named.size:
+        raise ConfigError(f"comparing versions: {name} is the beginning of {named.whole_name}; name that")
+    return compare(_lake(), named.base)
+
+
+def _confirmed(names: tuple[str, ...], *, yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"building {', '.join(names)} needs a confirmation; add --yes")
+    return click.confirm(f"Build {', '.join(names)}?", err=True)
+
+
+def _show(compared: list[Comparison], *, as_json: bool) -> None:
+    if as_json:
+        emit(
+            [
+                {
+                    "release": one.old_name,
+                    "new": one.new_name,
+                    "questions": one.difference.rows(),
+                    "added": len(one.difference.added),
+                    "removed": len(one.difference.removed),
+                    "changed": len(one.difference.changed),
+                    "forecasters": one.affected,
+                }
+                for one in compared
+            ]
+        )
+        return
+    for one in compared:
+        _show_one(one)
+
+
+def _show_one(one: Comparison) -> None:
+    found = one.difference
+    if not found:
+        console().print(f"{one.old_name}: nothing has changed since it was built.", markup=False)
+        return
+    aspects = Counter(aspect for changed in found.changed.values() for aspect in changed)
+    said = f" ({', '.join(f'{aspect} {count}' for aspect, count in aspects.items())})" if aspects else ""
+    console().print(
+        f"{one.new_name} would have {found.common + len(found.added)} questions: {len(found.added)} added, {len(found.removed)} removed, "
+        f"{len(found.changed)} changed{said}.",
+        markup=False,
+        soft_wrap=True,
+    )
+    rows = found.rows()
+    for row in rows[:_MOST_NAMED]:
+        console().print(f"  {row['question']}: {row['change']}", markup=False, soft_wrap=True)
+    if len(rows) > _MOST_NAMED:
+        console().print(f"  and {len(rows) - _MOST_NAMED} more (--json names all)", markup=False)
+    if one.affected:
+        console().print(grid(_scores(one.affected)))
+        console().print(
+            "unanswered: questions of the new version without a forecast on these words and dates. Brier: of the forecasts made so far, on the\n"
+            "questions and by the outcomes of either version.",
+            style="dim",
+            soft_wrap=True,
+        )
+
+
+def _scores(affected: list[dict[str, Any]]) -> pl.DataFrame:
+    columns = {"forecaster": "forecaster", "unanswered": "unanswered", "brier": "Brier", "brier_new": "Brier, new version"}
+    return pl.DataFrame([{title: row[name] for name, title in columns.items()} for row in affected], schema_overrides=_TYPES)
+
+
+_TYPES = {"Brier": pl.Float64, "Brier, new version": pl.Float64}
+
+
+@click.command()
+@click.option("--models", "first", multiple=True, metavar="NAME...", help="Models to evaluate; `bellwether models` lists them.")
+@click.argument("more", nargs=-1, metavar="")
+@click.option("--release", help="Release to answer; the first of this world when left out.")
+@click.option("--samples", type=click.IntRange(1), help="Only the first N questions of the release; all when left out.")
+@click.option("--resume", is_flag=True, help="Go on with the latest evaluation that was left unfinished.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would take and cost.")
+@click.option("--budget", type=DOLLARS, help="Most dollars that all models together may spend; BELLWETHER_BUDGET when left out.")
+@click.option("--budget-per-model", type=DOLLARS, help="Most dollars that one model may spend; entries with the same id count as one.")
+@click.option("--concurrency", type=click.IntRange(1), help="Most calls under way at a time, over all models.")
+@click.option("--requests-per-minute", type=click.IntRange(1), help="Most requests per minute, over all models.")
+@click.option("--tokens-per-minute", type=click.IntRange(1), help="Most tokens per minute, over all models.")
+@AS_JSON
+def evaluate(
+    *,
+    first: tuple[str, ...],
+    more: tuple[str, ...],
+    release: str | None,
+    samples: int | None,
+    resume: bool,
+    dry_run: bool,
+    budget: Decimal | None,
+    budget_per_model: Decimal | None,
+    as_json: bool,
+    **limits: int | None,
+) -> None:
+    """Let language models answer a release, then score and rank them beside the baselines.
+
+    Every answer is stored as it comes, and none is paid for twice: an evaluation that is interrupted, or stopped by its budget, goes on where
+    it was. One model that cannot be asked stops no other.
+    """
+    from assets.benchmark import runs
+    from bellwether.models.client import Limits
+
+    names = (*first, *more)
+    begun = evaluation.unfinished(names, release, samples) if resume else None
+    if begun is not None:
+        chosen = evaluation.choose(begun.models, begun.release)
+    elif names:
+        chosen = evaluation.choose(names, evaluation.release_name(release, samples))
+    else:
+        raise click.UsageError("name at least one model after --models; `bellwether models` lists them")
+    if dry_run:
+        _show_estimates(evaluation.estimates(chosen, begun), as_json)
+        return
+    evaluation.require_a_key(chosen.models)
+    with runner(venues=False) as work:
+        questions = runs.questions(work, chosen.release)
+        evaluation.require_questions(chosen.release, questions)
+        if begun is not None:
+            begun.require_unchanged(questions)
+        whole, each = evaluation.budgets(budget, budget_per_model, begun)
+        allowed = Limits(dollars=whole, dollars_per_model=each, **limits)
+        try:
+            ends = evaluation.evaluate(work, chosen, questions, begun, allowed)
+        except KeyboardInterrupt:
+            click.echo("\nWhat was answered is kept; `bellwether evaluate --resume` goes on.", err=True)
+            raise
+    stopped = {name: str(end) for name, end in ends.items() if end is not None}
+    close(work, as_json, results=show_leaderboards((chosen.release,), as_json), stopped=stopped)
+    if stopped:
+        sys.exit(1)
+
+
+def _show_estimates(found: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        emit(found)
+        return
+    names = {"model": "model", "calls": "calls", "answered already": "have", "prompt tokens": "tokens in", "answer tokens": "out"}
+    shown = names | {"expected $": "expected $", "at most $": "at most $"}
+    console().print(grid(pl.DataFrame([{title: row[name] for name, title in shown.items()} for row in found], schema=list(shown.values()))))
+    for row in found:
+        console().print(f"{row['model']}: {row['questions']} questions; {row['basis']}", markup=False, soft_wrap=True)
+    if found:
+        console().print(f"Prices: {found[0]['price map']}. Nothing was asked.", markup=False)
+
+
+@click.command()
+@click.argument("releases", nargs=-1)
+@AS_JSON
+def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
+    """Show the leaderboard of RELEASES from the published warehouse (all releases when none is named)."""
+    from bellwether.lake.warehouse import query
+
+    frame = query(settings().warehouse_path, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
+    known = frame["release"].unique(maintain_order=True).to_list()
+    unknown = [name for name in releases if name not in known]
+    if unknown:
+        raise ConfigError(f"showing the leaderboard: the warehouse has no release {unknown[0]!r}; {suggestion(unknown[0], known)}")
+    chosen = [name for name in known if not releases or name in releases]
+    parts = {name: frame.filter(frame["release"] == name) for name in chosen}
+    if as_json:
+        emit({name: part.to_dicts() for name, part in parts.items()})
+        return
+    if not parts:
+        console().print("No release has been ranked yet; `bellwether demo` makes one.")
+    for name, part in parts.items():
+        console().print(leaderboard_table(name, part))
+
+
+#: Refused lines that are printed; all are in the file that --refused names.
+_SHOWN = 20
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--forecaster", metavar="NAME", help="Who made the forecasts, where no column of FILE says so.")
+@click.option(
+    "--week",
+    type=DAY,
+    help="The week of the arena (its Sunday) that the forecasts are for, where no column says so.",
+)
+@click.option(
+    "--refused", type=click.Path(dir_okay=False, path_type=Path), help="Write all refused lines with their reasons into this CSV."
+)
+@click.option("--dry-run", is_flag=True, help="Judge every line; keep nothing.")
+@AS_JSON
+def submit(file: Path, forecaster: str | None, week: datetime | None, refused: Path | None, *, dry_run: bool, as_json: bool) -> None:
+    """Submit forecasts in FILE (CSV, Parquet or JSON lines): market, probability, stated_at, forecaster.
+
+    What is accepted is a forecaster of the benchmark from then on, and of the arena in the weeks that it fits. The command ends with status 1 where lines are refused; the others are kept.
+    """
+    from bellwether.arena.methodology import methodologies
+    from bellwether.submissions import Submissions, checked
+    from bellwether.submissions.markets import arena_families, known_markets, known_weeks
+    from bellwether.submissions.reading import for_week, read
+
+    config = settings()
+    table, store = read(file), Submissions(config.submissions)
+    rows = table.frame if week is None else for_week(table.frame, week.date())
+    weeks = known_weeks(config.lake_uri, methodologies(config.registry))
+    taken = [*_registered(), *arena_families(config.lake_uri)]
+    with nullcontext() if dry_run else store.alone():
+        markets = known_markets(config.lake_uri)
+        found = checked(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
+        if not dry_run:
+            store.add(found.accepted)
+    lines = [{"line": table.place(row), "reason": reason} for row, reason in found.refused.head(_SHOWN).iter_rows()]
+    if refused is not None:
+        _write(refused, table, found.refused)
+    names = sorted(found.accepted["forecaster"].unique())
+    counts = {"accepted": found.accepted.height, "refused": found.refused.height, "in_the_arena": weeks.counted(found.accepted)}
+    if as_json:
+        emit({**counts, "forecasters": names, "lines": lines, "kept": not dry_run})
+    else:
+        for line in lines:
+            console().print(f"{line['line']}: {visible(line['reason'])}", markup=False, highlight=False, soft_wrap=True)
+        if (more := found.refused.height - len(lines)) > 0:
+            console().print(f"and {more:,} more{'' if refused else '; --refused FILE writes them all'}")
+        verb = "would be accepted" if dry_run else "accepted"
+        console().print(f"{found.accepted.height:,} forecasts {verb}, {found.refused.height:,} refused")
+        if counts["in_the_arena"]:
+            console().print(f"{counts['in_the_arena']:,} of them are on a market of their week in the arena")
+        if names and not dry_run:
+            console().print(f"Next: `bellwether release` scores {', '.join(names[:5])} on the questions of a release.")
+            if counts["in_the_arena"]:
+                console().print("`bellwether arena run` ranks them with the arena's families.")
+    if found.refused.height:
+        sys.exit(1)
+
+
+def _registered() -> list[str]:
+    from bellwether.forecasting.registry import registered
+
+    return list(registered())
+
+
+def _write(path: Path, table: Any, refused: pl.DataFrame) -> None:
+    """All refused rows, with their place in the file as messages name it (a line; of Parquet a row) and the reason."""
+    from bellwether.files import atomic_file
+    from bellwether.spreadsheets import neutralised
+
+    places = [table.place(row).split() for row in refused["row"]]
+    named = places[0][0] if places else "line"
+    rows = refused.join(table.frame, on="row", how="left", maintain_order="left").drop("row")
+    numbers = pl.Series(named, [int(number) for _, number in places], dtype=pl.Int64)
+    with atomic_file(path) as draft:
+        neutralised(rows.insert_column(0, numbers)).write_csv(draft)
+
+
+@click.command()
+@click.argument("release")
+@click.option("--to", "reports", help="Folder or object-store URL; BELLWETHER_REPORTS when left out. The release gets a folder in it.")
+@click.option("--revision", help="Revision of the code, for the metadata.")
+@click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
+def report(release: str, reports: str | None, revision: str | None, as_json: bool) -> None:
+    """Write the report of RELEASE: a JSON file per model with all its predictions, a summary, metadata, the dataset analysis, and a page
+    in Markdown with figures. It is made from the published warehouse; docs/report.md describes the files.
+    """
+    from bellwether.report.inputs import read_inputs, registered
+    from bellwether.report.write import write_report
+
+    found = read_inputs(settings().warehouse_path, release, revision=revision)
+    files = write_report(registered(found), reports or settings().reports_uri)
+    if as_json:
+        emit(files)
+        return
+    for file in files:
+        console().print(file, markup=False, soft_wrap=True)
+
+
+@click.command()
+@click.argument("release")
+@click.option(
+    "--to",
+    "folder",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write; an earlier export is replaced.",
+)
+@click.option("--license", "license_id", default="mit", show_default=True, help="Licence, as the Hub writes it.")
+@click.option(
+    "--upload",
+    "repository",
+    metavar="OWNER/NAME",
+    help="Upload it as this dataset of the Hugging Face Hub (HF_TOKEN, extra `huggingface`).",
+)
+@click.option("--private", is_flag=True, help="Make the uploaded dataset private.")
+def export(release: str, folder: Path, license_id: str, repository: str | None, private: bool) -> None:
+    """Write RELEASE from the published warehouse as a dataset folder: Parquet and a card. docs/publishing.md tells more."""
+    from bellwether.lake.warehouse import query
+    from bellwether.publish import export as write
+    from bellwether.publish import upload
+
+    if private and repository is None:
+        raise ConfigError("exporting: --private is for an upload; name the dataset with --upload OWNER/NAME, or leave --private out")
+    questions = query(settings().warehouse_path, "FROM benchmark.questions WHERE release = $release", {"release": release})
+    if questions.is_empty():
+        there = query(settings().warehouse_path, "SELECT DISTINCT release FROM benchmark.questions ORDER BY ALL")["release"].to_list()
+        raise ConfigError(f"exporting {release!r}: the warehouse has no such release; {suggestion(release, there)}")
+    written = write(questions, folder, world=settings().world, recipe=_recipe(release), license_id=license_id)
+    console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)
+    if repository is not None:
+        console().print(f"published at {upload(written.folder, repository, private=private)}", markup=False, soft_wrap=True)
+
+
+def _recipe(name: str) -> Release | None:
+    """The registry's entry of a release; None where there is none any more."""
+    from bellwether.questions import ReleaseName, release, releases
+
+    return release(name) if ReleaseName.parse(name).base in releases() else None

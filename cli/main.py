@@ -1,0 +1,151 @@
+"""The `bellwether` command: its help lists commands under headings without importing them, and each known error is one line.
+
+Another package adds commands with its domain (bellwether/domains), or a single one with an entry point `bellwether.commands`: the name of the
+command, and the click command as its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+import cloup
+
+from bellwether import __version__
+from bellwether.domains import LazyCommand, PlatformCommand, domains
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.extras import advice, missing_from, missing_module
+from cli.lazy import Lazy, plugins
+
+#: Commands that read nothing of a home, or finish its restoration.
+_WITHOUT_HOME = frozenset({"restore", "sandbox", "score", "compat"})
+
+SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
+    "Start": (
+        PlatformCommand("demo", "cli.admin:demo", "Run everything in the sandbox and print the leaderboards."),
+        PlatformCommand("doctor", "cli.admin:doctor", "Check the installation and say what is wrong with it."),
+        PlatformCommand("ui", "cli.admin:ui", "Serve Dagster's UI and run its daemon."),
+        PlatformCommand("sandbox", "cli.admin:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted."),
+    ),
+    "Data": (
+        PlatformCommand("pull", "cli.data:pull", "Pull, clean and check the markets of some days."),
+        PlatformCommand("events", "cli.data:events", "List and search the events that can be recorded now."),
+        PlatformCommand("record", "cli.data:record", "Record the order books and trades of events."),
+        LazyCommand("recordings", "cli.data:recordings", "List and import recordings of order books and trades."),
+        PlatformCommand("query", "cli.data:query", "Run SQL on the published warehouse, read-only."),
+        PlatformCommand("warehouse", "cli.data:warehouse", "Publish the warehouse; write a self-contained copy."),
+        PlatformCommand("verify", "cli.data:verify", "Compare the lake's files with their checksums."),
+    ),
+    "Benchmark": (
+        PlatformCommand("models", "cli.models:models", "List language models and baselines, with keys and prices."),
+        PlatformCommand("run", "cli.benchmark:run", "Pull the last days, build releases, score and publish."),
+        PlatformCommand("release", "cli.benchmark:release", "Build releases, let forecasters answer them, score and rank."),
+        PlatformCommand("evaluate", "cli.benchmark:evaluate", "Let language models answer a release; score and rank them."),
+        PlatformCommand("submit", "cli.benchmark:submit", "Submit forecasts in a file: accepted, or refused by line."),
+        PlatformCommand("leaderboard", "cli.benchmark:leaderboard", "Show the leaderboards of releases."),
+        PlatformCommand("report", "cli.benchmark:report", "Write the report of a release."),
+        PlatformCommand("export", "cli.benchmark:export", "Write a release as a Hugging Face dataset."),
+        PlatformCommand("journal", "cli.journal:journal", "Show the calls of models: how they stand, what they cost."),
+    ),
+    "Forecasts in files": (
+        LazyCommand("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),
+        LazyCommand("compat", "cli.score:compat", "Recompute and correct published KalshiBench results."),
+    ),
+    "Replay": (
+        LazyCommand("agents", "cli.backtest:agents", "List the agents that can trade; write a new one."),
+        LazyCommand("episode", "cli.episode:episode", "Make, import, list and check episodes."),
+        LazyCommand("backtest", "cli.backtest:backtest", "Let agents trade recorded episodes; show what they earned."),
+        LazyCommand("trading", "cli.backtest:trading", "Show the tables of all backtests; write their report."),
+    ),
+    "Arena": (PlatformCommand("arena", "cli.arena:arena", "Run weeks of the arena; show its decisions and leaderboard."),),
+    "Publication and backup": (
+        PlatformCommand("site", "cli.site:site", "Build the static site of the warehouse; serve it."),
+        PlatformCommand("backup", "cli.admin:backup", "Back up lake, journal and registry; keep older backups by tiers."),
+        PlatformCommand("restore", "cli.admin:restore", "Restore a backup into an empty home."),
+    ),
+}
+
+
+class Commands(cloup.Group):
+    """A group that ends each error of ours in one line instead of a traceback, and has the commands of other packages too."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BellwetherError as error:
+            raise click.ClickException(str(error)) from error
+        except OSError as error:
+            from bellwether.files import home_error
+
+            if (message := home_error(error)) is None:
+                raise
+            raise click.ClickException(message) from error
+        except ModuleNotFoundError as error:
+            if (module := missing_from(error)) is None:
+                raise
+            raise click.ClickException(advice(f"bellwether {ctx.invoked_subcommand}", module)) from error
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *plugins()})
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name not in _WITHOUT_HOME:
+            from bellwether.files import require_whole_home
+            from bellwether.settings import settings
+
+            require_whole_home(settings())
+        return name, command, rest
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, cmd_name) or plugins().get(cmd_name)
+
+    def list_sections(self, ctx: click.Context, include_default_section: bool = True) -> list[cloup.Section]:
+        others = plugins()
+        for name in sorted(others.keys() & self.commands.keys()):
+            click.echo(f"Warning: {others.pop(name).called} is left out: a command of Bellwether has its name", err=True)
+        sections = super().list_sections(ctx, include_default_section)
+        return [*sections, cloup.Section("Commands of other packages", dict(sorted(others.items())))] if others else sections
+
+    def format_subcommand_name(self, ctx: click.Context, name: str, cmd: click.Command) -> str:
+        return f"{name} *" if isinstance(cmd, Lazy) and cmd.of_platform and missing_module() else name
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if missing_module():
+            formatter.write("\n* To install it: pip install 'bellwether[platform]'\n")
+
+
+def _domains_of_others() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
+    """Heading and commands of each domain of another package; a warning where one cannot be loaded: what needs it says so again."""
+    try:
+        return [(f"Commands of {domain.name}", domain.commands) for domain in domains() if domain.commands]
+    except ConfigError as error:
+        click.echo(f"Warning: {error}", err=True)
+        return []
+
+
+def sections() -> list[cloup.Section]:
+    """The headings of the help with their commands, of which each name is taken once."""
+    names: set[str] = set()
+    found = []
+    for title, declared in (*SECTIONS.items(), *_domains_of_others()):
+        commands = []
+        for one in declared:
+            if one.name in names:
+                click.echo(f"Warning: two domains declare the command {one.name!r}; the second is left out", err=True)
+                continue
+            names.add(one.name)
+            commands.append(Lazy(one))
+        if commands:
+            found.append(cloup.Section(title, commands))
+    return found
+
+
+@cloup.group(cls=Commands, sections=sections(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main() -> None:
+    """Measure how well models forecast and trade on prediction markets.
+
+    Start with `bellwether demo`: it needs no key and no network. Settings are BELLWETHER_* variables or an .env file
+    (.env.example lists them); BELLWETHER_WORLD chooses sandbox, playback or live.
+    """
