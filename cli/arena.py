@@ -19,7 +19,7 @@ from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
 from orchestration.session import close, require_venues, runner
 
 if TYPE_CHECKING:
-    from bellwether.arena.interventions import Intervention
+    from bellwether.arena.records import Intervention
     from bellwether.arena.weekly.reading import Explained
 
 

@@ -16,7 +16,7 @@ from assets.arena.submitted import submitted
 from bellwether.arena.decision_state import FINAL
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
-from bellwether.arena.interventions import Intervention, Kind
+from bellwether.arena.records import Intervention, Kind
 from bellwether.arena.weekly.marking import mark
 from bellwether.arena.weekly.means import all_reconstructed
 from bellwether.errors import BellwetherError

@@ -20,7 +20,7 @@ from bellwether.arena.identity import DecisionKey
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.parsing import parse_decision
 from bellwether.arena.prompt import VERSION, again
-from bellwether.arena.records import Execution, Intent, Plan, encoded, execution_of, intent_of, plan_of
+from bellwether.arena.records import Execution, Intent, Plan, all_stored, once, stored
 from bellwether.arena.validation import Limits
 from bellwether.errors import BellwetherError
 from bellwether.forecasting.prompt import Message, prompt_hash
@@ -142,11 +142,10 @@ def standing(task: Task, records: Records, otherwise: DecisionState, reason: str
     over: it is not executed again.
     """
     name = task.key.decision_id
-    stored_plan, stored = records.stored("prompt", name), records.stored("intent", name)
-    plan = None if stored_plan is None else plan_of(stored_plan)
-    if stored is None:
+    plan, intent = stored(records, Plan, name), stored(records, Intent, name)
+    if intent is None:
         return Decided(name, otherwise, plan, reason=reason)
-    intent, executions = intent_of(stored), executions_of(records, name)
+    executions = all_stored(records, Execution, name)
     if not executions:
         return Decided(name, DecisionState.READ, plan, intent, None, reason)
     return executed(name, plan, intent, executions[-1], over=over)
@@ -163,11 +162,11 @@ def executed(name: str, plan: Plan | None, intent: Intent, done: Execution, *, o
 
 def _decide(task: Task, means: Means) -> Decided:
     name, records = task.key.decision_id, means.records
-    stored = records.stored("intent", name)
-    if stored is None:
+    known = stored(records, Intent, name)
+    if known is None:
         _check_open(task, means.now())
-    plan = plan_of(records.once("prompt", name, partial(_plan, task, means.now)))
-    intent = intent_of(stored or records.once("intent", name, partial(_intent, task, plan, means.ask)))
+    plan = once(records, Plan, name, partial(_plan, task, means.now))
+    intent = known or once(records, Intent, name, partial(_intent, task, plan, means.ask))
     done = _execution(task, plan, intent, means)
     return executed(name, plan, intent, done, over=task.is_over(means.now()))
 
@@ -179,13 +178,13 @@ def _check_open(task: Task, now: datetime) -> None:
         raise _Open(DecisionState.OPEN, f"the deadline {task.deadline.isoformat()} is over and there is no decision")
 
 
-def _plan(task: Task, now: Callable[[], datetime]) -> bytes:
+def _plan(task: Task, now: Callable[[], datetime]) -> Plan:
     messages = list(task.messages())
     cash = max(task.account.cash, MicroDollars(0))
-    return encoded(Plan(task.model, messages, cash, task.place, prompt_hash(messages), task.version, task.digest, now()))
+    return Plan(task.model, messages, cash, task.place, prompt_hash(messages), task.version, task.digest, now())
 
 
-def _intent(task: Task, plan: Plan, ask: Ask) -> bytes:
+def _intent(task: Task, plan: Plan, ask: Ask) -> Intent:
     """Ask until an answer can be used, as often as the methodology retries the form; the last answer counts."""
     limits = Limits.of(task.methodology, plan.cash)
     messages, calls = plan.messages, list[str]()
@@ -204,7 +203,7 @@ def _intent(task: Task, plan: Plan, ask: Ask) -> bytes:
             break
         messages = again(plan.messages, said, decision)
     assert decision is not None
-    return encoded(Intent(decision, tuple(calls), _sum(costs)))
+    return Intent(decision, tuple(calls), _sum(costs))
 
 
 def _without_text(answer: NoAnswer, limits: Limits, calls: tuple[str, ...], costs: list[int | None]) -> Decision:
@@ -225,24 +224,16 @@ def _sum(costs: Sequence[int | None]) -> int | None:
 
 def _execution(task: Task, plan: Plan, intent: Intent, means: Means) -> Execution:
     """Execute what was read. A decision whose legs were all refused is executed again by the next run before the deadline, without a call."""
-    name, before = task.key.decision_id, executions_of(means.records, task.key.decision_id)
+    name, before = task.key.decision_id, all_stored(means.records, Execution, task.key.decision_id)
     if before and (_is_final(intent, before[-1]) or task.is_over(means.now())):
         return before[-1]
-    return execution_of(means.records.once("execution", name, partial(_executed, task, plan, intent, means.look), len(before)))
+    return once(means.records, Execution, name, partial(_executed, task, plan, intent, means.look), len(before))
 
 
-def _executed(task: Task, plan: Plan, intent: Intent, look: Look) -> bytes:
+def _executed(task: Task, plan: Plan, intent: Intent, look: Look) -> Execution:
     data = look(intent.decision)
     done = execute(intent.decision, task.key, task.account, data, task.methodology, owners=task.owners, base=plan.cash)
-    return encoded(Execution(done.trades, done.refusals, data.at))
-
-
-def executions_of(records: Records, name: str) -> list[Execution]:
-    """Every execution of a decision, in order: all but the last have no trades."""
-    found: list[Execution] = []
-    while (body := records.stored("execution", name, len(found))) is not None:
-        found.append(execution_of(body))
-    return found
+    return Execution(done.trades, done.refusals, data.at)
 
 
 def _is_final(intent: Intent, execution: Execution) -> bool:

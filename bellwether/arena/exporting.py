@@ -10,9 +10,8 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
-from bellwether.arena.messages import said
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import intent_of, plan_of
+from bellwether.arena.records import Intent, Plan, said, stored
 from bellwether.arena.results import LAST_EXECUTION, Facts, results
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
@@ -100,8 +99,7 @@ def _messages(journal: Journal, decisions: pl.DataFrame) -> Iterator[tuple[str, 
     """Prompts and answers of decisions in the order in which they were said, without credentials."""
     records = Records(journal, _LEASE, run="export")
     for name in decisions["decision_id"].sort():
-        plan, intent = (records.stored(step, name) for step in ("prompt", "intent"))
-        for number, role, content in said(journal, plan_of(plan) if plan else None, intent_of(intent) if intent else None):
+        for number, role, content in said(journal, stored(records, Plan, name), stored(records, Intent, name)):
             yield name, number, role, content
 
 

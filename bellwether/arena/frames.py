@@ -14,13 +14,12 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.facts import Agent, Settlement, Trade
-from bellwether.arena.frozen import fee_text
 from bellwether.arena.identity import week_decided, week_of
-from bellwether.arena.interventions import Intervention
 from bellwether.arena.kalshi import resolution as kalshi
 from bellwether.arena.ledger import Book, Entry
 from bellwether.arena.marks import Price, Source, Valuation
 from bellwether.arena.methodology import Venue
+from bellwether.arena.records import Intervention, fee_text
 from bellwether.arena.resolution import Observation, cancelled, observations
 from bellwether.arena.scores import Score, score_bets
 from bellwether.arena.terms import Terms

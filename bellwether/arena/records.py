@@ -1,18 +1,82 @@
-"""What the records of a decision store, as JSON: the prompt, the decision as it was read, and what came of its execution."""
+"""Records that the arena stores once in the journal, and their JSON: universes, cohorts, prompts, intents, executions and interventions.
+
+Records of earlier versions are read as well: fields that they lack have their defaults.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum, StrEnum
+from functools import lru_cache
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell
-from bellwether.arena.facts import Trade
-from bellwether.arena.refusals import Reason, Refusal
+from bellwether.arena.decision import Decision
+from bellwether.arena.facts import Agent, Trade
+from bellwether.arena.fees import KalshiFees, UnknownFees
+from bellwether.arena.identity import AgentKey
+from bellwether.arena.market import Market
+from bellwether.arena.methodology import Methodology, Venue
+from bellwether.arena.prompt import FIRST_VERSION
+from bellwether.arena.refusals import Refusal
+from bellwether.arena.terms import Terms
+from bellwether.arena.universe import Universe, frozen
+from bellwether.credentials import redact
 from bellwether.forecasting.prompt import Message
+from bellwether.journal import Answered, CallKey, Journal
+from bellwether.journal.records import Records
 from bellwether.units import MicroDollars
+from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime
+
+#: Content of an answer that the journal lacks.
+MISSING = "(not in this journal)"
+
+#: Subject of all interventions.
+_INTERVENED = "arena"
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class FrozenUniverse:
+    """A week's universe on a venue as of an instant. reconstructed: made afterwards. source: what from, in words. rejects: listed objects that are no
+    market."""
+
+    universe: Universe
+    at: datetime
+    reconstructed: bool
+    source: str
+    rejects: int = 0
+    venue: Venue = "polymarket"
+
+
+@dataclass(frozen=True)
+class FrozenCohort:
+    """The cohort that starts in a week: who decides by family (a model of the registry or a rule), by which methodology, from which lineup.
+
+    reconstructed: its weeks are decided afterwards, and none of them live. started_at: as of when. terms: of its models, by family; empty in cohorts
+    that were started before terms were kept. prompt: version of its prompts.
+    """
+
+    week: date
+    lineup: str
+    methodology: str
+    reconstructed: bool
+    members: Mapping[str, str]
+    started_at: datetime
+    terms: Mapping[str, Terms] = field(default_factory=dict)
+    prompt: str = FIRST_VERSION
+
+    def agents(self, rules: Methodology) -> list[Agent]:
+        """Its agents, by family."""
+        return [
+            Agent(AgentKey(self.week, family).agent_id, str(self.week), family, self.methodology, rules.cash)
+            for family in sorted(self.members)
+        ]
 
 
 @dataclass(frozen=True)
@@ -50,57 +114,193 @@ class Execution:
     executed_at: datetime
 
 
-Record = Plan | Intent | Execution
+class Kind(StrEnum):
+    """CANCEL: a market; what is held of it is refunded at once. CLOSE: an agent; it decides no more, and its cohort need not wait for its decision.
+    DISMISS: a later release of a family; reviews propose it no more. ARCHIVE: a cohort; it is in no ranking, and is marked no more."""
+
+    CANCEL = "cancel"
+    CLOSE = "close"
+    DISMISS = "dismiss"
+    ARCHIVE = "archive"
 
 
-def encoded(record: Record) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """One intervention.
+
+    subject: a market's id, an agent's (cohort/family), a family and a model's id (family/provider/id), or a cohort's Sunday. by: the operator.
+    at: from when on it is known, UTC.
+    """
+
+    kind: Kind
+    subject: str
+    by: str
+    reason: str
+    at: datetime
+
+    @property
+    def author(self) -> str:
+        """The operator and the reason, as rows state them."""
+        return f"{self.by} ({self.reason})"
+
+
+_KINDS: Mapping[type, str] = {
+    FrozenUniverse: "universe",
+    FrozenCohort: "cohort",
+    Plan: "prompt",
+    Intent: "intent",
+    Execution: "execution",
+    Intervention: "intervention",
+}
+
+
+def once(records: Records, kind: type[R], subject: str, make: Callable[[], R], number: int = 0) -> R:
+    """The stored record, made now when there is none. Raises `InProgress` while another process makes it."""
+    return decode(kind, records.once(_KINDS[kind], subject, lambda: encode(make()), number))
+
+
+def stored(records: Records, kind: type[R], subject: str, number: int = 0) -> R | None:
+    """A stored record; None when there is none."""
+    body = records.stored(_KINDS[kind], subject, number)
+    return None if body is None else decode(kind, body)
+
+
+def all_stored(records: Records, kind: type[R], subject: str) -> list[R]:
+    """The records of a subject in order, from number 0."""
+    found: list[R] = []
+    while (record := stored(records, kind, subject, len(found))) is not None:
+        found.append(record)
+    return found
+
+
+def intervene(records: Records, intervention: Intervention) -> Intervention:
+    """Record an intervention, or return the recorded one of the same kind on the same subject.
+
+    Raises `InProgress` while another process records one.
+    """
+    number = 0
+    while True:
+        found = once(records, Intervention, _INTERVENED, lambda: intervention, number)
+        if (found.kind, found.subject) == (intervention.kind, intervention.subject):
+            return found
+        number += 1
+
+
+def interventions(records: Records) -> list[Intervention]:
+    """All interventions, in the order in which they were recorded."""
+    return all_stored(records, Intervention, _INTERVENED)
+
+
+def closures(records: Records) -> dict[str, Intervention]:
+    """Agents that were closed, by id."""
+    return {one.subject: one for one in interventions(records) if one.kind is Kind.CLOSE}
+
+
+def archives(records: Records) -> dict[str, Intervention]:
+    """Cohorts that were archived, by their Sunday."""
+    return {one.subject: one for one in interventions(records) if one.kind is Kind.ARCHIVE}
+
+
+def cancellations(records: Records) -> list[Intervention]:
+    """Markets that were cancelled."""
+    return [one for one in interventions(records) if one.kind is Kind.CANCEL]
+
+
+def dismissals(records: Records) -> list[tuple[str, str]]:
+    """Releases that were dismissed: the family, and the model's id."""
+    found = (one.subject.partition("/") for one in interventions(records) if one.kind is Kind.DISMISS)
+    return [(family, model_id) for family, _, model_id in found]
+
+
+def encode(record: object) -> bytes:
     """A record as JSON in UTF-8; the same record gives the same bytes."""
-    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
-    if isinstance(record, Intent):
-        fields["decision"] = asdict(record.decision)
-    if isinstance(record, Execution):
-        fields["trades"] = [trade._asdict() for trade in record.trades]
-        fields["refusals"] = [asdict(refusal) for refusal in record.refusals]
-    return json.dumps(fields, default=_plain, sort_keys=True, separators=(",", ":")).encode()
+    if not isinstance(record, FrozenUniverse):
+        return json.dumps(_plain(record), sort_keys=True, separators=(",", ":")).encode()
+    listed = [{**_plain(market), "fees": None if market.fees == FREE else fee_text(market.fees)} for market in record.universe.markets]
+    about = {name: _plain(getattr(record, name)) for name in ("at", "reconstructed", "source", "rejects")}
+    venue = {} if record.venue == "polymarket" else {"venue": record.venue}
+    return json.dumps({**about, "markets": listed, **venue}, separators=(",", ":")).encode()
 
 
-def plan_of(body: bytes) -> Plan:
-    """The plan that a record holds."""
-    said = json.loads(body)
-    return Plan(**{**said, "planned_at": datetime.fromisoformat(said["planned_at"])})
+def decode(kind: type[R], body: bytes) -> R:
+    """The record of a type that `encode` gave."""
+    plain = json.loads(body)
+    if kind is FrozenUniverse:
+        markets = [_typed(Market, {**one, "fees": _fees(one["fees"])}) for one in plain.pop("markets")]
+        plain["universe"] = frozen(markets)
+    found: R = _typed(kind, plain)
+    return found
 
 
-def intent_of(body: bytes) -> Intent:
-    """The intent that a record holds."""
-    said = json.loads(body)
-    return Intent(_decision(said["decision"]), tuple(said["calls"]), said["cost"])
+def fee_text(fees: FeeSchedule | KalshiFees | UnknownFees) -> str:
+    """Terms of fees as JSON."""
+    said = {**asdict(fees), "regime": fees.regime.name} if isinstance(fees, FeeSchedule) else asdict(fees)
+    return json.dumps(said, default=str, sort_keys=True, separators=(",", ":"))
 
 
-def execution_of(body: bytes) -> Execution:
-    """The execution that a record holds."""
-    said = json.loads(body)
-    refusals = tuple(Refusal(one["leg"], Reason(one["reason"]), one["message"]) for one in said["refusals"])
-    return Execution(tuple(map(_trade, said["trades"])), refusals, datetime.fromisoformat(said["executed_at"]))
-
-
-def _decision(said: Mapping[str, Any]) -> Decision:
-    return Decision(
-        action=Action(said["action"]),
-        bets=tuple(Bet(**bet) for bet in said["bets"]),
-        sells=tuple(Sell(**sell) for sell in said["sells"]),
-        reasoning=said["reasoning"],
-        problem=None if said["problem"] is None else Problem(said["problem"]),
-        message=said["message"],
-        tolerated=said["tolerated"],
-    )
-
-
-def _trade(said: Mapping[str, Any]) -> Trade:
-    times = {name: datetime.fromisoformat(said[name]) for name in ("executed_at", "quoted_at") if said[name] is not None}
-    return Trade(**{**said, **times})
+def _fees(text: str | None) -> FeeSchedule | KalshiFees | UnknownFees:
+    if text is None:
+        return FREE
+    said = json.loads(text)
+    if "rules" in said:
+        return KalshiFees(**said)
+    if "reason" in said:
+        return UnknownFees(**said)
+    # A fractional exponent is text, as all decimals are; a whole one is a number.
+    exact = {name: Decimal(said[name]) for name in ("rate", "rebate_rate", "exponent") if isinstance(said[name], str)}
+    return FeeSchedule(**{**said, **exact, "regime": Regime[said["regime"]]})
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
+    """A value of a record as JSON has it."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    elif is_dataclass(value):
+        value = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return list(map(_plain, value))
+    if isinstance(value, date):
         return value.isoformat()
-    raise TypeError(f"a record holds a {type(value).__name__}, which JSON does not have")
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    """A value of JSON as the type of its field."""
+    if isinstance(hint, UnionType):
+        hint = get_args(hint)[0]
+    if value is None:
+        return None
+    if get_origin(hint) is tuple:
+        return tuple(_typed(get_args(hint)[0], one) for one in value)
+    if get_origin(hint) is Mapping:
+        return {name: _typed(get_args(hint)[1], one) for name, one in value.items()}
+    if isinstance(value, dict) and (is_dataclass(hint) or hasattr(hint, "_asdict")):
+        hints = _hints(hint)
+        return hint(**{name: _typed(hints.get(name), one) for name, one in value.items()})
+    return _scalar(hint, value)
+
+
+def _scalar(hint: Any, value: Any) -> Any:
+    if hint in (date, datetime):
+        return hint.fromisoformat(value)
+    return hint(value) if isinstance(hint, type) and issubclass(hint, Enum | Decimal) else value
+
+
+_hints = lru_cache(maxsize=64)(get_type_hints)
+
+
+def said(journal: Journal, plan: Plan | None, intent: Intent | None) -> Iterator[tuple[int, str, str]]:
+    """Number from 1, role and text of each message of a decision, without credentials.
+
+    First the prompt, then one answer per call. The request to answer again, which repeats the prompt, is left out.
+    """
+    number = 0
+    for message in plan.messages if plan else ():
+        number += 1
+        yield number, message["role"], redact(message["content"])
+    for call in intent.calls if intent else ():
+        number += 1
+        found = journal.look(CallKey(call))
+        yield number, "assistant", redact(found.content) if isinstance(found, Answered) else MISSING

@@ -49,29 +49,6 @@ class Terms:
         priced = {"input_price": self.input_price, "output_price": self.output_price} if self.price_list == _REGISTRY else {}
         return model.model_copy(update={**self.asked, **priced})
 
-    def as_json(self) -> dict[str, Any]:
-        """The terms as JSON holds them."""
-        return {
-            "input_price": str(self.input_price),
-            "output_price": str(self.output_price),
-            "price_list": self.price_list,
-            "asked": dict(self.asked),
-            "released": self.released and self.released.isoformat(),
-            "knowledge_cutoff": self.knowledge_cutoff and self.knowledge_cutoff.isoformat(),
-        }
-
-    @classmethod
-    def of_json(cls, said: Mapping[str, Any]) -> Terms:
-        """The terms that `as_json` gave."""
-        return cls(
-            Decimal(said["input_price"]),
-            Decimal(said["output_price"]),
-            said["price_list"],
-            said["asked"],
-            said["released"] and date.fromisoformat(said["released"]),
-            said["knowledge_cutoff"] and datetime.fromisoformat(said["knowledge_cutoff"]),
-        )
-
 
 def terms_of(chosen: Lineup, folder: Path | None = None) -> dict[str, Terms]:
     """The terms in force of a lineup's models, by family; rules have none. folder: the user's registry."""

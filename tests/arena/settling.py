@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 import sqlalchemy as sa
 
-from bellwether.arena.interventions import Intervention, recorded
+from bellwether.arena.records import Intervention, interventions
 from bellwether.arena.weekly.operators import cancel_market, close_agent
 from bellwether.journal import Journal
 from bellwether.tables import TABLES
@@ -52,7 +52,7 @@ def contents(arena: Arena) -> tuple[dict[tuple[str, tuple[str, ...]], str], list
             arena.lake.verify(manifest)
             found[name, partition] = manifest.sha256
     with arena.journal() as journal:
-        return found, recorded(arena.world(journal).records)
+        return found, interventions(arena.world(journal).records)
 
 
 def looked(arena: Arena) -> pl.DataFrame:

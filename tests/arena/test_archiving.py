@@ -11,12 +11,12 @@ import pytest
 from bellwether.arena.facts import Agent
 from bellwether.arena.frames import agents_frame, ledger_frame, portfolios_frame, positions_frame, trades_frame
 from bellwether.arena.identity import AgentKey
-from bellwether.arena.interventions import Intervention, Kind, archives, closures
 from bellwether.arena.ledger import fold
 from bellwether.arena.marks import curves
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import Inputs, rankings
 from bellwether.arena.rankings.windows import WINDOWS, equity_in
+from bellwether.arena.records import Intervention, Kind, archives, closures
 from bellwether.arena.results import Facts, leaderboard
 from bellwether.arena.weekly.marking import mark
 from bellwether.arena.weekly.operators import archive_cohort

@@ -7,18 +7,18 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from bellwether.arena.deciding import Decided, Means, decide, decide_all
-from bellwether.arena.decision import Action, Decision, Problem
+from bellwether.arena.decision import Action, Bet, Decision, Problem
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import AgentKey, DecisionKey
-from bellwether.arena.records import encoded, execution_of, intent_of, plan_of
-from bellwether.arena.refusals import Reason
+from bellwether.arena.records import Execution, Intent, decode, encode
+from bellwether.arena.refusals import Reason, Refusal
 from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import CallKey, Journal, Outcome, Usage
@@ -297,9 +297,29 @@ def test_d16_records_come_back_as_they_were_stored(journal: Journal) -> None:
         assert done.plan is not None
         assert done.intent is not None
         assert done.execution is not None
-        assert plan_of(encoded(done.plan)) == done.plan
-        assert intent_of(encoded(done.intent)) == done.intent
-        assert execution_of(encoded(done.execution)) == done.execution
+        for record in (done.plan, done.intent, done.execution):
+            assert decode(type(record), encode(record)) == record
+
+
+def test_records_of_earlier_versions_are_read_and_written_alike() -> None:
+    """Bytes that journals contain."""
+    intent = Intent(Decision(Action.BET, (Bet("m", "YES", usd("500"), 0.6),), reasoning="café"), ("ab12",), None)
+    assert encode(intent) == (
+        b'{"calls":["ab12"],"cost":null,"decision":{"action":"BET","bets":[{"amount":500000000,"market_id":"m","probability":0.6,"side":"YES"}],'
+        b'"message":null,"problem":null,"reasoning":"caf\\u00e9","sells":[],"tolerated":false}}'
+    )
+    assert decode(Intent, encode(intent)) == intent
+    body = (
+        b'{"executed_at":"2026-03-01T00:05:00+00:00","refusals":[{"leg":2,"message":"none","reason":"no price"}],"trades":[{"action":"BUY",'
+        b'"agent_id":"2026-03-01/a","amount":2,"ask":null,"base":10,"bid":null,"binary":true,"confidence":null,"executed_at":"2026-03-01T00:05:00+00:00",'
+        b'"fee":0,"market_id":"m","mid":null,"position_id":"2026-03-01/a/2026-03-01/1","price":400000,"probability":null,"quote_source":"clob",'
+        b'"quoted_at":"2026-03-01T00:05:00+00:00","shares":5,"side":"YES","skipped_levels":null,"trade_id":"2026-03-01/a/2026-03-01/1"}]}'
+    )
+    done = decode(Execution, body)
+    at = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
+    assert (done.executed_at, done.trades[0].quoted_at, done.refusals) == (at, at, (Refusal(2, Reason.NO_PRICE, "none"),))
+    assert encode(done) == body
+    assert decode(Execution, body.replace(b'"skipped_levels":null,', b"")) == done
 
 
 def test_trades_are_named_by_cohort_family_week_and_leg(journal: Journal) -> None:

@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
 import pytest
 
-from bellwether.arena.decision import Decision
+from bellwether.arena.decision import Action, Decision
 from bellwether.arena.exporting import CARD, MARK, QUERY, cohort_tables, export_cohort
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings.reading import every_table_as_known
-from bellwether.arena.records import Intent, intent_of
+from bellwether.arena.records import Intent, Plan, stored
 from bellwether.arena.releases import registered
 from bellwether.arena.results import Facts
 from bellwether.arena.weekly import reading
@@ -131,9 +132,8 @@ def test_a_key_that_a_model_repeats_is_not_exported(arena: Arena, monkeypatch: p
     from bellwether.arena import exporting
 
     for secret in secrets():
-        monkeypatch.setattr(
-            exporting, "plan_of", lambda _, said=secret: type("P", (), {"messages": [{"role": "user", "content": f"my key is {said}"}]})
-        )
+        messages = [{"role": "user", "content": f"my key is {secret}"}]
+        monkeypatch.setattr(exporting, "stored", lambda *asked, said=messages: _with(asked, Plan, messages=said))
         with arena.journal() as journal:
             rows = cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)["messages"]
         assert not rows["content"].str.contains(secret, literal=True).any()
@@ -164,17 +164,18 @@ def test_a_key_in_a_models_reasoning_is_in_no_row_of_the_week_and_what_was_decid
 
 
 def test_a_key_that_stored_rows_have_is_neither_exported_nor_explained(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    secret, stored = next(secrets()), Facts.stored(arena.lake)
-    decisions = stored.decisions.with_columns(
+    secret, facts = next(secrets()), Facts.stored(arena.lake)
+    decisions = facts.decisions.with_columns(
         reasoning=pl.lit(secret), decision=pl.lit(json.dumps({"action": "HOLD", "reasoning": f"a\n{secret}"}))
     )
-    refusals = pl.concat([stored.refusals, tables.REFUSALS.frame([_refusal(stored.decisions["decision_id"][0], secret)])])
-    monkeypatch.setattr(Facts, "stored", lambda _: replace(stored, decisions=decisions, refusals=refusals))
+    refusals = pl.concat([facts.refusals, tables.REFUSALS.frame([_refusal(facts.decisions["decision_id"][0], secret)])])
+    monkeypatch.setattr(Facts, "stored", lambda _: replace(facts, decisions=decisions, refusals=refusals))
     made = cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
     assert made["refusals"]["message"].str.contains("saw ***", literal=True).any()
     assert all(secret not in str(frame.rows()) for frame in made.values())
     name = f"{WEEK}/calibrated/{WEEK}"
-    monkeypatch.setattr(reading, "intent_of", lambda body: _keyed_intent(intent_of(body), secret))
+    said = keyed(Decision(Action.HOLD), secret)
+    monkeypatch.setattr(reading, "stored_record", lambda *asked: _with(asked, Intent, decision=said))
     with arena.journal() as journal:
         explained = reading.explain(
             journal, lambda one: refusals if one is tables.REFUSALS else arena.read(one), arena.world(journal), name
@@ -184,8 +185,10 @@ def test_a_key_that_stored_rows_have_is_neither_exported_nor_explained(arena: Ar
     assert "***" in explained.intent.decision.to_json()
 
 
-def _keyed_intent(intent: Intent, secret: str) -> Intent:
-    return replace(intent, decision=keyed(intent.decision, secret))
+def _with(asked: Any, kind: type, **changes: object) -> Any:
+    """The stored record, with other fields where it is of the kind."""
+    found: Any = stored(*asked)
+    return replace(found, **changes) if asked[1] is kind else found
 
 
 def _refusal(decision: str, secret: str) -> dict[str, object]:

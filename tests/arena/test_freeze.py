@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from assets.arena import runs
 from assets.arena.assets import _weeks
 from bellwether.arena.families import families
-from bellwether.arena.frozen import cohort_of, encoded_cohort
 from bellwether.arena.lineup import lineup
+from bellwether.arena.records import FrozenCohort, decode, encode
 from bellwether.arena.releases import registered, releases
 from bellwether.arena.terms import Terms, terms_of
 from bellwether.arena.weekly.means import deciding, frozen_cohort, stored_cohort
@@ -147,10 +147,10 @@ def test_a_cohort_without_terms_is_read_as_it_was_stored(upgraded: Arena) -> Non
     with upgraded.journal() as journal:
         stored = stored_cohort(upgraded.world(journal).records, WEEK)
     assert stored is not None
-    assert cohort_of(encoded_cohort(stored)) == stored
-    older = encoded_cohort(stored).replace(b'"terms"', b'"terms_of_later"').split(b',"terms_of_later"')[0] + b',"week":"2026-04-19"}'
-    assert cohort_of(older).terms == {}
-    assert cohort_of(older).members == stored.members
+    assert decode(FrozenCohort, encode(stored)) == stored
+    older = encode(stored).replace(b'"terms"', b'"terms_of_later"').split(b',"terms_of_later"')[0] + b',"week":"2026-04-19"}'
+    assert decode(FrozenCohort, older).terms == {}
+    assert decode(FrozenCohort, older).members == stored.members
 
 
 def test_a_price_of_the_map_is_frozen_to_be_read_and_calls_keep_the_map(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_price_of_the_map_is_frozen_to_be_read_and_calls_keep_the_map(tmp_path
     assert terms.price_list.startswith("litellm")
     known = models(tmp_path)["gpt-5.2"]
     assert terms.applied(known) == known
-    assert Terms.of_json(terms.as_json()) == terms
+    assert decode(Terms, encode(terms)) == terms
 
 
 RELEASED = "released = 2026-01-01\n"

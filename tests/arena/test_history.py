@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.arena.frozen import FrozenUniverse, encoded_universe, universe_of
 from bellwether.arena.history import as_of, candidates, past_evidence, past_quotes, past_universe, prices_at, was_open
 from bellwether.arena.market import Market
+from bellwether.arena.records import FrozenUniverse, decode, encode
 from bellwether.arena.resolution import Observation, observations
 from bellwether.arena.universe import market_of
 from bellwether.arena.weekly.evidence import polled
@@ -93,9 +93,9 @@ def test_no_later_fact_decides() -> None:
     late = past_universe([row("c", **later), row("b", volume=Decimal(10**9)), row("a", **later)], prices, AT, 2)
     assert [market.market_id for market in early.markets] == ["a", "b"]
     assert early == late
-    one, other = (encoded_universe(FrozenUniverse(found, AT, True, "s")) for found in (early, late))
+    one, other = (encode(FrozenUniverse(found, AT, True, "s")) for found in (early, late))
     assert one == other
-    assert universe_of(one).universe == early
+    assert decode(FrozenUniverse, one).universe == early
 
 
 def test_a_market_without_a_price_of_the_day_before_is_left_out() -> None:

@@ -13,7 +13,6 @@ import pytest
 from bellwether.arena.facts import Result
 from bellwether.arena.fees import KalshiFees, UnknownFees, fees_of
 from bellwether.arena.frames import evidence_frame, observations_of
-from bellwether.arena.frozen import FrozenUniverse, encoded_universe, universe_of
 from bellwether.arena.invariants import violations
 from bellwether.arena.kalshi.markets import Listed, candidates, listed, market_of, past_universe
 from bellwether.arena.kalshi.quotes import Candle, as_of, quote_of_book, quote_of_candle
@@ -21,6 +20,7 @@ from bellwether.arena.kalshi.resolution import NONE_OF_THEM, evidence_of, past_l
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import MarketStatus, Quote, quote_of
 from bellwether.arena.methodology import methodologies, methodology
+from bellwether.arena.records import FrozenUniverse, decode, encode
 from bellwether.arena.resolution import UNKNOWN, Ruling, settlements
 from bellwether.arena.scores import score_bets
 from bellwether.arena.universe import frozen
@@ -139,7 +139,7 @@ def test_one_side_alone_is_no_price_and_a_closed_contract_has_none() -> None:
 def test_a_universe_on_kalshi_survives_its_record() -> None:
     chosen = frozen([market_of(one, SERIES, AT) for one in listed([*RACE, contract("KXB-1", "KXB-1")], {"KXA-1": event()})])
     kept = FrozenUniverse(chosen, AT, False, "Kalshi: open events by volume", venue="kalshi")
-    assert universe_of(encoded_universe(kept)) == kept
+    assert decode(FrozenUniverse, encode(kept)) == kept
     assert chosen.markets[0].fees == KalshiFees("kalshi-2026-03-09", "quadratic", "0.5")
 
 

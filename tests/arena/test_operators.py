@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bellwether.arena.interventions import closures, recorded
 from bellwether.arena.methodology import methodologies
+from bellwether.arena.records import closures, interventions
 from bellwether.arena.results import Facts, newest
 from bellwether.arena.states import completed
 from bellwether.arena.weekly.operators import cancel_market, close_agent
@@ -89,11 +89,11 @@ def test_results_are_shown_as_they_were_known(arena: Arena) -> None:
 def test_an_intervention_is_recorded_once(arena: Arena) -> None:
     with arena.journal() as journal:
         world = arena.world(journal)
-        first = recorded(world.records)
+        first = interventions(world.records)
         again = cancel_market(world, first[0].subject, "bob", "again")
         assert again == first[0]
         assert close_agent(world, f"{START.date()}/random", "bob", "again") == first[1]
-        assert recorded(world.records) == first
+        assert interventions(world.records) == first
     assert arena.evidence(START.date()).filter(pl.col("cancelled_by").is_not_null()).height == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from assets.arena.review import review as review_asset
 from bellwether.arena.families import Family
-from bellwether.arena.interventions import recorded
+from bellwether.arena.records import interventions
 from bellwether.arena.review import Finding, Offer, State, advice, catalogue, review
 from bellwether.arena.weekly import operators, reviewing
 from bellwether.arena.weekly.means import World, stored_cohort
@@ -140,7 +140,7 @@ def test_the_review_changes_nothing_and_a_dismissal_ends_its_proposal(arena: Are
             operators.dismiss_release(world, "gpt", "openai/gpt-8", "ann", "never heard of it")
         operators.dismiss_release(world, "gpt", "openai/gpt-9.1", "ann", "too dear")
         assert operators.dismiss_release(world, "gpt", "openai/gpt-9.1", "bob", "again").by == "ann", "the first word stands"
-        assert [one.author for one in recorded(world.records)] == ["ann (too dear)"]
+        assert [one.author for one in interventions(world.records)] == ["ann (too dear)"]
         (found,) = reviewing.reviewed(world)
         assert stored_cohort(world.records, WEEK) is None
     rows = reviewing.review_rows([found], LATER)

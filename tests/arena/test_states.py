@@ -13,9 +13,9 @@ import pytest
 
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.fees import UnknownFees
-from bellwether.arena.frozen import FrozenCohort, FrozenUniverse, encoded_cohort, encoded_universe, universe_of
 from bellwether.arena.identity import AgentKey, DecisionKey, deciding_order, decision_of, start_of, week_number, week_of
 from bellwether.arena.market import MarketStatus
+from bellwether.arena.records import FrozenCohort, FrozenUniverse, decode, encode
 from bellwether.arena.states import is_complete, may_start, window_ends
 from bellwether.arena.universe import frozen, is_tradable, market_of, status_of, universe
 from bellwether.arena.weekly.means import deciding as weekly_deciding
@@ -35,7 +35,7 @@ def deciding_in(week: date, tmp_path: Path, *started: date) -> list[date]:
         world = Arena(tmp_path).world(journal)
         for sunday in started:
             cohort = FrozenCohort(sunday, "rules", "v1", False, {"hold": "rule/hold"}, start_of(sunday))
-            world.records.once("cohort", sunday.isoformat(), partial(encoded_cohort, cohort))
+            world.records.once("cohort", sunday.isoformat(), partial(encode, cohort))
         return [cohort.week for cohort in weekly_deciding(world, week, reconstructed=False)]
 
 
@@ -244,4 +244,4 @@ def test_fees_that_cannot_be_read_are_unknown_and_never_nothing(terms: dict[str,
     assert isinstance(market.fees, UnknownFees)
     assert market.fees.reason.startswith("reading the fees of market 'm': feeSchedule")
     stored = frozen([market, replace(market, market_id="h", fees=FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5")))])
-    assert universe_of(encoded_universe(FrozenUniverse(stored, NOW, False, "test"))).universe == stored
+    assert decode(FrozenUniverse, encode(FrozenUniverse(stored, NOW, False, "test"))).universe == stored

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from bellwether import interruptible
-from bellwether.arena.records import plan_of
+from bellwether.arena.records import Plan, stored
 from bellwether.arena.weekly.means import decided_at
 from bellwether.tables import arena as tables
 from bellwether.venues.http.client import RateLimit
@@ -89,7 +89,7 @@ def prompts(arena: Arena) -> dict[str, bytes]:
     with arena.journal() as journal:
         records = arena.world(journal).records
         names = arena.read(tables.DECISIONS)["decision_id"]
-        return {name: json.dumps(plan_of(body).messages).encode() for name in names if (body := records.stored("prompt", name)) is not None}
+        return {name: json.dumps(plan.messages).encode() for name in names if (plan := stored(records, Plan, name)) is not None}
 
 
 @pytest.fixture(scope="module")

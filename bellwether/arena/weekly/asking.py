@@ -16,7 +16,7 @@ from bellwether.arena.decision_schema import response_format
 from bellwether.arena.lineup import rule_of
 from bellwether.arena.market import Market
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import plan_of
+from bellwether.arena.records import Plan, stored
 from bellwether.arena.terms import Terms
 from bellwether.arena.validation import Limits
 from bellwether.arena.weekly.budgets import PURPOSE, UNLIMITED, WeekBudgets
@@ -153,8 +153,8 @@ def parameters_of(model: Model, rules: Methodology) -> dict[str, Any]:
 
 def _ruled(rule: str, about: Asked, records: Records, decision_id: str, sample: int) -> Answer:
     """The answer of a rule: no call, so that nothing is in the journal under its key. Its limits are those of the stored plan."""
-    body = records.stored("prompt", decision_id)
-    assert body is not None
-    content = trivial.answer(rule, about.markets, Limits.of(about.rules, plan_of(body).cash), decision_id)
+    plan = stored(records, Plan, decision_id)
+    assert plan is not None
+    content = trivial.answer(rule, about.markets, Limits.of(about.rules, plan.cash), decision_id)
     key = Request(model=f"arena/{rule}", messages=(), purpose=PURPOSE, scope=decision_id, sample=sample).key
     return Answer(key, content, attempts=0, spent=_FREE)

@@ -12,13 +12,12 @@ from bellwether.arena.deciding import Decided, Means, Task, decide_all, standing
 from bellwether.arena.decision import Decision
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.execution import MarketData
-from bellwether.arena.frozen import FrozenCohort, FrozenUniverse
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, deciding_order, start_of, week_number
-from bellwether.arena.interventions import closures
 from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.methodology import Venue
 from bellwether.arena.portfolio import portfolio
 from bellwether.arena.prompt import messages
+from bellwether.arena.records import FrozenCohort, FrozenUniverse, closures
 from bellwether.arena.states import decisions_due
 from bellwether.arena.weekly import state
 from bellwether.arena.weekly.asking import Asked, asking

@@ -12,10 +12,10 @@ import polars as pl
 from bellwether.arena.facts import Agent
 from bellwether.arena.frames import agents_of, cancellations_frame, evidence_frame, observations_of, trades_of
 from bellwether.arena.identity import WEEK, start_of, week_of
-from bellwether.arena.interventions import cancellations
 from bellwether.arena.ledger import Book, fold
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.polling import Polled, awaited, due
+from bellwether.arena.records import cancellations
 from bellwether.arena.resolution import missing_look, settlements
 from bellwether.arena.universe import status_of
 from bellwether.arena.weekly.means import World, stored_evidence

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import polars as pl
 
-from bellwether.arena.frozen import FrozenUniverse
 from bellwether.arena.history import FRESH, LATEST, SOONEST, Points
 from bellwether.arena.kalshi.markets import OPEN, Listed, candidates, listed, market_of, past_market, past_universe, price_of, status_of
 from bellwether.arena.kalshi.quotes import Candle, as_of, quote_of_book, quote_of_candle
@@ -18,6 +17,7 @@ from bellwether.arena.kalshi.resolution import evidence_of, past_looks
 from bellwether.arena.market import LISTING, YES, Market, MarketStatus, Quote, Quotes, folded, wanted_tokens, within
 from bellwether.arena.marks import Observed, Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology
+from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.universe import universe
 from bellwether.arena.weekly.venue import Held
 from bellwether.units import SharePrice

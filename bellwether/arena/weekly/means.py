@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from bellwether.arena.facts import Agent
-from bellwether.arena.frozen import FrozenCohort, FrozenUniverse, cohort_of, encoded_cohort, encoded_universe, universe_of
 from bellwether.arena.identity import WEEK, AgentKey, start_of
 from bellwether.arena.lineup import lineup
 from bellwether.arena.methodology import Methodology, Venue, methodologies, methodology
 from bellwether.arena.prompt import VERSION
+from bellwether.arena.records import FrozenCohort, FrozenUniverse, once, stored
 from bellwether.arena.states import decisions_due, may_start
 from bellwether.arena.terms import Terms, terms_of
 from bellwether.arena.weekly.budgets import UNLIMITED, WeekBudgets
@@ -57,7 +57,7 @@ class World:
 
     @property
     def records(self) -> Records:
-        """The records that happen once."""
+        """What is made once."""
         return Records(self.journal, LEASE, run=self.run)
 
     @cached_property
@@ -103,14 +103,13 @@ def frozen_universe(world: World, week: date, venue: Venue | None = None) -> Fro
     """The week's universe on a venue (that of the week's own cohort when left out), the same in every run: taken now, or reconstructed when its
     decisions are past."""
     where = venue or venues_of(world, week)[0]
-    return universe_of(world.records.once("universe", _universe_name(week, where), lambda: encoded_universe(_seen(world, week, where))))
+    return once(world.records, FrozenUniverse, _universe_name(week, where), lambda: _seen(world, week, where))
 
 
 def seen_universe(world: World, week: date, venue: Venue | None = None) -> FrozenUniverse:
     """The week's universe, without freezing it: the stored one, or as it would be taken now."""
     where = venue or venues_of(world, week)[0]
-    body = world.records.stored("universe", _universe_name(week, where))
-    return _seen(world, week, where) if body is None else universe_of(body)
+    return stored(world.records, FrozenUniverse, _universe_name(week, where)) or _seen(world, week, where)
 
 
 def venues_of(world: World, week: date) -> list[Venue]:
@@ -135,8 +134,7 @@ def _seen(world: World, week: date, venue: Venue) -> FrozenUniverse:
 
 def stored_cohort(records: Records, week: date) -> FrozenCohort | None:
     """The cohort that started in a week; None when none did."""
-    body = records.stored("cohort", week.isoformat())
-    return None if body is None else cohort_of(body)
+    return stored(records, FrozenCohort, week.isoformat())
 
 
 def all_reconstructed(world: World) -> bool:
@@ -148,13 +146,13 @@ def all_reconstructed(world: World) -> bool:
     return all(cohort is None or cohort.reconstructed for cohort in cohorts)
 
 
-def without_lost(world: World, stored: Slice, found_again: Collection[date] | None = None) -> Slice:
+def without_lost(world: World, rows: Slice, found_again: Collection[date] | None = None) -> Slice:
     """Stored rows by week or day, without those that are damaged where all cohorts are reconstructed, for they are found again.
 
     found_again: the weeks or days of which damaged rows are left out; all when None.
     """
-    lost = {place for place in stored.damaged() if found_again is None or date.fromisoformat(place[0]) in found_again}
-    return stored.without(lost) if lost and all_reconstructed(world) else stored
+    lost = {place for place in rows.damaged() if found_again is None or date.fromisoformat(place[0]) in found_again}
+    return rows.without(lost) if lost and all_reconstructed(world) else rows
 
 
 def stored_evidence(world: World, found_again: Collection[date] | None = ()) -> Slice:
@@ -166,8 +164,7 @@ def frozen_cohort(world: World, week: date, *, reconstructed: bool, forced: bool
     """The cohort of a week, started now when it was not. forced: also later than in the first hour; else None then."""
     if not reconstructed and not forced and not may_start(world.now()) and stored_cohort(world.records, week) is None:
         return None
-    make = partial(new_cohort, world, week, reconstructed=reconstructed)
-    return cohort_of(world.records.once("cohort", week.isoformat(), lambda: encoded_cohort(make())))
+    return once(world.records, FrozenCohort, week.isoformat(), lambda: new_cohort(world, week, reconstructed=reconstructed))
 
 
 def terms_by_agent(cohorts: Iterable[FrozenCohort]) -> dict[str, Terms]:

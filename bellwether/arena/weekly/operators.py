@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import polars as pl
 
 from bellwether.arena.identity import AgentKey
-from bellwether.arena.interventions import Intervention, Kind, dismissals, record
+from bellwether.arena.records import Intervention, Kind, dismissals, intervene
 from bellwether.arena.weekly.means import World, stored_cohort
 from bellwether.arena.weekly.reading import agent_key
 from bellwether.arena.weekly.reviewing import reviewed
@@ -26,7 +26,7 @@ def cancel_market(world: World, market_id: str, by: str, reason: str) -> Interve
     while at in taken:
         # A look of the same instant is another fact, and stays.
         at += timedelta(microseconds=1)
-    return record(world.records, Intervention(Kind.CANCEL, market_id, by, reason, at))
+    return intervene(world.records, Intervention(Kind.CANCEL, market_id, by, reason, at))
 
 
 def require_bets(lake: Lake, market_id: str, doing: str) -> None:
@@ -45,7 +45,7 @@ def close_agent(world: World, agent_id: str, by: str, reason: str) -> Interventi
     cohort = stored_cohort(world.records, key.cohort)
     if cohort is None or key.family not in cohort.members:
         raise ConfigError(f"closing {agent_id}: there is no such agent; `bellwether arena show {key.cohort}` lists those of the cohort")
-    return record(world.records, Intervention(Kind.CLOSE, key.agent_id, by, reason, world.now()))
+    return intervene(world.records, Intervention(Kind.CLOSE, key.agent_id, by, reason, world.now()))
 
 
 def dismiss_release(world: World, family: str, model_id: str, by: str, reason: str) -> Intervention:
@@ -55,7 +55,7 @@ def dismiss_release(world: World, family: str, model_id: str, by: str, reason: s
     if model_id not in offers.get(family, ()) and (family, model_id) not in dismissals(world.records):
         known = ", ".join(f"{name} {offer}" for name, found in offers.items() for offer in found) or "none"
         raise ConfigError(f"dismissing {model_id:.120} of {family:.64}: the review does not propose it; it proposes {known}")
-    return record(world.records, Intervention(Kind.DISMISS, f"{family}/{model_id}", by, reason, world.now()))
+    return intervene(world.records, Intervention(Kind.DISMISS, f"{family}/{model_id}", by, reason, world.now()))
 
 
 def archive_cohort(world: World, cohort: date, by: str, reason: str) -> Intervention:
@@ -67,7 +67,7 @@ def archive_cohort(world: World, cohort: date, by: str, reason: str) -> Interven
     found = stored_cohort(world.records, cohort)
     if found is None:
         raise ConfigError(f"archiving {cohort}: no cohort started in this week; `bellwether arena status` lists them")
-    done = record(world.records, Intervention(Kind.ARCHIVE, cohort.isoformat(), by, reason, world.now()))
+    done = intervene(world.records, Intervention(Kind.ARCHIVE, cohort.isoformat(), by, reason, world.now()))
     for family in sorted(found.members):
         close_agent(world, AgentKey(cohort, family).agent_id, done.by, f"its cohort was archived: {done.reason}")
     return done

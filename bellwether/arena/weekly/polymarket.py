@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from bellwether.arena.frozen import FrozenUniverse
 from bellwether.arena.history import (
     FRESH,
     LATEST,
@@ -26,6 +25,7 @@ from bellwether.arena.history import (
 from bellwether.arena.market import MIDPOINT, YES, Level, Market, MarketStatus, Quote, Quotes, folded, wanted_tokens, within
 from bellwether.arena.marks import Observed, Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology
+from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.resolution import evidence_of
 from bellwether.arena.units import micros, middle, price_micros
 from bellwether.arena.universe import is_tradable, market_of, universe

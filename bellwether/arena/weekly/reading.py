@@ -8,13 +8,12 @@ from datetime import date, datetime
 
 import polars as pl
 
-from bellwether.arena.deciding import executions_of
 from bellwether.arena.decision import Decision
 from bellwether.arena.decision_state import ANSWERED, FINAL, DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
-from bellwether.arena.interventions import closures
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import Execution, Intent, Plan, intent_of, plan_of
+from bellwether.arena.records import MISSING, Execution, Intent, Plan, all_stored, closures
+from bellwether.arena.records import stored as stored_record
 from bellwether.arena.results import LAST_EXECUTION, Facts, newest, results
 from bellwether.arena.states import completed, may_start
 from bellwether.arena.weekly.means import World, deciding, stored_cohort
@@ -215,19 +214,17 @@ def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_
     """
     key = decision_key(decision_id)
     records = world.records
-    plan, intent = records.stored("prompt", decision_id), records.stored("intent", decision_id)
-    asked = None if plan is None else plan_of(plan)
-    done = [one for one in executions_of(records, decision_id) if known_at is None or one.executed_at <= known_at]
+    asked, said = stored_record(records, Plan, decision_id), stored_record(records, Intent, decision_id)
+    done = [one for one in all_stored(records, Execution, decision_id) if known_at is None or one.executed_at <= known_at]
     if known_at is not None:
         state = read(DECISIONS).filter(pl.col("decision_id") == decision_id)
         asked = asked if state["prompt_hash"].is_not_null().any() else None
-        intent = intent if state["action"].is_not_null().any() else None
-    if asked is None and intent is None:
+        said = said if state["action"].is_not_null().any() else None
+    if asked is None and said is None:
         when = f" at {known_at.isoformat()}" if known_at else ""
         raise ConfigError(
             f"explaining {decision_id}: nothing is stored of it{when}; `bellwether arena show {key.agent.cohort} {key.agent.family}` lists decisions"
         )
-    said = None if intent is None else intent_of(intent)
     trades = read(TRADES).filter(pl.col("trade_id").str.starts_with(f"{decision_id}/"))
     return Explained(
         decision_id,
@@ -276,4 +273,4 @@ def _said(journal: Journal, call: str) -> str:
     from bellwether.journal import Answered, CallKey
 
     found = journal.look(CallKey(call))
-    return found.content if isinstance(found, Answered) else "(not in this journal)"
+    return found.content if isinstance(found, Answered) else MISSING

@@ -8,8 +8,8 @@ from datetime import datetime
 import polars as pl
 
 from bellwether.arena.families import families
-from bellwether.arena.interventions import dismissals
 from bellwether.arena.lineup import lineup
+from bellwether.arena.records import dismissals
 from bellwether.arena.review import Finding, State, catalogue, review
 from bellwether.arena.weekly.means import World
 from bellwether.tables.arena_lineups import REVIEW

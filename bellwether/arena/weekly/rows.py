@@ -10,12 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.deciding import Decided, Task, executed, executions_of
+from bellwether.arena.deciding import Decided, Task, executed
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.frames import agents_frame, millionths, trades_frame, universe_frame
-from bellwether.arena.frozen import FrozenCohort, FrozenUniverse
-from bellwether.arena.interventions import archives, closures
-from bellwether.arena.messages import said
+from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, all_stored, archives, closures, said
 from bellwether.arena.weekly.deciding import WeekDecided
 from bellwether.arena.weekly.means import World, rules_of
 from bellwether.journal import Journal
@@ -105,7 +103,7 @@ def _made_states(world: World, done: WeekDecided) -> dict[str, list[_State]]:
         if one.execution is None or one.intent is None:
             states[_now(world, done.universes[task.methodology.venue])] = one
         else:
-            for each in executions_of(world.records, one.decision_id):
+            for each in all_stored(world.records, Execution, one.decision_id):
                 states[each.executed_at] = executed(one.decision_id, one.plan, one.intent, each, over=False)
             states[one.execution.executed_at] = one
         served = _served(world.journal, one)
@@ -233,7 +231,7 @@ def refusals_rows(world: World, done: WeekDecided) -> pl.DataFrame:
         }
         for _, one in done.decisions
         if one.execution is not None
-        for execution, after in pairwise([*executions_of(world.records, one.decision_id), None])
+        for execution, after in pairwise([*all_stored(world.records, Execution, one.decision_id), None])
         if execution is not None and (after is None or execution.executed_at < after.executed_at)
         for refusal in execution.refusals
     ]

@@ -9,16 +9,15 @@ from datetime import date, datetime
 import polars as pl
 
 from bellwether.arena.account import Account, Position
-from bellwether.arena.deciding import executions_of
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.frames import evidence_frame, observations_of
-from bellwether.arena.frozen import FrozenCohort
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey
 from bellwether.arena.ledger import Book, fold
 from bellwether.arena.market import YES, Market, Quotes, folded
 from bellwether.arena.marks import Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.polling import awaited
+from bellwether.arena.records import Execution, FrozenCohort, all_stored
 from bellwether.arena.resolution import Observation, settlements
 from bellwether.arena.universe import Universe
 from bellwether.arena.weekly.means import World, rules_of, stored_evidence
@@ -66,7 +65,7 @@ def trades_before(records: Records, cohorts: Iterable[FrozenCohort], week: date)
         earlier = cohort.week
         while earlier < week:
             for key in keys_of(cohort, earlier):
-                found += [trade for execution in executions_of(records, key.decision_id)[-1:] for trade in execution.trades]
+                found += [trade for execution in all_stored(records, Execution, key.decision_id)[-1:] for trade in execution.trades]
             earlier += WEEK
     return found
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from bellwether.arena.frozen import FrozenUniverse
 from bellwether.arena.history import Points
 from bellwether.arena.market import Market, MarketStatus, Quotes
 from bellwether.arena.marks import Observed, Price, PriceKey
 from bellwether.arena.methodology import Methodology
+from bellwether.arena.records import FrozenUniverse
 from bellwether.units import SharePrice
 
 
