@@ -1,103 +1,202 @@
-"""When derived tables follow what they are made from.
+"""Derived tables that follow their inputs: the sensor `automation` requests runs for partitions that are out of date.
 
-Not here: clocks (schedules.py) and new partitions (sensors.py).
-Concept: https://docs.dagster.io/guides/automate/declarative-automation
+Not here: how the lake shows that (bellwether/lake/staleness.py), clocks (schedules.py) or new partitions (sensors.py).
+Concept: https://docs.dagster.io/guides/automate/sensors
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import ClassVar
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any
 
 import dagster as dg
 
-from orchestration.orphans import commands_at_work
-from orchestration.out_of_date import MOST_ATTEMPTS, OutOfDate
+from bellwether.domains import resolve
+from bellwether.lake import Lake
+from bellwether.lake.partitions import Partition
+from bellwether.lake.staleness import Recipe, Staleness, reads
+from bellwether.settings import settings
+from bellwether.tables import TABLES, Table
+from bellwether.tables.schema import outside
+from orchestration.declare import Follow, follows
+from orchestration.orphans import commands_at_work, of_killed_processes
+from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, of_key, spans, to_key
+from orchestration.precedence import AUTOMATIC
+from resources import LakeResource
+
+#: Time after a failure before the next attempt, doubled with each.
+BACK_OFF = timedelta(minutes=5)
+#: Tag of the sensor's runs: a digest of the partitions and the versions of their inputs.
+MADE_FROM = "bellwether/made_from"
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
 
 
-class CommandAtWork(dg.AutomationCondition):
-    """True while a command executes runs: it makes what follows from them itself, and what it leaves is made afterwards."""
-
-    @property
-    def name(self) -> str:
-        """How it is shown in the UI."""
-        return "a command is at work"
-
-    def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
-        """All candidates or none."""
-        view = context.asset_graph_view
-        is_true = not context.candidate_subset.is_empty and commands_at_work(view.instance)
-        return dg.AutomationResult(context, true_subset=context.candidate_subset if is_true else view.get_empty_subset(key=context.key))
-
-
-def _follow(label: str, *ignored: str, attempts: int = MOST_ATTEMPTS) -> dg.AutomationCondition:
-    """For a table whose partition needs exactly its own partition upstream.
-
-    As `eager()`, of every partition and not only the latest, but what is under way is looked at before what is stored, so that a run that ends meanwhile is not
-    repeated; and an update is settled by a run that began after it, not by any that ends after it.
-    """
-    condition, keys = dg.AutomationCondition, [dg.AssetKey(name.split("/")) for name in ignored]
-    out_of_date = OutOfDate(keys, attempts)
-    updated = condition.newly_missing() | condition.any_deps_updated()
-    settled = condition.newly_updated() & ~out_of_date
-    followed = (
-        updated.since(settled | condition.initial_evaluation())
-        & ~condition.any_deps_missing()
-        & ~condition.any_deps_in_progress()
-        & ~condition.in_progress()
-        & ~CommandAtWork()
-        & (out_of_date | condition.any_deps_match(condition.will_be_requested()))
+def recipe(graph: Any, key: dg.AssetKey) -> Recipe:
+    """The inputs of an asset among the tables of the lake."""
+    node, follow = graph.get(key), follows(graph, key)
+    inputs = sorted(name for parent in node.parent_keys if (name := "/".join(parent.path)) in TABLES and parent != key)
+    return Recipe(
+        declared(graph, key),
+        tuple(TABLES[name] for name in inputs),
+        frozenset(follow.ignored if follow else ()),
+        node.code_version,
     )
-    return (followed.ignore(dg.AssetSelection.assets(*keys)) if keys else followed).with_label(label)
 
 
-FOLLOW = _follow("follows its inputs of the same partition")
-
-#: The same where a run may ask models that cost money: a failure waits for a person or for newer inputs.
-FOLLOW_ONCE = _follow("follows its inputs of the same partition, and tries once", attempts=1)
-
-#: For a table over many upstream partitions: `eager()` would wait for ever, because some upstream partition is always missing. It does not run in the
-#: tick that requests its inputs, nor while they are made: it would read them as they were. What arrives while it runs is made up for afterwards.
-FOLLOW_ANY = (
-    ~dg.AutomationCondition.any_deps_match(dg.AutomationCondition.will_be_requested())
-    & ~dg.AutomationCondition.any_deps_in_progress()
-    & ~dg.AutomationCondition.in_progress()
-    & ~CommandAtWork()
-    & OutOfDate()
-).with_label("follows any newer input")
+def declared(graph: Any, key: dg.AssetKey) -> Table:
+    """The declaration of an asset's table, or of files outside the lake."""
+    name, definition = "/".join(key.path), graph.get(key).partitions_def
+    if name in TABLES:
+        return TABLES[name]
+    return outside(name, *([definition.name] if isinstance(definition, dg.DynamicPartitionsDefinition) and definition.name else []))
 
 
-def follow_except(*ignored: str) -> dg.AutomationCondition:
-    """`FOLLOW`, but the named tables neither trigger nor are waited for; the UI names them by their last parts."""
-    return _follow(f"follows its inputs, not {' or '.join(name.split('/')[1] for name in ignored)}", *ignored)
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A partition that is out of date, with what it would be made from now."""
+
+    key: dg.AssetKey
+    partition: Partition
+    made_from: str
+    attempts: int
 
 
-class RunsAutomatically(dg.AutomationCondition):
-    """True for partitions whose automation costs nothing or is named by the settings: no clock may spend money that nobody allowed.
+class Plan:
+    """Partitions to make now: out of date, and none of their inputs is about to change, unless the same run makes it.
 
-    A subclass says along which dimension of the partition (`dimension`), and for which of its names (`names`); it may leave partitions out
-    (`leaves`).
+    runs: assets and tags of the runs in progress.
     """
 
-    dimension: ClassVar[str]
+    def __init__(
+        self,
+        graph: Any,
+        lake: Lake,
+        instance: dg.DagsterInstance,
+        runs: Iterable[tuple[Iterable[dg.AssetKey], Mapping[str, str]]] = (),
+    ) -> None:
+        self._graph, self._instance = graph, instance
+        self._state = Staleness(lake, settings().now().date())
+        self._changing: dict[str, set[Partition]] = defaultdict(set)
+        self._requested: dict[str, set[Partition]] = defaultdict(set)
+        for keys, tags in runs:
+            for key in keys:
+                if graph.has(key):
+                    self._changing["/".join(key.path)].update(self._partitions(key, tags))
 
-    def names(self) -> Collection[str]:
-        """Names along the dimension that run automatically in this world."""
-        raise NotImplementedError
+    def due(self) -> list[Due]:
+        """The partitions, upstream first."""
+        return [one for key in self._graph.toposorted_asset_keys if (follow := follows(self._graph, key)) for one in self._of(key, follow)]
 
-    def leaves(self, partition: str) -> bool:
-        """Whether a partition is a person's to ask for, whatever its name along the dimension."""
-        return False
+    def _of(self, key: dg.AssetKey, follow: Follow) -> Iterator[Due]:
+        found, candidates = recipe(self._graph, key), self._partitions(key, {})
+        candidates &= set(
+            resolve(follow.candidates)(self._state.stored(found.followed[0])) if follow.candidates else self._state.makeable(found)
+        )
+        due = set(self._state.due(found, candidates))
+        for partition in sorted(candidates - self._changing[found.table.name]):
+            if self._has_input(self._changing, found, partition) or self._has_input(self._requested, found, partition, apart=True):
+                self._changing[found.table.name].add(partition)
+            elif partition in due or self._has_input(self._requested, found, partition):
+                self._requested[found.table.name].add(partition)
+                yield Due(key, partition, self._made_from(found, partition), follow.attempts)
 
-    def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
-        """The candidates whose name along the dimension runs automatically, and that are not left to a person."""
-        names = self.names()
-        candidates = context.candidate_subset
-        found = candidates.expensively_compute_partition_keys()
-        keys = {partition for partition in found if _named(partition, self.dimension) in names and not self.leaves(partition)}
-        return dg.AutomationResult(context, true_subset=candidates.compute_intersection_with_partition_keys(keys))
+    def _has_input(self, among: Mapping[str, set[Partition]], found: Recipe, partition: Partition, *, apart: bool = False) -> bool:
+        """Whether a partition has an input among some partitions. apart: one that another run makes."""
+        return any(
+            reads(found.table, partition, source, other)
+            for source in found.followed
+            if not (apart and source.partitioned_by == found.table.partitioned_by)
+            for other in among[source.name]
+        )
+
+    def _partitions(self, key: dg.AssetKey, tags: Mapping[str, str]) -> set[Partition]:
+        """The partitions of an asset that a run with these tags makes."""
+        table, definition = declared(self._graph, key), self._graph.get(key).partitions_def
+        if definition is None:
+            return {()}
+        if PARTITION in tags:
+            return {of_key(table, tags[PARTITION])}
+        names: Iterable[str] = definition.get_partition_keys(dynamic_partitions_store=self._instance)
+        if RANGE_START in tags and not isinstance(definition, dg.MultiPartitionsDefinition):
+            names = [name for name in names if tags[RANGE_START] <= name <= tags[RANGE_END]]
+        return {of_key(table, name) for name in names}
+
+    def _made_from(self, found: Recipe, partition: Partition) -> str:
+        made = self._state.stored(found.table).get(partition)
+        return f"{found.table.name} {partition} {made.run_id if made else ''} {sorted(self._state.versions(found, partition).items())}"
 
 
-def _named(partition: str, dimension: str) -> str:
-    """One dimension of a partition. As text it is the first: Dagster writes them in the order of their names, and all of ours are first in theirs."""
-    return partition.keys_by_dimension[dimension] if isinstance(partition, dg.MultiPartitionKey) else partition.partition("|")[0]
+def requests(graph: Any, due: Iterable[Due], instance: dg.DagsterInstance, now: datetime) -> Iterator[dg.RunRequest]:
+    """A run for neighbouring days of the tables that are made of them, and one for each partition of other kinds."""
+    partitions: dict[tuple[tuple[str, ...], str], list[Due]] = defaultdict(list)
+    for one in due:
+        table = declared(graph, one.key)
+        partitions[table.partitioned_by, to_key(table, one.partition)].append(one)
+    days: dict[tuple[dg.AssetKey, ...], dict[str, list[Due]]] = defaultdict(dict)
+    for (columns, name), ones in partitions.items():
+        keys = tuple(sorted({key for one in ones for key in graph.get(one.key).execution_set_asset_keys}))
+        if columns == ("day",):
+            days[keys][name] = ones
+        else:
+            yield from _request(keys, {PARTITION: name} if name else {}, ones, instance, now)
+    for keys, of_day in days.items():
+        for first, last in spans(of_day):
+            within = [one for day, ones in of_day.items() if first <= day <= last for one in ones]
+            yield from _request(keys, {RANGE_START: first, RANGE_END: last}, within, instance, now)
+
+
+def _request(
+    keys: Iterable[dg.AssetKey], tags: Mapping[str, str], ones: list[Due], instance: dg.DagsterInstance, now: datetime
+) -> Iterator[dg.RunRequest]:
+    """A run, unless too many have failed for the same inputs, or the last a short time ago. The same state is requested once a day at most."""
+    digest = sha256("\n".join(sorted(one.made_from for one in ones)).encode()).hexdigest()[:16]
+    filters = dg.RunsFilter(tags={MADE_FROM: digest}, statuses=[dg.DagsterRunStatus.FAILURE])
+    failed = [record.end_time or record.create_timestamp.timestamp() for record in instance.get_run_records(filters)]
+    if len(failed) >= min(one.attempts for one in ones):
+        return
+    if failed and now.timestamp() < max(failed) + (BACK_OFF * 2 ** (len(failed) - 1)).total_seconds():
+        return
+    yield dg.RunRequest(
+        run_key=f"{digest}-{len(failed)}@{now:%Y-%m-%d}",
+        asset_selection=list(keys),
+        partition_key=tags.get(PARTITION),
+        tags={**AUTOMATIC, MADE_FROM: digest, **tags},
+    )
+
+
+def _in_progress(context: dg.SensorEvaluationContext) -> Iterator[tuple[Iterable[dg.AssetKey], Mapping[str, str]]]:
+    repository, is_killed = context.repository_def, of_killed_processes(context.instance)
+    assert repository is not None
+    for run in context.instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)):
+        if not is_killed(run):
+            whole = repository.has_job(run.job_name) and repository.get_job(run.job_name).asset_layer.executable_asset_keys
+            yield run.asset_selection or whole or (), run.tags
+
+
+@dg.sensor(
+    job_name="__ASSET_JOB",
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Derived tables follow what they are made from, as the lake shows it; models that cost money only where the settings name them.",
+)
+def automation(context: dg.SensorEvaluationContext, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
+    """Runs for what is out of date. While a command executes runs the sensor waits: the command makes what follows itself."""
+    assert context.repository_def is not None
+    if commands_at_work(context.instance):
+        return dg.SkipReason("a command is running; it makes what follows itself, and the rest is made when it ends")
+    graph = context.repository_def.asset_graph
+    due = Plan(graph, lake.lake, context.instance, _in_progress(context)).due()
+    found = list(requests(graph, due, context.instance, datetime.now(UTC)))
+    if found:
+        return found
+    return dg.SkipReason(f"{len(due)} partitions are out of date and wait after failures" if due else "everything is up to date")

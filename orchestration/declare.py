@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -34,8 +36,43 @@ def metadata(declared: Table) -> dict[str, Any]:
     }
 
 
-def of(name: str, *kinds: str) -> dict[str, Any]:
-    """Keyword arguments for `dg.asset` that say which table it makes. kinds: what makes it, where that is no file of `sql/`."""
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """How a table follows its inputs, as definition metadata of its asset.
+
+    Attributes:
+        ignored: inputs whose changes leave it up to date.
+        attempts: runs that may fail in a row for the same inputs, with growing pauses.
+        candidates: `module:function` from the partitions of the first input to those that are made automatically; all whose inputs exist when left out.
+    """
+
+    ignored: tuple[str, ...] = ()
+    attempts: int = 3
+    candidates: str | None = None
+
+    def metadata(self) -> dict[str, Any]:
+        """Definition metadata, which the UI shows."""
+        return {_FOLLOWS: dg.MetadataValue.json(asdict(self))}
+
+
+#: A table that is made again whenever an input has changed.
+FOLLOW = Follow()
+_FOLLOWS = "follows"
+
+
+def follows(graph: Any, key: dg.AssetKey) -> Follow | None:
+    """How an asset follows its inputs; None where it is made on request only."""
+    stated = graph.get(key).metadata.get(_FOLLOWS)
+    if not isinstance(stated, dg.JsonMetadataValue) or not isinstance(stated.value, Mapping):
+        return None
+    return Follow(**{**stated.value, "ignored": tuple(stated.value["ignored"])})
+
+
+def of(name: str, *kinds: str, follows: Follow | None = None) -> dict[str, Any]:
+    """Keyword arguments for `dg.asset` that makes a table.
+
+    kinds: what makes it, where that is no file of `sql/`. follows: how it follows its inputs; it is made on request only when left out.
+    """
     declared = table(name)
     return {
         "key": key(name),
@@ -44,7 +81,7 @@ def of(name: str, *kinds: str) -> dict[str, Any]:
         "kinds": {*(("duckdb", "sql") if _sql(declared).is_file() else kinds), "parquet"},
         "owners": [OWNER],
         "tags": {"layer": declared.group},
-        "metadata": metadata(declared),
+        "metadata": {**metadata(declared), **(follows.metadata() if follows else {})},
         "code_version": code_version(declared),
     }
 
@@ -59,6 +96,6 @@ def _sql(declared: Table) -> Traversable:
     return files("sql") / f"{declared.name}.sql"
 
 
-def out(name: str, *kinds: str, follows: dg.AutomationCondition | None = None) -> dg.AssetOut:
-    """One output of a `dg.multi_asset` that makes several tables; `follows` says when it is made by itself."""
-    return dg.AssetOut(**of(name, *kinds), automation_condition=follows)
+def out(name: str, *kinds: str, follows: Follow | None = None) -> dg.AssetOut:
+    """One output of a `dg.multi_asset` that makes several tables; arguments as of `of`."""
+    return dg.AssetOut(**of(name, *kinds, follows=follows))

@@ -6,12 +6,15 @@ Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 from dagster_shared.check import CheckError
 
+from bellwether.lake.partitions import Partition
 from bellwether.settings import World, settings
+from bellwether.tables import Table
 
 
 def days_ahead(end: date) -> int:
@@ -51,3 +54,25 @@ def keys_of(context: dg.AssetExecutionContext) -> list[str]:
         there = f"{known[0]} to {known[-1]}" if known else "none"
         unknown = ", ".join(one for one in asked if one and one not in known)
         raise dg.Failure(f"no such partition: {unknown}; there are {there}", allow_retries=False) from error
+
+
+def of_key(declared: Table, key: str) -> Partition:
+    """A Dagster partition key as the lake's. As text, those of several dimensions are in the order of their names."""
+    dimensions = dict(zip(sorted(declared.partitioned_by), key.split("|"), strict=True)) if len(declared.partitioned_by) > 1 else None
+    return tuple(dimensions[name] for name in declared.partitioned_by) if dimensions else (key,)
+
+
+def to_key(declared: Table, partition: Partition) -> str:
+    """A partition of the lake as a Dagster partition key; empty for a table without partitions."""
+    return "|".join(value for _, value in sorted(zip(declared.partitioned_by, partition, strict=True)))
+
+
+def spans(days: Iterable[str], *, most: int = 31, step: timedelta = timedelta(days=1)) -> list[tuple[str, str]]:
+    """Days (ISO), or weeks by their first day, as closed ranges of neighbours, at most `most` long."""
+    ranges: list[list[str]] = []
+    for day in sorted(days):
+        if ranges and len(ranges[-1]) < most and date.fromisoformat(ranges[-1][-1]) + step == date.fromisoformat(day):
+            ranges[-1].append(day)
+        else:
+            ranges.append([day])
+    return [(span[0], span[-1]) for span in ranges]

@@ -1,27 +1,31 @@
 """Runs the graph from the command line: the same jobs as the UI's, in this process, recorded in the same DAGSTER_HOME.
 
-Not here: what a domain launches in which order (assets/<domain>/runs.py) or when a partition is out of date (freshness.py).
+Not here: what a domain launches in which order (assets/<domain>/runs.py) or when a partition is out of date (bellwether/lake/staleness.py).
 Concept: https://docs.dagster.io/guides/build/jobs/job-execution
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
 
 from bellwether.errors import BellwetherError
+from bellwether.lake.staleness import Staleness
 from bellwether.progress import Progress, Silent
+from bellwether.settings import settings
+from bellwether.tables import table
+from orchestration.automation import recipe
 from orchestration.declare import key
-from orchestration.freshness import Record, stale
 from orchestration.history import compress
 from orchestration.home import LOCATION, STORAGE_ADVICE, tells_of_storage
 from orchestration.orphans import STOPPED, Process, end_orphans, of_killed_processes
+from orchestration.partitions import to_key
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
 from orchestration.step_errors import causes, partitions_of, reason
@@ -32,6 +36,7 @@ from resources.venues import go_on
 if TYPE_CHECKING:
     from bellwether.journal import Journal
     from bellwether.lake import Lake
+    from bellwether.lake.partitions import Partition
 
 #: What steps say goes to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
@@ -125,48 +130,53 @@ class Runner:
                 _failed_partitions(result),
             )
 
-    def run_stale(
-        self, job: Any, names: Sequence[str], wanted: Sequence[str], label: str, sources: Mapping[str, int], *, go_on: bool = False
+    def run_due(
+        self, job: Any, names: Sequence[str], wanted: Iterable[Partition], label: str, *, go_on: bool = False
     ) -> dict[str, BellwetherError | None]:
         """Run a job for each partition that is out of date. go_on: a failure does not stop the others."""
-        record = self.record()
-        due = stale(wanted, [record.partitions(key(name), wanted) for name in names], [sources])
+        wanted = list(wanted)
+        due = self.due(names, wanted)
         self.stats.fresh += len(wanted) - len(due)
-        ends: dict[str, BellwetherError | None] = dict.fromkeys(wanted)
+        ends: dict[str, BellwetherError | None] = {to_key(table(names[0]), partition): None for partition in wanted}
         with self.progress.stage(f"{label}s", len(due)) as advance:
             for partition in due:
+                name = to_key(table(names[0]), partition)
                 try:
-                    self.launch(job, f"{label} {' in '.join(partition.split('|'))}", partition=partition)
+                    self.launch(job, f"{label} {' in '.join(name.split('|'))}", partition=name)
                 except RunFailed as error:
                     if not go_on:
                         raise
-                    ends[partition] = error
+                    ends[name] = error
                 advance(1)
         return ends
 
     def reference(self, job: Any, name: str, *others: str, most_age: timedelta) -> None:
         """Run the job of an unpartitioned table and those made with it, unless that was done less than `most_age` ago.
 
-        The venue is asked again where it was.
+        The venue is queried again where it was before.
         """
-        event, record = self.instance.get_latest_materialization_event(key(name)), self.record()
-        if (
-            event is not None
-            and time.time() - event.timestamp < most_age.total_seconds()
-            and all(record.whole(key(one)) for one in (name, *others))
-        ):
+        made = self.lake.legible(table(name)).get(())
+        if made is not None and datetime.now(UTC) - made.written_at < most_age and not self.due((name, *others)):
             self.stats.fresh += 1
             return
-        again = event is not None
-        self.launch(job, name, config={"ops": {name.replace("/", "__"): {"config": {"refresh": again}}}})
+        self.launch(job, name, config={"ops": {name.replace("/", "__"): {"config": {"refresh": made is not None}}}})
 
-    def record(self) -> Record:
-        """What has been materialized when, as of now."""
-        return Record(self.instance, self._defs, self.lake)
+    def state(self) -> Staleness:
+        """The lake as of now."""
+        return Staleness(self.lake, settings().now().date())
 
-    def sources(self, name: str) -> list[str]:
-        """The tables that a table is made from."""
-        return ["/".join(parent.path) for parent in self._defs.resolve_asset_graph().get(key(name)).parent_keys]
+    def due(self, names: Iterable[str], wanted: Iterable[Partition] = ((),), state: Staleness | None = None) -> list[Partition]:
+        """The partitions among `wanted` of which one of some tables is missing, damaged or out of date."""
+        state, graph, wanted = state or self.state(), self._defs.resolve_asset_graph(), list(wanted)
+        found = {partition for name in names for partition in state.due(recipe(graph, key(name)), wanted, sound=True)}
+        return [partition for partition in wanted if partition in found]
+
+    def run_if_due(self, job: Any, names: Sequence[str], label: str, partition: Partition = ()) -> None:
+        """Run a job for one partition if one of its tables is out of date."""
+        if self.due(names, [partition]):
+            self.launch(job, label, partition="|".join(partition) or None)
+        else:
+            self.stats.fresh += 1
 
     @property
     def journal(self) -> Journal:
@@ -184,11 +194,6 @@ class Runner:
         """The lake of this world."""
         resource: LakeResource = self.resource("lake")
         return resource.lake
-
-    @property
-    def assets(self) -> set[dg.AssetKey]:
-        """Keys of all assets."""
-        return set(self._defs.resolve_asset_graph().get_all_asset_keys())
 
     def resource(self, name: str) -> Any:
         """The resource of that name, as steps get it."""

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from bellwether.domains import domains, resolve
+from orchestration.automation import automation
 from orchestration.history import compress_ended
-from orchestration.precedence import AUTOMATIC
 
 #: Runs that one tick compresses: a tenth of a second each, and a tick may take a minute.
 _AT_ONCE = 50
@@ -58,16 +58,6 @@ def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipRe
         marked = f". Cannot be asked yet: {', '.join(f'{name} ({why})' for name, why in lacking.items())}" if lacking else ""
         return dg.SkipReason(f"everything registered ({_REGISTERED}) is a partition{marked}")
     return dg.SensorResult(dynamic_partitions_requests=requests)
-
-
-automation = dg.AutomationConditionSensorDefinition(
-    "automation",
-    target=dg.AssetSelection.all(),
-    run_tags=AUTOMATIC,
-    use_user_code_server=True,  # one of the conditions is ours
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Lets derived tables follow what they are made from; models that cost money only where the settings name them.",
-)
 
 
 @dg.sensor(

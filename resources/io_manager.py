@@ -6,19 +6,21 @@ Concept: https://docs.dagster.io/guides/build/io-managers
 
 import hashlib
 import time
-from collections.abc import Mapping
-from datetime import UTC
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
 import polars as pl
+from pydantic import PrivateAttr
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.lake import Lake, Manifest, Slice
 from bellwether.lake.partitions import Partition, split
 from bellwether.lake.preview import markdown
+from bellwether.lake.staleness import AsRead, Recipe
 from bellwether.settings import settings
-from bellwether.tables import Table, table
+from bellwether.tables import TABLES, Table, table
 from resources.lake import LakeResource
 
 if TYPE_CHECKING:
@@ -44,6 +46,13 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
     lake: dg.ResourceDependency[LakeResource]
 
+    _since: datetime = PrivateAttr(default_factory=lambda: datetime.now(UTC))
+    _loaded: dict[str, dict[str, dict[Partition, Manifest]]] = PrivateAttr(default_factory=dict)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Remember when the run began: what others write later, its steps may not have read."""
+        self._since, self._loaded = datetime.now(UTC), {}
+
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write one file per partition of the run.
 
@@ -53,10 +62,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
         keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
         partitions = {key: lake_partition(declared, key) for key in keys}
         lake, started = self.lake.lake, time.perf_counter()
+        versions = self._versions(context, declared)
         written = {
             key: _stored(lake, declared, partition)
             if isinstance(own, Unchanged)
-            else lake.write(declared, partition, own, run_id=context.run_id)
+            else lake.write(declared, partition, own, run_id=context.run_id, **versions(partition))
             for key, partition, own in _by_partition(declared, partitions, obj)
         }
         seconds = time.perf_counter() - started
@@ -84,7 +94,30 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if context.definition_metadata.get(UNDER_WAY):
             keys.append(settings().now().astimezone(UTC).date().isoformat())
         partitions = [lake_partition(declared, key) for key in keys] if context.has_asset_partitions else [()]
-        return self.lake.lake.slice(declared, partitions, missing=_missing(context))
+        rows = self.lake.lake.slice(declared, partitions, missing=_missing(context))
+        self._loaded.setdefault(_step_key(context), {})[declared.name] = {one.partition: one for one in rows.manifests}
+        return rows
+
+    def _versions(self, context: dg.OutputContext, declared: Table) -> Callable[[Partition], dict[str, Any]]:
+        """What the manifest of a partition says of the inputs and the code that made it."""
+        step = _step(context)
+        if step is None or step.assets_def is None:
+            return lambda partition: {}
+        names = ["/".join(parent.path) for parent in step.assets_def.asset_deps[context.asset_key]]
+        recipe = Recipe(declared, tuple(TABLES[name] for name in sorted(names) if name in TABLES and name != declared.name))
+        loaded, code = self._loaded.get(_step_key(context), {}), step.assets_def.code_versions_by_key.get(context.asset_key)
+        state = AsRead(self.lake.lake, settings().now().date(), loaded, since=self._since, run_id=context.run_id)
+        return lambda partition: {"inputs": state.versions(recipe, partition), "code_version": code}
+
+
+def note(lake: Lake, context: dg.AssetExecutionContext, declared: Table, read: Mapping[str, Slice]) -> None:
+    """Record what files outside the lake were made from: the inputs of their step, as it has read them."""
+    loaded = {rows.table.name: {one.partition: one for one in rows.manifests} for rows in read.values()}
+    partition = (context.partition_key,) if declared.partitioned_by else ()
+    began = datetime.fromtimestamp(0, UTC)  # what was not loaded was not read
+    state = AsRead(lake, settings().now().date(), loaded, since=began, run_id=context.run_id)
+    recipe = Recipe(declared, tuple(rows.table for rows in read.values()))
+    lake.note(declared, partition, run_id=context.run_id, inputs=state.versions(recipe, partition))
 
 
 def lake_partition(declared: Table, key: str) -> Partition:
@@ -156,6 +189,11 @@ def _step(context: dg.OutputContext | dg.InputContext) -> "StepExecutionContext 
         return context.step_context
     except dg.DagsterInvariantViolationError:
         return None
+
+
+def _step_key(context: dg.OutputContext | dg.InputContext) -> str:
+    step = _step(context)
+    return step.step.key if step else ""
 
 
 def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:

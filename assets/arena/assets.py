@@ -12,8 +12,7 @@ from assets.arena.partitions import BEFORE, WEEK, whole
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Slice
 from bellwether.tables import table
-from orchestration.automation import FOLLOW_ANY
-from orchestration.declare import key, of, out
+from orchestration.declare import FOLLOW, key, of, out
 from orchestration.figures import MOST_BYTES, picture
 from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
 from resources.arena import ArenaResource
@@ -209,7 +208,7 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
 
 @dg.multi_asset(
     name="books",
-    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW_ANY) for name in BOOK_TABLES},
+    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW) for name in BOOK_TABLES},
     ins={name.split("/")[1]: whole(table(name)) for name in FACT_TABLES},
     check_specs=[
         dg.AssetCheckSpec(

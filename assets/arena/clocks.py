@@ -14,10 +14,13 @@ import dagster as dg
 from assets.arena.jobs import BOOKS, EVIDENCE, MARKS, WEEKS
 from assets.arena.partitions import WEEK
 from bellwether.arena.identity import start_of, week_of
+from bellwether.lake.staleness import Staleness
 from bellwether.settings import settings
+from orchestration.automation import recipe
 from orchestration.declare import key
-from orchestration.partitions import DAY, RANGE_END, RANGE_START
+from orchestration.partitions import DAY, RANGE_END, RANGE_START, spans
 from orchestration.precedence import AUTOMATIC, DUE
+from resources import LakeResource
 from resources.arena import ArenaResource
 
 
@@ -88,29 +91,19 @@ def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipR
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Marks the past days on which reconstructed cohorts held something, when trades or evidence of them are newer.",
 )
-def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> list[dg.RunRequest] | dg.SkipReason:
+def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
     """One run for neighbouring days; the same state of the facts is asked for once a day."""
-    from assets.arena.runs import unmarked
     from bellwether.arena.weekly.marking import past_days
-    from orchestration.freshness import Changes, spans
 
-    changes = {
-        name: Changes(
-            context.instance,
-            key(name),
-            context.instance.get_latest_storage_id_by_partition(key(name), dg.DagsterEventType.ASSET_MATERIALIZATION),
-        )
-        for name in ("arena/trades", "arena/evidence", "arena/prices")
-    }
-    existing = set(DAY.get_partition_keys())
-    days = [name for day in past_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
-    newest = max((number for name in ("arena/trades", "arena/evidence") for number in changes[name].values()), default=0)
-    asked = [
-        dg.RunRequest(
-            run_key=f"{start}..{end}@{newest} {datetime.now(UTC):%Y-%m-%d}", tags={RANGE_START: start, RANGE_END: end, **AUTOMATIC}
-        )
-        for start, end in spans(unmarked(days, changes.__getitem__))
-    ]
+    assert context.repository_def is not None
+    existing, state = set(DAY.get_partition_keys()), Staleness(lake.lake, settings().now().date())
+    prices = recipe(context.repository_def.asset_graph, key("arena/prices"))
+    days = [(name,) for day in past_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
+    asked = []
+    for start, end in spans(day for (day,) in state.due(prices, days)):
+        facts = sha256(repr(sorted(state.versions(prices, (end,)).items())).encode()).hexdigest()[:12]
+        tags = {RANGE_START: start, RANGE_END: end, **AUTOMATIC}
+        asked.append(dg.RunRequest(run_key=f"{start}..{end}@{facts} {datetime.now(UTC):%Y-%m-%d}", tags=tags))
     return asked or dg.SkipReason("every past day on which a reconstructed cohort held something is marked")
 
 

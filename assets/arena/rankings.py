@@ -12,17 +12,15 @@ from bellwether.lake import Slice
 from bellwether.settings import settings
 from bellwether.tables import table
 from bellwether.tables.arena_rankings import INPUTS
-from orchestration.automation import FOLLOW_ANY
-from orchestration.declare import key, of, out
+from orchestration.declare import FOLLOW, key, of, out
 
 RANKING_TABLES = ("arena/rankings", "arena/pairs", "arena/equity_by_day", "arena/equity_by_age", "arena/calibration", "arena/releases")
 _READ = tuple(table(f"arena/{name}") for name in INPUTS)
 
 
 @dg.asset(
-    **of("arena/submissions", "python"),
+    **of("arena/submissions", "python", follows=FOLLOW),
     ins={"universe": dg.AssetIn(key("arena/universe"), partition_mapping=dg.AllPartitionMapping())},
-    automation_condition=FOLLOW_ANY,
 )
 def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFrame:
     """The submitted forecasts that fit a week: stated before its decisions, on a market of its universe."""
@@ -34,7 +32,7 @@ def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFr
 
 @dg.multi_asset(
     name="rankings",
-    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW_ANY) for name in RANKING_TABLES},
+    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW) for name in RANKING_TABLES},
     ins={one.short_name: whole(one) for one in _READ},
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:

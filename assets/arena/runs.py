@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
 import polars as pl
 
 from assets.arena import jobs
-from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES, FACT_TABLES
+from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
 from assets.arena.rankings import RANKING_TABLES
 from assets.arena.reading import reading
 from assets.arena.submitted import submitted
@@ -23,9 +23,7 @@ from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.arena import DECISION_VERSIONS
-from orchestration.declare import key
-from orchestration.freshness import Changes, spans, stale
-from orchestration.partitions import RANGE_END, RANGE_START
+from orchestration.partitions import RANGE_END, RANGE_START, spans
 from orchestration.runner import Runner
 
 #: Weeks of the demo, the last so long ago that their markets are resolved.
@@ -103,10 +101,7 @@ def follow(work: Runner, *, present: bool = False) -> BellwetherError | None:
     _evidence(work)
     _marks(work)
     failed = _mark_now() if present else None
-    record = work.record()
-    newest = max((record.whole(key(name)) or 0 for name in FACT_TABLES), default=0)
-    made = min(record.whole(key(name)) or 0 for name in (*BOOK_TABLES, "arena/submissions", *RANKING_TABLES))
-    if newest > made or _submitted_since(work):
+    if work.due((*BOOK_TABLES, "arena/submissions", *RANKING_TABLES)) or _submitted_since(work):
         work.launch(jobs.BOOKS, "arena books")
     else:
         work.stats.fresh += 1
@@ -137,10 +132,10 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 def _is_left(work: Runner, week: date) -> bool:
     """Whether a week was not run, is still under way, has decisions that a further run may finish, or cannot be told for damaged agents."""
-    name, record = week.isoformat(), work.record()
+    name = week.isoformat()
     # A week without earlier states is one of an older version.
     needed = {"arena/universe", *DECIDED_TABLES} - {DECISION_VERSIONS.name}
-    if any(name not in record.partitions(key(one)) for one in needed):
+    if any((name,) not in work.lake.intact(table(one)) for one in needed):
         return True
     agents = work.lake.slice(table("arena/agents"), missing="skip")
     if agents.damaged():
@@ -152,16 +147,12 @@ def _is_left(work: Runner, week: date) -> bool:
 
 def _evidence(work: Runner) -> None:
     """Look for evidence in each week from the first cohort to the present that has none, or none since the trades of a week before it."""
-    traded = dict(work.record().changes(key("arena/trades")))
+    traded = work.lake.manifests(table("arena/trades"))
     if not traded:
         return
-    present, first = week_of(settings().now()), date.fromisoformat(min(traded))
-    weeks = [first + number * WEEK for number in range((present - first).days // 7 + 1)]
-    known = {week.isoformat(): max(number for name, number in traded.items() if name <= week.isoformat()) for week in weeks}
-    # A week's own evidence is made with its trades, in one run: earlier weeks' trades alone make it out of date.
-    found = work.record().partitions(key("arena/evidence"))
-    earlier = {name: max((number for other, number in traded.items() if other < name), default=0) for name in known}
-    for span in _runs(stale(known, [found], [earlier])):
+    present, first = week_of(settings().now()), date.fromisoformat(min(traded)[0])
+    weeks = [((first + number * WEEK).isoformat(),) for number in range((present - first).days // 7 + 1)]
+    for span in _runs([week for (week,) in work.due(("arena/evidence",), weeks)]):
         _launch(work, jobs.EVIDENCE, f"arena evidence of {span[0]} to {span[-1]}", span, {})
 
 
@@ -192,16 +183,5 @@ def _marks(work: Runner) -> None:
     first, today = weeks.min(), settings().now().date()
     assert isinstance(first, date)
     days = [(first + timedelta(days=number)).isoformat() for number in range((today - first).days)]
-    record = work.record()
-    for start, end in spans(unmarked(days, lambda name: record.changes(key(name)))):
+    for start, end in spans(day for (day,) in work.due(("arena/prices",), [(day,) for day in days])):
         work.launch(jobs.MARKS, f"arena marks {start} to {end}", tags={RANGE_START: start, RANGE_END: end})
-
-
-def unmarked(days: Sequence[str], changes: Callable[[str], Changes]) -> list[str]:
-    """The days (ISO) whose past marks are not made, or older than trades or evidence of their week or one before.
-
-    changes: of every partition of a table.
-    """
-    facts = [dict(changes(name)) for name in ("arena/trades", "arena/evidence")]
-    newest = {day: max((number for found in facts for week, number in found.items() if week <= day), default=0) for day in days}
-    return stale(days, [changes("arena/prices").latest], [newest])

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import dagster as dg
 import polars as pl
 
-from assets.benchmark.automation import FOLLOW_UNASKED
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
-from orchestration.automation import FOLLOW, FOLLOW_ANY
-from orchestration.declare import key, of, out
+from orchestration.declare import FOLLOW, Follow, key, of, out
 from orchestration.figures import picture
 from orchestration.partitions import ALL_DAYS
 from resources import LakeResource, ModelsResource
@@ -21,6 +19,8 @@ from resources.models import limits, payer
 if TYPE_CHECKING:
     from bellwether.models.client import Limits
 
+#: Failed forecasts are not repeated for the same questions: their model may cost money.
+ONCE = Follow(attempts=1, candidates="assets.benchmark.partitions:automatic")
 HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 
 
@@ -99,10 +99,9 @@ def _shape(frame: pl.DataFrame) -> dict[str, int | float]:
 
 
 @dg.asset(
-    **of("benchmark/forecasts", "polars"),
+    **of("benchmark/forecasts", "polars", follows=ONCE),
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
-    automation_condition=FOLLOW_UNASKED,
 )
 def forecasts(
     context: dg.AssetExecutionContext, config: ForecastConfig, questions: Slice, models: ModelsResource
@@ -146,10 +145,9 @@ def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
 
 
 @dg.asset(
-    **of("benchmark/scores", "numpy"),
+    **of("benchmark/scores", "numpy", follows=FOLLOW),
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
-    automation_condition=FOLLOW,
 )
 def scores(config: ScoreConfig, forecasts: Slice, questions: Slice) -> dg.Output[pl.DataFrame]:
     """One metric of one forecaster on one release, over all questions or a part of them, with its interval."""
@@ -162,10 +160,9 @@ def scores(config: ScoreConfig, forecasts: Slice, questions: Slice) -> dg.Output
 
 
 @dg.asset(
-    **of("benchmark/reliability", "numpy"),
+    **of("benchmark/reliability", "numpy", follows=FOLLOW),
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
-    automation_condition=FOLLOW,
 )
 def reliability(context: dg.AssetExecutionContext, forecasts: Slice, questions: Slice) -> dg.Output[pl.DataFrame]:
     """One bin of a forecaster's reliability diagram on one release."""
@@ -186,8 +183,8 @@ def reliability(context: dg.AssetExecutionContext, forecasts: Slice, questions: 
 @dg.multi_asset(
     name="ranking",
     outs={
-        "leaderboard": out("benchmark/leaderboard", follows=FOLLOW_ANY),
-        "comparisons": out("benchmark/comparisons", "numpy", follows=FOLLOW_ANY),
+        "leaderboard": out("benchmark/leaderboard", follows=FOLLOW),
+        "comparisons": out("benchmark/comparisons", "numpy", follows=FOLLOW),
     },
     ins={
         "scores": dg.AssetIn(key("benchmark/scores")),
@@ -245,10 +242,9 @@ def _differ(pairs: pl.DataFrame) -> int:
 
 
 @dg.asset(
-    **of("benchmark/dataset_analysis", "polars"),
+    **of("benchmark/dataset_analysis", "polars", follows=FOLLOW),
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE,
-    automation_condition=FOLLOW,
 )
 def dataset_analysis(questions: Slice) -> dg.Output[pl.DataFrame]:
     """One statistic of a release's question set."""

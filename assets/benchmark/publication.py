@@ -9,9 +9,11 @@ from assets.benchmark.partitions import RELEASE
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
 from bellwether.settings import settings
-from orchestration.automation import FOLLOW_ANY
-from orchestration.declare import OWNER, key
+from bellwether.tables.schema import outside
+from orchestration.declare import FOLLOW, OWNER, key
 from orchestration.figures import MOST_BYTES, picture
+from resources import LakeResource
+from resources.io_manager import note
 from resources.reports import ReportsResource
 
 REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "dataset_analysis")
@@ -26,9 +28,9 @@ REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "c
     tags={"layer": "benchmark"},
     ins={name: dg.AssetIn(key(f"benchmark/{name}")) for name in REPORTED},
     partitions_def=RELEASE,
-    automation_condition=FOLLOW_ANY,
+    metadata=FOLLOW.metadata(),
 )
-def report(context: dg.AssetExecutionContext, reports: ReportsResource, **tables: Slice) -> dg.MaterializeResult:
+def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: LakeResource, **tables: Slice) -> dg.MaterializeResult:
     """The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster."""
     from bellwether.report.figures import release_figures
     from bellwether.report.inputs import Inputs, registered
@@ -43,6 +45,7 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, **tables
     }
     inputs = registered(Inputs(**frames))
     files = write_report(inputs, reports.uri)
+    note(lake.lake, context, outside("benchmark/report", "release"), tables)
     page = next(file for file in files if file.endswith(".md"))
     titles = {figure.file(inputs.stamp): figure.name.replace("_", " ") for figure in release_figures(inputs)}
     drawn = reports.pngs(inputs.release, list(titles))

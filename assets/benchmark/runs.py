@@ -14,8 +14,7 @@ from assets.benchmark.partitions import FORECASTER, RELEASE
 from assets.warehouse.runs import publish
 from bellwether.errors import BellwetherError
 from bellwether.tables import table
-from orchestration.declare import key
-from orchestration.freshness import stale
+from orchestration.partitions import to_key
 from orchestration.runner import RunFailed, Runner
 from orchestration.session import require_success
 
@@ -81,11 +80,8 @@ def release(
 
 
 def _forecaster(work: Runner, release: str, name: str, asking: Mapping[str, Any], *, always: bool) -> BellwetherError | None:
-    record = work.record()
-    questions = record.changes(key("benchmark/questions")).get(release, 0)
-    made = [record.partitions(key(output)) for output in ("benchmark/forecasts", *SCORE_TABLES)]
     pair = str(dg.MultiPartitionKey({"release": release, "forecaster": name}))
-    if not always and not stale([pair], made, [{pair: questions}]) and _is_as_registered(work, release, name):
+    if not always and not work.due(("benchmark/forecasts",), [(release, name)]) and _is_as_registered(work, release, name):
         work.stats.fresh += 1
         return None
     work.instance.add_dynamic_partitions(str(FORECASTER.name), [name])
@@ -109,32 +105,16 @@ def _is_as_registered(work: Runner, release: str, name: str) -> bool:
 def _follow(work: Runner, release: str) -> None:
     """Make what is derived from all forecasters of a release, where it is out of date."""
     _rescore(work, release)
-    for job, names, label, sources in (
-        (jobs.RANK, RANKING_TABLES, "leaderboard", ("benchmark/scores",)),
-        (jobs.ANALYSE, ("benchmark/dataset_analysis",), "analysis", ("benchmark/questions",)),
-        (jobs.REPORT, ("benchmark/report",), "report", ("benchmark/scores", *RANKING_TABLES, "benchmark/dataset_analysis")),
-    ):
-        record = work.record()
-        read = [{release: found} for source in sources for found in _of_release(record.changes(key(source)), release).values()]
-        if stale([release], [record.partitions(key(name)) for name in names], read):
-            work.launch(job, f"{label} of {release}", partition=release)
-        else:
-            work.stats.fresh += 1
+    work.run_if_due(jobs.RANK, RANKING_TABLES, f"leaderboard of {release}", (release,))
+    work.run_if_due(jobs.ANALYSE, ("benchmark/dataset_analysis",), f"analysis of {release}", (release,))
+    work.run_if_due(jobs.REPORT, ("benchmark/report",), f"report of {release}", (release,))
 
 
 def _rescore(work: Runner, release: str) -> None:
     """Score again whoever was not run now, and whose scores are of earlier questions or forecasts: all are ranked on the same questions."""
-    record = work.record()
-    forecasts = _of_release(record.changes(key("benchmark/forecasts")), release)
-    questions = record.changes(key("benchmark/questions")).get(release, 0)
-    scored = [record.partitions(key(name)) for name in SCORE_TABLES]
-    due = stale(forecasts, scored, [forecasts, dict.fromkeys(forecasts, questions)])
+    answered = [pair for pair in work.lake.manifests(table("benchmark/forecasts")) if pair[0] == release]
+    due = [to_key(table("benchmark/forecasts"), pair) for pair in work.due(SCORE_TABLES, answered)]
     with work.progress.stage(f"scores on {release}", len(due)) as advance:
         for pair in due:
             work.launch(jobs.SCORE, f"scores of {pair.partition('|')[0]} on {release}", partition=pair)
             advance(1)
-
-
-def _of_release(partitions: Mapping[str, int], release: str) -> dict[str, int]:
-    """The partitions of a release; where it is one of two dimensions, Dagster writes it last."""
-    return {pair: partitions[pair] for pair in partitions if pair.rpartition("|")[2] == release}

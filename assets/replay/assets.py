@@ -7,18 +7,18 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
-from assets.replay.automation import FOLLOW_AGENTS
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
-from orchestration.automation import FOLLOW, FOLLOW_ANY
-from orchestration.declare import OWNER, key, of, out
+from bellwether.tables.schema import outside
+from orchestration.declare import FOLLOW, OWNER, Follow, key, of, out
 from orchestration.figures import MOST_BYTES, picture
 from orchestration.partitions import ALL_DAYS
 from resources import LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
+from resources.io_manager import note
 from resources.models import ModelsOfRun, limits, payer
 from resources.recordings import RecordingsResource
 from resources.reports import ReportsResource
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity", "replay/market_pnl")
 STANDING_TABLES = ("replay/summary", "replay/results")
+#: A failed backtest is not repeated for the same episode: its model may cost money.
+ONCE = Follow(attempts=1, candidates="assets.replay.partitions:automatic")
 #: What is read of recordings, and of what was pulled of their markets.
 SOURCES = ("recordings", "kalshi_markets", "kalshi_archive", "kalshi_events", "kalshi_series")
 
@@ -127,10 +129,9 @@ def _book(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
 
 
 @dg.asset(
-    **of("replay/books", "numba"),
+    **of("replay/books", "numba", follows=FOLLOW),
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE,
-    automation_condition=FOLLOW,
 )
 def books(context: dg.AssetExecutionContext, episodes: Slice, store: EpisodesResource) -> dg.Output[pl.DataFrame]:
     """The top of every market's book over the time of an episode."""
@@ -161,7 +162,7 @@ def _of_episode(rows: pl.DataFrame) -> dict[str, Any]:
 
 @dg.multi_asset(
     name="backtest",
-    outs={name.split("/")[1]: out(name, "numba", follows=FOLLOW_AGENTS) for name in BACKTEST_TABLES},
+    outs={name.split("/")[1]: out(name, "numba", follows=ONCE) for name in BACKTEST_TABLES},
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE_AGENT,
 )
@@ -255,7 +256,7 @@ def _in_words(row: dict[str, Any]) -> str:
 
 @dg.multi_asset(
     name="standing",
-    outs={name.split("/")[1]: out(name, "polars", follows=FOLLOW_ANY) for name in STANDING_TABLES},
+    outs={name.split("/")[1]: out(name, "polars", follows=FOLLOW) for name in STANDING_TABLES},
     ins={"backtests": dg.AssetIn(key("replay/backtests"))},
 )
 def standing(backtests: Slice) -> Iterator[dg.Output]:
@@ -291,9 +292,11 @@ def _of_summary(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any
     owners=[OWNER],
     tags={"layer": "replay"},
     ins={name.split("/")[1]: dg.AssetIn(key(name)) for name in ("replay/backtests", "replay/fills", "replay/equity")},
-    automation_condition=FOLLOW_ANY,
+    metadata=FOLLOW.metadata(),
 )
-def trading_report(reports: ReportsResource, store: EpisodesResource, **tables: Slice) -> dg.MaterializeResult:
+def trading_report(
+    context: dg.AssetExecutionContext, reports: ReportsResource, store: EpisodesResource, lake: LakeResource, **tables: Slice
+) -> dg.MaterializeResult:
     """The report of all backtests: a page in Markdown with figures, and JSON with every number."""
     from bellwether.report.trading import write_trading_report
     from bellwether.report.trading_inputs import TradingInputs, tapes_of, titles
@@ -302,5 +305,6 @@ def trading_report(reports: ReportsResource, store: EpisodesResource, **tables: 
     tapes = tapes_of(rows["backtests"], store.root, store.cache)
     inputs = TradingInputs(rows["backtests"], fills=rows["fills"], equity=rows["equity"], tapes=tapes, titles=titles())
     files = write_trading_report(inputs, reports.uri)
+    note(lake.lake, context, outside("replay/report"), tables)
     page = next(file for file in files if file.endswith(".md"))
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files)})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import dagster as dg
-
 from assets.replay import jobs
 from assets.replay.assets import BACKTEST_TABLES, STANDING_TABLES
 from assets.replay.partitions import AGENT, EPISODE
@@ -14,7 +12,6 @@ from assets.venues.partitions import RECORDING
 from assets.venues.recordings import RECORDING_TABLES
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
-from orchestration.declare import key
 from orchestration.runner import Runner
 from resources.recordings import RecordingsResource
 
@@ -35,33 +32,24 @@ def replay(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | N
 
     Returns by agent and episode how a backtest ended: None, or why it failed; one that fails stops no other.
     """
+    from bellwether.replay.building.sources import outdated_episodes
+
     recordings: RecordingsResource = work.resource("recordings")
     held = recordings.episodes()
     names = sorted({found.name for found, _ in held.values()})
     work.instance.add_dynamic_partitions(str(RECORDING.name), names)
     work.instance.add_dynamic_partitions(str(EPISODE.name), list(held))
     work.instance.add_dynamic_partitions(str(AGENT.name), list(agents))
-    work.run_stale(RECORDINGS, RECORDING_TABLES, names, "recording", {})
-    recorded = work.record().changes(key("raw/recordings"), names)
-    of_episode = {name: recorded.get(found.name, 0) for name, (found, _) in held.items()}
-    work.run_stale(jobs.EPISODES, ("replay/episodes",), list(held), "episode", of_episode)
-    made = work.record().changes(key("replay/episodes"))
-    work.run_stale(jobs.BOOKS, ("replay/books",), list(held), "book", made)
-    pairs = {str(dg.MultiPartitionKey({"episode": name, "agent": agent})): made.get(name, 0) for name in held for agent in agents}
-    ends = work.run_stale(jobs.BACKTEST, BACKTEST_TABLES, list(pairs), "backtest", pairs, go_on=True)
-    _compare_agents(work)
+    work.run_due(RECORDINGS, RECORDING_TABLES, [(name,) for name in names], "recording")
+    outdated = outdated_episodes(work.lake, {name: found.name for name, (found, _) in held.items()})
+    with work.progress.stage("episodes", len(outdated)) as advance:
+        for name in outdated:
+            work.launch(jobs.EPISODES, f"episode {name}", partition=name)
+            advance(1)
+    work.stats.fresh += len(held) - len(outdated)
+    work.run_due(jobs.BOOKS, ("replay/books",), [(name,) for name in held], "book")
+    pairs = [(name, agent) for name in held for agent in agents]
+    ends = work.run_due(jobs.BACKTEST, BACKTEST_TABLES, pairs, "backtest", go_on=True)
+    work.run_if_due(jobs.STANDING, STANDING_TABLES, "compare agents")
+    work.run_if_due(jobs.TRADING, ("replay/report",), "trading report")
     return ends
-
-
-def _compare_agents(work: Runner) -> None:
-    """Make what is derived from all backtests, where it is out of date."""
-    for job, names, sources in (
-        (jobs.STANDING, STANDING_TABLES, BACKTEST_TABLES[:1]),
-        (jobs.TRADING, ("replay/report",), (*BACKTEST_TABLES, *STANDING_TABLES)),
-    ):
-        record = work.record()
-        newest = max((record.whole(key(name)) or 0 for name in sources), default=0)
-        if newest > min(record.whole(key(name)) or 0 for name in names):
-            work.launch(job, job.name.replace("_", " "))
-        else:
-            work.stats.fresh += 1

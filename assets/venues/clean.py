@@ -8,8 +8,7 @@ import polars as pl
 from bellwether.lake import Slice
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
-from orchestration.automation import FOLLOW, follow_except
-from orchestration.declare import key, of
+from orchestration.declare import FOLLOW, Follow, key, of
 from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
 from resources import LakeResource
 
@@ -22,14 +21,13 @@ def _days(context: dg.AssetExecutionContext) -> dict[str, date]:
 
 
 @dg.asset(
-    **of("clean/resolutions", "polars"),
+    **of("clean/resolutions", "polars", follows=FOLLOW),
     ins={
         "polymarket_markets": dg.AssetIn(key("raw/polymarket_markets")),
         "polymarket_winners": dg.AssetIn(key("raw/polymarket_winners")),
     },
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
-    automation_condition=FOLLOW,
 )
 def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, polymarket_winners: Slice) -> pl.DataFrame:
     """What the evidence about a market of Polymarket amounts to: its state, its outcome or why it has none."""
@@ -39,7 +37,7 @@ def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, po
 
 
 @dg.asset(
-    **of("clean/markets"),
+    **of("clean/markets", follows=Follow(ignored=("raw/kalshi_series", "raw/kalshi_archive"))),
     ins={
         "kalshi_markets": dg.AssetIn(key("raw/kalshi_markets")),
         "kalshi_events": dg.AssetIn(key("raw/kalshi_events")),
@@ -51,7 +49,6 @@ def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, po
     deps=[key("raw/kalshi_archive")],
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
-    automation_condition=follow_except("raw/kalshi_series", "raw/kalshi_archive"),
 )
 def markets(  # noqa: PLR0917 - Dagster passes inputs by name
     context: dg.AssetExecutionContext,
@@ -78,7 +75,7 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
 
 
 @dg.asset(
-    **of("clean/prices"),
+    **of("clean/prices", follows=FOLLOW),
     ins={
         "kalshi_candles": dg.AssetIn(key("raw/kalshi_candles")),
         "polymarket_prices": dg.AssetIn(key("raw/polymarket_prices")),
@@ -86,7 +83,6 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
     },
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
-    automation_condition=FOLLOW,
 )
 def prices(context: dg.AssetExecutionContext, kalshi_candles: Slice, polymarket_prices: Slice, markets: Slice) -> pl.DataFrame:
     """One point-in-time price of a market of this UTC day, at or before its close."""

@@ -13,13 +13,12 @@ from assets.venues.clean import CLEAN_TABLES
 from assets.venues.raw import DAY_TABLES
 from bellwether.errors import BellwetherError, QualityError
 from bellwether.lake import Lake
+from bellwether.lake.staleness import Recipe
 from bellwether.settings import World, settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
-from orchestration.declare import key
-from orchestration.freshness import Changes, spans, stale
 from orchestration.home import STORAGE_ADVICE
-from orchestration.partitions import RANGE_END, RANGE_START
+from orchestration.partitions import RANGE_END, RANGE_START, spans
 from orchestration.runner import RunFailed, Runner
 
 
@@ -154,12 +153,10 @@ def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
     from bellwether.venues.http.following import open_days
     from bellwether.venues.http.pages import PageStore
 
-    record = work.record()
-    made = {name: record.partitions(key(name), wanted) for name in (*DAY_TABLES, *CLEAN_TABLES)}
-    due = set(stale(wanted, list(made.values()), []))
-    for name in CLEAN_TABLES:
-        sources = [Changes(work.instance, key(source), made[source]) for source in work.sources(name) if source in made]
-        due.update(stale(wanted, [made[name]], sources))
+    partitions = [(day,) for day in wanted]
+    state = work.state()
+    missing = [day for name in DAY_TABLES for day in state.due(Recipe(table(name)), partitions, sound=True)]
+    due = {day for (day,) in (*missing, *work.due(CLEAN_TABLES, partitions, state))}
     # The clock of the sandbox, and of playback, stands still: no verdict comes there.
     verdicts = settings().world is World.LIVE
     for venue in settings().venues:

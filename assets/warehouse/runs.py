@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.warehouse import jobs
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
-from orchestration.declare import key
 from orchestration.runner import Runner
 
 if TYPE_CHECKING:
     from bellwether.lake import Lake
 
-WAREHOUSE, SITE, DATA_DOCS = key("summary/warehouse"), key("summary/site"), key("summary/data_docs")
-
 
 def publish(work: Runner) -> None:
     """Publish the warehouse, and build the site anew if there is one, unless they are up to date."""
-    record = work.record()
-    published = record.whole(WAREHOUSE)
-    newest = max((record.whole(asset) or 0 for asset in work.assets if asset not in (WAREHOUSE, SITE, DATA_DOCS)), default=0)
-    if published is None or newest > published or not _shows(work.resource("warehouse").database, work.lake):
+    database = work.resource("warehouse").database
+    if not Path(database).exists() or not _shows(database, work.lake):
         work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"complete": False}}}})
     else:
         work.stats.fresh += 1

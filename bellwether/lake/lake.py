@@ -64,11 +64,20 @@ class Lake:
         """The folder, absolute, or the URL."""
         return self.storage.uri
 
-    def write(self, table: Table, partition: Partition, data: pl.DataFrame | Iterable[pl.DataFrame], *, run_id: str) -> Manifest:
+    def write(
+        self,
+        table: Table,
+        partition: Partition,
+        data: pl.DataFrame | Iterable[pl.DataFrame],
+        *,
+        run_id: str,
+        inputs: Mapping[str, str] | None = None,
+        code_version: str | None = None,
+    ) -> Manifest:
         """Replace the rows of one partition by `data`, at one instant, and return the new manifest.
 
         A frame is stored sorted by the table's order; the frames of an iterable are stored as they come, in bounded memory.
-        The same rows give the same bytes. Writing again under the same `run_id` makes another file.
+        The same rows give the same bytes. inputs, code_version: see `Manifest`. Writing again under the same `run_id` makes another file.
         Raises `SchemaError` for rows that do not fit the declaration or the partition, `LakeError` when they cannot be stored;
         the partition is then as it was before.
         """
@@ -79,12 +88,20 @@ class Lake:
             written = parquet.write(table, partition, data, draft)
             size, sha256 = draft.stat().st_size, checksum(draft)
             file = self._publish(draft, f"{folder}/{run_id}")
-        manifest = Manifest(table.name, partition, file, written.rows, size, sha256, table.version, run_id, self.clock(), written.known_at)
+        manifest = Manifest(
+            *(table.name, partition, file, written.rows, size, sha256, table.version),
+            *(run_id, self.clock(), written.known_at, inputs, code_version),
+        )
         # Before as well: a writer that is killed between the two leaves a mark.
         self.storage.touch(table.name)
         self.storage.put(f"{folder}/{FILE_NAME}", dump(manifest))
         self.storage.touch(table.name)
         return manifest
+
+    def note(self, table: Table, partition: Partition, *, run_id: str, inputs: Mapping[str, str]) -> None:
+        """Record the versions of the inputs from which files outside the lake, such as a report, were made."""
+        manifest = Manifest(table.name, partition, "", 0, 0, "", table.version, run_id, self.clock(), None, inputs)
+        self.storage.put(f"{partitions.folder(table, partition)}/{FILE_NAME}", dump(manifest))
 
     def _publish(self, draft: Path, stem: str) -> str:
         """Store the draft under the first free name: a file that some manifest may name is never replaced."""
@@ -112,7 +129,7 @@ class Lake:
         return {
             partition: manifest
             for partition, manifest in self.legible(table, listed).items()
-            if manifest.version == table.version and listed.get(manifest.file) == manifest.bytes
+            if manifest.version == table.version and (not manifest.file or listed.get(manifest.file) == manifest.bytes)
         }
 
     def legible(self, table: Table, listed: Iterable[str] | None = None) -> dict[Partition, Manifest]:

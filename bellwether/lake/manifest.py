@@ -5,6 +5,7 @@ A partition is what its manifest names; files that no manifest names do not belo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -24,13 +25,15 @@ class Manifest:
     Attributes:
         table: `group/name`.
         partition: the values of the partition, one per partition column; () when unpartitioned.
-        file: name of the Parquet file below the lake's root.
+        file: name of the Parquet file below the lake's root; empty where the rows are files elsewhere, such as a report.
         rows, bytes: size of that file.
         sha256: of that file's bytes, in hex.
         version: of the table's rules when the rows were made.
         run_id: the run that wrote it.
         written_at: when it was written, UTC.
         known_at: the latest `known_at` of its rows, UTC; None when there is none.
+        inputs: by input table, a digest of the versions that the rows were made from (`bellwether.lake.staleness`); None in older manifests.
+        code_version: of the code that made the rows; None in older manifests and where no asset made them.
     """
 
     table: str
@@ -43,6 +46,8 @@ class Manifest:
     run_id: str
     written_at: datetime
     known_at: datetime | None
+    inputs: Mapping[str, str] | None = None
+    code_version: str | None = None
 
 
 def dump(manifest: Manifest) -> bytes:

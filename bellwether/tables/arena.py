@@ -244,6 +244,7 @@ EVIDENCE = Table(
     ),
     key=("week", "market_id", "known_at"),
     partitioned_by=("week",),
+    history=("arena/trades",),
     version="3",
     added={"1": {"results": None, "settled_at": None, "missing": None}, "2": {"missing": None}},
 )
@@ -338,6 +339,7 @@ PRICES = Table(
     key=("day", "market_id", "outcome", "at"),
     partitioned_by=("day",),
     often=True,
+    history=("arena/trades", "arena/evidence"),
     version="2",
     added={"1": {"known_at": None}},
 )

@@ -59,6 +59,7 @@ class Table:
         sort: the order in which the rows of a partition are stored; the key when left out.
         mart: True when the warehouse holds the rows themselves instead of a view over the lake.
         often: True when it is written many times an hour: changes of such tables alone are published at most once an hour.
+        history: names of inputs partitioned by time of which a partition reads all partitions up to its own.
         version: of the rules that make the rows; part of every manifest.
         added: by older version, what its rows are given in columns that they lack; rows of other versions are made again.
     """
@@ -71,6 +72,7 @@ class Table:
     sort: tuple[str, ...] = ()
     mart: bool = False
     often: bool = False
+    history: tuple[str, ...] = ()
     version: str = "1"
     added: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
@@ -154,3 +156,9 @@ class Table:
             row = keys.filter(keys.is_duplicated()).row(0, named=True)
             raise SchemaError(f"table {self.name}: the key {', '.join(self.key)} is not unique; first duplicate {row}")
         return frame
+
+
+def outside(name: str, *partitioned_by: str) -> Table:
+    """The declaration of files outside the lake, such as a report: the lake stores only what they were made from."""
+    columns = tuple(Column(column, TEXT, "partition") for column in partitioned_by)
+    return Table(name, "One file outside the lake.", columns, key=partitioned_by, partitioned_by=partitioned_by)

@@ -48,7 +48,7 @@ with dg.DagsterInstance.ephemeral() as instance:
 publish(lake, settings().warehouse_path)
 print(json.dumps({
     "days of a run": asset.backfill_policy.max_partitions_per_run,
-    "follows": asset.automation_conditions_by_key[KEY].get_label(),
+    "follows": asset.metadata_by_key[KEY]["follows"].value["attempts"],
     "in the job": KEY in {key for key in defs.resolve_job_def("days").asset_layer.executable_asset_keys},
     "checks": {found.check_name: found.passed for found in done.get_asset_check_evaluations()},
     "dictionary": "### clean/markets_by_category" in dictionary(),
@@ -73,7 +73,7 @@ def test_a_table_that_is_added_as_the_page_says_is_made_checked_and_published(tm
     assert used.returncode == 0, used.stderr[-3000:]
     assert json.loads(used.stdout.splitlines()[-1]) == {
         "days of a run": 31,
-        "follows": "follows its inputs of the same partition",
+        "follows": 3,
         "in the job": True,
         "checks": {"unique_key": True, "resolved_are_markets": True},
         "dictionary": True,

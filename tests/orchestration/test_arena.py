@@ -329,11 +329,16 @@ def test_past_weeks_get_their_marks_by_themselves(here: World) -> None:
     """A backfill of weeks alone is followed by runs for the days on which its cohorts held something; when they are made, by none."""
 
     def asked() -> list[dg.RunRequest] | dg.SkipReason:
-        with dg.build_sensor_context(instance=here.instance, resources={"arena": _resource(here)}) as context:
+        resources = {"arena": _resource(here), "lake": (here.defs.resources or {})["lake"]}
+        with dg.build_sensor_context(instance=here.instance, resources=resources, definitions=here.defs) as context:
             return past_marks(context)  # type: ignore[return-value]
 
     assert isinstance(asked(), dg.SkipReason)
-    here.instance.report_runless_asset_event(dg.AssetMaterialization(key("arena/trades"), partition=str(WEEK + SEVEN)))
+    trades, week = table("arena/trades"), (str(WEEK + SEVEN),)
+    own = here.lake.slice(trades, [week]).read()
+    before = here.lake.manifest(trades, week)
+    here.lake.write(trades, week, [own[:1], own[1:]], run_id="others")
+    assert before != here.lake.manifest(trades, week)
     found, again = asked(), asked()
     assert isinstance(found, list)
     assert isinstance(again, list)

@@ -1,115 +1,177 @@
-"""What follows by itself, and what must not."""
+"""Derived tables follow their inputs, by commands and by the sensor alike, and as the lake alone shows it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import dagster as dg
+import polars as pl
 import pytest
-from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
-from assets.benchmark.automation import FOLLOW_UNASKED
-from assets.replay.automation import FOLLOW_AGENTS
-from orchestration import automation
+from assets.benchmark.partitions import automatic
+from assets.replay.partitions import automatic as automatic_agents
+from assets.venues.runs import _stale_days
+from bellwether.lake.warehouse import publish
+from bellwether.settings import settings
+from bellwether.tables import table
+from orchestration.automation import BACK_OFF, MADE_FROM, Plan, automation, requests
 from orchestration.orphans import Process
+from orchestration.partitions import spans
+from tests.orchestration.conftest import FORECASTERS, World, run_all
+from tests.orchestration.test_graph import DAYS
 
-RELEASE = dg.StaticPartitionsDefinition(["r", "r@20"])
-PAIR = dg.MultiPartitionsDefinition({"release": RELEASE, "forecaster": dg.StaticPartitionsDefinition(["free", "paid"])})
-
-
-@dg.asset(key=["benchmark", "questions"], partitions_def=RELEASE)
-def questions() -> None:
-    """Questions of a release."""
+RELEASE = "sandbox-2026"
 
 
-@dg.asset(key=["benchmark", "forecasts"], deps=[questions], partitions_def=PAIR, automation_condition=FOLLOW_UNASKED)
-def forecasts() -> None:
-    """Forecasts on them."""
-
-
-def requested(competitors: set[str], monkeypatch: pytest.MonkeyPatch, release: str = "r") -> set[str]:
-    monkeypatch.setattr("bellwether.forecasting.competitors", lambda: dict.fromkeys(competitors))
-    defs = dg.Definitions([questions, forecasts])
-    with dg.DagsterInstance.ephemeral() as instance:
-        first = dg.evaluate_automation_conditions(defs=defs, instance=instance)
-        instance.report_runless_asset_event(dg.AssetMaterialization(["benchmark", "questions"], partition=release))
-        then = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=first.cursor)
-    return {automation._named(found, "forecaster") for found in then.get_requested_partitions(forecasts.key)}
-
-
-def test_new_questions_are_answered_by_who_takes_part_unasked_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert requested({"free"}, monkeypatch) == {"free"}
-
-
-def test_a_model_that_the_settings_name_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert requested({"free", "paid"}, monkeypatch) == {"free", "paid"}
-
-
-def test_a_subset_that_a_person_asked_for_is_answered_by_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert requested({"free", "paid"}, monkeypatch, release="r@20") == set()
-
-
-@dg.asset(deps=[questions], partitions_def=RELEASE, automation_condition=automation.FOLLOW)
-def analysis() -> None:
-    """An analysis of a release's questions."""
-
-
-@dg.asset(deps=[questions], automation_condition=automation.FOLLOW_ANY)
-def summary() -> None:
-    """A table over all releases."""
-
-
-@pytest.mark.parametrize("asset", [analysis, summary])
-def test_what_a_command_makes_is_followed_when_it_has_ended_unless_it_did_so_itself(asset: dg.AssetsDefinition, tmp_path: Path) -> None:
-    """A command's next run may be the very one that would be requested while it works."""
-    defs, partition = dg.Definitions([questions, asset]), "r" if asset is analysis else None
-
-    def tick(cursor: AssetDaemonCursor | None) -> tuple[int, AssetDaemonCursor]:
-        found = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=cursor)
-        return found.total_requested, found.cursor
-
+@pytest.fixture
+def fresh(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The lake of the evaluated world with a Dagster instance without runs and events."""
+    monkeypatch.setenv("BELLWETHER_HOME", str(evaluated.config.home))
+    monkeypatch.setattr("bellwether.forecasting.competitors", lambda: dict.fromkeys(FORECASTERS))
+    settings.cache_clear()
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        requests, cursor = tick(None)
-        for is_made_by_the_command in (False, True):
-            command = Process(instance)
-            assert dg.materialize([questions], instance=instance, partition_key="r").success
-            for _ in range(2):
-                requests, cursor = tick(cursor)
-                assert requests == 0, "the command is at work"
-            if is_made_by_the_command:
-                assert dg.materialize([asset], instance=instance, partition_key=partition, selection=[asset]).success
-            command.close()
-            requests, cursor = tick(cursor)
-            assert requests == (0 if is_made_by_the_command else 1)
-            assert dg.materialize([asset], instance=instance, partition_key=partition, selection=[asset]).success
-            requests, cursor = tick(cursor)
-            assert requests == 0
+        world = replace(evaluated, instance=instance)
+        world.runner()
+        publish(world.lake, world.config.warehouse_path)  # other tests have made partitions again
+        for name, keys in (("release", [RELEASE]), ("forecaster", FORECASTERS)):
+            instance.add_dynamic_partitions(name, list(keys))
+        yield world  # type: ignore[misc]
+    settings.cache_clear()
 
 
-EPISODE_AGENT = dg.MultiPartitionsDefinition(
-    {"episode": dg.StaticPartitionsDefinition(["e"]), "agent": dg.StaticPartitionsDefinition(["rule", "paid-model"])}
-)
+def tick(world: World) -> dg.SensorResult | Any:
+    resources = {"lake": (world.defs.resources or {})["lake"]}
+    with dg.build_sensor_context(
+        instance=world.instance, repository_def=world.defs.get_repository_def(), resources=resources, sensor_name="automation"
+    ) as context:
+        return automation.evaluate_tick(context)
 
 
-@dg.asset(key=["replay", "episodes"], partitions_def=dg.StaticPartitionsDefinition(["e"]))
-def episodes() -> None:
-    """An episode."""
+def asked(world: World) -> set[tuple[str, str]]:
+    """Tables and partitions of the runs that the sensor requests."""
+    found = set()
+    for request in tick(world).run_requests or ():
+        tags = request.tags
+        first = request.partition_key or tags.get("dagster/partition") or tags.get("dagster/asset_partition_range_start", "")
+        assert tags.get("dagster/asset_partition_range_end", first) == first
+        found |= {("/".join(asset.path), str(first)) for asset in request.asset_selection}
+    return found
 
 
-@dg.asset(key=["replay", "backtests"], deps=[episodes], partitions_def=EPISODE_AGENT, automation_condition=FOLLOW_AGENTS)
-def backtests() -> None:
-    """What agents earn in it."""
+def change(world: World, name: str, partition: tuple[str, ...], column: str, value: object) -> None:
+    declared = table(name)
+    rows = world.lake.slice(declared, [partition]).read()
+    changed = rows.with_columns(pl.lit(value, declared.schema[column]).alias(column))
+    assert not changed.equals(rows)
+    made = world.lake.manifest(declared, partition)
+    assert made is not None
+    world.lake.write(declared, partition, changed, run_id="changed", inputs=made.inputs, code_version=made.code_version)
 
 
-def test_a_new_episode_is_traded_by_agents_that_cost_nothing_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether.replay.registry.competitors", lambda: {"rule": None})
-    defs = dg.Definitions([episodes, backtests])
-    with dg.DagsterInstance.ephemeral() as instance:
-        first = dg.evaluate_automation_conditions(defs=defs, instance=instance)
-        instance.report_runless_asset_event(dg.AssetMaterialization(["replay", "episodes"], partition="e"))
-        then = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=first.cursor)
-    assert {automation._named(found, "agent") for found in then.get_requested_partitions(backtests.key)} == {"rule"}
+def test_without_dagsters_history_nothing_is_to_be_made_until_an_input_changes(fresh: World) -> None:
+    assert asked(fresh) == set()
+    again = run_all(fresh)
+    assert again.stats.runs == 0
+    assert not fresh.instance.get_runs()
+
+    day = DAYS[3]
+    manifest = Path(fresh.lake.uri) / "raw/polymarket_markets" / day / "manifest.json"
+    before = manifest.read_bytes()
+    change(fresh, "raw/polymarket_markets", (day,), "question", "changed")
+    assert asked(fresh) == {(f"clean/{name}", day) for name in ("resolutions", "markets", "prices")}
+    assert _stale_days(fresh.runner(), list(DAYS)) == [day]
+    manifest.write_bytes(before)
+    assert asked(fresh) == set()
+    assert _stale_days(fresh.runner(), list(DAYS)) == []
+
+    pair = (RELEASE, "always-half")
+    forecasts = fresh.lake.slice(table("benchmark/forecasts"), [pair]).read()
+    change(fresh, "benchmark/forecasts", pair, "latency_ms" if "latency_ms" in forecasts.columns else "p_yes", 0.25)
+    followers = {f"benchmark/{name}" for name in ("scores", "reliability")}
+    assert asked(fresh) == {(name, "always-half|sandbox-2026") for name in followers}, "the ranking waits for the scores"
+    command = run_all(fresh)
+    assert command.stats.by_job.keys() == {"score", "rank", "report", "publish"}
+    scored = [run for run in fresh.instance.get_runs() if run.job_name == "score"]
+    assert [run.tags["dagster/partition"] for run in scored] == ["always-half|sandbox-2026"]
+    assert asked(fresh) == set()
+
+
+def test_the_sensor_waits_for_a_command_and_for_runs_in_progress(fresh: World) -> None:
+    day = DAYS[2]
+    lost = fresh.lake.manifest(table("clean/prices"), (day,))
+    assert lost is not None
+    file = Path(fresh.lake.uri) / lost.file
+    held = file.read_bytes()
+    file.unlink()
+    try:
+        assert asked(fresh) == {("clean/prices", day)}
+        command = Process(fresh.instance)
+        assert asked(fresh) == set()
+        command.close()
+        pull = dg.DagsterRun(job_name="days", tags={"dagster/partition": day}, status=dg.DagsterRunStatus.STARTED)
+        fresh.instance.add_run(pull)
+        assert asked(fresh) == set()
+        fresh.instance.delete_run(pull.run_id)
+        assert asked(fresh) == {("clean/prices", day)}
+    finally:
+        file.write_bytes(held)
+
+
+def test_failures_are_repeated_with_growing_pauses_and_not_forever(fresh: World) -> None:
+    graph = fresh.defs.resolve_asset_graph()
+    (one,) = [replace(found, attempts=3) for found in _due(fresh)]
+    now, tried = datetime.now(UTC), []
+    for minute in range(0, 60, 1):
+        at = now + timedelta(minutes=minute)
+        for request in requests(graph, [one], fresh.instance, at):
+            tried.append(minute)
+            run = dg.DagsterRun(job_name="days", tags=request.tags, status=dg.DagsterRunStatus.FAILURE)
+            fresh.instance.run_storage.add_historical_run(run, at)
+            assert run.tags[MADE_FROM]
+    assert tried == [0, BACK_OFF.seconds // 60, 3 * BACK_OFF.seconds // 60]
+    assert not list(requests(graph, [replace(one, attempts=1)], fresh.instance, now + timedelta(days=3)))
+
+
+def _due(world: World) -> list[Any]:
+    file = Path(world.lake.uri) / world.lake.manifest(table("clean/prices"), (DAYS[1],)).file  # type: ignore[union-attr]
+    held = file.read_bytes()
+    file.unlink()
+    try:
+        return Plan(world.defs.resolve_asset_graph(), world.lake, world.instance).due()
+    finally:
+        file.write_bytes(held)
+
+
+def test_only_what_costs_nothing_or_is_named_runs_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_MODELS", "paid")
+    settings.cache_clear()
+    monkeypatch.setattr("bellwether.forecasting.competitors", lambda: {"free": None, "paid": None})
+    agents = {"rule": SimpleNamespace(asks=None), "trader": SimpleNamespace(asks="paid")}
+    monkeypatch.setattr("bellwether.replay.registry.competitors", lambda: agents)
+    now = datetime.now(UTC)
+    new, old = (cast("Any", SimpleNamespace(written_at=now - timedelta(days=days))) for days in (1, 30))
+    asked = automatic({("r",): new, ("s",): old, ("r@20",): new})
+    assert asked == [("r", "free"), ("r", "paid"), ("s", "free")], (
+        "nothing is bought for older releases; the first 20 are answered on request"
+    )
+    assert automatic_agents({("e",): new, ("f",): old}) == [("e", "rule"), ("e", "trader"), ("f", "rule")]
+    settings.cache_clear()
+
+
+def test_neighbouring_days_are_one_span_of_bounded_length() -> None:
+    days = ["2026-02-27", "2026-02-28", "2026-03-01", "2026-03-05", "2026-03-04", "2026-03-10"]
+    assert spans(days) == [("2026-02-27", "2026-03-01"), ("2026-03-04", "2026-03-05"), ("2026-03-10", "2026-03-10")]
+    assert spans(days, most=2) == [
+        ("2026-02-27", "2026-02-28"),
+        ("2026-03-01", "2026-03-01"),
+        ("2026-03-04", "2026-03-05"),
+        ("2026-03-10", "2026-03-10"),
+    ]
+    assert spans(["2026-03-01", "2026-03-08"], step=timedelta(days=7)) == [("2026-03-01", "2026-03-08")]
 
 
 @pytest.mark.parametrize(

@@ -187,13 +187,6 @@ def test_a_newcomer_is_told_of_every_group_when_the_ui_starts(defs: dg.Definitio
     assert max(map(len, text.splitlines())) < 100
 
 
-def test_conditions_have_names_that_people_read(defs: dg.Definitions) -> None:
-    for spec in defs.resolve_all_asset_specs():
-        if spec.automation_condition is not None:
-            label = spec.automation_condition.get_label()
-            assert label and "_" not in label.replace("kalshi_", "") and len(label) <= 80, spec.key
-
-
 def test_checks_of_the_whole_lake_say_when_they_are_evaluated(defs: dg.Definitions) -> None:
     specs = [
         spec for check in defs.asset_checks or () for spec in check.check_specs if spec.name.endswith(("_is_fresh", "_rate_limit_time"))

@@ -12,7 +12,6 @@ from orchestration.definitions import defs
 from orchestration.home import settings_file
 from orchestration.precedence import AUTOMATIC, AUTOMATION, DUE, LAUNCHED_BY, runs_at_once
 from orchestration.schedules import daily_operations
-from orchestration.sensors import automation
 
 
 @pytest.mark.parametrize(("processors", "runs"), [(1, (2, 1)), (2, (2, 1)), (8, (8, 7))])
@@ -38,7 +37,6 @@ def test_the_settings_of_a_new_home_fit_this_machine(tmp_path: Path, monkeypatch
 def test_what_starts_by_itself_waits_behind_a_person() -> None:
     assert int(AUTOMATIC["dagster/priority"]) < 0, "runs without the tag have the priority 0"
     assert int(AUTOMATIC["dagster/priority"]) < int(DUE["dagster/priority"]) < 0, "decisions have a deadline"
-    assert automation.run_tags.items() >= AUTOMATIC.items()
     assert (daily_operations.tags or {}).items() >= AUTOMATIC.items()
 
 

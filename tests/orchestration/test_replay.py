@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,9 +20,11 @@ from assets.warehouse.sensors import publisher
 from bellwether.lake import Lake
 from bellwether.recordings.generating import generate_recording
 from bellwether.replay.building.sources import Sources, outdated_episodes
+from bellwether.replay.registry import competitors
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
 from bellwether.tables import table
+from orchestration.automation import automation
 from orchestration.sensors import registry
 from resources.recordings import RecordingsResource
 from tests.orchestration.conftest import World, open_world
@@ -94,7 +97,7 @@ def test_the_books_of_an_episode_are_sampled_and_a_home_without_them_gets_them_a
     assert set(made["known_at"]) == set(episode["known_at"])
     monkeypatch.setenv("BELLWETHER_HOME", str(replayed.config.home))
     settings.cache_clear()
-    replayed.instance.wipe_assets([dg.AssetKey(["replay", "books"])])
+    shutil.rmtree(Path(replayed.lake.uri) / "replay" / "books")
     again = replayed.runner()
     replay(again, AGENTS)
     assert set(again.stats.by_job) == {"episode_books"} and again.stats.runs == 1
@@ -122,7 +125,7 @@ def test_a_backtest_again_gives_the_same_bytes(replayed: World, monkeypatch: pyt
 def ticked(sensor: dg.SensorDefinition, world: World) -> dg.SensorResult | dg.SkipReason | dg.RunRequest:
     """What one tick of a sensor asks for."""
     resources = {name: (world.defs.resources or {})[name] for name in sensor.required_resource_keys}
-    found = sensor(dg.build_sensor_context(instance=world.instance, resources=resources))
+    found = sensor(dg.build_sensor_context(instance=world.instance, resources=resources, definitions=world.defs))
     assert isinstance(found, dg.SensorResult | dg.SkipReason | dg.RunRequest)
     return found
 
@@ -147,10 +150,10 @@ def test_after_a_command_no_sensor_and_no_condition_requests_a_run(replayed: Wor
     command = replayed.runner()
     replay(command, AGENTS)
     publish_warehouse(command)
-    for sensor in (registry, finished_recordings, recorded_episodes, publisher):
+    entries = competitors()
+    monkeypatch.setattr("bellwether.replay.registry.competitors", lambda: {name: entries[name] for name in AGENTS if name in entries})
+    for sensor in (registry, automation, finished_recordings, recorded_episodes, publisher):
         assert isinstance(ticked(sensor, replayed), dg.SkipReason), sensor.name
-    asked = dg.evaluate_automation_conditions(defs=replayed.defs, instance=replayed.instance)
-    assert asked.total_requested == 0
 
 
 def test_the_sensors_ask_for_a_finished_recording_and_for_its_episodes_with_the_same_key_until_they_are_made(tmp_path: Path) -> None:

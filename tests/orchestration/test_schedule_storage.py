@@ -13,7 +13,6 @@ from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 from dagster._core.definitions.automation_tick_evaluation_context import AutomationTickEvaluationContext
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
 
-from orchestration.automation import FOLLOW
 from orchestration.home import settings_file
 from orchestration.schedule_storage import ScheduleStorage
 
@@ -25,7 +24,7 @@ def pulls() -> None:
     """What was pulled of a day."""
 
 
-@dg.asset(deps=[pulls], partitions_def=DAYS, automation_condition=FOLLOW)
+@dg.asset(deps=[pulls], partitions_def=DAYS, automation_condition=dg.AutomationCondition.eager())
 def cleaned() -> None:
     """What is made of it."""
 

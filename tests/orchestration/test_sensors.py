@@ -12,7 +12,6 @@ from bellwether.forecasting import available, without_key
 from bellwether.questions import releases
 from bellwether.replay.registry import agents
 from bellwether.settings import settings
-from orchestration.automation import FOLLOW_ANY
 from orchestration.sensors import missing, registered_partitions, registry
 
 
@@ -50,32 +49,6 @@ def test_a_registry_that_cannot_be_read_fails_the_tick(tmp_path: Path, monkeypat
     settings.cache_clear()
     with dg.DagsterInstance.ephemeral() as instance, pytest.raises(ConfigError, match="constnat"):
         registry(dg.build_sensor_context(instance=instance))
-
-
-DAYS = dg.StaticPartitionsDefinition(["a", "b", "c"])
-
-
-@dg.asset(partitions_def=DAYS)
-def rows() -> int:
-    return 1
-
-
-@dg.asset(deps=[dg.AssetDep(rows, partition_mapping=dg.AllPartitionMapping())], automation_condition=FOLLOW_ANY)
-def summary() -> int:
-    return 2
-
-
-def test_a_summary_follows_although_some_upstream_partitions_are_missing() -> None:
-    defs = dg.Definitions(assets=[rows, summary])
-    with dg.DagsterInstance.ephemeral() as instance:
-        first = dg.evaluate_automation_conditions(defs, instance)
-        assert first.total_requested == 0
-        dg.materialize([rows], instance=instance, partition_key="a")
-        second = dg.evaluate_automation_conditions(defs, instance, cursor=first.cursor)
-        assert second.get_num_requested(dg.AssetKey("summary")) == 1
-        dg.materialize([summary], instance=instance, selection=[summary])
-        third = dg.evaluate_automation_conditions(defs, instance, cursor=second.cursor)
-        assert third.total_requested == 0
 
 
 def test_the_registry_says_which_forecasters_lack_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

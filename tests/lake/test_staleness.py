@@ -1,0 +1,207 @@
+"""Out-of-date partitions, as the manifests show them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bellwether.lake import Lake
+from bellwether.lake.partitions import Partition
+from bellwether.lake.staleness import AsRead, Recipe, Staleness
+from bellwether.tables.schema import TEXT, Column, Table, outside
+
+TODAY = date(2026, 3, 9)
+DAY, VALUE = Column("day", TEXT, "day"), Column("value", pl.Int64(), "value")
+
+
+def by_day(name: str, **how: object) -> Table:
+    return Table(name, "A row.", (DAY, VALUE), key=("day", "value"), partitioned_by=("day",), **how)  # type: ignore[arg-type]
+
+
+RAW, CLEAN, LIVE = by_day("t/raw"), by_day("t/clean"), by_day("t/live", often=True)
+LATER = by_day("t/later", history=("t/raw",))
+PAIR = Table("t/pair", "A row.", (DAY, Column("name", TEXT, "name"), VALUE), key=("day", "name"), partitioned_by=("day", "name"))
+TOTAL = Table("t/total", "A row.", (VALUE,), key=("value",))
+REPORT = outside("t/report", "day")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    seconds = count()
+    return Lake(str(tmp_path), clock=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds)))
+
+
+def write(lake: Lake, table: Table, partition: Partition, value: int, recipe: Recipe | None = None, **how: object) -> None:
+    values = dict(zip(table.partitioned_by, partition, strict=True))
+    made = {"inputs": Staleness(lake, TODAY).versions(recipe, partition), "code_version": recipe.code} if recipe else {}
+    lake.write(table, partition, table.frame([{**values, "value": value}]), **{"run_id": "run", **made, **how})  # type: ignore[arg-type]
+
+
+def due(lake: Lake, recipe: Recipe, *partitions: Partition) -> list[Partition]:
+    return Staleness(lake, TODAY).due(recipe, partitions, sound=True)
+
+
+def test_a_partition_is_due_when_its_own_input_has_other_rows(lake: Lake) -> None:
+    recipe = Recipe(CLEAN, (RAW,))
+    for day in ("1", "2"):
+        write(lake, RAW, (day,), 1)
+        write(lake, CLEAN, (day,), 1, recipe)
+    assert due(lake, recipe, ("1",), ("2",), ("3",)) == [("3",)]
+    write(lake, RAW, ("2",), 1, run_id="again")
+    assert due(lake, recipe, ("1",), ("2",)) == [], "the same rows"
+    write(lake, RAW, ("2",), 2)
+    assert due(lake, recipe, ("1",), ("2",)) == [("2",)]
+    write(lake, RAW, ("2",), 1)
+    assert due(lake, recipe, ("1",), ("2",)) == [], "made from these rows"
+
+
+def test_a_table_of_all_partitions_is_due_when_one_is_added_or_changed(lake: Lake) -> None:
+    recipe = Recipe(TOTAL, (RAW, LIVE))
+    write(lake, RAW, ("1",), 1)
+    write(lake, TOTAL, (), 1, recipe)
+    assert due(lake, recipe, ()) == []
+    write(lake, RAW, ("2",), 1)
+    assert due(lake, recipe, ()) == [()]
+    write(lake, TOTAL, (), 2, recipe)
+    write(lake, LIVE, (TODAY.isoformat(),), 1)
+    assert due(lake, recipe, ()) == [], "the day in progress changes with every mark"
+    write(lake, LIVE, ("2026-03-08",), 1)
+    assert due(lake, recipe, ()) == [()]
+
+
+def test_partitions_that_share_a_dimension_belong_together(lake: Lake) -> None:
+    of_pair, of_day = Recipe(PAIR, (RAW,)), Recipe(CLEAN, (PAIR,))
+    write(lake, RAW, ("1",), 1)
+    for name in ("a", "b"):
+        write(lake, PAIR, ("1", name), 1, of_pair)
+    write(lake, CLEAN, ("1",), 1, of_day)
+    write(lake, PAIR, ("2", "a"), 1)
+    assert due(lake, of_day, ("1",)) == []
+    write(lake, PAIR, ("1", "b"), 2, of_pair)
+    assert due(lake, of_day, ("1",)) == [("1",)]
+    write(lake, RAW, ("1",), 2)
+    assert due(lake, of_pair, ("1", "a"), ("1", "b")) == [("1", "a"), ("1", "b")]
+
+
+def test_a_history_is_due_when_an_earlier_partition_changes(lake: Lake) -> None:
+    recipe = Recipe(LATER, (RAW,))
+    for day in ("1", "2", "3"):
+        write(lake, RAW, (day,), 1)
+    for day in ("1", "2", "3"):
+        write(lake, LATER, (day,), 1, recipe)
+    write(lake, RAW, ("2",), 2)
+    assert due(lake, recipe, ("1",), ("2",), ("3",)) == [("2",), ("3",)]
+
+
+def test_ignored_inputs_and_code(lake: Lake) -> None:
+    recipe = Recipe(CLEAN, (RAW, LIVE), frozenset({"t/live"}), code="1")
+    write(lake, RAW, ("1",), 1)
+    write(lake, CLEAN, ("1",), 1, recipe)
+    write(lake, LIVE, ("1",), 1)
+    assert due(lake, recipe, ("1",)) == []
+    assert due(lake, Recipe(CLEAN, (RAW,), code="2"), ("1",)) == [("1",)]
+
+
+def test_lost_and_damaged_files_are_due(lake: Lake) -> None:
+    recipe = Recipe(CLEAN, (RAW,))
+    write(lake, RAW, ("1",), 1)
+    for day in ("1", "2", "3"):
+        write(lake, CLEAN, (day,), 1, recipe)
+    files = {day: Path(lake.uri) / lake.manifest(CLEAN, (day,)).file for day in ("1", "2")}  # type: ignore[union-attr]
+    files["1"].unlink()
+    whole = files["2"].read_bytes()
+    files["2"].write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert due(lake, recipe, ("1",), ("2",), ("3",)) == [("1",), ("2",)]
+
+
+def test_files_outside_the_lake_are_due_as_tables_are(lake: Lake) -> None:
+    recipe = Recipe(REPORT, (RAW,))
+    write(lake, RAW, ("1",), 1)
+    assert due(lake, recipe, ("1",)) == [("1",)]
+    lake.note(REPORT, ("1",), run_id="run", inputs=Staleness(lake, TODAY).versions(recipe, ("1",)))
+    assert due(lake, recipe, ("1",)) == []
+    write(lake, RAW, ("1",), 2)
+    assert due(lake, recipe, ("1",)) == [("1",)]
+
+
+def test_manifests_without_versions_are_compared_by_time(lake: Lake) -> None:
+    recipe = Recipe(CLEAN, (RAW,), code="1")
+    for day in ("1", "2"):
+        write(lake, RAW, (day,), 1)
+        write(lake, CLEAN, (day,), 1, recipe)
+        older = Path(lake.uri) / "t/clean" / day / "manifest.json"
+        stored = json.loads(older.read_text())
+        older.write_text(json.dumps({name: value for name, value in stored.items() if name not in {"inputs", "code_version"}}))
+    assert due(lake, recipe, ("1",), ("2",)) == []
+    write(lake, RAW, ("2",), 1, run_id="later")
+    assert due(lake, recipe, ("1",), ("2",)) == [("2",)]
+    write(lake, LIVE, ("1",), 1)
+    assert due(lake, Recipe(LIVE, (RAW,)), ("1",)) == [("1",)], "a mark is no result of the graph"
+
+
+def test_only_partitions_with_inputs_can_be_made(lake: Lake) -> None:
+    write(lake, RAW, ("1",), 1)
+    write(lake, RAW, ("2",), 1)
+    write(lake, LIVE, ("2",), 1)
+    state = Staleness(lake, TODAY)
+    assert state.makeable(Recipe(CLEAN, (RAW, LIVE))) == {("2",)}
+    assert state.makeable(Recipe(TOTAL, (RAW, CLEAN))) == {()}
+    assert state.makeable(Recipe(TOTAL, (CLEAN,))) == set()
+
+
+class Run:
+    """A run that reads its input when it begins, or later, and writes what it has read when it ends."""
+
+    def __init__(self, lake: Lake, name: str, *, loads: bool) -> None:
+        self.lake, self.name, self.since = lake, name, lake.clock()
+        self.loaded = {RAW.name: {one.partition: one for one in lake.slice(RAW).manifests}} if loads else {}
+        self.value = sum(lake.slice(RAW).read()["value"])
+
+    def end(self, recipe: Recipe) -> int:
+        state = AsRead(self.lake, TODAY, self.loaded, since=self.since, run_id=self.name)
+        write(self.lake, TOTAL, (), self.value, run_id=self.name, inputs=state.versions(recipe, ()))
+        return self.value
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_update_is_lost_and_no_run_is_in_vain(seed: int, lake: Lake) -> None:
+    draw, recipe, names, under_way = random.Random(seed), Recipe(TOTAL, (RAW,)), count(), list[Run]()
+    runs = changes = 0
+    held: dict[str, int] = {}
+
+    def look() -> Iterator[Run]:
+        if not under_way and held and due(lake, recipe, ()):
+            yield Run(lake, f"run{next(names)}", loads=draw.random() < 0.5)
+
+    for _ in range(14):
+        action = draw.choice(("arrive", "arrive", "look", "end", "fail"))
+        if action == "arrive":
+            day, value = draw.choice("123"), draw.choice((1, 2))
+            changes += held.get(day) != value
+            held[day] = value
+            write(lake, RAW, (day,), value, run_id="pull")
+        elif action == "look":
+            under_way += (new := list(look()))
+            runs += len(new)
+        elif under_way:
+            run = under_way.pop()
+            if action == "end":
+                run.end(recipe)
+            else:
+                runs -= 1
+    for run in under_way:
+        run.end(recipe)
+    under_way.clear()
+    for run in look():
+        runs += 1
+        run.end(recipe)
+    assert runs <= 2 * changes
+    assert not due(lake, recipe, ()) or not held
+    assert not held or lake.slice(TOTAL).read()["value"].to_list() == [sum(held.values())]
