@@ -1,11 +1,14 @@
-"""The extra `platform`: the modules that it adds to the core, and the advice where one of them is missing.
+"""Imports that wait: names that a package imports at their first use, and the modules of the extra `platform`, with advice where one is missing.
 
 Not here: the other extras. The modules that use those say themselves what to install.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from bellwether.errors import ConfigError
 
@@ -59,3 +62,15 @@ def _is_installed(name: str) -> bool:
         return find_spec(name) is not None
     except ModuleNotFoundError:
         return False
+
+
+def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package. homes: the names that it exports, by the module of the package that has them."""
+    home = {name: module for module, names in homes.items() for name in names}
+
+    def found(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{home[name]}"), name)
+
+    return found

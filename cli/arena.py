@@ -545,9 +545,8 @@ def show_table(
     from bellwether.arena.releases import registered
     from bellwether.arena.weekly.reading import between, stored
     from bellwether.files import atomic_file
-    from bellwether.redacted import redacted
-    from bellwether.spreadsheets import flat, neutralised
     from bellwether.tables import TABLES
+    from bellwether.tables.outgoing import flat, neutralised, redacted
 
     named = {one.name: one for one in TABLES.values() if one.group == "arena"}
     declared, config = named.get(name if "/" in name else f"arena/{name}"), settings()

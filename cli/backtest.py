@@ -420,7 +420,7 @@ def _titles(request: _Request) -> dict[str, str]:
 def _write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | None = None) -> None:
     """Each frame as Parquet, and the one of backtests as CSV too, with the parameters that were varied as columns."""
     from bellwether.files import atomic_file
-    from bellwether.spreadsheets import neutralised
+    from bellwether.tables.outgoing import neutralised
 
     for name, frame in frames.items():
         with atomic_file(out / f"{name}.parquet") as draft:

@@ -381,7 +381,7 @@ def _registered() -> list[str]:
 def _write(path: Path, table: Any, refused: pl.DataFrame) -> None:
     """All refused rows, with their place in the file as messages name it (a line; of Parquet a row) and the reason."""
     from bellwether.files import atomic_file
-    from bellwether.spreadsheets import neutralised
+    from bellwether.tables.outgoing import neutralised
 
     places = [table.place(row).split() for row in refused["row"]]
     named = places[0][0] if places else "line"

@@ -10,9 +10,9 @@ import pytest
 
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
-from bellwether.redacted import redacted
 from bellwether.site.source import opened
 from bellwether.tables import table
+from bellwether.tables.outgoing import redacted
 from tests.site.world import rows
 
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bellwether.lazy_names import lazy_names
+from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.arena.account import Account, Position

@@ -19,9 +19,8 @@ from bellwether.journal import Journal
 from bellwether.journal.records import Records
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
-from bellwether.redacted import redacted
-from bellwether.spreadsheets import flat, neutralised
 from bellwether.tables import table
+from bellwether.tables.outgoing import flat, neutralised, redacted
 
 CARD, QUERY, DATA, CSV = "README.md", "leaderboard.sql", "data", "csv"
 #: What every card of ours holds, so that only an earlier export is replaced.

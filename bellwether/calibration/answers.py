@@ -10,8 +10,8 @@ from typing import Literal
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.knowledge import could_know, days_from_cutoff
 from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
+from bellwether.tables.knowledge import could_know, days_from_cutoff
 from bellwether.tables.schema import TIME
 
 #: What an interval resamples whole: the release's own choice, every series, or every event.

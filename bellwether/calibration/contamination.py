@@ -1,7 +1,7 @@
 """Contamination: which questions of a release a forecaster could have known the outcome of, and how it did on them.
 
 A question counts for a forecaster only if it closed and was settled strictly after the forecaster's knowledge cutoff. The rule itself is in
-`bellwether.knowledge`; here it is applied to releases and their forecasts.
+`bellwether.tables.knowledge`; here it is applied to releases and their forecasts.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from datetime import datetime
 import polars as pl
 
 from bellwether.calibration.answers import Answers
-from bellwether.knowledge import knowledge
 from bellwether.tables.benchmark import QUESTIONS
+from bellwether.tables.knowledge import knowledge
 from bellwether.tables.schema import TIME
 
 _NOBODY = pl.DataFrame(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
-from bellwether.knowledge import knowledge
 from bellwether.registry.fields import KnowledgeCutoff
 from bellwether.tables.benchmark import FORECASTS
+from bellwether.tables.knowledge import knowledge
 from bellwether.tables.schema import TEXT
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
 from bellwether.journal import CostSource, Journal, Outcome
-from bellwether.knowledge import knowledge
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, asked_as, request_of
 from bellwether.models.ending import Ending, ending_of
 from bellwether.models.model import Model
-from bellwether.redacted import redacted
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
+from bellwether.tables.knowledge import knowledge
+from bellwether.tables.outgoing import redacted
 
 PURPOSE = "benchmark/forecasts"
 UNREADABLE = "unreadable"

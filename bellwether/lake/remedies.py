@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bellwether.lake.partitions import Partition
-from bellwether.portfolio_names import is_portfolio
 from bellwether.tables import TABLES, Table
 from bellwether.tables.arena import EVIDENCE
 from bellwether.tables.arena_lineups import REVIEW
 from bellwether.tables.benchmark import QUESTIONS
+from bellwether.tables.replay import is_portfolio
 
 #: Tables that `bellwether pull` fetches before it pulls days, with the option that they need.
 _REFERENCE = {

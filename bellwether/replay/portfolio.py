@@ -9,15 +9,27 @@ from typing import TypeVar
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.portfolio_names import SEPARATOR, is_portfolio, portfolio_name
 from bellwether.replay.agents.agent import EpisodeInfo
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.combined import combined
 from bellwether.replay.tape.merge import merge_tapes, with_units
+from bellwether.tables.replay import SEPARATOR, is_portfolio
 from bellwether.units import MicroDollars
 
 Value = TypeVar("Value", bound=int | str)
+
+#: A name of more characters is cut, since files and partitions are called by it.
+LONGEST_NAME = 100
+
+
+def portfolio_name(episodes: Sequence[str]) -> str:
+    """The episodes' names joined with `+`; where that is longer than `LONGEST_NAME`, the first, how many follow, and a digest of all names."""
+    name = SEPARATOR.join(episodes)
+    if len(name) <= LONGEST_NAME or len(episodes) == 1:
+        return name
+    digest = hashlib.sha256("\n".join(episodes).encode()).hexdigest()
+    return f"{episodes[0]}{SEPARATOR}{len(episodes) - 1}-more-{digest[:12]}"
 
 
 def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execution: str | None = None) -> Prepared:

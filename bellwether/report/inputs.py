@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 
 from bellwether.errors import ConfigError, suggestion
-from bellwether.redacted import redacted
 from bellwether.report.dates import latest, stamp_of
 from bellwether.tables import Table
 from bellwether.tables.benchmark import COMPARISONS, DATASET_ANALYSIS, FORECASTS, LEADERBOARD, QUESTIONS, RELIABILITY, SCORES
+from bellwether.tables.outgoing import redacted
 
 TABLES: dict[str, Table] = {
     "questions": QUESTIONS,

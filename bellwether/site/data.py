@@ -15,8 +15,8 @@ from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
 from bellwether.site.values import any_value, number, text, when, yes_no
-from bellwether.spreadsheets import neutralised
 from bellwether.tables import TABLES
+from bellwether.tables.outgoing import neutralised
 
 #: Larger tables are downloaded as Parquet only.
 _CSV_ROWS = 50_000

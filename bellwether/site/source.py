@@ -17,8 +17,8 @@ import polars as pl
 
 from bellwether.errors import LakeError
 from bellwether.lake import duck, warehouse
-from bellwether.redacted import redacted
 from bellwether.tables import TABLES, Table, table
+from bellwether.tables.outgoing import redacted
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,18 @@ from bellwether.tables.schema import CONTRACTS, DOLLARS, MONEY, PRICE, SIZE, TEX
 INSTANT = pl.Datetime("ns", "UTC")
 COUNT, RATIO, FLAG = pl.Int64(), pl.Float64(), pl.Boolean()
 USD = "dollars"
+#: Between the episodes of a portfolio's name, under which its results stand; no episode of a portfolio has it in its own name.
+SEPARATOR = "+"
 
 EPISODE = Column("episode", TEXT, "name of the episode; the partition")
 BAND = Column("band", TEXT, "where the bounds come from: accounts (the same calls under both queues) or rerun (the agent run under both)")
 AGENT = Column("agent", TEXT, "name of the agent in the registry; the partition's second part")
 RULES = Column("rules", TEXT, "rule set of the simulator that made this row")
+
+
+def is_portfolio(episode: str) -> bool:
+    """Whether results under this name are of a portfolio."""
+    return SEPARATOR in episode
 
 
 def _money(name: str, meaning: str, *, nullable: bool = False) -> Column:

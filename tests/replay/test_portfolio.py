@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.portfolio_names import LONGEST_NAME, portfolio_name
 from bellwether.replay import CENT, CONTRACT, NO, YES, Agent, AgentContext, Backtest, BacktestSettings, Prepared, load, prepare, run
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine.codes import F_FEE, F_ORDER, F_TICKER, F_TS, O_STATUS, Status
-from bellwether.replay.portfolio import combine
+from bellwether.replay.portfolio import LONGEST_NAME, combine, portfolio_name
 from bellwether.replay.results.tear_sheet import tear_sheet
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
 from bellwether.replay.units import MICROS, SECOND

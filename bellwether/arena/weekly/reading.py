@@ -22,7 +22,6 @@ from bellwether.credentials import redact, redact_name
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
 from bellwether.lake import Lake
-from bellwether.redacted import redacted
 from bellwether.tables.arena import (
     AGENTS,
     DECISIONS,
@@ -35,6 +34,7 @@ from bellwether.tables.arena import (
     TRADES,
     UNIVERSE,
 )
+from bellwether.tables.outgoing import redacted
 from bellwether.tables.schema import Table
 
 #: Tables without known_at that `as_known` has: results, folded from the facts.

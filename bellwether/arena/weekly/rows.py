@@ -19,9 +19,9 @@ from bellwether.arena.weekly.means import World, rules_of
 from bellwether.journal import Journal
 from bellwether.journal.facts import NOT_STATED
 from bellwether.models.client import served_by
-from bellwether.redacted import redacted
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS, UNIVERSE
 from bellwether.tables.arena_messages import MESSAGES
+from bellwether.tables.outgoing import redacted
 
 
 def universe_rows(week: date, *universes: FrozenUniverse) -> pl.DataFrame:

@@ -12,9 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.portfolio_names import is_portfolio
 from bellwether.replay.results.intervals import LEAST_EPISODES
 from bellwether.replay.results.summary import TOTAL
+from bellwether.tables.replay import is_portfolio
 
 NOTHING = "–"
 

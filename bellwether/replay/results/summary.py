@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.portfolio_names import SEPARATOR
 from bellwether.replay.results.intervals import Estimate, mean_over
-from bellwether.tables.replay import RESULTS, SUMMARY
+from bellwether.tables.replay import RESULTS, SEPARATOR, SUMMARY
 
 TOTAL = "Total"
 #: What stands for the kind of band where episodes have different ones.
