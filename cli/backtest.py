@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import cloup
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 from rich.text import Text
@@ -39,71 +40,89 @@ _CSV_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 _FOREIGN = re.compile(r"[^\w.=,-]+")
 
 
-@click.command()
-@click.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py:CLASS", help="Who trades; may be repeated.")
-@click.option("--replay", "replays", multiple=True, metavar="FOLDER", help="Repeat a model's finished trajectory without the model.")
-@click.option("--episode", "episodes", multiple=True, required=True, metavar="ID|FOLDER", help="What is replayed; may be repeated.")
-@click.option("--portfolio", is_flag=True, help="Trade all episodes as one portfolio, of one bankroll and one clock.")
-@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the agents; may be repeated.")
-@click.option("--grid", multiple=True, metavar="NAME=VALUES", help="Try all values: a,b,c or 1..10 or 1..3:0.5; may be repeated.")
-@click.option("--rules", help="Rule set; that of the episode, else of its venue and day, when left out.")
-@click.option(
-    "--cadence", type=click.FloatRange(0, min_open=True), help="Seconds between decisions; the agent's own, else 300, when left out."
+@cloup.command()
+@cloup.option_group(
+    "Agents and episodes",
+    cloup.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py:CLASS", help="Who trades; may be repeated."),
+    cloup.option("--replay", "replays", multiple=True, metavar="FOLDER", help="Repeat a model's finished trajectory without the model."),
+    cloup.option("--episode", "episodes", multiple=True, required=True, metavar="ID|FOLDER", help="What is replayed; may be repeated."),
+    cloup.option("--portfolio", is_flag=True, help="Trade all episodes as one portfolio, of one bankroll and one clock."),
+    cloup.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the agents; may be repeated."),
+    cloup.option("--grid", multiple=True, metavar="NAME=VALUES", help="Try all values: a,b,c or 1..10 or 1..3:0.5; may be repeated."),
+    cloup.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw."),
 )
-@click.option(
-    "--queue",
-    type=click.Choice(["trade_only", "reconciled", "proportional", "power", "log", "optimistic"]),
-    help="Queue model; the rules' when left out.",
+@cloup.option_group(
+    "Rules of the market",
+    cloup.option("--rules", help="Rule set; that of the episode, else of its venue and day, when left out."),
+    cloup.option(
+        "--execution", type=click.Choice(["maker_taker", "taker_only"]), help="Whether orders may rest; as the episode says when left out."
+    ),
+    cloup.option(
+        "--queue",
+        type=click.Choice(["trade_only", "reconciled", "proportional", "power", "log", "optimistic"]),
+        help="Queue model; the rules' when left out.",
+    ),
+    cloup.option("--queue-exponent", default=3, show_default=True, type=click.IntRange(1, 100), help="Exponent of the queue model power."),
+    cloup.option(
+        "--band",
+        default="accounts",
+        show_default=True,
+        type=click.Choice(["accounts", "rerun"]),
+        help="Bounds of the P&L: the same calls under the pessimistic and the optimistic queue, or the agent run again under each.",
+    ),
+    cloup.option(
+        "--bankroll",
+        type=str,
+        metavar="DOLLARS",
+        help="Money at the start, in each episode or of the portfolio; the episode's when left out.",
+    ),
 )
-@click.option("--queue-exponent", default=3, show_default=True, type=click.IntRange(1, 100), help="Exponent of the queue model power.")
-@click.option(
-    "--band",
-    default="accounts",
-    show_default=True,
-    type=click.Choice(["accounts", "rerun"]),
-    help="Bounds of the P&L: the same calls under the pessimistic and the optimistic queue, or the agent run again under each.",
+@cloup.option_group(
+    "Time",
+    cloup.option(
+        "--cadence", type=click.FloatRange(0, min_open=True), help="Seconds between decisions; the agent's own, else 300, when left out."
+    ),
+    cloup.option("--latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until an order arrives."),
+    cloup.option(
+        "--data-latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until the agent sees an event."
+    ),
+    cloup.option(
+        "--response-latency",
+        default=0.0,
+        show_default=True,
+        type=click.FloatRange(0),
+        help="Milliseconds until the agent learns what became of an order; no less than --data-latency.",
+    ),
+    cloup.option(
+        "--latencies",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Recorded latencies of orders and answers: CSV or Parquet with time_ns, entry_ns, response_ns. Instead of --latency and --response-latency.",
+    ),
 )
-@click.option(
-    "--execution", type=click.Choice(["maker_taker", "taker_only"]), help="Whether orders may rest; as the episode says when left out."
+@cloup.option_group(
+    "Limits of agents",
+    cloup.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision."),
+    cloup.option(
+        "--decision-seconds", default=60.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Real seconds of a decision."
+    ),
+    cloup.option("--isolated", is_flag=True, help="Run each agent in a process of its own, without the tape, network and files."),
+    cloup.option("--memory", default=2048, show_default=True, type=click.IntRange(256), help="MB of memory of an isolated agent."),
+    cloup.option(
+        "--run-seconds",
+        default=3600.0,
+        show_default=True,
+        type=click.FloatRange(0, min_open=True),
+        help="Real seconds that all decisions of an isolated agent may take in an episode.",
+    ),
 )
-@click.option("--latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until an order arrives.")
-@click.option(
-    "--data-latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until the agent sees an event."
+@cloup.option_group(
+    "Results",
+    cloup.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark."),
+    cloup.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers."),
+    cloup.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder."),
+    cloup.option("--lake", is_flag=True, help="Keep the rows of a portfolio in the lake, beside the backtests that the graph makes."),
+    cloup.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder."),
 )
-@click.option(
-    "--response-latency",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="Milliseconds until the agent learns what became of an order; no less than --data-latency.",
-)
-@click.option(
-    "--latencies",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Recorded latencies of orders and answers: CSV or Parquet with time_ns, entry_ns, response_ns. Instead of --latency and --response-latency.",
-)
-@click.option(
-    "--bankroll", type=str, metavar="DOLLARS", help="Money at the start, in each episode or of the portfolio; the episode's when left out."
-)
-@click.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision.")
-@click.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw.")
-@click.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark.")
-@click.option("--isolated", is_flag=True, help="Run each agent in a process of its own, without the tape, network and files.")
-@click.option("--memory", default=2048, show_default=True, type=click.IntRange(256), help="MB of memory of an isolated agent.")
-@click.option(
-    "--decision-seconds", default=60.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Real seconds of a decision."
-)
-@click.option(
-    "--run-seconds",
-    default=3600.0,
-    show_default=True,
-    type=click.FloatRange(0, min_open=True),
-    help="Real seconds that all decisions of an isolated agent may take in an episode.",
-)
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder.")
-@click.option("--lake", is_flag=True, help="Keep the rows of a portfolio in the lake, beside the backtests that the graph makes.")
-@click.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder.")
 @AS_JSON
 def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_json: bool, **options: Any) -> None:
     """Let agents trade recorded episodes, and show what they earned.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import cloup
 import polars as pl
 
 from assets.benchmark import evaluation
@@ -211,18 +212,24 @@ def _scores(affected: list[dict[str, Any]]) -> pl.DataFrame:
 _TYPES = {"Brier": pl.Float64, "Brier, new version": pl.Float64}
 
 
-@click.command()
-@click.option("--models", "first", multiple=True, metavar="NAME...", help="Models to evaluate; `bellwether models` lists them.")
+@cloup.command()
 @click.argument("more", nargs=-1, metavar="")
-@click.option("--release", help="Release to answer; the first of this world when left out.")
-@click.option("--samples", type=click.IntRange(1), help="Only the first N questions of the release; all when left out.")
-@click.option("--resume", is_flag=True, help="Go on with the latest evaluation that was left unfinished.")
-@click.option("--dry-run", is_flag=True, help="Only say what it would take and cost.")
-@click.option("--budget", type=DOLLARS, help="Most dollars that all models together may spend; BELLWETHER_BUDGET when left out.")
-@click.option("--budget-per-model", type=DOLLARS, help="Most dollars that one model may spend; entries with the same id count as one.")
-@click.option("--concurrency", type=click.IntRange(1), help="Most calls under way at a time, over all models.")
-@click.option("--requests-per-minute", type=click.IntRange(1), help="Most requests per minute, over all models.")
-@click.option("--tokens-per-minute", type=click.IntRange(1), help="Most tokens per minute, over all models.")
+@cloup.option_group(
+    "Models and questions",
+    cloup.option("--models", "first", multiple=True, metavar="NAME...", help="Models to evaluate; `bellwether models` lists them."),
+    cloup.option("--release", help="Release to answer; the first of this world when left out."),
+    cloup.option("--samples", type=click.IntRange(1), help="Only the first N questions of the release; all when left out."),
+    cloup.option("--resume", is_flag=True, help="Go on with the latest evaluation that was left unfinished."),
+    cloup.option("--dry-run", is_flag=True, help="Only say what it would take and cost."),
+)
+@cloup.option_group(
+    "Limits",
+    cloup.option("--budget", type=DOLLARS, help="Most dollars that all models together may spend; BELLWETHER_BUDGET when left out."),
+    cloup.option("--budget-per-model", type=DOLLARS, help="Most dollars that one model may spend; entries with the same id count as one."),
+    cloup.option("--concurrency", type=click.IntRange(1), help="Most calls under way at a time, over all models."),
+    cloup.option("--requests-per-minute", type=click.IntRange(1), help="Most requests per minute, over all models."),
+    cloup.option("--tokens-per-minute", type=click.IntRange(1), help="Most tokens per minute, over all models."),
+)
 @AS_JSON
 def evaluate(
     *,

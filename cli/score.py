@@ -9,54 +9,82 @@ from pathlib import Path
 from typing import Any
 
 import click
+import cloup
 
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
 from cli.options import AS_JSON
 
 
-@click.command()
+@cloup.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--probability", multiple=True, metavar="COLUMN", help="Probability of yes; several columns are one forecaster each.")
-@click.option("--outcome", metavar="COLUMN", help="Outcome: yes or no, 1 or 0.")
-@click.option("--forecaster", metavar="COLUMN", help="Who made the forecast; without it each file is a forecaster.")
-@click.option("--question", multiple=True, metavar="COLUMN", help="What was forecast; several columns name it together.")
-@click.option(
-    "--cluster", multiple=True, metavar="COLUMN", help="What shares its fate, such as the event; two columns for two-way clusters."
+@cloup.option_group(
+    "Columns",
+    cloup.option("--probability", multiple=True, metavar="COLUMN", help="Probability of yes; several columns are one forecaster each."),
+    cloup.option("--outcome", metavar="COLUMN", help="Outcome: yes or no, 1 or 0."),
+    cloup.option("--forecaster", metavar="COLUMN", help="Who made the forecast; without it each file is a forecaster."),
+    cloup.option("--question", multiple=True, metavar="COLUMN", help="What was forecast; several columns name it together."),
+    cloup.option(
+        "--cluster", multiple=True, metavar="COLUMN", help="What shares its fate, such as the event; two columns for two-way clusters."
+    ),
+    cloup.option("--weight", metavar="COLUMN", help="How much a question counts."),
+    cloup.option("--market", metavar="COLUMN", help="The market's price of yes when the forecast was made."),
+    cloup.option("--by", multiple=True, metavar="COLUMN", help="Score the groups of this column too; may be repeated."),
+    cloup.option(
+        "--percent", multiple=True, metavar="COLUMN", help="Divide this column of probabilities or prices by 100; may be repeated."
+    ),
 )
-@click.option("--weight", metavar="COLUMN", help="How much a question counts.")
-@click.option("--market", metavar="COLUMN", help="The market's price of yes when the forecast was made.")
-@click.option("--by", multiple=True, metavar="COLUMN", help="Score the groups of this column too; may be repeated.")
-@click.option("--outcomes", type=click.Path(path_type=Path), help="A file with the outcome of each question, where FILES hold none.")
-@click.option(
-    "--on",
-    multiple=True,
-    metavar="COLUMN[=COLUMN]",
-    help="Join --outcomes on this column, or on two with different names; may be repeated.",
+@cloup.option_group(
+    "Outcomes in a file of their own",
+    cloup.option("--outcomes", type=click.Path(path_type=Path), help="A file with the outcome of each question, where FILES hold none."),
+    cloup.option(
+        "--on",
+        multiple=True,
+        metavar="COLUMN[=COLUMN]",
+        help="Join --outcomes on this column, or on two with different names; may be repeated.",
+    ),
 )
-@click.option("--keep", type=click.Choice(["last", "first", "mean"]), help="Which of repeated forecasts counts; last and first need --at.")
-@click.option("--at", metavar="COLUMN", help="Time of the forecast, for --keep and --before.")
-@click.option("--before", metavar="COLUMN", help="Leave out forecasts that are not before this time, such as the close.")
-@click.option("--percent", multiple=True, metavar="COLUMN", help="Divide this column of probabilities or prices by 100; may be repeated.")
-@click.option("--clip", is_flag=True, help="Clip rounding errors beyond 0 and 1.")
-@click.option("--fractional", is_flag=True, help="Accept outcomes between 0 and 1.")
-@click.option("--skip-unresolved", is_flag=True, help="Leave out rows without an outcome.")
-@click.option("--independent", is_flag=True, help="Count questions as independent though there is a column of clusters.")
-@click.option("--loss", type=click.Choice(["brier", "log_loss"]), default="brier", show_default=True, help="What pairs are compared by.")
-@click.option("--bins", default=10, show_default=True, type=click.IntRange(1, 10_000), help="Bins of calibration errors and reliability.")
-@click.option(
-    "--level", default=0.95, show_default=True, type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Level of the intervals."
+@cloup.option_group(
+    "Rows that count",
+    cloup.option(
+        "--keep", type=click.Choice(["last", "first", "mean"]), help="Which of repeated forecasts counts; last and first need --at."
+    ),
+    cloup.option("--at", metavar="COLUMN", help="Time of the forecast, for --keep and --before."),
+    cloup.option("--before", metavar="COLUMN", help="Leave out forecasts that are not before this time, such as the close."),
+    cloup.option("--skip-unresolved", is_flag=True, help="Leave out rows without an outcome."),
+    cloup.option("--clip", is_flag=True, help="Clip rounding errors beyond 0 and 1."),
+    cloup.option("--fractional", is_flag=True, help="Accept outcomes between 0 and 1."),
 )
-@click.option(
-    "--replicates",
-    default=10_000,
-    show_default=True,
-    type=click.IntRange(0, 1_000_000),
-    help="Of simulated distributions: 200 or more, or 0 for no test of calibration.",
+@cloup.option_group(
+    "Statistics",
+    cloup.option("--independent", is_flag=True, help="Count questions as independent though there is a column of clusters."),
+    cloup.option(
+        "--loss", type=click.Choice(["brier", "log_loss"]), default="brier", show_default=True, help="What pairs are compared by."
+    ),
+    cloup.option(
+        "--bins", default=10, show_default=True, type=click.IntRange(1, 10_000), help="Bins of calibration errors and reliability."
+    ),
+    cloup.option(
+        "--level",
+        default=0.95,
+        show_default=True,
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Level of the intervals.",
+    ),
+    cloup.option(
+        "--replicates",
+        default=10_000,
+        show_default=True,
+        type=click.IntRange(0, 1_000_000),
+        help="Of simulated distributions: 200 or more, or 0 for no test of calibration.",
+    ),
+    cloup.option("--seed", default=1950, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Seed of simulated distributions."),
 )
-@click.option("--seed", default=1950, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Seed of simulated distributions.")
-@click.option("--figures", type=click.Path(file_okay=False, path_type=Path), help="Also draw figures (PNG) into this folder.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one page with interactive diagrams.")
+@cloup.option_group(
+    "Results",
+    cloup.option("--figures", type=click.Path(file_okay=False, path_type=Path), help="Also draw figures (PNG) into this folder."),
+    cloup.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one page with interactive diagrams."),
+)
 @AS_JSON
 def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, as_json: bool, **options: Any) -> None:
     """Score forecasts in CSV, Parquet or JSON-lines files.
