@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,20 +16,15 @@ from bellwether.console import console, emit
 from bellwether.errors import ConfigError
 from bellwether.progress import shown
 from bellwether.settings import settings
-from bellwether.units import MicroDollars
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from bellwether.replay.backtest import Backtest, BacktestSettings
-    from bellwether.replay.isolation import Isolation
-    from bellwether.replay.sweep import Candidate, Source
+    from bellwether.replay.backtest import Backtest
+    from bellwether.replay.request import Request
 
-_MILLISECOND = 1_000_000
 _MOST_SHOWN = 20
-#: Every time of a CSV, whatever its dtype: ISO 8601 in UTC, to the microsecond.
-_CSV_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
 #: What a file's name does not take over from an agent's or an episode's.
 _FOREIGN = re.compile(r"[^\w.=,-]+")
@@ -136,24 +126,14 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
 
     With --isolated an agent that cheats, hangs or breaks off fails alone; use it for code that you did not write.
     """
-    from bellwether.replay.compile_notice import compile_notice
-    from bellwether.replay.grid import grid, parameters
-
-    combinations = grid(options["grid"])
-    candidates = [found for name in agents for found in _candidates(name, parameters(options["params"]), combinations, options)]
-    candidates += [_repetition(Path(name), options) for name in options["replays"]]
-    if not candidates:
+    if not agents and not options["replays"]:
         raise click.UsageError("Say who trades: --agent NAME, or --replay FOLDER for the trajectory of a model.")
-    request = _Request(
-        sources=_sources(episodes, portfolio=options["portfolio"]),
-        candidates=_different(candidates, [candidate.label for candidate in candidates], "--agent"),
-        settings=_settings(options),
-        cache=settings().tapes_path,
-        unsettled=options["unsettled"],
-        isolated=_isolation(options),
-    )
+    from bellwether.replay.compile_notice import compile_notice
+    from bellwether.replay.request import Request
+
+    request = Request.of(agents, episodes, options)
     out, html = options["out"], options["html"]
-    sweeping = len(combinations) > 1 or jobs > 1
+    sweeping = jobs > 1 or request.combinations > 1
     if html is not None and sweeping:
         raise click.UsageError("--html writes one page per backtest; leave out --grid and --jobs.")
     if options["lake"]:
@@ -162,7 +142,7 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
         if folder is not None:
             _make(folder, option)
     with compile_notice(_say):
-        frame = _sweep(request, jobs, out, as_json) if sweeping else _each(request, out, html, as_json, keep=options["lake"])
+        frame = _sweep(request, jobs, out, as_json) if sweeping else _each(request, out, html, as_json, lake=options["lake"])
     if frame["failure"].count():
         click.get_current_context().exit(1)
 
@@ -179,145 +159,26 @@ def _make(folder: Path, option: str) -> None:
         raise ConfigError(f"making the folder {folder}: {error.strerror}; name another with {option}") from error
 
 
-def _different(values: list[Any], names: Sequence[str], option: str) -> list[Any]:
-    """The values; raises `ConfigError` when two have one name."""
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
-    if twice is not None:
-        raise ConfigError(f"reading {option}: {twice} is there twice, and results tell them apart by name; name it once")
-    return values
-
-
-@dataclass(frozen=True)
-class _Request:
-    sources: list[Source]
-    candidates: list[Candidate]
-    settings: BacktestSettings
-    cache: Path
-    isolated: Isolation | None
-    unsettled: bool = False
-
-
-def _isolation(options: dict[str, Any]) -> Isolation | None:
-    """The limits of isolated agents; None where agents run in this process."""
-    from bellwether.replay.isolation import Isolation
-
-    if not options["isolated"]:
-        return None
-    return Isolation(memory=options["memory"] << 20, seconds_per_run=options["run_seconds"])
-
-
-def _settings(options: dict[str, Any]) -> BacktestSettings:
-    from bellwether.replay.backtest import BacktestSettings
-    from bellwether.replay.engine.latencies import LatencySeries
-    from bellwether.replay.units import SECOND
-
-    given: dict[str, Any] = {
-        name: options[name] for name in ("rules", "queue", "queue_exponent", "band", "execution", "seed", "calls_per_step")
-    }
-    if options["cadence"] is not None:
-        given["cadence"] = _duration("cadence", options["cadence"], SECOND)
-    if options["bankroll"] is not None:
-        given["bankroll"] = _money(options["bankroll"])
-    given["order_latency"] = _duration("latency", options["latency"], _MILLISECOND)
-    given["seconds_per_step"] = options["decision_seconds"]
-    given["data_latency"] = _duration("data-latency", options["data_latency"], _MILLISECOND)
-    given["response_latency"] = _duration("response-latency", options["response_latency"], _MILLISECOND)
-    given["latencies"] = None if options["latencies"] is None else LatencySeries.read(options["latencies"])
-    return BacktestSettings(**given)
-
-
-def _duration(option: str, value: float, unit: int) -> int:
-    """In ns."""
-    if not math.isfinite(value * unit):
-        raise ConfigError(f"reading --{option}: {value} is no duration")
-    return round(value * unit)
-
-
-def _money(text: str) -> MicroDollars:
-    from bellwether.replay.units import MICROS
-
-    try:
-        amount = Decimal(text) * MICROS
-        whole = int(amount)
-    except (ArithmeticError, ValueError):
-        raise ConfigError(f"reading --bankroll: {text!r:.60} is no number of dollars") from None
-    if whole != amount:
-        raise ConfigError(f"reading --bankroll: {text} is finer than a millionth of a dollar")
-    return MicroDollars(whole)
-
-
-def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, Any]], options: dict[str, Any]) -> list[Candidate]:
-    from bellwether.replay.grid import label
-    from bellwether.replay.registry import agent_of
-    from bellwether.replay.sweep import Candidate
-
-    found = agent_of(name, isolated=_isolation(options))
-    cadence = found.cadence if options["cadence"] is None else None
-    return [
-        Candidate(
-            found.agent,
-            found.name,
-            label(found.name, varied),
-            {**found.params, **params, **varied},
-            varied,
-            cadence,
-            found.title,
-            found.isolated,
-        )
-        for varied in combinations
-    ]
-
-
-def _repetition(folder: Path, options: dict[str, Any]) -> Candidate:
-    """A model's trajectory once more, at its own cadence unless another is asked for, which it then refuses."""
-    from bellwether.replay.agents.llm import LLMReplay, Trajectory
-    from bellwether.replay.sweep import Candidate
-
-    cadence = Trajectory.open(folder).head.identity["settings.cadence"] if options["cadence"] is None else None
-    where, params = f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(folder.absolute())}
-    return Candidate(where, LLMReplay.name, folder.name, params, cadence=cadence)
-
-
-def _sources(names: Sequence[str], *, portfolio: bool) -> list[Source]:
-    """What is replayed: each episode, or all of them together."""
-    folders = _different([_folder(name) for name in names], names, "--episode")
-    return [tuple(folders)] if portfolio else list(folders)
-
-
-def _folder(name: str) -> Path:
-    """The folder of an episode: itself, or below the episodes of the settings."""
-    below = settings().episodes_path
-    for folder in (Path(name), below / name):
-        if (folder / "metadata.json").is_file():
-            return folder.absolute()
-    near = get_close_matches(name, [found.parent.name for found in below.glob("*/metadata.json")], n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise ConfigError(
-        f"opening the episode {name!r:.80}: there is no metadata.json in {Path(name).absolute()} nor below {below}; {hint}"
-        "`bellwether episode list` shows what there is"
-    )
-
-
-def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool, *, keep: bool = False) -> pl.DataFrame:
+def _each(request: Request, out: Path | None, html: Path | None, as_json: bool, *, lake: bool = False) -> pl.DataFrame:
     """Every agent in every episode, one after the other, with all that they did; a row of each."""
-    import polars as pl
+    from bellwether.replay.request import keep, write_runs
+    from bellwether.replay.results.frames import backtests
 
-    from bellwether.replay.results.frames import backtests, equity, fills, market_pnl, orders
-
-    runs = [run for source in request.sources for run in _runs(request, source)]
+    runs = list(request.runs())
     frame = backtests(runs)
     if out is not None:
-        parts = {"orders": orders, "fills": fills, "equity": equity, "market_pnl": market_pnl}
-        _write({"backtests": frame, **{name: pl.concat([rows(run) for run in runs]) for name, rows in parts.items()}}, out)
+        write_runs(runs, out)
     if html is not None:
         _tear_sheets(runs, html)
-    if keep:
-        _keep(runs)
+    if lake:
+        keep(runs)
+        _say(f"kept {', '.join(dict.fromkeys(run.episode for run in runs))} in the lake; `bellwether warehouse` publishes it")
     if as_json:
         emit(frame.to_dicts())
     else:
         _show_results(frame, request)
-    _say_confinement(runs)
+    for text in dict.fromkeys(str(one.confinement) for one in runs if one.confinement is not None):
+        _say(f"Isolated agents: {text}")
     for one in runs:
         if one.failure is not None and one.failure.traceback:
             _say(f"{one.agent} in {one.episode}, decision {one.failure.step}:\n{one.failure.traceback}")
@@ -338,40 +199,11 @@ def _check_lake(*, portfolio: bool, sweeping: bool) -> None:
     require_platform("bellwether backtest --lake")
 
 
-def _keep(runs: Sequence[Backtest]) -> None:
-    """Write the rows of each run as partitions of the lake, in place of those of the same portfolio and agent."""
-    from bellwether.lake import Lake
-    from bellwether.replay.results.frames import frames
-    from bellwether.tables import table
-
-    lake = Lake(settings().lake_uri)
-    for run in runs:
-        for name, frame in frames(run).items():
-            lake.write(table(name), (run.episode, run.agent), frame, run_id=f"portfolio-{run.digest[:16]}")
-    _say(f"kept {', '.join(dict.fromkeys(run.episode for run in runs))} in the lake; `bellwether warehouse` publishes it")
-
-
-def _say_confinement(runs: Sequence[Backtest]) -> None:
-    for text in dict.fromkeys(str(one.confinement) for one in runs if one.confinement is not None):
-        _say(f"Isolated agents: {text}")
-
-
-def _runs(request: _Request, source: Source) -> list[Backtest]:
-    from bellwether.replay.backtest import run
-    from bellwether.replay.sweep import open_source
-
-    prepared = open_source(source, request.settings, request.cache)
-    runs = []
-    for candidate in request.candidates:
-        limits, chosen = candidate.limits(request.isolated), candidate.settings(request.settings)
-        runs.append(run(prepared, candidate.source() if limits else candidate.make(), chosen, isolated=limits or False))
-    return runs
-
-
-def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.DataFrame:
+def _sweep(request: Request, jobs: int, out: Path | None, as_json: bool) -> pl.DataFrame:
     """Every combination in every episode; one row each."""
     import polars as pl
 
+    from bellwether.replay.request import write
     from bellwether.replay.results.frames import BACKTESTS
     from bellwether.replay.sweep import sweep
 
@@ -388,7 +220,7 @@ def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.
     frame = BACKTESTS.validate(BACKTESTS.frame(done.rows))
     varied = pl.DataFrame([{"agent": candidate.label, **candidate.varied} for candidate in request.candidates], infer_schema_length=None)
     if out is not None:
-        _write({"backtests": frame}, out, varied)
+        write({"backtests": frame}, out, varied)
     if as_json:
         emit(frame.to_dicts())
         return frame
@@ -398,24 +230,24 @@ def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.
     return frame
 
 
-def _show_results(frame: pl.DataFrame, request: _Request) -> None:
+def _show_results(frame: pl.DataFrame, request: Request) -> None:
     from bellwether.replay.results.lines import agent_tables
     from bellwether.replay.results.show import show
     from bellwether.replay.results.summary import results
 
-    for lines in agent_tables(results(frame, unsettled=request.unsettled), _titles(request)):
+    for lines in agent_tables(results(frame, unsettled=request.unsettled), request.titles()):
         show(lines)
     if len(request.candidates) > 1:
         _show_summary(frame, request)
 
 
-def _show_summary(frame: pl.DataFrame, request: _Request) -> None:
+def _show_summary(frame: pl.DataFrame, request: Request) -> None:
     """The agents side by side, the best first."""
     from bellwether.replay.results.lines import comparison_table
     from bellwether.replay.results.show import show
     from bellwether.replay.results.summary import summarise
 
-    show(comparison_table(summarise(frame, unsettled=request.unsettled), _titles(request)), most=_MOST_SHOWN)
+    show(comparison_table(summarise(frame, unsettled=request.unsettled), request.titles()), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
         first = failed.row(0, named=True)
@@ -423,31 +255,6 @@ def _show_summary(frame: pl.DataFrame, request: _Request) -> None:
             f"{failed.height} of {frame.height} ended early, the first: {first['agent']} in {first['episode']}: {first['failure']}",
             err=True,
         )
-
-
-def _titles(request: _Request) -> dict[str, str]:
-    """What tables call the agents: their titles, and what is varied; that alone where it is one agent's."""
-    several = len({candidate.name for candidate in request.candidates}) > 1
-    titles = {}
-    for candidate in request.candidates:
-        varied = ", ".join(f"{name}={value}" for name, value in candidate.varied.items())
-        title = candidate.title or candidate.name
-        titles[candidate.label] = (f"{title}, {varied}" if several else varied) if varied else title
-    return titles
-
-
-def _write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | None = None) -> None:
-    """Each frame as Parquet, and the one of backtests as CSV too, with the parameters that were varied as columns."""
-    from bellwether.files import atomic_file
-    from bellwether.tables.outgoing import neutralised
-
-    for name, frame in frames.items():
-        with atomic_file(out / f"{name}.parquet") as draft:
-            frame.write_parquet(draft)
-    rows = frames["backtests"]
-    table = rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")
-    with atomic_file(out / "backtests.csv") as draft:
-        neutralised(table).write_csv(draft, datetime_format=_CSV_TIME)
 
 
 @click.group(invoke_without_command=True)

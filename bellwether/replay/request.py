@@ -1,0 +1,202 @@
+"""A request of backtests as a person writes it: who trades what, under which settings; its runs, and their rows in files and in the lake."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bellwether.errors import ConfigError
+from bellwether.files import atomic_file
+from bellwether.replay.backtest import Backtest, BacktestSettings, run
+from bellwether.replay.engine.latencies import LatencySeries
+from bellwether.replay.grid import grid, label, parameters
+from bellwether.replay.isolation import Isolation
+from bellwether.replay.registry import agent_of
+from bellwether.replay.results.frames import backtests, equity, fills, frames, market_pnl, orders
+from bellwether.replay.sweep import Candidate, Source, open_source
+from bellwether.replay.units import MICROS, SECOND
+from bellwether.settings import settings
+from bellwether.tables.outgoing import neutralised
+from bellwether.units import MicroDollars
+
+_MILLISECOND = 1_000_000
+#: Every time of a CSV, whatever its dtype: ISO 8601 in UTC, to the microsecond.
+_CSV_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
+
+
+@dataclass(frozen=True)
+class Request:
+    """sources: episodes or a portfolio. cache: of tapes. combinations: of parameters per agent. isolated: limits of agents in a process of their own; None: in this process."""
+
+    sources: list[Source]
+    candidates: list[Candidate]
+    settings: BacktestSettings
+    cache: Path
+    isolated: Isolation | None
+    combinations: int = 1
+    unsettled: bool = False
+
+    @classmethod
+    def of(cls, agents: Sequence[str], episodes: Sequence[str], options: Mapping[str, Any]) -> Request:
+        """The request of a command line: its options by name. Raises `ConfigError` for what is wrong with them."""
+        combinations = grid(options["grid"])
+        candidates = [found for name in agents for found in _candidates(name, parameters(options["params"]), combinations, options)]
+        candidates += [_repetition(Path(name), options) for name in options["replays"]]
+        return cls(
+            sources=_sources(episodes, portfolio=options["portfolio"]),
+            candidates=_different(candidates, [candidate.label for candidate in candidates], "--agent"),
+            settings=_settings(options),
+            cache=settings().tapes_path,
+            combinations=len(combinations),
+            unsettled=options["unsettled"],
+            isolated=_isolation(options),
+        )
+
+    def runs(self) -> Iterator[Backtest]:
+        """Every agent in every episode, one after the other."""
+        for source in self.sources:
+            prepared = open_source(source, self.settings, self.cache)
+            for candidate in self.candidates:
+                limits, chosen = candidate.limits(self.isolated), candidate.settings(self.settings)
+                yield run(prepared, candidate.source() if limits else candidate.make(), chosen, isolated=limits or False)
+
+    def titles(self) -> dict[str, str]:
+        """What tables call the agents, by label: their titles, and what is varied; that alone where it is one agent's."""
+        several = len({candidate.name for candidate in self.candidates}) > 1
+        titles = {}
+        for candidate in self.candidates:
+            varied = ", ".join(f"{name}={value}" for name, value in candidate.varied.items())
+            title = candidate.title or candidate.name
+            titles[candidate.label] = (f"{title}, {varied}" if several else varied) if varied else title
+        return titles
+
+
+def _different(values: list[Any], names: Sequence[str], option: str) -> list[Any]:
+    """The values; raises `ConfigError` when two have one name."""
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise ConfigError(f"reading {option}: {twice} is there twice, and results tell them apart by name; name it once")
+    return values
+
+
+def _isolation(options: Mapping[str, Any]) -> Isolation | None:
+    """The limits of isolated agents; None where agents run in this process."""
+    if not options["isolated"]:
+        return None
+    return Isolation(memory=options["memory"] << 20, seconds_per_run=options["run_seconds"])
+
+
+def _settings(options: Mapping[str, Any]) -> BacktestSettings:
+    given: dict[str, Any] = {
+        name: options[name] for name in ("rules", "queue", "queue_exponent", "band", "execution", "seed", "calls_per_step")
+    }
+    if options["cadence"] is not None:
+        given["cadence"] = _duration("cadence", options["cadence"], SECOND)
+    if options["bankroll"] is not None:
+        given["bankroll"] = _money(options["bankroll"])
+    given["order_latency"] = _duration("latency", options["latency"], _MILLISECOND)
+    given["seconds_per_step"] = options["decision_seconds"]
+    given["data_latency"] = _duration("data-latency", options["data_latency"], _MILLISECOND)
+    given["response_latency"] = _duration("response-latency", options["response_latency"], _MILLISECOND)
+    given["latencies"] = None if options["latencies"] is None else LatencySeries.read(options["latencies"])
+    return BacktestSettings(**given)
+
+
+def _duration(option: str, value: float, unit: int) -> int:
+    """In ns."""
+    if not math.isfinite(value * unit):
+        raise ConfigError(f"reading --{option}: {value} is no duration")
+    return round(value * unit)
+
+
+def _money(text: str) -> MicroDollars:
+    try:
+        amount = Decimal(text) * MICROS
+        whole = int(amount)
+    except (ArithmeticError, ValueError):
+        raise ConfigError(f"reading --bankroll: {text!r:.60} is no number of dollars") from None
+    if whole != amount:
+        raise ConfigError(f"reading --bankroll: {text} is finer than a millionth of a dollar")
+    return MicroDollars(whole)
+
+
+def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, Any]], options: Mapping[str, Any]) -> list[Candidate]:
+    found = agent_of(name, isolated=_isolation(options))
+    cadence = found.cadence if options["cadence"] is None else None
+    return [
+        Candidate(
+            found.agent,
+            found.name,
+            label(found.name, varied),
+            {**found.params, **params, **varied},
+            varied,
+            cadence,
+            found.title,
+            found.isolated,
+        )
+        for varied in combinations
+    ]
+
+
+def _repetition(folder: Path, options: Mapping[str, Any]) -> Candidate:
+    """A model's trajectory once more, at its own cadence unless another is asked for, which it then refuses."""
+    from bellwether.replay.agents.llm import LLMReplay, Trajectory
+
+    cadence = Trajectory.open(folder).head.identity["settings.cadence"] if options["cadence"] is None else None
+    where, params = f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(folder.absolute())}
+    return Candidate(where, LLMReplay.name, folder.name, params, cadence=cadence)
+
+
+def _sources(names: Sequence[str], *, portfolio: bool) -> list[Source]:
+    """What is replayed: each episode, or all of them together."""
+    folders = _different([_folder(name) for name in names], names, "--episode")
+    return [tuple(folders)] if portfolio else list(folders)
+
+
+def _folder(name: str) -> Path:
+    """The folder of an episode: itself, or below the episodes of the settings."""
+    below = settings().episodes_path
+    for folder in (Path(name), below / name):
+        if (folder / "metadata.json").is_file():
+            return folder.absolute()
+    near = get_close_matches(name, [found.parent.name for found in below.glob("*/metadata.json")], n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise ConfigError(
+        f"opening the episode {name!r:.80}: there is no metadata.json in {Path(name).absolute()} nor below {below}; {hint}"
+        "`bellwether episode list` shows what there is"
+    )
+
+
+def keep(runs: Sequence[Backtest]) -> None:
+    """Write the rows of each run as partitions of the lake, in place of those of the same portfolio and agent."""
+    from bellwether.lake import Lake
+    from bellwether.tables import table
+
+    lake = Lake(settings().lake_uri)
+    for one in runs:
+        for name, frame in frames(one).items():
+            lake.write(table(name), (one.episode, one.agent), frame, run_id=f"portfolio-{one.digest[:16]}")
+
+
+def write_runs(runs: Sequence[Backtest], out: Path) -> None:
+    """Write the rows of all tables into a folder."""
+    parts = {"orders": orders, "fills": fills, "equity": equity, "market_pnl": market_pnl}
+    write({"backtests": backtests(runs), **{name: pl.concat([rows(one) for one in runs]) for name, rows in parts.items()}}, out)
+
+
+def write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | None = None) -> None:
+    """Each frame as Parquet, and the one of backtests as CSV too, with the parameters that were varied as columns."""
+    for name, frame in frames.items():
+        with atomic_file(out / f"{name}.parquet") as draft:
+            frame.write_parquet(draft)
+    rows = frames["backtests"]
+    table = rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")
+    with atomic_file(out / "backtests.csv") as draft:
+        neutralised(table).write_csv(draft, datetime_format=_CSV_TIME)
