@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assets.arena.reading import arena_lake, rankings_at, reading, rows_known
+from assets.arena.reading import arena_lake, rankings_at, reading, require_answers, rows_known
 from bellwether.console import console, emit, grid
 from bellwether.errors import BellwetherError, suggestion
 from bellwether.progress import shown
@@ -20,7 +19,6 @@ from orchestration.session import close, require_venues, runner
 
 if TYPE_CHECKING:
     from bellwether.arena.records import Intervention
-    from bellwether.arena.weekly.reading import Explained
 
 
 @click.group()
@@ -87,7 +85,7 @@ def run(
     close(work, as_json, results={**board, "summary": found})
     for line in () if as_json else lines_of(found):
         console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
-    _require_answers(wanted)
+    require_answers(wanted)
     if unmarked is not None:
         raise BellwetherError(f"marking what is held now: {unmarked}. All else is done; the same command marks it")
 
@@ -100,25 +98,6 @@ def _require_weeks(weeks: list[date]) -> None:
     for week in weeks:
         if not first <= week <= last:
             raise click.BadParameter(f"the week {week} is none of the world {settings().world}, which has {first} to {last}")
-
-
-def _require_answers(weeks: list[date]) -> None:
-    """Raise `BellwetherError` where decisions of the weeks wait because no call of a model could succeed, or a budget is used up."""
-    import polars as pl
-
-    from bellwether.arena.decision_state import DecisionState
-    from bellwether.journal.budget import ADVICE
-    from bellwether.tables.arena import DECISIONS
-
-    open_ones = (pl.col("state") == DecisionState.OPEN.value) & pl.col("reason").str.contains(ADVICE, literal=True)
-    waiting = rows_known(None)(DECISIONS).filter(
-        pl.col("week").is_in(weeks), (pl.col("state") == DecisionState.BLOCKED.value) | open_ones.fill_null(value=False)
-    )
-    if waiting.height:
-        raise BellwetherError(
-            f"running the arena: {waiting.height} decisions are not taken: {waiting.sort('week', 'place')['reason'][0]}. "
-            "The same command goes on with them until they are due"
-        )
 
 
 def _require_lineup(weeks: list[date], lineup: str | None) -> None:
@@ -292,6 +271,7 @@ def _intervened(done: Intervention, as_json: bool) -> None:
 @AS_JSON
 def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     """Show everything behind DECISION (COHORT/FAMILY/WEEK): prompt, answers, how they were read, fills, refusals, cash."""
+    from bellwether.arena.show import explanation, told
     from bellwether.arena.weekly.reading import decision_key
     from bellwether.arena.weekly.reading import explain as explained
     from bellwether.tables import table
@@ -300,65 +280,16 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     with reading() as world:
         found = explained(world.journal, rows_known(known_at), world, decision, known_at)
     if as_json:
-        emit(_as_json(found))
+        emit(explanation(found))
         return
     if (reason := rows_known(known_at)(table("arena/decisions")).filter(decision_id=decision)["reason"].to_list()) and reason[0]:
         console().print("[bold]Reason[/bold]")
         console().print(visible(reason[0], "\n"), markup=False, soft_wrap=True)
-    for title, text in _told(found):
+    for title, text in told(found):
         console().print(f"[bold]{title}[/bold]")
         console().print(visible(text, "\n"), markup=False, soft_wrap=True)
     for title, rows in (("Refused legs", found.refusals), ("Trades", found.trades), ("Cash", found.ledger)):
         console().print(grid(rows, title=title) if rows.height else f"{title}: none")
-
-
-def _told(found: Explained) -> Iterator[tuple[str, str]]:
-    """The parts of an explanation that are text, with their titles."""
-    if found.plan is not None:
-        yield (
-            "Prompt",
-            f"{found.plan.model}, {found.plan.prompt_version}, {found.plan.prompt_hash}, made {found.plan.planned_at.isoformat()}",
-        )
-        for message in found.plan.messages:
-            yield message["role"], message["content"]
-    for number, answer in enumerate(found.answers, start=1):
-        yield f"Answer {number}", answer[:20_000] or "(empty)"
-    if found.intent is None:
-        yield "Read as", "nothing yet"
-        return
-    read = found.intent.decision
-    cost = "unknown" if found.intent.cost is None else f"${found.intent.cost / 1_000_000:.6f}"
-    yield "Read as", read.to_json() if read.problem is None else f"INVALID: {read.problem}: {read.message}"
-    yield "Calls", f"{len(found.intent.calls)}, cost {cost}"
-    for number, execution in enumerate(found.executions, start=1):
-        yield (
-            f"Execution {number}",
-            f"{execution.executed_at.isoformat()}: {len(execution.trades)} trades, {len(execution.refusals)} refused legs",
-        )
-
-
-def _as_json(found: Explained) -> dict[str, Any]:
-    read = found.intent
-    return {
-        "decision": found.decision_id,
-        "prompt": None
-        if found.plan is None
-        else {"model": found.plan.model, "messages": list(found.plan.messages), "hash": found.plan.prompt_hash},
-        "answers": list(found.answers),
-        "read": None
-        if read is None
-        else {
-            "action": read.decision.action,
-            "problem": read.decision.problem,
-            "message": read.decision.message,
-            "json": read.decision.to_json(),
-        },
-        "cost": None if read is None or read.cost is None else f"{read.cost / 1_000_000:.6f}",
-        "executions": [{"at": one.executed_at, "trades": len(one.trades), "refusals": len(one.refusals)} for one in found.executions],
-        "refusals": found.refusals.to_dicts(),
-        "trades": found.trades.to_dicts(),
-        "cash": found.ledger.to_dicts(),
-    }
 
 
 def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:

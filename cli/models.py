@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -16,33 +16,11 @@ from bellwether.errors import ConfigError
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
-    from bellwether.forecasting import Forecaster
-    from bellwether.models.model import Model
+    from bellwether.forecasting.listing import Competitor
 
 
 #: Why a model is not ready, in the words of the table.
 _SHORT = {"key missing": "no key", "extra not installed": "no extra"}
-
-
-@dataclass(frozen=True, slots=True)
-class Competitor:
-    """One line of the list. Prices are dollars per million tokens; None is unknown. automatic: takes part without being named."""
-
-    name: str
-    title: str
-    kind: str
-    provider: str
-    model: str | None
-    family: str | None
-    knowledge_cutoff: str | None
-    cutoff_source: str | None
-    readiness: str
-    key_variable: str | None
-    ready: bool
-    input_price: Decimal | None
-    output_price: Decimal | None
-    automatic: bool
-    description: str
 
 
 @click.command()
@@ -55,6 +33,8 @@ def models(provider: str | None, ready: bool, as_json: bool) -> None:
     Keys are looked for in the environment and never shown. Prices are those of the registry or of LiteLLM's price map. docs/models.md explains
     how to add a model.
     """
+    from bellwether.forecasting.listing import competitors
+
     everyone = competitors()
     known = list(dict.fromkeys(one.provider for one in everyone))
     if provider is not None and provider not in known:
@@ -65,67 +45,6 @@ def models(provider: str | None, ready: bool, as_json: bool) -> None:
         return
     console().print(_table(chosen, console().width))
     console().print(_caption(chosen), markup=False, soft_wrap=True)
-
-
-def competitors() -> list[Competitor]:
-    """Everyone who can forecast: the language models, then the baselines."""
-    from bellwether.forecasting import forecasters
-    from bellwether.forecasting.language_model import LanguageModel
-
-    everyone = forecasters().values()
-    models = [_model(one.model, one.kind) for one in everyone if isinstance(one, LanguageModel)]
-    return models + [_baseline(one) for one in everyone if not isinstance(one, LanguageModel)]
-
-
-def _model(model: Model, kind: str) -> Competitor:
-    from bellwether.models.keys import status
-    from bellwether.models.prices import price
-
-    key, found = status(model), price(model, 0)
-    return Competitor(
-        name=model.name,
-        title=model.title,
-        kind=kind,
-        provider="own" if model.api_base else model.provider,
-        model=model.model,
-        family=model.family,
-        knowledge_cutoff=model.last_known_day,
-        cutoff_source=model.cutoff_source,
-        readiness=key.readiness,
-        key_variable=key.variable,
-        ready=key.is_ready,
-        input_price=_per_million(found.put_in) if found else None,
-        output_price=_per_million(found.out) if found else None,
-        automatic=model.automatic,
-        description=model.description,
-    )
-
-
-def _baseline(forecaster: Forecaster) -> Competitor:
-    from bellwether.registry.fields import last_day
-
-    cutoff = forecaster.knowledge_cutoff
-    return Competitor(
-        name=forecaster.name,
-        title=forecaster.name,
-        kind=forecaster.kind,
-        provider="baseline",
-        model=None,
-        family=None,
-        knowledge_cutoff=last_day(cutoff) if cutoff else None,
-        cutoff_source=None,
-        readiness="no key needed",
-        key_variable=None,
-        ready=True,
-        input_price=Decimal(0),
-        output_price=Decimal(0),
-        automatic=True,
-        description=forecaster.description,
-    )
-
-
-def _per_million(dollars: Decimal) -> Decimal:
-    return (dollars * 1_000_000).normalize() + 0
 
 
 def _table(chosen: list[Competitor], width: int) -> Grid:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
@@ -58,3 +59,22 @@ def rankings_at(known_at: datetime | None) -> Mapping[str, pl.DataFrame]:
     if known_at is None:
         return {name: lake.slice(table(name), missing="skip").read() for name in ("arena/rankings", "arena/pairs")}
     return restated(lake, methodologies(config.registry), cutoffs(config.registry), known_at)
+
+
+def require_answers(weeks: list[date]) -> None:
+    """Raise `BellwetherError` where decisions of the weeks wait because no call of a model could succeed, or a budget is used up."""
+    import polars as pl
+
+    from bellwether.arena.decision_state import DecisionState
+    from bellwether.journal.budget import ADVICE
+    from bellwether.tables.arena import DECISIONS
+
+    open_ones = (pl.col("state") == DecisionState.OPEN.value) & pl.col("reason").str.contains(ADVICE, literal=True)
+    waiting = rows_known(None)(DECISIONS).filter(
+        pl.col("week").is_in(weeks), (pl.col("state") == DecisionState.BLOCKED.value) | open_ones.fill_null(value=False)
+    )
+    if waiting.height:
+        raise BellwetherError(
+            f"running the arena: {waiting.height} decisions are not taken: {waiting.sort('week', 'place')['reason'][0]}. "
+            "The same command goes on with them until they are due"
+        )

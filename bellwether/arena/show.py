@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from rich.box import SIMPLE_HEAD
@@ -12,6 +12,8 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from bellwether.arena.weekly.reading import Explained
 
 STATUS_NOTE = (
     "past: reconstructed. made, inv., left: decisions with an answer that could be used, with one that could not, and without a final state. ref.: "
@@ -110,3 +112,53 @@ def _cells(row: dict[str, object]) -> list[str]:
 
 def _score(value: object) -> str:
     return "–" if value is None else f"{float(str(value)):.3f}"
+
+
+def told(found: Explained) -> Iterator[tuple[str, str]]:
+    """The parts of an explanation that are text, with their titles."""
+    if found.plan is not None:
+        yield (
+            "Prompt",
+            f"{found.plan.model}, {found.plan.prompt_version}, {found.plan.prompt_hash}, made {found.plan.planned_at.isoformat()}",
+        )
+        for message in found.plan.messages:
+            yield message["role"], message["content"]
+    for number, answer in enumerate(found.answers, start=1):
+        yield f"Answer {number}", answer[:20_000] or "(empty)"
+    if found.intent is None:
+        yield "Read as", "nothing yet"
+        return
+    read = found.intent.decision
+    cost = "unknown" if found.intent.cost is None else f"${found.intent.cost / 1_000_000:.6f}"
+    yield "Read as", read.to_json() if read.problem is None else f"INVALID: {read.problem}: {read.message}"
+    yield "Calls", f"{len(found.intent.calls)}, cost {cost}"
+    for number, execution in enumerate(found.executions, start=1):
+        yield (
+            f"Execution {number}",
+            f"{execution.executed_at.isoformat()}: {len(execution.trades)} trades, {len(execution.refusals)} refused legs",
+        )
+
+
+def explanation(found: Explained) -> dict[str, Any]:
+    """An explanation for programs; its values are text, numbers and times."""
+    read = found.intent
+    return {
+        "decision": found.decision_id,
+        "prompt": None
+        if found.plan is None
+        else {"model": found.plan.model, "messages": list(found.plan.messages), "hash": found.plan.prompt_hash},
+        "answers": list(found.answers),
+        "read": None
+        if read is None
+        else {
+            "action": read.decision.action,
+            "problem": read.decision.problem,
+            "message": read.decision.message,
+            "json": read.decision.to_json(),
+        },
+        "cost": None if read is None or read.cost is None else f"{read.cost / 1_000_000:.6f}",
+        "executions": [{"at": one.executed_at, "trades": len(one.trades), "refusals": len(one.refusals)} for one in found.executions],
+        "refusals": found.refusals.to_dicts(),
+        "trades": found.trades.to_dicts(),
+        "cash": found.ledger.to_dicts(),
+    }

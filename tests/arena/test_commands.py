@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
+from assets.arena import reading
 from bellwether.doctor import _arena, _guarded
 from bellwether.errors import BellwetherError
 from bellwether.journal.budget import ADVICE
 from bellwether.settings import settings
-from cli import arena as commands
 from cli.main import main
 
 WEEK = date(2026, 4, 19)
@@ -67,12 +67,12 @@ def test_decisions_that_wait_for_money_fail_the_command(
         {"week": [WEEK, WEEK - timedelta(days=7)], "place": [1, 1], "state": [state, "blocked"], "reason": [reason, "of another week"]},
         schema_overrides={"reason": pl.String},
     )
-    monkeypatch.setattr(commands, "rows_known", lambda known_at: lambda declared: rows)
+    monkeypatch.setattr(reading, "rows_known", lambda known_at: lambda declared: rows)
     if waits:
         with pytest.raises(BellwetherError, match=r"1 decisions are not taken: .*The same command goes on"):
-            commands._require_answers([WEEK])
+            reading.require_answers([WEEK])
     else:
-        commands._require_answers([WEEK])
+        reading.require_answers([WEEK])
 
 
 def test_a_table_of_another_group_is_refused_with_those_of_the_arena(home: Path) -> None:
