@@ -341,15 +341,16 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     What is accepted is a forecaster of the benchmark from then on, and of the arena in the weeks that it fits. The command ends with status 1 where lines are refused; the others are kept.
     """
     from bellwether.arena.methodology import methodologies
+    from bellwether.forecasting.registry import registered
     from bellwether.submissions import Submissions, checked
     from bellwether.submissions.markets import arena_families, known_markets, known_weeks
-    from bellwether.submissions.reading import for_week, read
+    from bellwether.submissions.reading import for_week, read, write_refused
 
     config = settings()
     table, store = read(file), Submissions(config.submissions)
     rows = table.frame if week is None else for_week(table.frame, week.date())
     weeks = known_weeks(config.lake_uri, methodologies(config.registry))
-    taken = [*_registered(), *arena_families(config.lake_uri)]
+    taken = [*registered(), *arena_families(config.lake_uri)]
     with nullcontext() if dry_run else store.alone():
         markets = known_markets(config.lake_uri)
         found = checked(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
@@ -357,7 +358,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
             store.add(found.accepted)
     lines = [{"line": table.place(row), "reason": reason} for row, reason in found.refused.head(_SHOWN).iter_rows()]
     if refused is not None:
-        _write(refused, table, found.refused)
+        write_refused(refused, table, found.refused)
     names = sorted(found.accepted["forecaster"].unique())
     counts = {"accepted": found.accepted.height, "refused": found.refused.height, "in_the_arena": weeks.counted(found.accepted)}
     if as_json:
@@ -377,25 +378,6 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
                 console().print("`bellwether arena run` ranks them with the arena's families.")
     if found.refused.height:
         sys.exit(1)
-
-
-def _registered() -> list[str]:
-    from bellwether.forecasting.registry import registered
-
-    return list(registered())
-
-
-def _write(path: Path, table: Any, refused: pl.DataFrame) -> None:
-    """All refused rows, with their place in the file as messages name it (a line; of Parquet a row) and the reason."""
-    from bellwether.files import atomic_file
-    from bellwether.tables.outgoing import neutralised
-
-    places = [table.place(row).split() for row in refused["row"]]
-    named = places[0][0] if places else "line"
-    rows = refused.join(table.frame, on="row", how="left", maintain_order="left").drop("row")
-    numbers = pl.Series(named, [int(number) for _, number in places], dtype=pl.Int64)
-    with atomic_file(path) as draft:
-        neutralised(rows.insert_column(0, numbers)).write_csv(draft)
 
 
 @click.command()

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bellwether.console import console, emit
-from bellwether.errors import ConfigError, SchemaError
+from bellwether.console import console, emit, grid
+from bellwether.errors import ConfigError
 from bellwether.settings import settings
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bellwether.recordings.recording import Recording
     from bellwether.replay.building import Known, Overrides
-    from bellwether.replay.episode import Episode, Metadata, Report, Settlement
+    from bellwether.replay.episode import Episode, Report
 _PRICES = ("auto", "taker", "yes")
 
 
@@ -72,6 +71,8 @@ def build(
     """Make an episode of each event of RECORDING, with what the lake knows of its markets."""
     from bellwether.recordings.catalogue import find_recording
     from bellwether.replay.building import Outcomes, build_recording, episode_ids, overrides_of, stated_results
+    from bellwether.replay.building.build import check_books
+    from bellwether.replay.building.overrides import check_fee
 
     found = find_recording(settings().recordings_path, recording)
     stated, overrides = stated_results(results), overrides_of(fee, series, tickers)
@@ -79,8 +80,8 @@ def build(
         raise ConfigError(
             f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(found.about.tickers)}"
         )
-    _check_fee(overrides)
-    _check_books(found)
+    check_fee(overrides)
+    check_books(found)
     drafts = build_recording(found, known=_known(found.about.tickers, overrides), outcomes=Outcomes(stated, infer_results))
     made = [_write(draft) for draft in drafts]
     for missing in sorted(set(episode_ids(found.name, found.about).values()) - {one.id for one in made}):
@@ -90,40 +91,11 @@ def build(
     _show(made, as_json=as_json)
 
 
-def _check_books(recording: Recording) -> None:
-    """Refuse a recording whose books begin behind all that is said of them, before it is read as a whole. Raises `ConfigError`."""
-    from bellwether.recordings.opening import books_begin
-
-    begin = books_begin(recording)
-    if begin.polled or not begin.changes or (begin.snapshot is not None and begin.snapshot < begin.last):
-        return
-    where = (
-        "it has no snapshot of one"
-        if begin.snapshot is None
-        else f"the first snapshot of one is frame {begin.snapshot}, behind every change"
-    )
-    raise ConfigError(
-        f"building episodes of {recording.name}: no book of any of its markets was recorded: {where}, and the {begin.changes} changes "
-        "mean nothing without one before them; record from the subscription on"
-    )
-
-
 def _known(tickers: Sequence[str], overrides: Overrides) -> Known:
     from bellwether.lake import Lake
     from bellwether.replay.building import known_with
 
     return known_with(Lake(settings().lake_uri), tickers, overrides)
-
-
-def _check_fee(overrides: Overrides) -> None:
-    """A fee type that no rule set has is refused before anything is read."""
-    from bellwether.replay.rules import rule_sets
-
-    if overrides.fee is None:
-        return
-    known = sorted({kind for rules in rule_sets().values() for kind in rules.fees if kind != "*"})
-    if overrides.fee["type"] not in known:
-        raise ConfigError(f"reading --fee: no rules have the fee type {overrides.fee['type']!r:.60}; there are {', '.join(known)}")
 
 
 def _write(draft: Any) -> Episode:
@@ -159,10 +131,11 @@ def import_(
 
     from bellwether.recordings.recording import check_name
     from bellwether.replay.building import overrides_of, with_fees
+    from bellwether.replay.building.overrides import check_fee
     from bellwether.replay.episode import draft_of, load_original
 
     overrides = overrides_of(fee, series, tickers)
-    _check_fee(overrides)
+    check_fee(overrides)
     draft = draft_of(load_original(folder, trade_price))
     chosen = check_name(draft.metadata.episode_id if name is None else name, "the episode (--name)")
     about = replace(draft.metadata, episode_id=chosen)
@@ -175,8 +148,10 @@ def import_(
 @AS_JSON
 def list_(*, as_json: bool) -> None:
     """List the episodes that there are, by what their metadata and settlements say; `validate` checks all of one."""
+    from bellwether.replay.episode.listing import listing
+
     root = settings().episodes_path
-    rows = [_row(folder) for folder in _folders(root)]
+    rows = listing(root)
     if as_json:
         emit(rows)
     elif rows:
@@ -188,67 +163,29 @@ def list_(*, as_json: bool) -> None:
 def _print(rows: list[dict[str, Any]]) -> None:
     import polars as pl
 
-    from bellwether.console import grid
+    from bellwether.replay.episode.listing import COLUMNS
 
     if usable := [row for row in rows if row["problem"] is None]:
         hidden = {"event", "problem", *(() if any(row["exogenous"] for row in usable) else ("exogenous",))}
-        frame = pl.DataFrame(usable, infer_schema_length=None).select(name for name in _COLUMNS if name not in hidden)
+        frame = pl.DataFrame(usable, infer_schema_length=None).select(name for name in COLUMNS if name not in hidden)
         console().print(grid(frame.with_columns(pl.col("start").str.replace("T", " ").str.head(16)), most=len(usable)))
     for row in rows:
         if row["problem"] is not None:
             console().print(f"{row['episode']}: {row['problem']}", markup=False, soft_wrap=True)
 
 
-def _folders(root: Path) -> list[Path]:
-    return sorted(path.parent for path in root.glob("*/metadata.json") if not path.parent.name.startswith(".")) if root.is_dir() else []
-
-
-def _row(folder: Path) -> dict[str, Any]:
-    """An episode as a row of the listing; one that is refused says why."""
-    try:
-        return _listed(folder)
-    except SchemaError as error:
-        return {**dict.fromkeys(_COLUMNS), "episode": folder.name, "problem": str(error)}
-
-
-def _listed(folder: Path) -> dict[str, Any]:
-    """What its metadata and its settlements say, its other files unread. Raises `SchemaError`."""
-    from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, parse_metadata, read_json
-    from bellwether.replay.episode.settlements import parse_settlements
-
-    stated = read_json(folder, METADATA)
-    about = parse_metadata(stated)
-    settlements, _ = parse_settlements(read_json(folder, SETTLEMENT), about.tickers)
-    return _row_of(folder.name, about, settlements, str(stated.get("digest") or ""))
-
-
-_COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenous", "digest", "problem")
-
-
 def _described(found: Episode) -> dict[str, Any]:
-    return _row_of(found.id, found.metadata, found.settlements, found.digest)
+    from bellwether.replay.episode.listing import row_of
 
-
-def _row_of(name: str, about: Metadata, settlements: Sequence[Settlement], digest: str) -> dict[str, Any]:
-    from bellwether.replay.episode.metadata import iso
-
-    return {
-        "episode": name,
-        "event": about.event_slug,
-        "markets": len(about.tickers),
-        "start": (iso(about.start) or "")[:19],
-        "hours": round((about.end - about.start) / 3.6e12, 2),
-        "settled": sum(settlement.is_known for settlement in settlements),
-        "exogenous": ", ".join(series.name for series in about.exogenous),
-        "digest": digest[:12] or None,
-        "problem": None,
-    }
+    return row_of(found.id, found.metadata, found.settlements, found.digest)
 
 
 def _show(made: list[Episode], *, as_json: bool) -> None:
     if as_json:
         emit([{**_described(one), "digest": one.digest, "folder": str(one.folder)} for one in made])
         return
+    from bellwether.replay.episode.listing import lonely
+
     for one in made:
         defaults = [market.ticker for market in one.metadata.markets if market.has_default_fee]
         if defaults:
@@ -256,21 +193,11 @@ def _show(made: list[Episode], *, as_json: bool) -> None:
                 f"{one.id}: nothing states the fees of {', '.join(defaults)}; they are the venue's general ones. --fee, --series or --ticker",
                 err=True,
             )
-        if len(one.tickers) == 1 and (hint := _lonely(one.metadata)):
+        if len(one.tickers) == 1 and (hint := lonely(one.metadata)):
             click.echo(f"{one.id}: {hint}", err=True)
         row = _described(one)
         text = f"{one.id}: {row['markets']} markets, {row['hours']} h, {row['settled']} settled, digest {row['digest']}"
         console().print(text, markup=False, soft_wrap=True)
-
-
-def _lonely(about: Metadata) -> str | None:
-    """What is said of an event that has one market here."""
-    from bellwether.replay.episode.checks import check_event
-    from bellwether.replay.episode.report import Findings
-
-    findings = Findings()
-    check_event(about, findings)
-    return findings.found[0].message if findings.found else None
 
 
 @episode.command()

@@ -13,10 +13,12 @@ from pathlib import Path
 import polars as pl
 
 from bellwether.errors import ScoringError
+from bellwether.files import atomic_file
 from bellwether.scoring.columns import STATED, Columns, is_number, listed, recognise
 from bellwether.scoring.files import read_table
 from bellwether.scoring.table import Table
 from bellwether.scoring.values import with_points
+from bellwether.tables.outgoing import neutralised
 
 #: Names of the column of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.
 VENUES = ("venue", "exchange", "source", "platform")
@@ -67,6 +69,16 @@ def for_week(rows: pl.DataFrame, week: date) -> pl.DataFrame:
     """Rows of `read` that are all for one week of the arena, where they do not name another."""
     named = pl.col("week").cast(pl.String).replace("", None) if "week" in rows.columns else pl.lit(None, pl.String)
     return rows.with_columns(week=named.fill_null(week.isoformat()))
+
+
+def write_refused(path: Path, table: Table, refused: pl.DataFrame) -> None:
+    """Write the refused rows as CSV, with their place in the file as messages name it (a line; of Parquet a row) and the reason."""
+    places = [table.place(row).split() for row in refused["row"]]
+    named = places[0][0] if places else "line"
+    rows = refused.join(table.frame, on="row", how="left", maintain_order="left").drop("row")
+    numbers = pl.Series(named, [int(number) for _, number in places], dtype=pl.Int64)
+    with atomic_file(path) as draft:
+        neutralised(rows.insert_column(0, numbers)).write_csv(draft)
 
 
 def _named(present: list[str], names: tuple[str, ...]) -> str | None:

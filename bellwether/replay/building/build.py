@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from bellwether.errors import ConfigError
 from bellwether.recordings.books import has_yes_prices
 from bellwether.recordings.captures import event_of
+from bellwether.recordings.opening import books_begin
 from bellwether.recordings.recording import About, Recording
 from bellwether.replay.arrow import words_of
 from bellwether.replay.building.columns import INVALID, LEVEL
@@ -302,3 +304,19 @@ class _Assembly:
 
 def _instants(ts: np.ndarray) -> pa.Array:
     return pa.array(ts).cast(pa.timestamp("ns", "UTC"))
+
+
+def check_books(recording: Recording) -> None:
+    """Refuse a recording whose books begin behind all that is said of them, before it is read as a whole. Raises `ConfigError`."""
+    begin = books_begin(recording)
+    if begin.polled or not begin.changes or (begin.snapshot is not None and begin.snapshot < begin.last):
+        return
+    where = (
+        "it has no snapshot of one"
+        if begin.snapshot is None
+        else f"the first snapshot of one is frame {begin.snapshot}, behind every change"
+    )
+    raise ConfigError(
+        f"building episodes of {recording.name}: no book of any of its markets was recorded: {where}, and the {begin.changes} changes "
+        "mean nothing without one before them; record from the subscription on"
+    )

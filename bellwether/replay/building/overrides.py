@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
 from bellwether.replay.building.known import DEFAULT_FEE, Known, KnownMarket, fee_at, is_index, known_in_lake, terms_of_series
+from bellwether.replay.rules import rule_sets
 
 if TYPE_CHECKING:
     from bellwether.lake import Lake
@@ -46,6 +47,15 @@ def _stated(text: str) -> dict[str, Any]:
     if not kind or not multiplier.is_finite() or multiplier < 0:
         raise ConfigError(f"reading --fee: {text!r:.80} is not TYPE or TYPE:MULTIPLIER, such as quadratic_with_maker_fees or quadratic:0.5")
     return {"type": kind, "multiplier": f"{multiplier.normalize():f}", "waiver_until": None, "source": "stated"}
+
+
+def check_fee(overrides: Overrides) -> None:
+    """Raise `ConfigError` for a fee type that no rule set has."""
+    if overrides.fee is None:
+        return
+    known = sorted({kind for rules in rule_sets().values() for kind in rules.fees if kind != "*"})
+    if overrides.fee["type"] not in known:
+        raise ConfigError(f"reading --fee: no rules have the fee type {overrides.fee['type']!r:.60}; there are {', '.join(known)}")
 
 
 def known_with(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Known:

@@ -1,0 +1,63 @@
+"""Episodes as rows of a listing, by what their metadata and settlements say; their other files are not read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bellwether.errors import SchemaError
+from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso, parse_metadata, read_json
+from bellwether.replay.episode.settlements import parse_settlements
+
+COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenous", "digest", "problem")
+
+
+def listing(root: Path) -> list[dict[str, Any]]:
+    """The episodes below a folder, by name."""
+    return [_row(folder) for folder in _folders(root)]
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(path.parent for path in root.glob("*/metadata.json") if not path.parent.name.startswith(".")) if root.is_dir() else []
+
+
+def _row(folder: Path) -> dict[str, Any]:
+    """An episode as a row of the listing; one that is refused says why."""
+    try:
+        return _listed(folder)
+    except SchemaError as error:
+        return {**dict.fromkeys(COLUMNS), "episode": folder.name, "problem": str(error)}
+
+
+def _listed(folder: Path) -> dict[str, Any]:
+    """What its metadata and its settlements say, its other files unread. Raises `SchemaError`."""
+    stated = read_json(folder, METADATA)
+    about = parse_metadata(stated)
+    settlements, _ = parse_settlements(read_json(folder, SETTLEMENT), about.tickers)
+    return row_of(folder.name, about, settlements, str(stated.get("digest") or ""))
+
+
+def row_of(name: str, about: Metadata, settlements: Sequence[Settlement], digest: str) -> dict[str, Any]:
+    """A row: what is known of an episode."""
+    return {
+        "episode": name,
+        "event": about.event_slug,
+        "markets": len(about.tickers),
+        "start": (iso(about.start) or "")[:19],
+        "hours": round((about.end - about.start) / 3.6e12, 2),
+        "settled": sum(settlement.is_known for settlement in settlements),
+        "exogenous": ", ".join(series.name for series in about.exogenous),
+        "digest": digest[:12] or None,
+        "problem": None,
+    }
+
+
+def lonely(about: Metadata) -> str | None:
+    """What is said of an event that has one market here."""
+    from bellwether.replay.episode.checks import check_event  # compiled: a list of episodes needs none of it
+    from bellwether.replay.episode.report import Findings
+
+    findings = Findings()
+    check_event(about, findings)
+    return findings.found[0].message if findings.found else None
