@@ -293,7 +293,7 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
 
 
 def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
-    from bellwether.arena.weekly.preview import preview
+    from bellwether.arena.weekly.deciding import preview
 
     require_venues()
     with shown() as progress, reading(lineup, methodology) as world:
@@ -348,7 +348,7 @@ def _dollars(cost: int | None) -> str:
 
 def _print_standings(known_at: datetime | None) -> None:
     """What the leaderboard's numbers are worth: intervals, skill, and who differs."""
-    from bellwether.arena.rankings.show import standings
+    from bellwether.arena.rankings.reading import standings
 
     rows = rankings_at(known_at)["arena/rankings"]
     if rows.height:
@@ -370,7 +370,7 @@ def _print_standings(known_at: datetime | None) -> None:
 @AS_JSON
 def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
     """Show how the families compare, with intervals over events: live, reconstructed and contaminated cohorts apart."""
-    from bellwether.arena.rankings.show import standings
+    from bellwether.arena.rankings.reading import standings
 
     found = rankings_at(known_at)
     rows, pairs = found["arena/rankings"], found["arena/pairs"]
@@ -425,7 +425,7 @@ def review(lineup: str | None, as_json: bool) -> None:
     import polars as pl
 
     from bellwether.arena.review import State, advice
-    from bellwether.arena.weekly.reviewing import review_rows, reviewed
+    from bellwether.arena.weekly.operators import review_rows, reviewed
 
     with reading(lineup) as world:
         found = reviewed(world)
@@ -471,9 +471,9 @@ def show_table(
     name: str, known_at: datetime | None, first: datetime | None, last: datetime | None, into: Path | None, *, as_json: bool
 ) -> None:
     """Show the rows of NAME, a table of the arena such as rankings, positions or leaderboard."""
+    from bellwether.arena.lineup import registered
     from bellwether.arena.methodology import methodologies
     from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
-    from bellwether.arena.releases import registered
     from bellwether.arena.weekly.reading import between, stored
     from bellwether.files import atomic_file
     from bellwether.tables import TABLES

@@ -52,8 +52,7 @@ class ArenaResource(dg.ConfigurableResource):
 
     def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None, methodology: str | None = None) -> "World":
         """What a run runs the arena in. dollars: the most that its calls may cost; BELLWETHER_BUDGET when left out."""
-        from bellwether.arena.weekly.budgets import WeekBudgets
-        from bellwether.arena.weekly.means import World
+        from bellwether.arena.weekly.means import WeekBudgets, World
         from bellwether.lake.renewing import renew
 
         renew(self.lake.lake)

@@ -174,7 +174,7 @@ def _of_week(done: "WeekDecided", made: dict[str, pl.DataFrame]) -> dict[str, An
 
 def _money(world: "World", week: date) -> dict[str, float]:
     """Dollars that the week's calls have cost and that its budgets leave, of all models and of each."""
-    from bellwether.arena.weekly.budgets import spending_of
+    from bellwether.arena.weekly.means import spending_of
 
     whole, models = spending_of(world.journal, week, world.budgets)
     found = {}

@@ -37,10 +37,10 @@ def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFr
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
     """How families compare, a group at a time: live, reconstructed and contaminated cohorts are never in one ranking."""
+    from bellwether.arena.lineup import registered, releases
     from bellwether.arena.rankings import Inputs
     from bellwether.arena.rankings import rankings as compare
     from bellwether.arena.rankings.reading import cutoffs
-    from bellwether.arena.releases import registered, releases
 
     try:
         inputs = Inputs(**{name: one.read() for name, one in rows.items()}, cutoffs=cutoffs(settings().registry))

@@ -65,7 +65,7 @@ def require_answers(weeks: list[date]) -> None:
     """Raise `BellwetherError` where decisions of the weeks wait because no call of a model could succeed, or a budget is used up."""
     import polars as pl
 
-    from bellwether.arena.decision_state import DecisionState
+    from bellwether.arena.decision import DecisionState
     from bellwether.journal.budget import ADVICE
     from bellwether.tables.arena import DECISIONS
 

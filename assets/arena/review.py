@@ -15,7 +15,7 @@ from resources.arena import ArenaResource
 def review(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[pl.DataFrame]:
     """One family whose releases the price map may have, as the last review of the lineups found it."""
     from bellwether.arena.review import State, advice
-    from bellwether.arena.weekly.reviewing import review_rows, reviewed
+    from bellwether.arena.weekly.operators import review_rows, reviewed
 
     try:
         world = arena.world(context.run_id)

@@ -13,7 +13,7 @@ from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
 from assets.arena.rankings import RANKING_TABLES
 from assets.arena.reading import reading
 from assets.arena.submitted import submitted
-from bellwether.arena.decision_state import FINAL
+from bellwether.arena.decision import FINAL
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.records import Intervention, Kind

@@ -12,7 +12,7 @@ from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.arena.account import Account, Position
-    from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell
+    from bellwether.arena.decision import Action, Bet, Decision, Problem, Reason, Refusal, Sell
     from bellwether.arena.execution import Executed, MarketData, execute
     from bellwether.arena.facts import Agent, Result, Settlement, Trade
     from bellwether.arena.identity import AgentKey, DecisionKey, week_of
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from bellwether.arena.marks import Mark, Price, Valuation, drawdown, valuation
     from bellwether.arena.methodology import Methodology, methodologies
     from bellwether.arena.parsing import parse_decision
-    from bellwether.arena.refusals import Reason, Refusal
     from bellwether.arena.scores import Score, Summary, brier, multiclass_brier, score_bets, summary
     from bellwether.arena.validation import Limits
     from bellwether.units import MicroDollars, MicroShares, SharePrice
 
 _HOMES = {
     "account": ("Account", "Position"),
-    "decision": ("Action", "Bet", "Decision", "Problem", "Sell"),
+    "decision": ("Action", "Bet", "Decision", "Problem", "Reason", "Refusal", "Sell"),
     "execution": ("Executed", "MarketData", "execute"),
     "facts": ("Agent", "Result", "Settlement", "Trade"),
     "identity": ("AgentKey", "DecisionKey", "week_of"),
@@ -39,7 +38,6 @@ _HOMES = {
     "marks": ("Mark", "Price", "Valuation", "drawdown", "valuation"),
     "methodology": ("Methodology", "methodologies"),
     "parsing": ("parse_decision",),
-    "refusals": ("Reason", "Refusal"),
     "scores": ("Score", "Summary", "brier", "multiclass_brier", "score_bets", "summary"),
     "units": ("MicroDollars", "MicroShares", "SharePrice"),
     "validation": ("Limits",),

@@ -13,8 +13,7 @@ from datetime import datetime
 from functools import partial
 
 from bellwether.arena.account import Account, AgentStatus
-from bellwether.arena.decision import Action, Decision
-from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.decision import Action, Decision, DecisionState
 from bellwether.arena.execution import MarketData, execute
 from bellwether.arena.identity import DecisionKey
 from bellwether.arena.methodology import Methodology

@@ -1,10 +1,11 @@
-"""A decision as it was read: what an agent wants to do, or why its answer cannot be used."""
+"""Decisions of agents: actions, why an answer cannot be used, why a leg is refused, the states of a decision, and the JSON Schema of an answer."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from bellwether.arena.units import dollars
 from bellwether.units import MicroDollars
@@ -107,3 +108,103 @@ def _bet(bet: Bet) -> dict[str, object]:
 def _number(millionths: int) -> int | float:
     number = dollars(millionths)
     return int(number) if number == int(number) else float(number)
+
+
+class DecisionState(StrEnum):
+    """OPEN: no answer yet. IN_PROGRESS: another worker has its lease. READ: the answer is stored, and no leg of it was executed yet. FINISHED: a leg was
+    executed, or there is none. REFUSED: every leg was refused, for good. FAILED: the model gave no usable response, for good. BLOCKED: no call can
+    succeed now (credit, key, budget, network)."""
+
+    OPEN = "open"
+    IN_PROGRESS = "in progress"
+    READ = "read"
+    FINISHED = "finished"
+    REFUSED = "refused"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+
+
+#: States in which an answer was read and nothing more is executed.
+ANSWERED = frozenset({DecisionState.FINISHED, DecisionState.REFUSED})
+#: States that a further run does not change.
+FINAL = ANSWERED | {DecisionState.FAILED}
+
+
+def response_format() -> dict[str, Any]:
+    """The parameter `response_format`: a strict schema, in which every field is required and what does not apply is null."""
+    return {"type": "json_schema", "json_schema": {"name": "decision", "strict": True, "schema": schema()}}
+
+
+def schema() -> dict[str, Any]:
+    """The schema alone. Limits are not in it: strict providers know no bounds, and the parser checks them."""
+    bet = _object(
+        market_id={"type": "string", "description": "id of the market, as listed"},
+        side={"type": "string", "description": "YES or NO, or the exact name of the outcome"},
+        amount={"type": "number", "description": "dollars"},
+        probability={"type": ["number", "null"], "description": "your probability that this side wins, from 0 to 1"},
+    )
+    sell = _object(
+        position_id={"type": "string", "description": "id of the position, as listed"},
+        percentage={"type": "number", "description": "percent of its shares, from 1 to 100"},
+    )
+    return _object(
+        action={"type": "string", "enum": ["BET", "SELL", "HOLD"]},
+        bets={"type": ["array", "null"], "items": bet, "description": "for BET, else null"},
+        sells={"type": ["array", "null"], "items": sell, "description": "for SELL, else null"},
+        reasoning={"type": "string", "description": "why"},
+    )
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+class Reason(StrEnum):
+    """Reasons in the order in which they are looked for: first those of bets, then those that only sells have, then those of a fill."""
+
+    AGENT_UNKNOWN = "agent unknown"
+    BANKRUPT = "bankrupt"
+    TOTAL_ABOVE_LIMIT = "total above the limit"
+    TOTAL_ABOVE_CASH = "total above the cash"
+    MARKET_UNKNOWN = "market unknown"
+    MARKET_NOT_ACTIVE = "market not active"
+    NOT_POSITIVE = "amount not positive"
+    ABOVE_LIMIT = "above the limit"
+    ABOVE_CASH = "above the cash"
+    SIDE = "no such side"
+    POSITION_UNKNOWN = "position unknown"
+    NOT_OWNER = "position of another agent"
+    NOT_OPEN = "position not open"
+    PERCENTAGE = "percentage out of range"
+    NO_SHARES = "nothing to sell"
+    NO_PRICE = "no price"
+    PRICE = "price not usable"
+    OFF_TICK = "price between two ticks"
+    TOO_SMALL = "below the smallest order"
+    DEPTH = "not enough in the book"
+    FEE_ABOVE_CASH = "fee above the cash"
+    FEES = "fee terms unknown"
+    BATCH = "another leg was refused"
+
+
+#: Reasons that concern the limits and the cash of a decision; where the methodology limits the decision as a whole they refuse all of its bets.
+LIMITS = frozenset(
+    {
+        Reason.BANKRUPT,
+        Reason.TOTAL_ABOVE_LIMIT,
+        Reason.TOTAL_ABOVE_CASH,
+        Reason.NOT_POSITIVE,
+        Reason.ABOVE_LIMIT,
+        Reason.ABOVE_CASH,
+        Reason.FEE_ABOVE_CASH,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A leg that was not executed. leg: from 1. message: what was found, with names and values."""
+
+    leg: int
+    reason: Reason
+    message: str

@@ -13,13 +13,12 @@ from typing import Any
 
 from bellwether.arena import fills
 from bellwether.arena.account import Account, AgentStatus, Position, PositionStatus
-from bellwether.arena.decision import Bet, Decision, Sell
+from bellwether.arena.decision import LIMITS, Bet, Decision, Reason, Refusal, Sell
 from bellwether.arena.facts import Trade, confidence
 from bellwether.arena.fills import Filled, Unfilled
 from bellwether.arena.identity import DecisionKey
 from bellwether.arena.market import Market, MarketStatus, Quote, Quotes, quote_of
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.refusals import LIMITS, Reason, Refusal
 from bellwether.arena.units import divided, dollars
 from bellwether.arena.validation import ALL, Limits
 from bellwether.units import MicroDollars, MicroShares

@@ -17,6 +17,7 @@ from bellwether.models.model import Dollars
 if TYPE_CHECKING:
     from bellwether.models.model import Model
 
+
 FILE = "families.toml"
 _MILLION = 1_000_000
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from bellwether.arena.decision import Reason
 from bellwether.arena.facts import Action
-from bellwether.arena.fees import KalshiFees, UnknownFees
-from bellwether.arena.market import Level, Market, Quote
+from bellwether.arena.market import KalshiFees, Level, Market, Quote, UnknownFees
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.refusals import Reason
 from bellwether.arena.units import MICROS, divided, dollars, micros, shares_for, value_of
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FREE, Side

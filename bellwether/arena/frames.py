@@ -13,9 +13,9 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.arena import kalshi
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.identity import week_decided, week_of
-from bellwether.arena.kalshi import resolution as kalshi
 from bellwether.arena.ledger import Book, Entry
 from bellwether.arena.marks import Price, Source, Valuation
 from bellwether.arena.methodology import Venue

@@ -1,4 +1,7 @@
-"""Lineups: which families compete in a cohort, by which release or rule, as data (`registry/lineups.toml`). A cohort keeps its lineup for life."""
+"""Lineups: which families compete in a cohort, by which release or rule, as data (`registry/lineups.toml`). A cohort keeps its lineup for life.
+
+`releases` makes the rows of arena/releases: the releases that cohorts used, family by family.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, field_validator
 
 from bellwether import registry
@@ -15,7 +19,9 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.methodology import methodology as methodology_of
 from bellwether.arena.trivial import RULES
 from bellwether.errors import ConfigError, suggestion
+from bellwether.lake.sql import run_sql
 from bellwether.settings import World
+from bellwether.tables.arena_lineups import RELEASES
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model
@@ -131,3 +137,23 @@ def _check_model(entry: registry.Entry, found: Lineup, family: str, models: Mapp
     if prices(owner.releases[name] if owner else None, models[name]) is None:
         where = f'[{family}.releases."{name}"] of families.toml' if owner else MODELS_FILE
         raise entry.error(field, f"no price of {name} is known", f"give input_price and output_price in {where}")
+
+
+def registered(folder: Path | None = None) -> Mapping[str, Family]:
+    """The families of the registry by name."""
+    from bellwether.models.registry import models
+
+    return families(models(folder), folder)
+
+
+def releases(agents: pl.DataFrame, known: Mapping[str, Family]) -> pl.DataFrame:
+    """Rows of arena/releases from rows of arena/agents; rules have no releases. known: the families of the registry, which has titles and dates."""
+    named = pl.DataFrame(
+        [(one.name, one.title, one.control) for one in known.values()], schema={"family": str, "title": str, "control": bool}, orient="row"
+    )
+    dated = pl.DataFrame(
+        [(one.name, model, release.released) for one in known.values() for model, release in one.releases.items()],
+        schema={"family": pl.String(), "model": pl.String(), "released": pl.Date()},
+        orient="row",
+    )
+    return run_sql(RELEASES, {"agents": agents, "families": named, "dated": dated}, {"rule": RULE})

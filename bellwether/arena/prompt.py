@@ -1,4 +1,4 @@
-"""The conversation in which an agent decides, and the one that asks once more after an answer that cannot be used.
+"""The conversation in which an agent decides: portfolio, markets and limits, and the message after an answer that cannot be used.
 
 Questions, categories and names of outcomes are untrusted text: each stands on one line, as a JSON string, in which no quotation mark, line break or
 tag of its own can end it. Every limit that is printed is accepted.
@@ -7,13 +7,15 @@ tag of its own can end it. Every limit that is printed is accepted.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
 
+from bellwether.arena.account import Account, Position
 from bellwether.arena.decision import Decision
-from bellwether.arena.market import Market, complement
+from bellwether.arena.market import Market, MarketStatus, complement
+from bellwether.arena.marks import Price, PriceKey, mark
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import MICROS, divided, dollars, money_text, percent_text
 from bellwether.forecasting.prompt import Message, line
@@ -213,3 +215,26 @@ def _signed(amount: MicroDollars) -> str:
 
 def _percent(part: MicroDollars, whole: MicroDollars) -> str:
     return f"{'-' if part < 0 else '+'}{dollars(divided(abs(part) * 100 * MICROS, whole)):.2f}%"
+
+
+def portfolio(account: Account, prices: Mapping[PriceKey, Price], markets: Mapping[str, Market]) -> Portfolio:
+    """The portfolio of an account at the newest prices, positions in the order in which they were opened.
+
+    markets: those that are known, by id, inside and outside of the universe; a position on any other is shown as one that cannot be sold.
+    """
+    held = sorted(account.open.values(), key=lambda position: (position.opened_at, position.position_id))
+    return Portfolio(account.cash, tuple(_valued_holding(position, prices, markets.get(position.market_id)) for position in held))
+
+
+def _valued_holding(position: Position, prices: Mapping[PriceKey, Price], market: Market | None) -> Holding:
+    found = mark(position, prices)
+    return Holding(
+        position_id=position.position_id,
+        question=market.question if market else f"market {position.market_id}",
+        side=position.side,
+        shares=position.shares,
+        cost=position.cost,
+        price=found.price,
+        value=found.value,
+        open_market=market is not None and market.status is MarketStatus.ACTIVE,
+    )

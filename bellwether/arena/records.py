@@ -15,14 +15,12 @@ from functools import lru_cache
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from bellwether.arena.decision import Decision
+from bellwether.arena.decision import Decision, Refusal
 from bellwether.arena.facts import Agent, Trade
-from bellwether.arena.fees import KalshiFees, UnknownFees
 from bellwether.arena.identity import AgentKey
-from bellwether.arena.market import Market
+from bellwether.arena.market import KalshiFees, Market, UnknownFees
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.prompt import FIRST_VERSION
-from bellwether.arena.refusals import Refusal
 from bellwether.arena.terms import Terms
 from bellwether.arena.universe import Universe, frozen
 from bellwether.credentials import redact

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.decision_state import ANSWERED
+from bellwether.arena.decision import ANSWERED
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.frames import (
     agents_of,

@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 
 import polars as pl
 
-from bellwether.arena.decision_state import ANSWERED, DecisionState
+from bellwether.arena.decision import ANSWERED, DecisionState
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.methodology import Methodology
 

@@ -10,8 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from bellwether.arena.fees import UnknownFees
-from bellwether.arena.market import Market, MarketStatus, complement, folded, is_binary, within
+from bellwether.arena.market import Market, MarketStatus, UnknownFees, complement, folded, is_binary, within
 from bellwether.arena.units import MICROS, divided, micros, price_micros
 from bellwether.errors import SchemaError
 from bellwether.units import MicroDollars, MicroShares, SharePrice

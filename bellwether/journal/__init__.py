@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bellwether.journal.facts import Answered, Busy, CallStatus, CostSource, Failed, Outcome, Reply, State, Usage
     from bellwether.journal.journal import Journal
     from bellwether.journal.request import CallKey, Request
-    from bellwether.journal.threads import in_thread
+    from bellwether.journal.writer import in_thread
 
 __all__ = [
     "Answered",
@@ -47,7 +47,7 @@ _HOMES = {
     "facts": ("Answered", "Busy", "CallStatus", "CostSource", "Failed", "Outcome", "Reply", "State", "Usage"),
     "request": ("CallKey", "Request"),
     "journal": ("Journal",),
-    "threads": ("in_thread",),
+    "writer": ("in_thread",),
 }
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -1,13 +1,15 @@
-"""The journal's database URL: read without being quoted, shown without its password."""
+"""The journal's database: its URL, read and shown without its password, and errors of SQLite and Postgres in words."""
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from bellwether.errors import ConfigError
+from bellwether.errors import BellwetherError, ConfigError, LakeError
 
 #: The variable that users set.
 SETTING = "BELLWETHER_JOURNAL"
@@ -41,3 +43,51 @@ def shown(url: URL) -> str:
     port = url.port or url.query.get("port")
     place = ",".join(host) if isinstance(host, tuple) else host
     return f"postgresql://{f'{url.username}@' if url.username else ''}{place}{f':{port}' if port else ''}/{url.database or ''}"
+
+
+def explained(doing: str, error: SQLAlchemyError, password: object) -> BellwetherError:
+    """The error as one of ours; it quotes neither the password nor what was sent."""
+    if isinstance(error, PoolTimeout):
+        return LakeError(f"{doing}: all connections of this process are busy; start fewer calls at once")
+    if not isinstance(error, DBAPIError) or error.orig is None:
+        return LakeError(f"{doing}: {type(error).__name__}; nothing was changed")
+    words = _without(" ".join(str(error.orig).split()), password)
+    if isinstance(error.orig, sqlite3.Error):
+        return _of_sqlite(doing, words, error.orig)
+    return _of_postgres(doing, words, getattr(error.orig, "sqlstate", None))
+
+
+def sqlite_code(error: object) -> str:
+    """SQLite's own name of an error, such as SQLITE_BUSY."""
+    return str(getattr(error, "sqlite_errorname", ""))
+
+
+def _without(words: str, password: object) -> str:
+    secret = str(password) if password else ""
+    return words.replace(secret, "***") if secret else words
+
+
+def _of_sqlite(doing: str, words: str, error: sqlite3.Error) -> BellwetherError:
+    code = sqlite_code(error)
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return LakeError(f"{doing}: another process keeps it locked; end what holds it open for writing, then try again")
+    if code.startswith("SQLITE_FULL"):
+        return LakeError(f"{doing}: the disk is full; nothing was changed. Make room, then try again")
+    if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return LakeError(f"{doing}: the file is damaged or not SQLite's ({words}); it was left as it is. Restore a backup")
+    if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return ConfigError(f"{doing}: {words}; the file and its folder must be writable, or name another place in {SETTING}")
+    return LakeError(f"{doing}: {words}; nothing was changed")
+
+
+def _of_postgres(doing: str, words: str, state: str | None) -> BellwetherError:
+    kind = (state or "")[:2]
+    if state is None and "connection" in words:
+        return ConfigError(f"{doing}: {words}; check {SETTING}, and that the server runs")
+    if kind in ("28", "3D", "3F") or state == "42501":
+        return ConfigError(f"{doing}: {words}; check the user, its rights and the database in {SETTING}")
+    if kind == "53":
+        return LakeError(f"{doing}: the server is out of room or connections ({words}); nothing was changed. Make room, then try again")
+    if state == "55P03":
+        return LakeError(f"{doing}: another process keeps it locked; look for a transaction that never ends (pg_stat_activity)")
+    return LakeError(f"{doing}: {words}; run it again: what was done before is found")

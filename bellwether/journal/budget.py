@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from bellwether.errors import BellwetherError
 from bellwether.journal.database import Transaction
 from bellwether.journal.facts import dollars
+from bellwether.journal.request import natural
 from bellwether.journal.schema import attempts
-from bellwether.journal.values import natural
 
 #: Period after which an attempt without a known cost is no longer reserved for: what a provider charges is on its account by then.
 RESERVED_FOR = timedelta(hours=24)

@@ -16,8 +16,7 @@ from bellwether.journal import rows
 from bellwether.journal.budget import Budget, keep, reserve
 from bellwether.journal.database import Database, Transaction
 from bellwether.journal.facts import FAILURES, UNBILLED, Answered, CostSource, Outcome, Reply, State, Usage
-from bellwether.journal.request import CallKey, Request
-from bellwether.journal.values import natural
+from bellwether.journal.request import CallKey, Request, natural
 
 T = TypeVar("T")
 

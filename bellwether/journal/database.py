@@ -24,8 +24,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLA
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import conversion
-from bellwether.journal.address import SETTING, parsed, shown
-from bellwether.journal.explain import explained, sqlite_code
+from bellwether.journal.address import SETTING, explained, parsed, shown, sqlite_code
 from bellwether.journal.schema import VERSION, journal_version, metadata
 
 T = TypeVar("T")

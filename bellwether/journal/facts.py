@@ -7,8 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from bellwether.errors import ConfigError
-from bellwether.journal.request import CallKey
-from bellwether.journal.values import natural
+from bellwether.journal.request import CallKey, natural
 
 
 class State(StrEnum):

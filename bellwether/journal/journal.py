@@ -20,9 +20,8 @@ from bellwether.journal.claims import Attempt, Claim, LeaseLost, adopt, require_
 from bellwether.journal.database import Database, Transaction
 from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome, State, Usage
 from bellwether.journal.holders import is_gone, this_process
-from bellwether.journal.request import CallKey, Request
+from bellwether.journal.request import CallKey, Request, short
 from bellwether.journal.schema import calls
-from bellwether.journal.values import short
 
 if TYPE_CHECKING:
     import polars as pl

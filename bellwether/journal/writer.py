@@ -1,4 +1,4 @@
-"""The journal from asyncio, for many calls at once: what waits at the same time shares a transaction, and so a write to the disk."""
+"""The journal from asyncio: one call in a thread, or many whose writes share a transaction, and so a write to the disk."""
 
 from __future__ import annotations
 
@@ -7,9 +7,22 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from bellwether.journal.journal import Journal
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+async def in_thread(work: Callable[P, Result], /, *args: P.args, **kwargs: P.kwargs) -> Result:
+    """`work(*args, **kwargs)` in a thread, to its end even when the caller is cancelled.
+
+    `asyncio.to_thread` is not enough: a task that is cancelled while its thread waits for its turn never runs, and an answer would be lost.
+    """
+    loop = asyncio.get_running_loop()
+    return await asyncio.shield(loop.run_in_executor(None, partial(work, *args, **kwargs)))
+
 
 T = TypeVar("T")
 _Work = Callable[[], Any]

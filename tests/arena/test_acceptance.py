@@ -13,13 +13,12 @@ import httpx
 import pytest
 
 from bellwether.arena.deciding import Task, decide_all
-from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.decision import DecisionState, Reason
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.ledger import fold
 from bellwether.arena.lineup import lineup
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import Price, Source, curves
-from bellwether.arena.refusals import Reason
 from bellwether.arena.scores import score_bets, summary
 from bellwether.arena.universe import market_of, status_of
 from bellwether.errors import ConfigError, VenueError

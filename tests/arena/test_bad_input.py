@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from bellwether.arena.decision import Action
+from bellwether.arena.decision import Action, Reason
 from bellwether.arena.facts import Result
 from bellwether.arena.identity import start_of, week_number, week_of
 from bellwether.arena.ledger import fold
@@ -17,10 +17,8 @@ from bellwether.arena.lineup import lineup, rule_of
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import Observed, bucket, tick
 from bellwether.arena.parsing import parse_decision
-from bellwether.arena.polling import Polled, next_look
 from bellwether.arena.prompt import Portfolio, messages
-from bellwether.arena.refusals import Reason
-from bellwether.arena.resolution import incidents, settlements
+from bellwether.arena.resolution import Polled, incidents, next_look, settlements
 from bellwether.arena.states import decisions_due, may_start
 from bellwether.arena.trivial import answer
 from bellwether.arena.universe import universe

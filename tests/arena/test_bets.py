@@ -8,12 +8,11 @@ from decimal import Decimal
 import pytest
 
 from bellwether.arena.account import PositionStatus
+from bellwether.arena.decision import Reason
 from bellwether.arena.facts import confidence
-from bellwether.arena.fees import UnknownFees
 from bellwether.arena.ledger import fold
-from bellwether.arena.market import Level, MarketStatus, Quote
+from bellwether.arena.market import Level, MarketStatus, Quote, UnknownFees
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.refusals import Reason
 from bellwether.units import SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.arena.world import (

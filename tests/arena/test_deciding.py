@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 
 from bellwether.arena.deciding import Decided, Means, decide, decide_all
-from bellwether.arena.decision import Action, Bet, Decision, Problem
-from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.decision import Action, Bet, Decision, DecisionState, Problem, Reason, Refusal
 from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.records import Execution, Intent, decode, encode
-from bellwether.arena.refusals import Reason, Refusal
 from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import CallKey, Journal, Outcome, Usage

@@ -16,10 +16,10 @@ import pytest
 
 from bellwether.arena.decision import Action, Decision
 from bellwether.arena.exporting import CARD, MARK, QUERY, cohort_tables, export_cohort
+from bellwether.arena.lineup import registered
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings.reading import every_table_as_known
 from bellwether.arena.records import Intent, Plan, stored
-from bellwether.arena.releases import registered
 from bellwether.arena.results import Facts
 from bellwether.arena.weekly import reading
 from bellwether.arena.weekly.rows import decisions_rows

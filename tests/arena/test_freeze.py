@@ -15,9 +15,8 @@ from click.testing import CliRunner
 from assets.arena import runs
 from assets.arena.assets import _weeks
 from bellwether.arena.families import families
-from bellwether.arena.lineup import lineup
+from bellwether.arena.lineup import lineup, registered, releases
 from bellwether.arena.records import FrozenCohort, decode, encode
-from bellwether.arena.releases import registered, releases
 from bellwether.arena.terms import Terms, terms_of
 from bellwether.arena.weekly.means import deciding, frozen_cohort, stored_cohort
 from bellwether.errors import ConfigError, LakeError

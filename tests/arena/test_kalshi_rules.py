@@ -11,14 +11,25 @@ import polars as pl
 import pytest
 
 from bellwether.arena.facts import Result
-from bellwether.arena.fees import KalshiFees, UnknownFees, fees_of
 from bellwether.arena.frames import evidence_frame, observations_of
 from bellwether.arena.invariants import violations
-from bellwether.arena.kalshi.markets import Listed, candidates, listed, market_of, past_universe
-from bellwether.arena.kalshi.quotes import Candle, as_of, quote_of_book, quote_of_candle
-from bellwether.arena.kalshi.resolution import NONE_OF_THEM, evidence_of, past_looks, ruling_of
+from bellwether.arena.kalshi import (
+    NONE_OF_THEM,
+    Candle,
+    Listed,
+    as_of,
+    candidates,
+    evidence_of,
+    listed,
+    market_of,
+    past_looks,
+    past_universe,
+    quote_of_book,
+    quote_of_candle,
+    ruling_of,
+)
 from bellwether.arena.ledger import fold
-from bellwether.arena.market import MarketStatus, Quote, quote_of
+from bellwether.arena.market import KalshiFees, MarketStatus, Quote, UnknownFees, fees_of, quote_of
 from bellwether.arena.methodology import methodologies, methodology
 from bellwether.arena.records import FrozenUniverse, decode, encode
 from bellwether.arena.resolution import UNKNOWN, Ruling, settlements

@@ -15,9 +15,9 @@ import pytest
 from bellwether.arena.exporting import cohort_tables, export_cohort
 from bellwether.arena.identity import week_of
 from bellwether.arena.methodology import methodologies
+from bellwether.arena.weekly.deciding import preview
 from bellwether.arena.weekly.marking import mark, past_rows
 from bellwether.arena.weekly.means import decided_at, frozen_universe, venues_of
-from bellwether.arena.weekly.preview import preview
 from bellwether.checks import rules_for, validate
 from bellwether.errors import ConfigError
 from bellwether.sandbox.world import GeneratedWorld

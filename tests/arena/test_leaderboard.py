@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.arena.releases import releases
+from bellwether.arena.lineup import releases
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from bellwether.tables.arena import LEADERBOARD

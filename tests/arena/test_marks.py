@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bellwether.arena.facts import Trade
-from bellwether.arena.kalshi.quotes import Candle, quote_of_book, quote_of_candle
+from bellwether.arena.kalshi import Candle, quote_of_book, quote_of_candle
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Quote, quote_of, wanted_tokens
 from bellwether.arena.marks import (

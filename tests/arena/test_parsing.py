@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell
-from bellwether.arena.decision_schema import response_format, schema
+from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell, response_format, schema
 from bellwether.arena.parsing import parse_decision
 from bellwether.arena.validation import Limits
 from tests.arena.world import V1, V2, usd

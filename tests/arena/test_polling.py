@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from bellwether.arena.facts import Result, Settlement
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import MarketStatus
-from bellwether.arena.polling import CORRECTIONS, DAILY, FIRST, LONGEST, OPEN, Polled, awaited, correctable, due, next_look
+from bellwether.arena.resolution import CORRECTIONS, DAILY, FIRST, LONGEST, OPEN, Polled, awaited, correctable, due, next_look
 from tests.arena.world import AGENT, NOW, agent, bought, sold, won
 
 TEN = bought("10", "5")

@@ -16,8 +16,7 @@ from bellwether.arena.rankings.difficulty import UNCONNECTED, Losses, adjusted
 from bellwether.arena.rankings.estimates import of_forecasts
 from bellwether.arena.rankings.imputation import Imputation, forecasts
 from bellwether.arena.rankings.pairs import NO_COMMON, compared
-from bellwether.arena.rankings.reading import restated
-from bellwether.arena.rankings.show import standings
+from bellwether.arena.rankings.reading import restated, standings
 from bellwether.calibration import evaluate
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.inference import Inference

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.arena.checks import LAKE_CHECKS
-from bellwether.arena.runbook import RUNBOOK
+from bellwether.arena.checks import LAKE_CHECKS, RUNBOOK
 from bellwether.checks.rule import Observation
 from bellwether.lake import Lake
 from bellwether.tables import table

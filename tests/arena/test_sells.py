@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bellwether.arena.account import PositionStatus
-from bellwether.arena.decision import Sell
+from bellwether.arena.decision import Reason, Sell
 from bellwether.arena.market import Level, MarketStatus, Quote
-from bellwether.arena.refusals import Reason
 from tests.arena.test_bets import BOOK
 from tests.arena.world import KEY, REALISTIC, account, bet, bets, binary, bought, holding, mid, named, raw_mid, run, sale, sales, sold, usd
 

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from bellwether.arena.decision_state import DecisionState
-from bellwether.arena.fees import UnknownFees
+from bellwether.arena.decision import DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey, deciding_order, decision_of, start_of, week_number, week_of
-from bellwether.arena.market import MarketStatus
+from bellwether.arena.market import MarketStatus, UnknownFees
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, decode, encode
 from bellwether.arena.states import is_complete, may_start, window_ends
 from bellwether.arena.universe import frozen, is_tradable, market_of, status_of, universe

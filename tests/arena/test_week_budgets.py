@@ -10,8 +10,8 @@ import pytest
 
 from assets.arena.assets import _money
 from bellwether.arena.weekly import rows
-from bellwether.arena.weekly.budgets import WeekBudgets, scope_of, spending_of
 from bellwether.arena.weekly.deciding import decide_week
+from bellwether.arena.weekly.means import WeekBudgets, scope_of, spending_of
 from tests.arena.weeks import SEVEN, WEEK, Arena
 
 PRICED = "".join(

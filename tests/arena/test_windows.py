@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from bellwether.arena.rankings import Inputs
-from bellwether.arena.rankings.equity import mean_of_totals
-from bellwether.arena.rankings.windows import WINDOWS, equity_in, points
+from bellwether.arena.rankings.windows import WINDOWS, equity_in, mean_of_totals, points
 from bellwether.arena.show import is_preview
 from bellwether.tables import arena as tables
 from bellwether.tables.schema import TIME

@@ -20,9 +20,9 @@ from assets.arena.jobs import AGENTS, BOOKS, MARKS
 from assets.arena.partitions import WEEK as WEEKS
 from assets.warehouse.sensors import _PROCESS, publisher
 from bellwether.arena.identity import week_of
+from bellwether.arena.lineup import registered
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
-from bellwether.arena.releases import registered
 from bellwether.arena.results import Facts, results
 from bellwether.arena.weekly.operators import cancel_market, close_agent
 from bellwether.arena.weekly.reading import status

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.releases import releases
+from bellwether.arena.lineup import releases
 from bellwether.forecasting.prompt import messages, prompt_hash
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish

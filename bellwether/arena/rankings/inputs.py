@@ -9,7 +9,7 @@ from functools import cached_property
 
 import polars as pl
 
-from bellwether.arena.rankings.submitted import due_of_others, forecasts_of_others
+from bellwether.arena.submitted import due_of_others, forecasts_of_others
 from bellwether.tables.arena_rankings import GROUP, SUBMISSIONS
 from bellwether.tables.schema import TIME, midnight
 

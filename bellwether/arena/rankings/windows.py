@@ -1,4 +1,4 @@
-"""Equity of families in a range that ends with the newest portfolio: a point per hour, day or week in which a portfolio changed, and how many agents it is the mean of."""
+"""Equity of families: the mean portfolio of their agents by calendar day, by age of the cohort, and by interval of a recent range."""
 
 from __future__ import annotations
 
@@ -7,9 +7,56 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from bellwether.arena.rankings.equity import mean_of_totals
 from bellwether.arena.rankings.inputs import FAMILY, Inputs
+from bellwether.tables.arena_rankings import EQUITY_BY_AGE, EQUITY_BY_DAY
 from bellwether.tables.schema import TIME, midnight
+
+_MILLIONTHS = pl.Decimal(38, 6)
+
+
+def mean_of_totals() -> pl.Expr:
+    """Mean of `total`, or `initial_cash` where it is null, in dollars: exact, then rounded half to even to a millionth."""
+    totals = pl.coalesce(pl.col("total").cast(_MILLIONTHS), pl.col("initial_cash").round(6).cast(_MILLIONTHS))
+    summed, n = (totals * 1_000_000).cast(pl.Int64).sum(), pl.len().cast(pl.Int64)
+    whole, twice = summed // n, 2 * (summed % n)
+    up = (twice > n) | ((twice == n) & (whole % 2 == 1))
+    return (whole + up.cast(pl.Int64)).cast(_MILLIONTHS) / 1_000_000
+
+
+def equity(inputs: Inputs) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows of arena/equity_by_day and arena/equity_by_age.
+
+    Every agent counts from the day of its cohort to the last day that is known of any; between two rows of its portfolio nothing changed.
+    """
+    portfolios = inputs.portfolios
+    if portfolios.is_empty():
+        return EQUITY_BY_DAY.empty(), EQUITY_BY_AGE.empty()
+    newest = portfolios["at"].max().date()  # type: ignore[union-attr]
+    ends = (
+        portfolios.sort("agent_id", "at")
+        .group_by("agent_id", day=pl.col("at").dt.date(), maintain_order=True)
+        .agg(pl.col("total").last())
+        .sort("day")
+    )
+    days = (
+        inputs.entrants.filter(pl.col("cohort") <= newest)
+        .with_columns(day=pl.date_ranges("cohort", pl.lit(newest)))
+        .explode("day")
+        .sort("day")
+        .join_asof(ends, on="day", by="agent_id", check_sortedness=False)
+        .with_columns(
+            age=(pl.col("day") - pl.col("cohort")).dt.total_days().cast(pl.Int32),
+        )
+    )
+    return tuple(
+        declared.validate(
+            days.group_by(*FAMILY, column)
+            .agg(n=pl.len().cast(pl.Int64), total=mean_of_totals().cast(declared.schema["total"]))
+            .select(declared.names)
+            .sort(declared.order)
+        )
+        for column, declared in (("day", EQUITY_BY_DAY), ("age", EQUITY_BY_AGE))
+    )  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.arena import trivial
 from bellwether.arena.deciding import Ask
-from bellwether.arena.decision_schema import response_format
+from bellwether.arena.decision import response_format
 from bellwether.arena.lineup import rule_of
 from bellwether.arena.market import Market
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import Plan, stored
 from bellwether.arena.terms import Terms
 from bellwether.arena.validation import Limits
-from bellwether.arena.weekly.budgets import PURPOSE, UNLIMITED, WeekBudgets
+from bellwether.arena.weekly.means import PURPOSE, UNLIMITED, WeekBudgets
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message

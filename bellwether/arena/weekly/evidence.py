@@ -14,9 +14,8 @@ from bellwether.arena.frames import agents_of, cancellations_frame, evidence_fra
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.ledger import Book, fold
 from bellwether.arena.methodology import Methodology, Venue
-from bellwether.arena.polling import Polled, awaited, due
 from bellwether.arena.records import cancellations
-from bellwether.arena.resolution import missing_look, settlements
+from bellwether.arena.resolution import Polled, awaited, due, missing_look, settlements
 from bellwether.arena.universe import status_of
 from bellwether.arena.weekly.means import World, stored_evidence
 from bellwether.errors import ConfigError

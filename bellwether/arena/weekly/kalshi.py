@@ -11,9 +11,23 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import polars as pl
 
 from bellwether.arena.history import FRESH, LATEST, SOONEST, Points
-from bellwether.arena.kalshi.markets import OPEN, Listed, candidates, listed, market_of, past_market, past_universe, price_of, status_of
-from bellwether.arena.kalshi.quotes import Candle, as_of, quote_of_book, quote_of_candle
-from bellwether.arena.kalshi.resolution import evidence_of, past_looks
+from bellwether.arena.kalshi import (
+    OPEN,
+    Candle,
+    Listed,
+    as_of,
+    candidates,
+    evidence_of,
+    listed,
+    market_of,
+    past_looks,
+    past_market,
+    past_universe,
+    price_of,
+    quote_of_book,
+    quote_of_candle,
+    status_of,
+)
 from bellwether.arena.market import LISTING, YES, Market, MarketStatus, Quote, Quotes, folded, wanted_tokens, within
 from bellwether.arena.marks import Observed, Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology

@@ -1,10 +1,11 @@
-"""What running a week needs of the world, and what is kept once of it: the universe, the cohorts, and who decides in a week."""
+"""The world in which a week runs, its budgets, and what is frozen once: the universe, the cohorts, and the agents that decide in a week."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import ROUND_FLOOR, Decimal
 from functools import cached_property
 from pathlib import Path
 
@@ -16,17 +17,69 @@ from bellwether.arena.prompt import VERSION
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, once, stored
 from bellwether.arena.states import decisions_due, may_start
 from bellwether.arena.terms import Terms, terms_of
-from bellwether.arena.weekly.budgets import UNLIMITED, WeekBudgets
+from bellwether.arena.units import MICROS
 from bellwether.arena.weekly.kalshi import AskKalshi, Kalshi
 from bellwether.arena.weekly.polymarket import AskPolymarket, Polymarket
 from bellwether.arena.weekly.venue import VenueData
 from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
-from bellwether.journal import Journal
+from bellwether.journal import Budget, Journal, Scope
 from bellwether.journal.records import Records
 from bellwether.lake import Lake, Slice
 from bellwether.lake.partitions import of_folder
 from bellwether.tables.arena import AGENTS, EVIDENCE, UNIVERSE
+
+#: What the journal calls the calls that ask for decisions.
+PURPOSE = "arena/decisions"
+
+
+@dataclass(frozen=True)
+class WeekBudgets:
+    """Dollars of a week: of all models, and of each. None is no limit."""
+
+    week: Decimal | None = None
+    model: Decimal | None = None
+
+    def of(self, week: date, model: str) -> tuple[Budget, ...]:
+        """The budgets that a call of the model (the journal's name of it) must fit into, the week's first."""
+        limits = ((self.week, scope_of(week)), (self.model, scope_of(week, model)))
+        return tuple(Budget(_micros(limit), scope) for limit, scope in limits if limit is not None)
+
+
+UNLIMITED = WeekBudgets()
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a week, or a model in it, has cost. spent, reserved: dollars: known costs, and what calls without a known cost may have cost at most.
+    left: of the budget; None without one."""
+
+    spent: float
+    reserved: float
+    left: float | None
+
+
+def scope_of(week: date, model: str | None = None) -> Scope:
+    """The calls for decisions of a week, of all cohorts: their scope is the decision, cohort/family/week."""
+    return Scope(purpose=PURPOSE, model=model, scope_end=f"/{week.isoformat()}")
+
+
+def spending_of(journal: Journal, week: date, budgets: WeekBudgets) -> tuple[Spent, dict[str, Spent]]:
+    """The cost of a week, and of each model that was asked in it, by the journal's name."""
+    used = journal.usage("model", of=scope_of(week))
+    names = sorted(used["model"])
+    return _spent(journal, scope_of(week), budgets.week), {name: _spent(journal, scope_of(week, name), budgets.model) for name in names}
+
+
+def _spent(journal: Journal, scope: Scope, limit: Decimal | None) -> Spent:
+    found = journal.spent(scope)
+    left = None if limit is None else max(_micros(limit) - found.committed, 0) / MICROS
+    return Spent(found.spent / MICROS, found.reserved / MICROS, left)
+
+
+def _micros(dollars: Decimal) -> int:
+    return int((dollars * MICROS).to_integral_value(ROUND_FLOOR))
+
 
 #: Decisions are made as of so long after the start of a week.
 DECISION = timedelta(minutes=5)

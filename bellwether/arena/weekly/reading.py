@@ -8,8 +8,7 @@ from datetime import date, datetime
 
 import polars as pl
 
-from bellwether.arena.decision import Decision
-from bellwether.arena.decision_state import ANSWERED, FINAL, DecisionState
+from bellwether.arena.decision import ANSWERED, FINAL, Decision, DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import MISSING, Execution, Intent, Plan, all_stored, closures

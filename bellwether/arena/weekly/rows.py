@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.deciding import Decided, Task, executed
-from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.decision import DecisionState
 from bellwether.arena.frames import agents_frame, millionths, trades_frame, universe_frame
 from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, all_stored, archives, closures, said
 from bellwether.arena.weekly.deciding import WeekDecided

@@ -16,9 +16,8 @@ from bellwether.arena.ledger import Book, fold
 from bellwether.arena.market import YES, Market, Quotes, folded
 from bellwether.arena.marks import Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology, Venue
-from bellwether.arena.polling import awaited
 from bellwether.arena.records import Execution, FrozenCohort, all_stored
-from bellwether.arena.resolution import Observation, settlements
+from bellwether.arena.resolution import Observation, awaited, settlements
 from bellwether.arena.universe import Universe
 from bellwether.arena.weekly.means import World, rules_of, stored_evidence
 from bellwether.arena.weekly.venue import Held

@@ -8,13 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.decision_state import FINAL, DecisionState
+from bellwether.arena.decision import FINAL, DecisionState
 from bellwether.arena.identity import WEEK, decision_of, start_of, week_of
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.results import LAST_EXECUTION
 from bellwether.arena.states import decisions_due
-from bellwether.arena.weekly.budgets import scope_of, spending_of
-from bellwether.arena.weekly.means import DECISION, World
+from bellwether.arena.weekly.means import DECISION, World, scope_of, spending_of
 from bellwether.arena.weekly.reading import Rows, stored
 from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, TRADES
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.arena.decision import Action
-from bellwether.arena.decision_schema import response_format
+from bellwether.arena.decision import Action, response_format
 from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.methodology import methodology
 from bellwether.arena.parsing import parse_decision
