@@ -72,7 +72,7 @@ def test_who_else_is_tested_changes_no_bit() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [3, 5, 8, 12, 20, 40])
+@pytest.mark.parametrize("n", [3, 8, 20])
 @pytest.mark.parametrize(
     ("name", "truth"), [("normal", 1.0), ("exponential", 1.0), ("lognormal", np.exp(0.32)), ("heavy-tailed", 0.0), ("mixture", 0.0)]
 )

@@ -72,13 +72,11 @@ def test_readers_and_writers_never_meet(tmp_path: Path) -> None:
 
     was_read = tmp_path / "was-read"
     command = [sys.executable, "-c", WRITERS, uri, str(path), str(NEW), str(was_read), *DAYS]
-    slowest, reads = 0.0, 0
+    reads = 0
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as writers, duckdb.connect(str(path), read_only=True) as analyst:
         while writers.poll() is None:
-            started = time.monotonic()
             with warehouse.connect(path) as reader:
                 seen = read_state(reader.execute)
-            slowest = max(slowest, time.monotonic() - started)
             assert list(seen) == DAYS
             assert all(seen[day] in (old[day], new[day]) for day in DAYS)
             reads += 1
@@ -90,7 +88,6 @@ def test_readers_and_writers_never_meet(tmp_path: Path) -> None:
     assert writers.returncode == 0, errors
     assert was_read.exists(), "no reader looked while the backfill was under way"
     assert reads > 10
-    assert slowest < 5.0
 
     with warehouse.connect(path) as reader:
         assert read_state(reader.execute) == new

@@ -13,6 +13,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bellwether.lake import warehouse
+
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 REGISTRY = """
@@ -32,6 +34,7 @@ class Playback:
         registry = home / "registry"
         registry.mkdir(parents=True)
         (registry / "releases.toml").write_text(REGISTRY)
+        self._home = home
         self._environment = {
             **os.environ,
             "BELLWETHER_WORLD": "playback",
@@ -49,8 +52,7 @@ class Playback:
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Rows of the published warehouse."""
-        rows: list[dict[str, Any]] = self("query", sql)
-        return rows
+        return warehouse.query(self._home / "playback" / "warehouse.duckdb", sql).to_dicts()
 
 
 def test_recorded_settled_markets_reach_the_leaderboard(recordings: Path, tmp_path: Path) -> None:

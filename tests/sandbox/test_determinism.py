@@ -1,56 +1,120 @@
-"""The same seed makes the same world, whoever looks at it and in whatever order."""
+"""The same seed makes the same world on both venues, whoever looks at it and in whatever order."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx
+import orjson
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from bellwether.errors import ConfigError
-from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import DAY, instant
+from bellwether.sandbox import Clock, GeneratedWorld
+from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.faults import Faults
+from bellwether.sandbox.instants import DAY, HOUR, instant, moment
+from bellwether.sandbox.models import ModelEndpoint, Truth
+from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.source import Ticks
+from bellwether.sandbox.polymarket.source import Wanted as PolymarketWanted
+from bellwether.sandbox.services import Service
 from bellwether.sandbox.source import Wanted
 from bellwether.sandbox.world.catalogue import catalogue
 from bellwether.sandbox.world.model import Event
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
+#: Prints the digests in a process of its own, whose generators of random numbers stand elsewhere.
+PROGRAM = """
+import json, random
+import numpy as np
+from tests.sandbox.test_determinism import digests
+random.seed(2), np.random.seed(2)
+print(json.dumps(digests(5)))
+"""
 
 
-def digest(seed: int) -> str:
-    """A hash over bodies and candles of three weeks."""
-    import orjson
-
-    world, result = GeneratedWorld(seed), hashlib.sha256()
-    for row in world.markets(Wanted(closes=(NOW - 14 * DAY, NOW + 7 * DAY)), NOW):
-        result.update(row.body())
-    for row in list(world.markets(Wanted(closes=(NOW - 2 * DAY, NOW - DAY)), NOW))[:10]:
-        result.update(orjson.dumps(world.candles(row.ticker, 60, 0, NOW, NOW)))
+def kalshi(world: GeneratedWorld) -> Iterator[bytes]:
+    """Markets, candles, series and order flow."""
+    rows = list(world.markets(Wanted(closes=(NOW - 3 * DAY, NOW + 3 * DAY)), NOW))
+    for row in rows:
+        yield row.body()
+    for row in rows[:10]:
+        yield orjson.dumps(world.candles(row.ticker, 60, 0, NOW, NOW))
     for series in world.series(NOW):
-        result.update(orjson.dumps(series.body()))
-    return result.hexdigest()
+        yield orjson.dumps(series.body())
+    flow = GeneratedExchange(world)
+    for row in rows[:3]:
+        yield repr(list(flow.events(row.ticker, NOW - 3 * DAY, NOW - 2 * DAY))).encode()
 
 
-@pytest.fixture(scope="module")
-def fifth() -> str:
-    """The digest of one seed."""
-    return digest(5)
+def polymarket(world: GeneratedWorld) -> Iterator[bytes]:
+    """Everything that is served about two days."""
+    venue = GeneratedPolymarket(world)
+    rows = list(venue.markets(PolymarketWanted(ends=(NOW - DAY, NOW + DAY)), NOW))
+    for row in rows:
+        yield row.body()
+        yield orjson.dumps(venue.clob_market(row.condition_id, NOW))
+    for row in rows[::7]:
+        book = venue.book(row.tokens[0], NOW)
+        yield orjson.dumps(book.body() if book else None)
+        yield orjson.dumps(venue.prices(row.tokens[1], Ticks(0, NOW, HOUR), NOW))
+        yield orjson.dumps(list(venue.trades((row.condition_id,), NOW)))
+    for event in venue.events(PolymarketWanted(ends=(NOW - DAY, NOW + DAY)), NOW):
+        yield event.body()
 
 
-def test_a_process_with_another_hash_seed_sees_the_same_world(fifth: str) -> None:
-    code = "from test_determinism import digest; print(digest(5))"
-    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip() == fifth
+def models(world: GeneratedWorld) -> Iterator[bytes]:
+    """What the models know of a question and of none, and an answer over the wire."""
+    truth = Truth(world)
+    terms = next(iter(world.day(60).events)).markets[0].terms
+    for text in (f"{terms['title']}\n{terms['rules_primary']}", "Will it rain?"):
+        yield repr(truth.subject(text, NOW)).encode()
+    app = Starlette(routes=[Mount("/v1", routes=ModelEndpoint(truth, Clock(moment(NOW))).routes())])
+
+    async def answer() -> bytes:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), headers={"Authorization": "Bearer sandbox-key"}) as http:
+            body = {"model": "noisy", "messages": [{"role": "user", "content": terms["title"]}], "n": 2}
+            return (await http.post("http://sandbox/v1/chat/completions", json=body)).raise_for_status().content
+
+    yield asyncio.run(answer())
 
 
-def test_another_seed_makes_another_world(fifth: str) -> None:
-    assert fifth != digest(6)
+def faults(world: GeneratedWorld) -> Iterator[bytes]:
+    """Which faults strike a few requests."""
+    found = Faults.parse("storm=0.1,status=0.2,cut=0.1,html=0.1,drop=0.1,duplicate=0.1,cursor=0.1,stall=0.1", 5)
+    yield repr([found.decide(Service.KALSHI, bytes([number % 20]) * 16) for number in range(200)]).encode()
+
+
+def digests(seed: int) -> dict[str, str]:
+    """A digest of each part."""
+    world = GeneratedWorld(seed)
+    return {part.__name__: hashlib.sha256(b"\n".join(part(world))).hexdigest() for part in (kalshi, polymarket, models, faults)}
+
+
+def test_a_process_with_another_hash_seed_and_global_randomness_sees_the_same() -> None:
+    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert json.loads(done.stdout) == digests(5)
+
+
+def test_another_seed_makes_another_world() -> None:
+    first, other = GeneratedWorld(5), GeneratedWorld(6)
+    day = moment(NOW).date()
+    assert set(first.closing(day)).isdisjoint(other.closing(day))
+    wanted = PolymarketWanted(ends=(NOW, NOW + DAY))
+    ids = [{row.id for row in GeneratedPolymarket(world).markets(wanted, NOW)} for world in (first, other)]
+    assert ids[0] and ids[0].isdisjoint(ids[1])
 
 
 def test_the_order_of_looking_does_not_matter() -> None:
@@ -61,14 +125,15 @@ def test_the_order_of_looking_does_not_matter() -> None:
     assert forward == backward
 
 
-def test_nothing_is_drawn_from_global_randomness(fifth: str) -> None:
-    import random
-
-    import numpy as np
-
-    random.seed(2)
-    np.random.seed(2)
-    assert digest(5) == fifth
+def test_the_order_of_looking_at_polymarket_does_not_matter() -> None:
+    first, second = (GeneratedPolymarket(GeneratedWorld(3)) for _ in range(2))
+    ids = [row.id for row in first.markets(PolymarketWanted(ends=(NOW - 5 * DAY, NOW)), NOW)]
+    found = []
+    for venue, order in ((first, ids), (second, ids[::-1])):
+        if venue is second:
+            list(venue.markets(PolymarketWanted(ends=(NOW + 40 * DAY, NOW + 41 * DAY)), NOW + 40 * DAY))
+        found.append({one: (venue.outcome(one), next(venue.markets(PolymarketWanted(ids=frozenset((one,))), NOW)).body()) for one in order})
+    assert found[0] == found[1]
 
 
 def test_a_negative_seed_is_refused() -> None:

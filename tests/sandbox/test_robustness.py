@@ -57,7 +57,7 @@ VALUES = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(PATHS), params=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5))
 def test_no_request_makes_it_crash(venue: Any, path: str, params: dict[str, str]) -> None:
     status, body = venue.status(path, **params)
@@ -65,7 +65,7 @@ def test_no_request_makes_it_crash(venue: Any, path: str, params: dict[str, str]
     assert ("error" in body) == (status != 200)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rest=st.text(st.sampled_from("0123456789ABCDEFGHJKMNPQRSTVWXYZSKXMVE-."), max_size=24),
     prefix=st.sampled_from(["", "KXGAMEBB-", "KXBILLRAIL-", "KXMVEA-S2025"]),

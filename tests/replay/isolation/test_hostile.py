@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,7 +92,6 @@ NONSENSE = [
 @pytest.mark.parametrize("case", HARMLESS, ids=lambda case: case.agent)
 def test_it_is_harmless(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VENUE_SECRET", "hunter2")
-    begun = time.monotonic()
     backtest = attacked(case.agent, seconds=FEW_SECONDS if case.failure == "StepTimeout" else SECONDS)
     failure = backtest.failure
     assert (None if failure is None else failure.type) == case.failure, failure
@@ -101,7 +99,6 @@ def test_it_is_harmless(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     assert LOOT not in orders[:, O_COUNT], "it got through"
     assert len(orders) == case.orders
     assert backtest.outcome.pnl[0] == 0, "no order of these fills"
-    assert time.monotonic() - begun < 2 * SECONDS
 
 
 @pytest.mark.parametrize("message", NONSENSE, ids=lambda message: orjson.dumps(message).decode()[:40])

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 from decimal import Decimal
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,13 +14,11 @@ from bellwether.sandbox.exchange.flow import BLOCK, NO, SIDES, YES, Change, Orde
 from bellwether.sandbox.exchange.generated import GeneratedExchange
 from bellwether.sandbox.exchange.wire import trade_body
 from bellwether.sandbox.instants import DAY, SECOND, parse_time
-from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.candles import candles
 from bellwether.sandbox.world.latent import SLOT
 from bellwether.sandbox.world.model import Market
 from bellwether.sandbox.world.tape import DOLLAR, GRIDS
 
-ROOT = Path(__file__).resolve().parents[3]
 MANY = settings(max_examples=120, deadline=None)
 Book = tuple[dict[int, int], dict[int, int]]
 
@@ -272,19 +265,6 @@ def test_taking_leaves_what_was_not_taken(queue: list[int], data: st.DataObject)
     assert sum(left) == sum(queue) - size
     assert fills[:-1] == queue[: max(len(fills) - 1, 0)], "whole orders from the front, only the last one in part"
     assert left == queue[len(queue) - len(left) :] or left[1:] == queue[len(queue) - len(left) + 1 :]
-
-
-def test_another_process_makes_the_same_flow(markets: list[Market]) -> None:
-    market = max(markets, key=lambda one: one.trading.requote)
-    code = (
-        "import hashlib; from bellwether.sandbox import GeneratedWorld; from bellwether.sandbox.exchange.generated import GeneratedExchange\n"
-        f"events = GeneratedExchange(GeneratedWorld(11)).events({market.ticker!r}, {market.life.opens}, {market.life.opens + DAY})\n"
-        "print(hashlib.sha256(repr(list(events)).encode()).hexdigest())"
-    )
-    environment = {**os.environ, "PYTHONHASHSEED": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
-    events = GeneratedExchange(GeneratedWorld(11)).events(market.ticker, market.life.opens, market.life.opens + DAY)
-    assert done.stdout.strip() == hashlib.sha256(repr(list(events)).encode()).hexdigest()
 
 
 def test_sides_are_named_in_their_order() -> None:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,7 +18,6 @@ from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth
 from bellwether.sandbox.world.model import Market
 from bellwether.sandbox.worlds import generated
 
-ROOT = Path(__file__).resolve().parents[3]
 LATER = datetime(2025, 9, 1, tzinfo=UTC)
 HELLO = [{"role": "user", "content": "Will it rain tomorrow in Utopia?"}]
 
@@ -87,23 +82,9 @@ def test_reasoning_personalities_think_in_a_field_of_their_own_that_is_paid_for(
         assert 0 < usage["completion_tokens_details"]["reasoning_tokens"] < usage["completion_tokens"]
 
 
-@pytest.mark.slow
-def test_the_same_request_gives_the_same_bytes_also_in_another_process(provider: Provider) -> None:
+def test_the_same_request_gives_the_same_bytes(provider: Provider) -> None:
     body = {"model": "noisy", "messages": HELLO, "n": 2}
-    one, other = provider.post(body), provider.post(body)
-    assert one.content == other.content
-    code = (
-        "import asyncio, httpx, sys; from datetime import UTC, datetime; from starlette.applications import Starlette; "
-        "from starlette.routing import Mount; from bellwether.sandbox import Clock, GeneratedWorld; "
-        "from bellwether.sandbox.models import ModelEndpoint, Truth; "
-        "endpoint = ModelEndpoint(Truth(GeneratedWorld(11)), Clock(datetime(2025, 9, 1, tzinfo=UTC))); "
-        "app = Starlette(routes=[Mount('/v1', routes=endpoint.routes())]); "
-        "http = httpx.AsyncClient(transport=httpx.ASGITransport(app), headers={'Authorization': 'Bearer sandbox-key'}); "
-        "answer = asyncio.run(http.post('http://sandbox/v1/chat/completions', content=sys.argv[1].encode())); print(answer.text)"
-    )
-    run = [sys.executable, "-c", code, json.dumps(body)]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "9"})
-    assert done.stdout.strip() == one.text
+    assert provider.post(body).content == provider.post(body).content
 
 
 def test_several_choices_differ_where_there_is_noise_and_a_seed_moves_them(provider: Provider) -> None:

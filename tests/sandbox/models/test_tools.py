@@ -201,7 +201,7 @@ def wanted(name: str, schema: Any) -> Any:
     return {"p_yes": 0.37, "confidence": 63, "answer": "no", "reasoning": "because", "ticker": "KX-1", "count": 10}.get(name, MISSING)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(schema=SCHEMAS)
 def test_what_is_filled_in_is_valid(schema: Any) -> None:
     value = fill(schema, wanted)
@@ -210,7 +210,7 @@ def test_what_is_filled_in_is_valid(schema: Any) -> None:
     json.dumps(value, allow_nan=False)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(schema=SCHEMAS, value=st.one_of(st.none(), st.booleans(), st.integers(-300, 300), st.text(max_size=8), st.just([]), st.just({})))
 def test_fits_never_calls_an_invalid_value_valid(schema: Any, value: Any) -> None:
     if fits(value, schema):
@@ -260,7 +260,7 @@ def test_an_unsound_schema_is_named(schema: Any, keyword: str) -> None:
     assert flaw(schema) == keyword
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(schema=SCHEMAS)
 def test_sound_schemas_have_no_flaw(schema: Any) -> None:
     assert flaw(schema) is None

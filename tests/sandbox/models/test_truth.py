@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +12,6 @@ from bellwether.sandbox.models import Truth
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
 from bellwether.sandbox.world.model import Market
 
-ROOT = Path(__file__).resolve().parents[3]
 LATER = datetime(2025, 9, 1, tzinfo=UTC)
 NOW = instant(LATER)
 
@@ -167,15 +163,3 @@ def test_the_index_grows_with_the_clock_and_is_the_same_however_it_grew(world: G
     for days in (400, 200, 100, 0):
         grown.find(text, NOW - days * DAY)
     assert grown.find(text, NOW) == Truth(world).find(text, NOW)
-
-
-def test_another_process_knows_the_same(truth: Truth, market: Market) -> None:
-    question = f"{market.terms['title']}\n{market.terms['rules_primary']}"
-    code = (
-        "import sys; from bellwether.sandbox import GeneratedWorld; from bellwether.sandbox.models import Truth; "
-        "truth = Truth(GeneratedWorld(11)); print([truth.subject(text, int(sys.argv[1])) for text in sys.argv[2:]])"
-    )
-    texts = [question, "Will it rain?"]
-    run = [sys.executable, "-c", code, str(NOW), *texts]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT, env={"PYTHONHASHSEED": "5"})
-    assert done.stdout.strip() == str([truth.subject(text, NOW) for text in texts])

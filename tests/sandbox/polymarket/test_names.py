@@ -1,0 +1,42 @@
+"""Names of Polymarket's generated markets, and how much of the world a listing makes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bellwether.sandbox.instants import DAY, instant
+from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.listing import EARLIEST_END, LATEST_END
+from bellwether.sandbox.polymarket.source import Wanted
+from bellwether.sandbox.world import GeneratedWorld
+
+NOW = instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
+
+
+@pytest.mark.slow
+def test_names_are_unique_and_lead_back() -> None:
+    polymarket = GeneratedPolymarket(GeneratedWorld(2))
+    rows = [row for row in polymarket.markets(Wanted(), NOW + 150 * DAY) if row.created is not None]
+    assert len(rows) > 3000
+    for names in ("id", "condition_id", "slug"):
+        assert len({getattr(row, names) for row in rows}) == len(rows)
+    tokens = [token for row in rows for token in row.tokens]
+    assert len(set(tokens)) == 2 * len(rows)
+    assert {len(token) for token in tokens} <= set(range(72, 79))
+    for row in rows[::97]:
+        for wanted in (
+            Wanted(ids=frozenset((row.id,))),
+            Wanted(condition_ids=frozenset((row.condition_id,))),
+            Wanted(tokens=frozenset((row.tokens[1],))),
+            Wanted(slugs=frozenset((row.slug,))),
+        ):
+            assert [found.key for found in polymarket.markets(wanted, NOW + 150 * DAY)] == [row.key]
+
+
+def test_a_day_is_listed_without_making_the_rest_of_the_world() -> None:
+    polymarket = GeneratedPolymarket(GeneratedWorld(4))
+    now = NOW + 400 * DAY
+    assert list(polymarket.markets(Wanted(ends=(now - DAY, now), closed=True), now))
+    assert polymarket._listing.day.cache_info().misses <= LATEST_END + EARLIEST_END + 2
