@@ -141,11 +141,18 @@ def fits(value: Any, schema: Any, root: Schema | None = None) -> bool:
     plain = _resolved(schema, root)
     types = _types(plain)
     wrong_type = types and not any(_TYPES.get(name, lambda _: True)(value) for name in types)
-    if wrong_type or ("enum" in plain and value not in plain["enum"]) or ("const" in plain and value != plain["const"]):
+    if wrong_type or ("enum" in plain and not any(_equal(value, choice) for choice in plain["enum"])):
+        return False
+    if "const" in plain and not _equal(value, plain["const"]):
         return False
     if (branches := _branches(plain)) and not any(fits(value, branch, root) for branch in branches):
         return False
     return _content_fits(value, plain, root)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Equality of JSON values: true is no number."""
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _content_fits(value: Any, schema: Schema, root: Schema) -> bool:

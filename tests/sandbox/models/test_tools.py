@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bellwether.sandbox.instants import instant
@@ -212,6 +212,8 @@ def test_what_is_filled_in_is_valid(schema: Any) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(schema=SCHEMAS, value=st.one_of(st.none(), st.booleans(), st.integers(-300, 300), st.text(max_size=8), st.just([]), st.just({})))
+@example(schema={"enum": [1]}, value=True)
+@example(schema={"const": 0}, value=False)
 def test_fits_never_calls_an_invalid_value_valid(schema: Any, value: Any) -> None:
     if fits(value, schema):
         jsonschema.validate(value, schema)
