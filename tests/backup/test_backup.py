@@ -177,7 +177,7 @@ def test_a_recording_that_ends_during_the_backup_is_copied_as_interrupted(tmp_pa
 
     def end_first(source: Path, *rest: object, **named: object) -> object:
         (source / "done.json").write_text("{}")
-        return copy(source, *rest, **named)  # type: ignore[arg-type]
+        return copy(source, *rest, **named)  # type: ignore[arg-type, type-var]
 
     monkeypatch.setattr(shutil, "copytree", end_first)
     assert not (backup(config, tmp_path / "b", at=AT) / "recordings" / "live" / "done.json").exists()

@@ -37,9 +37,9 @@ def base_rate(*history: dict[str, Any], of: dict[str, Any] | None = None, name: 
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_every_question_has_exactly_one_row_in_the_declared_shape(name: str) -> None:
-    rows = [market(f"M{n}", open_time=None if n == 3 else OPEN) for n in range(10)]
+    markets = [market(f"M{n}", open_time=None if n == 3 else OPEN) for n in range(10)]
     history = [settled(f"H{n}", OPEN - timedelta(days=n)) for n in range(5)]
-    asked = questions(*rows, at=[price(170, "M1"), price(2, "M2")], history=history)
+    asked = questions(*markets, at=[price(170, "M1"), price(2, "M2")], history=history)
     rows = forecaster(name).forecast(asked)
     assert FORECASTS.validate(rows).equals(rows)
     assert set(rows["question_id"]) == set(asked["id"])
@@ -151,7 +151,7 @@ def test_always_no_is_certain() -> None:
 
 def test_the_random_forecast_is_uniform_and_depends_on_seed_and_question_alone() -> None:
     asked = questions(*[market(f"M{n}") for n in range(2000)])
-    chance = forecaster("random")
+    chance: Any = forecaster("random")
     drawn = chance.forecast(asked)
     assert drawn.equals(chance.forecast(asked.reverse()))
     assert drawn.head(1).equals(chance.forecast(asked.filter(id=drawn["question_id"][0])))

@@ -172,7 +172,7 @@ def test_compressing_keeps_which_partitions_have_failed(instance: dg.DagsterInst
 
     def plan(partition: str) -> str | None:
         found = instance.get_latest_planned_materialization_info(fragile.key, partition)
-        return found and found.run_id
+        return found.run_id if found else None
 
     runs = [run("1", broken="yes"), run("1"), run("2"), run("2", broken="yes")]
     before = states()

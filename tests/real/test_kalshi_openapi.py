@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bellwether.venues.http.page import Call
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import RateLimit
 from bellwether.venues.kalshi.routes import Window
@@ -218,7 +219,7 @@ def test_the_filter_words_are_the_venues(spec: Schema):
 
 START = datetime(2026, 10, 1, tzinfo=UTC)
 END = START + timedelta(days=1)
-CALLS = {
+CALLS: dict[str, Call] = {
     "/events": routes.events(status="open", tickers=["A"], series_ticker="S", closing_after=START),
     "/markets": routes.markets(status="closed", window=Window("close", START, END), tickers=["A"], event_ticker="E", series_ticker="S"),
     "/historical/markets": routes.historical_markets(tickers=["A"]),

@@ -28,7 +28,7 @@ def drawn_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     original = Figure.draw
 
     def draw(self: Figure, renderer: Any) -> None:
-        drawn.extend(artist.get_text() for artist in self.findobj(lambda artist: hasattr(artist, "get_parse_math")))
+        drawn.extend(artist.get_text() for artist in self.findobj(lambda artist: hasattr(artist, "get_parse_math")))  # type: ignore[attr-defined]
         original(self, renderer)
 
     monkeypatch.setattr(Figure, "draw", draw)

@@ -118,7 +118,7 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     original = Figure.draw
 
     def draw(self: Figure, renderer: Any) -> None:
-        drawn.extend(self.findobj(lambda artist: hasattr(artist, "get_parse_math") and artist.get_text()))
+        drawn.extend(self.findobj(lambda artist: hasattr(artist, "get_parse_math") and artist.get_text()))  # type: ignore[attr-defined]
         original(self, renderer)
 
     monkeypatch.setattr(Figure, "draw", draw)

@@ -118,7 +118,7 @@ def test_markets_with_most_fills_have_the_panels_and_the_rest_is_counted(drawn_t
 
 def test_tick_labels_are_measured_for_the_labels_that_must_stand_clear_of_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[str] = []
-    siblings = Axis._get_tick_boxes_siblings
+    siblings = Axis._get_tick_boxes_siblings  # type: ignore[attr-defined]
 
     def counted(axis: Axis, renderer: Any) -> Any:
         measured.append(axis.get_label_text())

@@ -31,8 +31,8 @@ def refusal(data: Any, **options: Any) -> str:
     return str(error.value)
 
 
-ASKED = [{"id": letter, "probability": 0.1 * (1 + index)} for index, letter in enumerate("ABCDEF")]
-KNOWN = [{"question": f"Will {letter}?", "id": letter, "outcome": index % 2} for index, letter in enumerate("FEDCBA")]
+ASKED: Rows = [{"id": letter, "probability": 0.1 * (1 + index)} for index, letter in enumerate("ABCDEF")]
+KNOWN: Rows = [{"question": f"Will {letter}?", "id": letter, "outcome": index % 2} for index, letter in enumerate("FEDCBA")]
 
 
 def test_columns_of_the_same_name_are_joined_whatever_else_names_a_question() -> None:

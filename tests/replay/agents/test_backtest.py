@@ -110,11 +110,9 @@ def test_a_failure_is_shown_as_type_and_first_line() -> None:
 
 @pytest.mark.parametrize(("base", "missing"), [(Agent, r"act\(self, ctx\)"), (CompiledAgent, "strategy")])
 def test_a_class_that_cannot_decide_is_refused_with_advice(base: type[Agent], missing: str) -> None:
-    class Empty(base):
-        pass
-
+    empty = type("Empty", (base,), {})
     with pytest.raises(ConfigError, match=f"Empty: it has no {missing}; write one"):
-        run(market(), Empty(), settings())
+        run(market(), empty(), settings())
 
 
 def test_a_failure_before_the_first_decision_and_after_the_last_is_told_apart() -> None:

@@ -17,8 +17,8 @@ def test_a_strategy_of_another_file_is_tied_to_them_once() -> None:
     def strategy(sim, params):
         return None
 
-    before = strategy._cache._cache_file._source_stamp
-    assert stamped(stamped(strategy))._cache._cache_file._source_stamp == (before, SOURCES)
+    before = strategy._cache._cache_file._source_stamp  # type: ignore[attr-defined]
+    assert stamped(stamped(strategy))._cache._cache_file._source_stamp == (before, SOURCES)  # type: ignore[attr-defined]
 
 
 def test_a_strategy_that_is_not_cached_is_left_alone() -> None:

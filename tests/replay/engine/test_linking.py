@@ -116,13 +116,13 @@ def test_processes_share_what_is_compiled_whatever_they_import_first() -> None:
 
 def test_the_entry_is_cached_for_the_sources_it_was_made_of() -> None:
     commands.entry()
-    assert [entry._cache._cache_file._source_stamp[-1] for entry in compiling._entries] == [SOURCES]
+    assert [entry._cache._cache_file._source_stamp[-1] for entry in compiling._entries] == [SOURCES]  # type: ignore[attr-defined]
 
 
 def test_no_name_of_the_entry_can_be_taken_for_another_function() -> None:
     """What an entry has taken in may be called otherwise than the same part in another library, which is linked by name."""
     commands.entry()
-    module = compiling._entries[0]._library._get_module_for_linking()
+    module = compiling._entries[0]._library._get_module_for_linking()  # type: ignore[attr-defined]
     names = [function.name for function in module.functions if not function.is_declaration]
     foreign = [name for name in names if "bellwether" in name and linking.TAKEN_IN not in name]
     assert any(linking.TAKEN_IN in name for name in names)

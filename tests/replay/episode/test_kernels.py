@@ -63,7 +63,8 @@ def test_messages_become_changes(messages: list[tuple[int, list[tuple[int, int, 
     rows = [(number, ticker, *row) for number, (ticker, parts) in enumerate(messages) for row in parts]
     sequence, ticker, kind, side, price, lots = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 6
     codes = (fixed(values, np.int32) for values in (ticker, kind, side))
-    first, end, words, error, _ = kernels.messages(fixed([0] * len(rows)), fixed(sequence), *codes, fixed(price), fixed(lots), 2)
+    numbers = (fixed([0] * len(rows)), fixed(sequence))
+    first, end, words, error, _ = kernels.messages(*numbers, *codes, fixed(price), fixed(lots), 2)  # type: ignore[call-arg]
     assert error == kernels.FINE
     assert split(end, words) == plainly(messages)
     assert [sequence[row] for row in first] == list(range(len(messages)))
@@ -174,7 +175,8 @@ def changes(rows: list[tuple[int, list[list[tuple[int, int]]]]], unit: int = 10)
     )
     columns = tuple(tuple(fixed(side[:, column]) for side in flat) for column in range(2))
     ticker = fixed([row[0] for row in rows], np.int32)
-    end, words, *wrong = kernels.snapshots(0, ticker, offsets, *columns, unit, 100, grid, *state, np.zeros((2, 2), np.int64))
+    tail = (unit, 100, grid, *state, np.zeros((2, 2), np.int64))
+    end, words, *wrong = kernels.snapshots(0, ticker, offsets, *columns, *tail)  # type: ignore[call-arg]
     return split(end, words), tuple(wrong)
 
 

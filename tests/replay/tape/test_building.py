@@ -235,7 +235,7 @@ def contents(draw: st.DrawFn) -> Content:
     for at, ticker, words in timed(draw(ROWS)):
         changed = [word for word in sorted(words) if shown.get((ticker, *word[:2]), 0) != word[2]]
         shown |= {(ticker, *word[:2]): word[2] for word in changed}
-        rows.append((at, ticker, [level(*word, ticker) for word in changed]))
+        rows.append((at, ticker, [level(side, price, lots, ticker) for side, price, lots in changed]))
     markets = tuple(Market(ticker, close_time=draw(TIMES)) for ticker in "AB")
     settled = tuple(Settlement(ticker, "YES", 1_000_000, draw(TIMES)) for ticker in "AB")
     return content(rows, timed(draw(PRINTS)), markets=markets, settlements=settled, end=draw(st.integers(1, 30)))
@@ -320,7 +320,7 @@ def test_books_first_is_the_order_of_the_original(episode: Content) -> None:
         steps.append((ts, 0, row, [pack(LEVEL, ticker, YES, 1, 0)] if opens else book.words[start:end].tolist()))
         start = end
     for number, (ts, *key, lots) in enumerate(zip(trades.ts.tolist(), trades.ticker, side, price, trades.lots, strict=True)):
-        steps.append((ts, 1, number, [pack(PRINT, *map(int, key), int(lots))]))
+        steps.append((ts, 1, number, [pack(PRINT, *map(int, key), int(lots))]))  # type: ignore[call-arg]
     for code, one in enumerate(episode.settlements):
         if one.at is not None:
             steps.append((one.at, 2, code, [pack(SETTLE, code, 0, 0, 1_000_000)]))

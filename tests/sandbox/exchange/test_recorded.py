@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -247,6 +248,7 @@ def test_a_listener_who_stopped_hears_again_what_it_had_not_taken(folder: Path) 
     listener = exchange.messages(BOTH, 0, EVER)
     for _ in range(4):
         stopped = next(listener)
+    assert isinstance(listener, Generator)
     listener.close()
     rest = told(exchange, BOTH, stopped.at, EVER)
     assert rest == [(one.kind, one.body) for one in whole if one.at >= stopped.at]

@@ -214,8 +214,8 @@ async def test_deltas_lead_from_one_snapshot_to_the_next(place: Place, exchange:
             assert last["market_ticker"] == body["market_ticker"]
     later = instant(NOW + timedelta(minutes=25))
     for ticker in tickers:
-        book = exchange.book(ticker, later)
-        levels = {("yes", price): Decimal(size) for price, size in book.yes} | {("no", price): Decimal(size) for price, size in book.no}
+        shown = exchange.book(ticker, later)
+        levels = {("yes", price): Decimal(size) for price, size in shown.yes} | {("no", price): Decimal(size) for price, size in shown.no}
         assert {place_in_book: size for place_in_book, size in books[ticker].items() if size} == levels
 
 
