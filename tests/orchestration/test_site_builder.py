@@ -54,11 +54,10 @@ def test_a_command_that_publishes_builds_a_site_anew_only_where_there_is_one(tmp
     monkeypatch.setattr(runs, "settings", lambda: places)
 
     def launched() -> list[str]:
-        record = SimpleNamespace(whole=lambda asset: 1)
         jobs: list[str] = []
-        work = SimpleNamespace(record=lambda: record, assets={runs.WAREHOUSE, runs.SITE}, stats=RunStats(), lake=lake.lake)
+        work = SimpleNamespace(stats=RunStats(), lake=lake.lake)
         work.resource = {"warehouse": warehouse}.__getitem__
-        work.launch = lambda job, label: jobs.append(job.name)
+        work.launch = lambda job, label, config=None: jobs.append(job.name)
         runs.publish(work)  # type: ignore[arg-type]
         return jobs
 
