@@ -55,10 +55,6 @@ class World:
                 (folder / name).write_text(json.dumps(document, indent=2), encoding="utf-8")
         return folder
 
-    def sample_of(self, tier: str) -> list[Question]:
-        """The questions that the models of a tier were asked, in order."""
-        return self.samples[TIERS[tier][0]]
-
     def labels(self, *cutoffs: str) -> list[dict[str, Any]]:
         """One row per entry of the samples of `cutoffs`, each with its own outcome."""
         return [

@@ -260,12 +260,12 @@ def test_cut_closes_the_connection_inside_the_body() -> None:
 
 
 def test_stall_sends_a_part_and_then_is_silent() -> None:
-    with served(Faulty(application(), Faults(), Clock(NOW))) as address, httpx.Client(base_url=f"http://{address}", timeout=0.3) as http:
+    with served(Faulty(application(), Faults(), Clock(NOW))) as address, httpx.Client(base_url=f"http://{address}", timeout=1) as http:
         with http.stream("GET", "/trade-api/v2/markets", headers={"X-Sandbox-Fault": "stall"}) as answer:
             assert answer.status_code == 200
             with pytest.raises(httpx.ReadTimeout):
                 answer.read()
-        assert http.get("/trade-api/v2/markets", timeout=5).status_code == 200
+        assert http.get("/trade-api/v2/markets", timeout=60).status_code == 200
 
 
 def test_a_stall_ends_with_a_broken_connection_after_its_time() -> None:

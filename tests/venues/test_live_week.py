@@ -35,6 +35,6 @@ def test_a_week_of_both_venues_takes_few_calls_and_files_and_misses_nothing(tmp_
 
 @pytest.mark.slow
 def test_memory_is_bounded_by_one_day() -> None:
-    week = measure_apart(300, DAYS)
+    week = measure_apart(200, DAYS)
     assert week.peaks[-1] <= week.peaks[0] * MOST_GROWTH
     assert week.peaks[-1] <= week.idle + MOST_MEMORY

@@ -117,7 +117,7 @@ async def test_a_reject_that_turns_permanent_ends_the_looks(run: Session):
 
 async def test_the_rests_double_and_end_with_day_45(run: Session):
     looks = []
-    for age in range(1, 60):
+    for age in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 44, 45, 46, 59):
         today = at(run, age)
         asked(run)
         pull = await run.day(today=today)
