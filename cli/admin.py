@@ -1,4 +1,4 @@
-"""Commands about a whole home: demo, ui, doctor, sandbox, backup, restore."""
+"""Commands about a whole home: demo, ui, doctor, sandbox, backup, restore, home."""
 
 from __future__ import annotations
 
@@ -176,3 +176,24 @@ def restore(folder: Path, *, as_json: bool) -> None:
     if (folder / REGISTRY).is_dir() and config.registry is None:
         console().print(f"Set BELLWETHER_REGISTRY={registry_path(config)}: the backup has a registry.", markup=False, soft_wrap=True)
     console().print("`bellwether warehouse` publishes the warehouse.")
+
+
+@click.group()
+def home() -> None:
+    """Convert the Dagster home of an earlier version."""
+
+
+@home.command()
+def convert() -> None:
+    """Give a Dagster home of version 0.2 Dagster's own storage.
+
+    Lake, journal and results are not touched, and nothing is materialized again. Schedules and sensors stay switched on or off.
+    The list of earlier runs is not converted; its files are kept next to the new home.
+    """
+    from orchestration.home import convert as convert_home
+
+    kept = convert_home(settings())
+    if kept is None:
+        click.echo("Nothing to convert: the Dagster home has Dagster's own storage.")
+    else:
+        click.echo(f"Converted. The former home, with the history of its runs, is in {kept}; delete it when you no longer need it.")

@@ -62,6 +62,7 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
         PlatformCommand("site", "cli.site:site", "Build the static site of the warehouse; serve it."),
         PlatformCommand("backup", "cli.admin:backup", "Back up lake, journal and registry; keep older backups by tiers."),
         PlatformCommand("restore", "cli.admin:restore", "Restore a backup into an empty home."),
+        PlatformCommand("home", "cli.admin:home", "Convert the Dagster home of an earlier version."),
     ),
 }
 

@@ -1,6 +1,6 @@
-"""DAGSTER_HOME: made on first use, by one process at a time, so that history is never written to a folder that vanishes.
+"""DAGSTER_HOME: created on first use by one process at a time, and converted once from the storage classes of version 0.2.
 
-Not here: how large it becomes (history.py).
+Not here: retention (history.py).
 """
 
 from __future__ import annotations
@@ -8,24 +8,28 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
-from bellwether.errors import BellwetherError
-from bellwether.files import atomic_file, locked, require_whole_home
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.files import atomic_file, locked, require_whole_home, try_lock
 from bellwether.settings import Settings
 from orchestration.precedence import runs_at_once
 
-#: The code location that the UI shows, and its module.
-LOCATION, CODE = "bellwether", "orchestration.definitions"
+#: The code location that the UI shows, its module, and Dagster's name of the definitions in it.
+LOCATION, CODE, REPOSITORY = "bellwether", "orchestration.definitions", "__repository__"
 #: Says that Dagster's databases in the home were made to their end.
 _MADE = "made"
-_FILE = "dagster.yaml"
+_FILE, _SWITCHES = "dagster.yaml", "schedules/schedules.db"
 _LOCK = "first-start.lock"
+#: Storage classes of version 0.2, which `dagster.yaml` named.
+_FORMER_CLASSES = re.compile(r"module: orchestration\.(event_log|run_storage|schedule_storage|compute_logs)\b")
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 #: What helps where a write failed.
 STORAGE_ADVICE = (
@@ -45,11 +49,13 @@ def settings_file() -> str:
 
 
 def prepare(config: Settings) -> Path:
-    """Make DAGSTER_HOME of this world with its dagster.yaml and databases, point this process at it and switch telemetry off.
+    """Create DAGSTER_HOME of this world with its dagster.yaml and databases, point this process at it and switch telemetry off.
 
-    Several processes may do so at once: one makes it, the others wait. A dagster.yaml that is there is left as it is;
-    one that was deleted is made anew.
-    Raises `BellwetherError` when it cannot be written.
+    Several processes may do so at once: one creates it, the others wait. An existing dagster.yaml is left unchanged; a deleted one is written again.
+
+    Raises:
+        ConfigError: the home has the storage classes of version 0.2.
+        BellwetherError: it cannot be written.
     """
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
@@ -57,11 +63,81 @@ def prepare(config: Settings) -> Path:
     require_whole_home(config)
     with storage_errors(home):
         _create_folder(home)
+        if _is_former(home):
+            raise ConfigError(
+                f"{home} has the run history of Bellwether 0.2 in a format of its own. Convert it once: bellwether home convert"
+            )
         if not ((home / _MADE).exists() and (home / _FILE).exists()):
             with locked(home / _LOCK):
                 _make(home)
         _require_databases(home)
     return home
+
+
+def convert(config: Settings) -> Path | None:
+    """Replace a Dagster home of version 0.2 by a new one, which keeps the switches of schedules and sensors but no runs or events.
+
+    Returns the folder that keeps the former home, next to the new one; None for a home that needs no conversion.
+
+    Raises:
+        ConfigError: a UI or command uses the home.
+        BellwetherError: it cannot be written.
+    """
+    home = Path(os.environ.get("DAGSTER_HOME", str(config.dagster_home)))
+    if not _is_former(home):
+        return None
+    kept, draft = home.with_name(f"{home.name}-0.2"), home.with_name(f"{home.name}-new")
+    with storage_errors(home), _unused(home):
+        if kept.exists():
+            raise ConfigError(f"{kept} exists; move it away, then convert again")
+        shutil.rmtree(draft, ignore_errors=True)
+        if (switches := home / _SWITCHES).is_file():
+            (draft / _SWITCHES).parent.mkdir(parents=True)
+            with closing(sqlite3.connect(switches)) as source, closing(sqlite3.connect(draft / _SWITCHES)) as target:
+                source.backup(target)
+        os.environ["DAGSTER_HOME"] = str(draft)
+        try:
+            prepare(config)
+            _forget_events()
+        finally:
+            os.environ["DAGSTER_HOME"] = str(home)
+        home.rename(kept)
+        draft.rename(home)
+    return kept
+
+
+def _is_former(home: Path) -> bool:
+    """Whether a home was created by version 0.2: its dagster.yaml names classes of that version, or was deleted."""
+    file = home / _FILE
+    if file.is_file():
+        return _FORMER_CLASSES.search(file.read_text(errors="replace")) is not None
+    return (home / "history" / "runs" / "index.db").is_file() and not (home / "event_log.db").is_file()
+
+
+@contextmanager
+def _unused(home: Path) -> Iterator[None]:
+    """Hold the locks of all processes of a home of version 0.2. Raises `ConfigError` where another process has one."""
+    files = [path.open("r+b") for path in (home / "processes").glob("*")]
+    try:
+        if not all(map(try_lock, files)):
+            raise ConfigError(f"a UI or command of {home.parent} is running; stop it, then convert")
+        yield
+    finally:
+        for file in files:
+            file.close()
+
+
+def _forget_events() -> None:
+    """Remove what the switches' database has of events: cursors, which count events that no longer exist, and compressed evaluations."""
+    import dagster as dg
+
+    with dg.DagsterInstance.get() as instance:
+        for state in instance.all_instigator_state():
+            data = state.instigator_data
+            if getattr(data, "cursor", None) is not None:
+                instance.update_instigator_state(state.with_data(data._replace(cursor=None)))  # type: ignore[union-attr, call-arg]
+        if instance.schedule_storage is not None:
+            instance.schedule_storage.purge_asset_evaluations(datetime.now(UTC).timestamp())
 
 
 def _create_folder(home: Path) -> None:
@@ -115,7 +191,7 @@ def _damage(database: Path, home: Path) -> BellwetherError:
 
 def _require_databases(home: Path) -> None:
     """Raise `BellwetherError` where a database of Dagster does not begin like one; a UI would serve errors from it."""
-    for path in (home / "schedules" / "schedules.db", home / "history" / "runs.db", home / "history" / "runs" / "index.db"):
+    for path in (home / _SWITCHES, home / "history" / "runs.db", home / "event_log.db", home / "history" / "runs" / "index.db"):
         if path.is_file():
             with path.open("rb") as file:
                 if file.read(len(_MAGIC)) != _MAGIC:

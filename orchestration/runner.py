@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
 
 from bellwether.errors import BellwetherError
 from bellwether.lake.staleness import Staleness
@@ -22,8 +21,7 @@ from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.automation import recipe
 from orchestration.declare import key
-from orchestration.history import compress
-from orchestration.home import LOCATION, STORAGE_ADVICE, tells_of_storage
+from orchestration.home import LOCATION, REPOSITORY, STORAGE_ADVICE, tells_of_storage
 from orchestration.orphans import STOPPED, Process, end_orphans, of_killed_processes
 from orchestration.partitions import to_key
 from orchestration.progress import listener
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 #: What steps say goes to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
 #: The UI shows a run under its job where this tag names the code location of `workspace.yaml`. Whether it is tried again is for who gave the command.
-TAGS = {".dagster/repository": f"{SINGLETON_REPOSITORY_NAME}@{LOCATION}", "dagster/max_retries": "0"}
+TAGS = {".dagster/repository": f"{REPOSITORY}@{LOCATION}", "dagster/max_retries": "0"}
 
 
 class RunFailed(BellwetherError):
@@ -116,7 +114,6 @@ class Runner:
         self.stats.runs += 1
         self.stats.seconds += seconds
         self.stats.by_job[job.name] = self.stats.by_job.get(job.name, 0.0) + seconds
-        compress(self.instance, [result.run_id])
         if _was_interrupted(result):
             self.stats.interrupted += 1
             run = self.instance.get_run_by_id(result.run_id)

@@ -29,7 +29,7 @@ daily_prune = dg.ScheduleDefinition(
     tags=AUTOMATIC,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Every day at 04:20 UTC: Dagster's finished runs are compressed, those older than BELLWETHER_KEEP_RUNS_DAYS removed.",
+    description="Every day at 04:20 UTC: finished runs older than BELLWETHER_KEEP_RUNS_DAYS are deleted, and pages of superseded pulls.",
 )
 
 SCHEDULES = (daily_operations, daily_prune)

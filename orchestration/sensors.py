@@ -1,22 +1,17 @@
-"""Sensors of all domains: what is registered becomes a partition, derived tables follow their inputs, and finished runs are compressed.
+"""Sensors of all domains: registered names become partitions, and derived tables follow their inputs.
 
-Not here: what is registered (bellwether/domains), the conditions (automation.py), or how long runs are kept (history.py).
+Not here: the registries (bellwether/domains) and the conditions (automation.py).
 Concept: https://docs.dagster.io/guides/automate/sensors
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 import dagster as dg
 
 from bellwether.domains import domains, resolve
 from orchestration.automation import automation
-from orchestration.history import compress_ended
-
-#: Runs that one tick compresses: a tenth of a second each, and a tick may take a minute.
-_AT_ONCE = 50
 
 
 def missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
@@ -60,15 +55,4 @@ def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipRe
     return dg.SensorResult(dynamic_partitions_requests=requests)
 
 
-@dg.sensor(
-    minimum_interval_seconds=300,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Compresses runs that ended ten minutes ago or before: megabytes of events become kilobytes, and read as they did. It launches nothing.",
-)
-def compression(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-    """Compress finished runs of the UI; the command line compresses its own."""
-    done = compress_ended(context.instance, datetime.now(UTC), _AT_ONCE)
-    return dg.SkipReason(f"{done} runs compressed" if done else "no run ended that is not compressed")
-
-
-SENSORS = (registry, automation, compression)
+SENSORS = (registry, automation)

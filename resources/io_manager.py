@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import dagster as dg
 import polars as pl
@@ -22,9 +22,6 @@ from bellwether.lake.staleness import AsRead, Recipe
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
 from resources.lake import LakeResource
-
-if TYPE_CHECKING:
-    from dagster._core.execution.context.system import StepExecutionContext
 
 #: Key of an input's metadata that overrules what is done about upstream partitions that were never written: "skip" or "error".
 MISSING = "missing"
@@ -183,7 +180,7 @@ def _gathers(context: dg.InputContext) -> bool:
     return own is None or across
 
 
-def _step(context: dg.OutputContext | dg.InputContext) -> "StepExecutionContext | None":
+def _step(context: dg.OutputContext | dg.InputContext) -> Any:
     """The running step; None where the context was built by hand."""
     try:
         return context.step_context

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 from filelock import FileLock
 
 from assets.benchmark.runs import release
@@ -21,6 +23,7 @@ from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.settings import Settings, settings
 from orchestration.definitions import build_defs
+from orchestration.home import settings_file
 from orchestration.runner import Runner
 from orchestration.session import require_success
 from tests.shared import shared
@@ -49,18 +52,19 @@ class World:
         return runner
 
 
+def stock_storage(folder: str) -> dict[str, Any]:
+    """The part of dagster.yaml that chooses storage, for an instance in a folder that DAGSTER_HOME does not name."""
+    chosen = yaml.safe_load(settings_file())
+    log = chosen["event_log_storage"]
+    return {"compute_logs": chosen["compute_logs"], "event_log_storage": {**log, "config": {"base_dir": folder}}}
+
+
 def open_world(home: Path, **changes: object) -> World:
     """A world whose lake, warehouse and Dagster storage lie below `home`; runs and events are stored as everywhere in Bellwether."""
     config = Settings(home=home, **changes)  # type: ignore[arg-type]
     dagster_home = str(home / "dagster")
     os.makedirs(dagster_home, exist_ok=True)
-    here = {"home": dagster_home}
-    overrides = {
-        "run_storage": {"module": "orchestration.run_storage", "class": "RunStorage", "config": here},
-        "event_log_storage": {"module": "orchestration.event_log", "class": "EventLog", "config": here},
-        "compute_logs": {"module": "orchestration.compute_logs", "class": "ComputeLogs", "config": here},
-    }
-    return World(config, build_defs(config=config), dg.DagsterInstance.local_temp(dagster_home, overrides=overrides))
+    return World(config, build_defs(config=config), dg.DagsterInstance.local_temp(dagster_home, overrides=stock_storage(dagster_home)))
 
 
 @pytest.fixture(scope="session")

@@ -143,7 +143,6 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "finished_recordings": "RUNNING",
         "recorded_episodes": "RUNNING",
         "automation": "RUNNING",
-        "compression": "RUNNING",
         "publisher": "RUNNING",
         "site_builder": "RUNNING",
         "resolutions": "RUNNING",

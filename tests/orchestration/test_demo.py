@@ -99,6 +99,7 @@ OTHERS = {
     "record",
     "recordings generate",
     "recordings import",
+    "home",
     "restore",
     "run",
     "sandbox",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
@@ -17,9 +19,10 @@ from click.testing import CliRunner
 
 from assets.warehouse.runs import publish
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.files import try_lock
 from bellwether.settings import Settings, settings
 from cli.main import main
-from orchestration.home import prepare, storage_errors
+from orchestration.home import convert, prepare, storage_errors
 from orchestration.runner import RunFailed
 from resources import WarehouseResource
 from tests.orchestration.conftest import open_world
@@ -148,7 +151,7 @@ def test_a_pull_on_a_full_disk_says_so_in_one_line_and_goes_on_when_there_is_roo
 @pytest.mark.parametrize(
     "harm", [lambda data: b"", lambda data: bytes(100) + data[100:], lambda data: data[:4096] + bytes(len(data) - 4096)]
 )
-@pytest.mark.parametrize("name", ["history/runs.db", "history/runs/index.db", "schedules/schedules.db"])
+@pytest.mark.parametrize("name", ["history/runs.db", "event_log.db", "schedules/schedules.db"])
 def test_a_damaged_database_of_dagster_is_named_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, harm: Callable[[bytes], bytes]
 ) -> None:
@@ -178,3 +181,100 @@ def test_a_home_that_is_no_folder_is_one_line(tmp_path: Path, monkeypatch: pytes
     assert ran.exit_code == 1
     assert re.search(r"Error: .*File name too long.*BELLWETHER_HOME to another place", ran.output)
     assert "Traceback" not in ran.output
+
+
+#: dagster.yaml of version 0.2, as far as it names classes.
+FORMER = """
+run_storage: {module: orchestration.run_storage, class: RunStorage, config: {home: {env: DAGSTER_HOME}}}
+event_log_storage: {module: orchestration.event_log, class: EventLog, config: {home: {env: DAGSTER_HOME}}}
+"""
+
+
+#: The automation sensor of such a home, which a user has switched off, as Dagster stores it: its cursor is a number of an event.
+SENSOR = {
+    "__class__": "InstigatorState",
+    "job_specific_data": {"__class__": "SensorInstigatorData", "cursor": "4711", "min_interval": 30},
+    "job_type": {"__enum__": "InstigatorType.SENSOR"},
+    "origin": {
+        "__class__": "ExternalJobOrigin",
+        "external_repository_origin": {
+            "__class__": "ExternalRepositoryOrigin",
+            "repository_location_origin": {
+                "__class__": "ManagedGrpcPythonEnvRepositoryLocationOrigin",
+                "loadable_target_origin": {"__class__": "LoadableTargetOrigin", "module_name": "orchestration.definitions"},
+                "location_name": "bellwether",
+            },
+            "repository_name": "__repository__",
+        },
+        "job_name": "automation",
+    },
+    "status": {"__enum__": "InstigatorStatus.STOPPED"},
+}
+
+
+@pytest.fixture
+def former(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of version 0.2, with an evaluation of a condition in that version's format, in bytes."""
+    home = tmp_path / "dagster"
+    home.mkdir()
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    with dg.DagsterInstance.local_temp(str(home)) as instance:
+        instance.all_instigator_state()
+    with closing(sqlite3.connect(home / "schedules" / "schedules.db")) as database:
+        database.execute(
+            "INSERT INTO instigators (selector_id, repository_selector_id, status, instigator_type, instigator_body) VALUES (?, ?, ?, ?, ?)",
+            (
+                "22e4fa40e8f134e2d979ca6db6d3beb275a16d20",
+                "036725988247bd8973b3d0f67a9d14ff3542f50b",
+                "STOPPED",
+                "SENSOR",
+                json.dumps(SENSOR),
+            ),
+        )
+        database.execute(
+            "INSERT INTO asset_daemon_asset_evaluations (evaluation_id, asset_key, asset_evaluation_body, num_requested, create_timestamp) "
+            """VALUES (1, '["clean", "markets"]', X'789C', 0, '2026-06-01 00:00:00')"""
+        )
+        database.commit()
+    (home / "history" / "runs" / "4711.db.xz").write_bytes(b"a compressed run")
+    (home / "dagster.yaml").write_text(FORMER)
+    return home
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_home_of_an_earlier_version_names_the_command_that_converts_it(former: Path, tmp_path: Path, is_deleted: bool) -> None:
+    if is_deleted:
+        (former / "dagster.yaml").unlink()
+        (former / "history" / "runs" / "index.db").touch()
+    with pytest.raises(ConfigError, match=rf"^{former} .*Convert it once: bellwether home convert"):
+        prepare(Settings(home=tmp_path))
+
+
+def test_a_converted_home_keeps_its_switches_and_the_former_files(former: Path, tmp_path: Path) -> None:
+    ran = CliRunner().invoke(main, ["home", "convert"])
+    assert ran.exit_code == 0, ran.output
+    kept = former.with_name("dagster-0.2")
+    assert f"is in {kept}" in ran.output
+    assert (kept / "history" / "runs" / "4711.db.xz").read_bytes() == b"a compressed run"
+    assert (kept / "dagster.yaml").read_text() == FORMER
+    assert prepare(Settings(home=tmp_path)) == former
+    with dg.DagsterInstance.get() as instance:
+        (state,) = instance.all_instigator_state()
+        assert (state.instigator_name, state.is_running) == ("automation", False)
+        assert getattr(state.instigator_data, "cursor", "4711") is None
+        assert instance.schedule_storage is not None
+        assert instance.schedule_storage.get_auto_materialize_evaluations_for_evaluation_id(1) == []
+        assert instance.get_runs() == []
+    assert "Nothing to convert" in CliRunner().invoke(main, ["home", "convert"]).output
+
+
+def test_a_home_in_use_or_with_a_former_one_next_to_it_is_not_converted(former: Path, tmp_path: Path) -> None:
+    (former / "processes").mkdir()
+    with (former / "processes" / "ui").open("w") as file:
+        assert try_lock(file)
+        with pytest.raises(ConfigError, match="is running; stop it"):
+            convert(Settings(home=tmp_path))
+    former.with_name("dagster-0.2").mkdir()
+    with pytest.raises(ConfigError, match=r"dagster-0\.2 exists; move it away"):
+        convert(Settings(home=tmp_path))
+    assert (former / "dagster.yaml").read_text() == FORMER
