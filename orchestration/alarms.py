@@ -16,8 +16,8 @@ from bellwether.checks.rule import LakeCheck, Observation
 from bellwether.lake import Lake
 from bellwether.notify import Alarm, NotDelivered, Notifier, notifiers, notify
 from bellwether.settings import Channel, settings
-from orchestration.orphans import TAG
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
+from orchestration.precedence import COMMAND, LAUNCHED_BY
 from orchestration.step_errors import reason
 from resources import LakeResource
 
@@ -65,8 +65,8 @@ def is_told(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 def failures(context: dg.RunFailureSensorContext) -> None:
     """Tell operators of a failed run. An alarm that a channel did not take fails the tick, and the next failure of the same subject is told."""
     run = context.dagster_run
-    if TAG in run.tags:
-        context.log.info(f"told by its command: {subject_of(run)}")
+    if run.tags.get(LAUNCHED_BY) == COMMAND:
+        context.log.info(f"reported by its command: {subject_of(run)}")
         return
     if is_told(context.instance, run):
         # No reason to skip: Dagster fails a tick in which one of several failed runs is told and another skipped.

@@ -23,7 +23,7 @@ from bellwether.settings import settings
 from bellwether.tables import TABLES, Table
 from bellwether.tables.schema import outside
 from orchestration.declare import Follow, follows
-from orchestration.orphans import commands_at_work, of_killed_processes
+from orchestration.orphans import is_orphan, running_commands
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, of_key, spans, to_key
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource
@@ -175,10 +175,10 @@ def _request(
 
 
 def _in_progress(context: dg.SensorEvaluationContext) -> Iterator[tuple[Iterable[dg.AssetKey], Mapping[str, str]]]:
-    repository, is_killed = context.repository_def, of_killed_processes(context.instance)
+    repository = context.repository_def
     assert repository is not None
     for run in context.instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)):
-        if not is_killed(run):
+        if not is_orphan(context.instance, run):
             whole = repository.has_job(run.job_name) and repository.get_job(run.job_name).asset_layer.executable_asset_keys
             yield run.asset_selection or whole or (), run.tags
 
@@ -192,7 +192,7 @@ def _in_progress(context: dg.SensorEvaluationContext) -> Iterator[tuple[Iterable
 def automation(context: dg.SensorEvaluationContext, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
     """Runs for what is out of date. While a command executes runs the sensor waits: the command makes what follows itself."""
     assert context.repository_def is not None
-    if commands_at_work(context.instance):
+    if running_commands(context.instance):
         return dg.SkipReason("a command is running; it makes what follows itself, and the rest is made when it ends")
     graph = context.repository_def.asset_graph
     due = Plan(graph, lake.lake, context.instance, _in_progress(context)).due()

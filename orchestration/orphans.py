@@ -1,6 +1,8 @@
-"""Runs whose process was killed: Dagster would call them started for ever, and their pool slots would block every later run.
+"""Which process executes a run, and the end of runs whose process was killed: Dagster would show them as started and keep their pool slots for ever.
 
-A process that executes runs holds a lock on a file of its own for as long as it lives; the lock of a killed process is free.
+A command that executes runs has one lock, free again when its process ends, however it ends. Its runs carry a tag with the name of the home and of the lock;
+runs without the tag belong to the daemon of `bellwether ui`. With another run launcher than Dagster's default nothing is locked or ended here: the
+launcher's health check decides.
 Not here: runs that fail by themselves, which Dagster records.
 Concept: https://docs.dagster.io/guides/operate/managing-concurrency
 """
@@ -12,38 +14,47 @@ import os
 import secrets
 import signal
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.events import DagsterEvent
 
 from bellwether.files import try_lock
 
-#: Run tag that names the lock of the process that executes the run. Runs without it belong to the UI's daemon.
+#: Run tag `HOME/LOCK`: the home and the lock of the command that executes the run.
 TAG = "bellwether/process"
 UI = "ui"
-#: What the log of a run says that a person has stopped.
+#: Message of a run that a user has stopped.
 STOPPED = "Stopped. What it had stored is kept: run again, it goes on from there."
+#: A lock that another process only tests is free again after this time.
+_PATIENCE_SECONDS = 0.5
 _UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 
 
 class Process:
-    """This process's lock; given up when the process ends, however it ends.
+    """The lock of a process, given up when the process ends.
 
-    instance: its storage says which runs there are and where the locks lie. name: of the lock, a new one when left out.
+    name: of the lock, a new one when left out. `held` is false where another process has the lock, or where runs are not this machine's to end.
     """
 
     def __init__(self, instance: dg.DagsterInstance, name: str | None = None) -> None:
         self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
+        self.tags: dict[str, str] = {}
         self._path = _folder(instance) / self.name
+        self._file, self.held = -1, False
+        if name is None and not _is_executed_here(instance):
+            return
         self._file, self.held = _locked(self._path, wait=name is None)
+        if name is None:
+            self.tags = {TAG: f"{_home(instance)}/{self.name}"}
 
-    @property
-    def tags(self) -> dict[str, str]:
-        """Tags for the runs that this process executes."""
-        return {TAG: self.name}
+    def write(self, note: str) -> None:
+        """Store a note in the lock's file, for processes that find it taken."""
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, note.encode(), 0)
 
     @property
     def file(self) -> int:
@@ -54,71 +65,64 @@ class Process:
         """Give the lock up and remove its file; the file of another process that holds it stays."""
         if self.held:
             self._path.unlink(missing_ok=True)
-        os.close(self._file)
+        if self._file >= 0:
+            os.close(self._file)
 
 
-def end_orphans(instance: dg.DagsterInstance, is_orphan: Callable[[dg.DagsterRun], bool]) -> list[str]:
-    """Report every unfinished run that `is_orphan` as failed and free its pool slots. Returns the run ids."""
+def is_orphan(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether a command of this home executed an unfinished run, and was killed."""
+    home, _, lock = run.tags.get(TAG, "").partition("/")
+    return bool(lock) and _is_executed_here(instance) and home == _home(instance) and _is_free(_folder(instance) / lock)
+
+
+def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[str]:
+    """Report every unfinished run of a killed command as failed and free its pool slots. Returns the run ids.
+
+    of_ui: those of the UI's daemon as well, where this process is about to start the UI and no other runs.
+    """
     ended = []
-    for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
-        run = record.dagster_run
-        if is_orphan(run):
+    for run in _unfinished(instance):
+        if is_orphan(instance, run) or (of_ui and _is_of_ui(instance, run)):
             instance.report_run_failed(run, "The process that executed this run was killed; nothing stored is lost.")
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
             ended.append(run.run_id)
+    for path in _folder(instance).iterdir():
+        if path.name != UI:
+            _is_free(path, remove=True)
     return ended
 
 
-def put_back(instance: dg.DagsterInstance, chosen: Callable[[dg.DagsterRun], bool]) -> list[str]:
-    """Queue every unfinished run that is `chosen` again, whose process was ended on purpose, and free its pool slots. Returns the run ids.
+def queue_again(instance: dg.DagsterInstance) -> list[str]:
+    """Queue every unfinished run of the UI, whose process was ended on purpose, and free its pool slots. Returns the run ids.
 
-    The daemon launches it when it runs the next time. One that a person was cancelling is canceled.
+    The daemon launches it at its next start. One that a user was cancelling is canceled.
     """
     queued = []
-    for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
-        run = record.dagster_run
-        if not chosen(run):
+    for run in _unfinished(instance):
+        if not _is_of_ui(instance, run):
             continue
         if run.status is dg.DagsterRunStatus.CANCELING or run.remote_job_origin is None:
             instance.report_run_canceled(run, message=STOPPED)
         else:
-            instance.report_dagster_event(DagsterEvent.job_enqueue(run), run_id=run.run_id)
+            instance.report_dagster_event(dg.DagsterEvent.job_enqueue(run), run_id=run.run_id)
             queued.append(run.run_id)
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
     return queued
 
 
-def of_killed_processes(instance: dg.DagsterInstance) -> Callable[[dg.DagsterRun], bool]:
-    """Runs of command-line processes that are gone."""
-    folder = _folder(instance)
-    return lambda run: TAG in run.tags and _is_free(folder / run.tags[TAG])
+def running_commands(instance: dg.DagsterInstance) -> list[str]:
+    """Names of the locks of commands that execute runs in this home, or are between two of them."""
+    return sorted(path.name for path in _folder(instance).iterdir() if path.name != UI and not _is_free(path))
 
 
-def commands_at_work(instance: dg.DagsterInstance) -> bool:
-    """Whether a command executes runs, or is between two of them."""
-    folder = Path(instance.root_directory) / "processes"
-    return folder.is_dir() and any(path.name != UI and not _is_free(path) for path in folder.iterdir())
-
-
-def of_the_ui(run: dg.DagsterRun) -> bool:
-    """Runs that a UI launched: orphans when no UI is running."""
-    return TAG not in run.tags
-
-
-def remove_stale_locks(instance: dg.DagsterInstance) -> None:
-    """Remove the files of processes that were killed."""
-    for path in _folder(instance).iterdir():
-        try:
-            file = os.open(path, os.O_RDWR)
-        except FileNotFoundError:
-            continue
-        if try_lock(file):
-            path.unlink(missing_ok=True)
-        os.close(file)
+def ui_note(instance: dg.DagsterInstance) -> str | None:
+    """The note in the lock of the UI that serves this home, empty until it is ready; None where none serves it."""
+    path = _folder(instance) / UI
+    return None if _is_free(path) else path.read_text()
 
 
 def end_with_the_run(_registered: object) -> None:
-    """In a step's process: kill it when the process of its run is gone, so that no step ends after its run was called failed."""
+    """In a step's process: kill it when the process of its run is gone, so that no step ends after its run was reported as failed."""
     run = multiprocessing.parent_process()
     if run is not None:
         threading.Thread(target=_end_after, args=(run.sentinel,), name="end-with-the-run", daemon=True).start()
@@ -127,6 +131,32 @@ def end_with_the_run(_registered: object) -> None:
 def _end_after(sentinel: int) -> None:
     wait([sentinel])
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _unfinished(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
+    return (record.dagster_run for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)))
+
+
+def _is_executed_here(instance: dg.DagsterInstance) -> bool:
+    """Whether runs are processes of the machine that starts them."""
+    return isinstance(instance.run_launcher, dg.DefaultRunLauncher)
+
+
+def _is_of_ui(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether the UI of this home launched a run: in a database that several homes share, it may be another's."""
+    return TAG not in run.tags and _is_executed_here(instance) and type(instance.run_storage).__name__ == "SqliteRunStorage"
+
+
+def _home(instance: dg.DagsterInstance) -> str:
+    """Name of a home that no other has."""
+    path = Path(instance.root_directory) / "home-id"
+    if not path.exists():
+        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        draft.write_text(secrets.token_hex(8))
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+    return path.read_text()
 
 
 def _folder(instance: dg.DagsterInstance) -> Path:
@@ -138,22 +168,30 @@ def _folder(instance: dg.DagsterInstance) -> Path:
 def _locked(path: Path, *, wait: bool) -> tuple[int, bool]:
     """(the file at `path`, whether this process has its lock); again where the file was removed before it could be locked.
 
-    wait: nobody else wants the lock, but somebody may look for a moment whether it is free.
+    wait: no other process wants the lock. Others may take it for a moment, to test whether it is free.
     """
+    end = time.monotonic() + _PATIENCE_SECONDS
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         held = try_lock(file)
-        if (not held and not wait) or (held and path.exists() and path.stat().st_ino == os.fstat(file).st_ino):
-            return file, held
+        if held and path.exists() and path.stat().st_ino == os.fstat(file).st_ino:
+            return file, True
+        if not held and not wait and time.monotonic() > end:
+            return file, False
         os.close(file)
+        time.sleep(0.01)
 
 
-def _is_free(path: Path) -> bool:
+def _is_free(path: Path, *, remove: bool = False) -> bool:
+    """Whether no process has a lock. remove: remove the file of a free one, before another process can take it."""
     try:
         file = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         return True
     try:
-        return try_lock(file)
+        is_free = try_lock(file)
+        if is_free and remove:
+            path.unlink(missing_ok=True)
+        return is_free
     finally:
         os.close(file)

@@ -9,7 +9,7 @@ import os
 
 #: Tag of runs that start by themselves. `dagster.yaml` leaves one place that they cannot take.
 LAUNCHED_BY = "bellwether/launched_by"
-AUTOMATION = "automation"
+AUTOMATION, COMMAND = "automation", "command"
 #: Tags of automatic runs: of the runs that wait, those of users go first, then those with a deadline, then the others.
 AUTOMATIC = {LAUNCHED_BY: AUTOMATION, "dagster/priority": "-2"}
 DUE = {**AUTOMATIC, "dagster/priority": "-1"}

@@ -1,4 +1,4 @@
-"""Runs the graph from the command line: the same jobs as the UI's, in this process, recorded in the same DAGSTER_HOME.
+"""Runs the graph from the command line: the same jobs as the UI's, by its daemon where one runs, otherwise in this process.
 
 Not here: what a domain launches in which order (assets/<domain>/runs.py) or when a partition is out of date (bellwether/lake/staleness.py).
 Concept: https://docs.dagster.io/guides/build/jobs/job-execution
@@ -22,11 +22,13 @@ from bellwether.tables import table
 from orchestration.automation import recipe
 from orchestration.declare import key
 from orchestration.home import LOCATION, REPOSITORY, STORAGE_ADVICE, tells_of_storage
-from orchestration.orphans import STOPPED, Process, end_orphans, of_killed_processes
+from orchestration.orphans import STOPPED, Process, end_orphans
 from orchestration.partitions import to_key
+from orchestration.precedence import COMMAND, LAUNCHED_BY
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
 from orchestration.step_errors import causes, partitions_of, reason
+from orchestration.submission import daemon_port, follow, submit
 from resources import LakeResource, ModelsResource
 from resources.venues import STOPPED as BY_SIGNAL
 from resources.venues import go_on
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 #: What steps say goes to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
 #: The UI shows a run under its job where this tag names the code location of `workspace.yaml`. Whether it is tried again is for who gave the command.
-TAGS = {".dagster/repository": f"{REPOSITORY}@{LOCATION}", "dagster/max_retries": "0"}
+TAGS = {".dagster/repository": f"{REPOSITORY}@{LOCATION}", "dagster/max_retries": "0", LAUNCHED_BY: COMMAND}
 
 
 class RunFailed(BellwetherError):
@@ -73,14 +75,14 @@ class Runner:
         self.progress = progress or Silent()
         self.doing = "the start"
         self.stats = RunStats()
-        self._process = Process(instance)
-        end_orphans(instance, of_killed_processes(instance))
+        self.process = Process(instance)
+        end_orphans(instance)
         for request in registered_partitions(instance):
             instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
 
     def close(self) -> None:
         """Say that this process executes no more runs."""
-        self._process.close()
+        self.process.close()
 
     def launch(
         self,
@@ -100,32 +102,49 @@ class Runner:
         self.doing = label
         self.progress.say(label)
         go_on()
-        token = listener.set(lambda line: self.progress.say(f"{label}: {line}"))
         started = time.perf_counter()
-        result = self._defs.resolve_job_def(job.name).execute_in_process(
-            instance=self.instance,
-            partition_key=partition,
-            tags={**self._process.tags, **TAGS, **(tags or {})},
-            run_config={**QUIET, **(config or {})},
-            raise_on_error=False,
-        )
-        listener.reset(token)
+        run, events = self._execute(job.name, label, partition, {**TAGS, **(tags or {})}, config or {})
         seconds = time.perf_counter() - started
         self.stats.runs += 1
         self.stats.seconds += seconds
         self.stats.by_job[job.name] = self.stats.by_job.get(job.name, 0.0) + seconds
-        if _was_interrupted(result):
+        if _was_interrupted(events):
             self.stats.interrupted += 1
-            run = self.instance.get_run_by_id(result.run_id)
-            if run is not None and run.status is not dg.DagsterRunStatus.CANCELED:
+            if run.status is not dg.DagsterRunStatus.CANCELED:
                 self.instance.report_run_canceled(run, message=STOPPED)
             raise KeyboardInterrupt
-        if not result.success:
-            advice = f" {STORAGE_ADVICE}." if _met_storage(result) else ""
+        if run.status is not dg.DagsterRunStatus.SUCCESS:
+            advice = f" {STORAGE_ADVICE}." if _met_storage(events) else ""
             raise RunFailed(
-                f"{label}: run {result.run_id} failed: {_failure(result)}.{advice} Its history is in the UI (make ui)",
-                _failed_partitions(result),
+                f"{label}: run {run.run_id} {_failure(run, events)}.{advice} Its history is in the UI (make ui)",
+                _failed_partitions(events),
             )
+
+    def _execute(
+        self, job: str, label: str, partition: str | None, tags: dict[str, str], config: dict[str, Any]
+    ) -> tuple[dg.DagsterRun, list[dg.DagsterEvent]]:
+        """The finished run of a job, and its failures: by the daemon of a UI that serves this home, otherwise in this process."""
+
+        def say(line: str) -> None:
+            self.progress.say(f"{label}: {line}")
+
+        port = daemon_port(self.instance)
+        if port is not None:
+            run_id = submit(port, job, partition, tags, config)
+            run = follow(self.instance, run_id, port, say)
+            entries = self.instance.all_logs(run_id, of_type={dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE})
+            return run, [entry.get_dagster_event() for entry in entries]
+        token = listener.set(say)
+        result = self._defs.resolve_job_def(job).execute_in_process(
+            instance=self.instance,
+            partition_key=partition,
+            tags={**self.process.tags, **tags},
+            run_config={**QUIET, **config},
+            raise_on_error=False,
+        )
+        listener.reset(token)
+        done = self.instance.get_run_by_id(result.run_id) or result.dagster_run
+        return done, [event for event in result.all_events if event.is_step_failure or event.is_job_failure]
 
     def run_due(
         self, job: Any, names: Sequence[str], wanted: Iterable[Partition], label: str, *, go_on: bool = False
@@ -197,29 +216,30 @@ class Runner:
         return (self._defs.resources or {})[name]
 
 
-def _was_interrupted(result: dg.ExecuteInProcessResult) -> bool:
-    """Whether a signal ended the run: Dagster takes it for a failure of the run or of the step that was under way."""
-    failures = [event.event_specific_data for event in result.all_events if event.is_step_failure or event.is_job_failure]
-    errors = [getattr(failure, "error", None) for failure in failures]
+def _was_interrupted(failures: Sequence[dg.DagsterEvent]) -> bool:
+    """Whether a signal ended the run: Dagster records it as a failure of the run or of the running step."""
+    errors = [getattr(event.event_specific_data, "error", None) for event in failures]
     texts = [error.to_string() for error in errors if error is not None]
     return any("DagsterExecutionInterruptedError" in text or f"Failure: {BY_SIGNAL}" in text for text in texts)
 
 
-def _failure(result: dg.ExecuteInProcessResult) -> str:
-    """The first failure of a run, in one line."""
-    for event in result.all_events:
+def _failure(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> str:
+    """How a run ended, with its first failure, in one line."""
+    if run.status is dg.DagsterRunStatus.CANCELED:
+        return "was canceled in the UI"
+    for event in failures:
         if event.is_step_failure:
             text = reason(event).removeprefix("bellwether.errors.") or "no reason recorded"
-            return f"step {event.step_key}: {text[:600]}"
-    return "no step failed; a run-level error is in its log"
+            return f"failed: step {event.step_key}: {text[:600]}"
+    return "failed: no step failed; a run-level error is in its log"
 
 
-def _failed_partitions(result: dg.ExecuteInProcessResult) -> dict[str, str]:
+def _failed_partitions(failures: Sequence[dg.DagsterEvent]) -> dict[str, str]:
     """Why each partition failed, by its key, where every step that failed tells; empty otherwise."""
-    told = [partitions_of(event) for event in result.all_events if event.is_step_failure]
+    told = [partitions_of(event) for event in failures if event.is_step_failure]
     return {day: "; ".join(found[day] for found in told if day in found) for found in told for day in found} if all(told) else {}
 
 
-def _met_storage(result: dg.ExecuteInProcessResult) -> bool:
+def _met_storage(failures: Sequence[dg.DagsterEvent]) -> bool:
     """Whether a step failed of a full or read-only disk."""
-    return any(tells_of_storage(text) for event in result.all_events if event.is_step_failure for text in causes(event))
+    return any(tells_of_storage(text) for event in failures if event.is_step_failure for text in causes(event))

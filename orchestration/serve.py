@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,9 +26,9 @@ from bellwether.lake import Lake
 from bellwether.lake.renewing import renew
 from bellwether.settings import Settings
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
-from orchestration.orphans import UI, Process, end_orphans, of_killed_processes, of_the_ui, put_back
+from orchestration.orphans import UI, Process, end_orphans, queue_again
+from orchestration.submission import HOST, announce, answers
 
-HOST = "127.0.0.1"
 _POLL_SECONDS = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -40,7 +39,7 @@ def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
     Raises `ConfigError` when another UI serves this world or the port is taken.
     """
     home = prepare(config)
-    if _answers(port):
+    if answers(port):
         raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
     with storage_errors(home), dg.DagsterInstance.get() as instance:
         process = Process(instance, UI)
@@ -48,11 +47,10 @@ def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
             raise ConfigError(f"bellwether ui: another one already serves this world ({config.world_home}); use it, or end it first")
         try:
             renew(Lake(config.lake_uri))
-            end_orphans(instance, of_killed_processes(instance))
-            end_orphans(instance, of_the_ui)
+            end_orphans(instance, of_ui=True)
             code = _run(home, port, process, say, config.alarms_path)
             if code == 0:
-                kept = put_back(instance, of_the_ui)
+                kept = queue_again(instance)
                 runs = (
                     f"{len(kept)} run{'' if len(kept) == 1 else 's'} under way: queued again, and launched at the next start. "
                     if kept
@@ -122,8 +120,9 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None], al
         ready = False
         try:
             while server.poll() is None and not stopped():
-                if not ready and _answers(port):
+                if not ready and answers(port):
                     ready = True
+                    announce(process, port)
                     say(orientation(port))
                     say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs under way go on at the next start.")
                 if text := added():
@@ -167,9 +166,3 @@ def _stopped() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex((HOST, port)) == 0

@@ -44,6 +44,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     _spare_the_collector()
     with storage_errors(settings().dagster_home), dg.DagsterInstance.get() as instance, _terminated_as_interrupted(), shown() as progress:
         work = Runner(defs, instance, progress)
+        _announce(work)
         try:
             renew(work.lake)
             yield work
@@ -56,6 +57,17 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
             raise
         finally:
             work.close()
+
+
+def _announce(work: Runner) -> None:
+    """Name other processes that execute runs here: another command, or the UI that executes those of this one."""
+    from orchestration.orphans import running_commands
+    from orchestration.submission import HOST, daemon_port
+
+    if others := [name.partition("-")[0] for name in running_commands(work.instance) if name != work.process.name]:
+        sys.stderr.write(f"Another command is running here (process {', '.join(others)}); steps that use the same venue take turns.\n")
+    if port := daemon_port(work.instance):
+        sys.stderr.write(f"The UI at http://{HOST}:{port} executes the runs of this command.\n")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from bellwether.errors import LakeError
 from bellwether.lake.warehouse import current_files, published_files, written_since
 from bellwether.settings import settings
 from bellwether.tables import TABLES
-from orchestration.orphans import commands_at_work, of_killed_processes
+from orchestration.orphans import is_orphan, running_commands
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource, WarehouseResource
 
@@ -135,9 +135,8 @@ def _waits(instance: dg.DagsterInstance, job: str, published: int) -> str | None
 
     published: when the warehouse was published, in nanoseconds.
     """
-    is_killed = of_killed_processes(instance)
-    if any(not is_killed(run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=_UNFINISHED))):
+    if any(not is_orphan(instance, run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=_UNFINISHED))):
         return f"a run of {job} is under way; what it does not show is shown by the next"
-    if commands_at_work(instance) and _age(published) < _OFTEN:
+    if running_commands(instance) and _age(published) < _OFTEN:
         return "a command is at work; it publishes what it makes, and what it leaves is published when it ends, or once an hour"
     return None

@@ -18,7 +18,7 @@ from bellwether.settings import Channel, settings
 from bellwether.tables import table
 from orchestration import alarms
 from orchestration.alarms import failures, observed, stuck, subject_of, tell_stuck
-from orchestration.orphans import TAG
+from orchestration.runner import TAGS
 from resources import LakeResource
 from tests.arena.test_queries import _row as row_of
 
@@ -123,9 +123,9 @@ def test_an_alarm_gives_advice_that_fits(instance: dg.DagsterInstance, operators
     _run(instance, "b", fails=False)
 
 
-def test_what_fails_in_a_command_is_told_by_the_command(instance: dg.DagsterInstance, operators: Operators) -> None:
+def test_what_fails_in_a_command_is_reported_by_the_command(instance: dg.DagsterInstance, operators: Operators) -> None:
     _run(instance, "b", fails=False)
-    _run(instance, "b", fails=True, tags={TAG: "4711-command"})
+    _run(instance, "b", fails=True, tags=TAGS)
     assert operators.alarms == []
 
 

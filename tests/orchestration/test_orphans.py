@@ -12,7 +12,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from orchestration.orphans import TAG, UI, Process, commands_at_work, end_orphans, of_killed_processes, of_the_ui
+from orchestration.orphans import TAG, UI, Process, end_orphans, is_orphan, queue_again, running_commands, ui_note
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,11 +38,18 @@ def status(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRunSta
     return found.status
 
 
+def killed(instance: dg.DagsterInstance) -> dict[str, str]:
+    """Tags of the runs of a command that was killed."""
+    process = Process(instance)
+    process.close()
+    return process.tags
+
+
 def test_a_run_whose_process_is_gone_is_ended_and_its_slot_is_free(instance: dg.DagsterInstance) -> None:
     instance.event_log_storage.set_concurrency_slots("pool", 1)
-    run = started(instance, {TAG: "123-gone"})
+    run = started(instance, killed(instance))
     assert instance.event_log_storage.claim_concurrency_slot("pool", run.run_id, "step").is_claimed
-    assert end_orphans(instance, of_killed_processes(instance)) == [run.run_id]
+    assert end_orphans(instance) == [run.run_id]
     assert status(instance, run) == dg.DagsterRunStatus.FAILURE
     other = started(instance, {})
     assert instance.event_log_storage.claim_concurrency_slot("pool", other.run_id, "step").is_claimed
@@ -51,27 +58,58 @@ def test_a_run_whose_process_is_gone_is_ended_and_its_slot_is_free(instance: dg.
 def test_a_run_whose_process_lives_is_left_alone(instance: dg.DagsterInstance) -> None:
     process = Process(instance)
     run = started(instance, process.tags)
-    assert end_orphans(instance, of_killed_processes(instance)) == []
+    assert end_orphans(instance) == []
     process.close()
-    assert end_orphans(instance, of_killed_processes(instance)) == [run.run_id]
+    assert end_orphans(instance) == [run.run_id]
 
 
-def test_runs_of_the_ui_and_of_the_command_line_are_told_apart(instance: dg.DagsterInstance) -> None:
+def test_runs_of_the_ui_and_of_commands_are_distinguished(instance: dg.DagsterInstance) -> None:
     process = Process(instance)
     mine, theirs = started(instance, process.tags), started(instance, {})
-    assert end_orphans(instance, of_the_ui) == [theirs.run_id]
+    assert end_orphans(instance) == []
+    assert end_orphans(instance, of_ui=True) == [theirs.run_id]
     assert status(instance, mine) == dg.DagsterRunStatus.STARTED
 
 
-def test_finished_runs_stay_as_they_are(instance: dg.DagsterInstance) -> None:
-    instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.SUCCESS, tags={TAG: "123-gone"})
-    assert end_orphans(instance, of_killed_processes(instance)) == []
+def test_runs_of_another_home_in_the_same_database_are_left_alone(instance: dg.DagsterInstance, tmp_path: Path) -> None:
+    """Two nodes with homes of their own share Dagster's database: the other's lock cannot be seen."""
+    other = tmp_path / "other"
+    other.mkdir()
+    with dg.DagsterInstance.local_temp(str(other)) as node:
+        tags = killed(node)
+    run = started(instance, tags)
+    assert not is_orphan(instance, run)
+    assert end_orphans(instance, of_ui=True) == []
+    assert status(instance, run) == dg.DagsterRunStatus.STARTED
 
 
-def test_only_one_ui_serves_a_world(instance: dg.DagsterInstance) -> None:
+def test_with_another_launcher_nothing_is_locked_or_ended(tmp_path: Path) -> None:
+    launcher = {"module": "dagster._core.launcher.sync_in_memory_run_launcher", "class": "SyncInMemoryRunLauncher", "config": {}}
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides={"run_launcher": launcher}) as instance:
+        process = Process(instance)
+        assert (process.tags, process.held, running_commands(instance)) == ({}, False, [])
+        of_command, of_daemon = started(instance, {TAG: "a/b"}), started(instance, {})
+        assert end_orphans(instance, of_ui=True) == []
+        assert queue_again(instance) == []
+        assert status(instance, of_command) == status(instance, of_daemon) == dg.DagsterRunStatus.STARTED
+        process.close()
+
+
+def test_finished_runs_stay_unchanged(instance: dg.DagsterInstance) -> None:
+    instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.SUCCESS, tags=killed(instance))
+    assert end_orphans(instance) == []
+
+
+def test_only_one_ui_serves_a_world_and_its_note_can_be_read_until_it_ends(instance: dg.DagsterInstance) -> None:
+    assert ui_note(instance) is None
     first, second = Process(instance, UI), Process(instance, UI)
-    assert first.held
-    assert not second.held
+    assert (first.held, second.held) == (True, False)
+    first.write("a longer note")
+    first.write("a note")
+    assert ui_note(instance) == "a note"
+    second.close()
+    first.close()
+    assert ui_note(instance) is None
 
 
 STEP = """
@@ -111,11 +149,14 @@ def test_the_steps_of_a_run_that_is_killed_end_at_once(tmp_path: Path) -> None:
             time.sleep(0.05)
 
 
-def test_a_command_is_at_work_until_it_ends_however_it_ends(instance: dg.DagsterInstance) -> None:
-    assert not commands_at_work(instance)
+def test_a_command_runs_until_it_ends_however_it_ends(instance: dg.DagsterInstance) -> None:
+    assert running_commands(instance) == []
     ui, process = Process(instance, UI), Process(instance)
-    assert commands_at_work(instance)
+    assert running_commands(instance) == [process.name]
     process.close()
-    (Path(instance.root_directory) / "processes" / "4711-killed").touch()
-    assert not commands_at_work(instance), "the UI is no command, and a killed one is not at work"
+    stale = Path(instance.root_directory) / "processes" / "4711-killed"
+    stale.touch()
+    assert running_commands(instance) == [], "the UI is no command, and a killed one has ended"
+    end_orphans(instance)
+    assert not stale.exists()
     ui.close()

@@ -15,7 +15,7 @@ from assets.warehouse.sensors import _PROCESS, publication_key, publisher
 from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.tables import TABLES, table
-from orchestration.orphans import TAG, Process
+from orchestration.orphans import Process
 from resources import LakeResource, WarehouseResource
 from tests.clean.rows import DAY, market, markets
 
@@ -80,11 +80,17 @@ def test_no_publication_is_requested_while_another_waits_or_runs(
     assert isinstance(found, dg.SkipReason if waits else dg.RunRequest)
 
 
-def test_a_publication_whose_process_was_killed_holds_none_back(places: tuple[LakeResource, WarehouseResource]) -> None:
+def test_a_publication_whose_process_was_killed_holds_none_back(places: tuple[LakeResource, WarehouseResource], tmp_path: Path) -> None:
     lake, warehouse = places
     store(lake.lake, "one")
-    killed = dg.DagsterRun(job_name="publish", run_id=str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED, tags={TAG: "gone"})
-    assert isinstance(tick(lake, warehouse, runs=(killed,)), dg.RunRequest)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        command = Process(instance)
+        run = dg.DagsterRun(job_name="publish", run_id=str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED, tags=command.tags)
+        instance.add_run(run)
+        context = dg.build_sensor_context(instance=instance)
+        assert isinstance(publisher(context, lake=lake, warehouse=warehouse), dg.SkipReason)
+        command.close()
+        assert isinstance(publisher(context, lake=lake, warehouse=warehouse), dg.RunRequest)
 
 
 def test_what_a_command_writes_is_published_when_it_ends_or_after_an_hour(

@@ -21,7 +21,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Settings
 from orchestration import serve
-from orchestration.orphans import TAG, UI, Process, of_the_ui, put_back
+from orchestration.orphans import TAG, UI, Process, queue_again
 
 #: Stands for Dagster: it answers on its port, and so does a child of it, which both refuse to end when they are asked to.
 SERVER = """
@@ -74,7 +74,7 @@ def test_runs_under_way_are_queued_again_and_give_their_slots_back(instance: dg.
     started, finished = run(instance, dg.DagsterRunStatus.STARTED), run(instance, dg.DagsterRunStatus.SUCCESS)
     canceling, command = run(instance, dg.DagsterRunStatus.CANCELING), run(instance, dg.DagsterRunStatus.STARTED, {TAG: "1-x"})
     assert instance.event_log_storage.claim_concurrency_slot("pool", started.run_id, "step").is_claimed
-    assert put_back(instance, of_the_ui) == [started.run_id]
+    assert queue_again(instance) == [started.run_id]
     assert status(instance, started) is dg.DagsterRunStatus.QUEUED
     assert status(instance, canceling) is dg.DagsterRunStatus.CANCELED
     assert status(instance, finished) is dg.DagsterRunStatus.SUCCESS
