@@ -142,7 +142,7 @@ class Settings(BaseSettings):
     keep_runs_days: int = Field(
         default=60,
         ge=1,
-        description="days for which Dagster's runs are kept, with their events and logs; what was last made, and when, stays known",
+        description="days for which Dagster's runs are kept, with their events; those that made the present version of a partition stay",
     )
 
     @field_validator("first_day", mode="before")

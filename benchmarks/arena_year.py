@@ -16,14 +16,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-
-import dagster as dg
-import yaml
-from dagster._core.scheduler.instigation import InstigatorType, TickData, TickStatus
 
 from bellwether import interruptible
 from bellwether.arena.identity import week_of
@@ -240,30 +235,7 @@ def run() -> list[dict[str, Any]]:
             "detail": f"{values[GROWING]:.3g} {unit}, then {values[-1]:.3g} {unit}; {said}",
         }
         for name, (values, unit) in figures.items()
-    ] + [ticks_kept()]
-
-
-def ticks_kept(days: int = 6) -> dict[str, Any]:
-    """Dagster's storage of ten-minute ticks after so many days over half of them, purged every day as a new home's `dagster.yaml` says."""
-    kept = yaml.safe_load(files("orchestration").joinpath("dagster.yaml").read_text())["retention"]["sensor"]["purge_after_days"]["skipped"]
-    origin, selector, sizes, now = "o" * 40, "s" * 40, [0], 0.0
-    with tempfile.TemporaryDirectory() as folder, dg.DagsterInstance.local_temp(folder) as instance:
-        empty = _bytes(Path(folder))
-        for number in range(days * 144):
-            now = START.timestamp() + number * TICK.total_seconds()
-            begun = TickData(origin, "marks", InstigatorType.SENSOR, TickStatus.STARTED, now, selector_id=selector)
-            tick = instance.create_tick(begun).with_status(TickStatus.SKIPPED).with_reason("12 prices of 2026-06-28 changed")
-            instance.update_tick(tick.with_cursor(str(number)))
-            if number % 144 == 143:
-                instance.purge_ticks(origin, selector, before=now - kept * DAY.total_seconds(), tick_statuses=[TickStatus.SKIPPED])
-                sizes.append(_bytes(Path(folder)) - empty)
-        left = len(instance.get_ticks(origin, selector))
-    return {
-        "name": f"Dagster's storage of marks, after {days} days over {days // 2}",
-        "ratio": sizes[days] / sizes[days // 2],
-        "target": 1.1,
-        "detail": f"{sizes[1] / 144:.0f} bytes a tick; {left} ticks and {sizes[days] / 1e6:.2f} MB are kept",
-    }
+    ]
 
 
 def _bytes(folder: Path) -> int:

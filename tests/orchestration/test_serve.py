@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -15,8 +16,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
-from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Settings
@@ -34,6 +33,22 @@ if os.fork() == 0:
 while True:
     time.sleep(1)
 """
+
+
+#: Place of the job that a UI launches, as Dagster stores it.
+ORIGIN = {
+    "__class__": "ExternalPipelineOrigin",
+    "external_repository_origin": {
+        "__class__": "ExternalRepositoryOrigin",
+        "repository_location_origin": {
+            "__class__": "ManagedGrpcPythonEnvRepositoryLocationOrigin",
+            "loadable_target_origin": {"__class__": "LoadableTargetOrigin", "module_name": "orchestration.definitions"},
+            "location_name": "bellwether",
+        },
+        "repository_name": "__repository__",
+    },
+    "pipeline_name": "days",
+}
 
 
 @pytest.fixture
@@ -56,8 +71,7 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 def run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, tags: dict[str, str] | None = None) -> dg.DagsterRun:
     """A run that the UI has launched."""
-    location = ManagedGrpcPythonEnvCodeLocationOrigin(LoadableTargetOrigin(module_name="orchestration.definitions"), "bellwether")
-    origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), "days")
+    origin = dg.deserialize_value(json.dumps(ORIGIN))
     return instance.add_run(
         dg.DagsterRun(job_name="days", run_id=str(uuid.uuid4()), status=status, tags=tags or {}, remote_job_origin=origin)
     )
