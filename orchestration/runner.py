@@ -231,7 +231,8 @@ def _failure(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> str:
         if event.is_step_failure:
             text = reason(event).removeprefix("bellwether.errors.") or "no reason recorded"
             return f"failed: step {event.step_key}: {text[:600]}"
-    return "failed: no step failed; a run-level error is in its log"
+    message = " ".join(event.message or "" for event in failures)
+    return f"failed: {' '.join(message.split())[:600] or 'its log names the cause'}"
 
 
 def _failed_partitions(failures: Sequence[dg.DagsterEvent]) -> dict[str, str]:
