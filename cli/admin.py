@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 
+from bellwether.connections import try_connections
 from bellwether.console import console, emit
+from bellwether.doctor import examine
 from bellwether.domains import domains, resolve
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import World, settings
@@ -65,7 +67,6 @@ def doctor(live: bool, as_json: bool) -> None:
     if live:
         _try_connections(as_json)
         return
-    from bellwether.doctor import examine
 
     findings = examine(settings())
     if as_json:
@@ -82,8 +83,6 @@ def doctor(live: bool, as_json: bool) -> None:
 
 
 def _try_connections(as_json: bool) -> None:
-    from bellwether.connections import try_connections
-
     tried = try_connections(settings())
     if as_json:
         emit([asdict(one) for one in tried])

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import polars as pl
 
 from assets.arena.reading import arena_lake, rankings_at, reading, require_answers, rows_known
+from bellwether.arena.identity import WEEK, week_of
+from bellwether.arena.lineup import registered, require_registered
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.show import STATUS_NOTE, agent_columns, board, explanation, status_columns, told, yes
 from bellwether.console import console, emit, grid
 from bellwether.errors import BellwetherError, suggestion
+from bellwether.files import atomic_file
 from bellwether.progress import shown
 from bellwether.settings import settings
+from bellwether.tables import TABLES, table
+from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS
+from bellwether.tables.outgoing import flat, neutralised, redacted
 from bellwether.text_tables import visible
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
 from orchestration.session import close, require_venues, runner
@@ -57,9 +67,6 @@ def run(
     A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC. The command ends with a summary: refused legs, open decisions, cost, and
     what is due next. Exit status 1: decisions wait for money or a key, or marks are missing; the same command continues. Refused legs leave it 0.
     """
-    from bellwether.arena.identity import WEEK, week_of
-    from bellwether.arena.lineup import require_registered
-
     config = settings()
     last = week_of(datetime.combine(day.date(), datetime.min.time(), config.now().tzinfo) if day else config.now())
     wanted = [last - number * WEEK for number in reversed(range(weeks))]
@@ -92,8 +99,6 @@ def run(
 
 def _require_weeks(weeks: list[date]) -> None:
     """Raise `click.BadParameter` for weeks that this world does not have."""
-    from bellwether.arena.identity import week_of
-
     first, last = settings().first_day.date(), week_of(settings().now())
     for week in weeks:
         if not first <= week <= last:
@@ -102,10 +107,6 @@ def _require_weeks(weeks: list[date]) -> None:
 
 def _require_lineup(weeks: list[date], lineup: str | None) -> None:
     """Raise `click.BadParameter` where a cohort of the weeks has another lineup than the one asked for: it keeps its own for life."""
-    import polars as pl
-
-    from bellwether.tables.arena import AGENTS
-
     if lineup is None:
         return
     others = rows_known(None)(AGENTS).filter(pl.col("week").is_in(weeks), pl.col("lineup") != lineup).sort("week")
@@ -119,9 +120,6 @@ def _require_lineup(weeks: list[date], lineup: str | None) -> None:
 @AS_JSON
 def status(as_json: bool) -> None:
     """Show the weeks: who started, what was decided, what is left, what is open."""
-    from bellwether.arena.lineup import require_registered
-    from bellwether.arena.methodology import methodologies
-    from bellwether.arena.show import STATUS_NOTE, status_columns
     from bellwether.arena.weekly.reading import status as found
 
     config = settings()
@@ -141,9 +139,6 @@ def status(as_json: bool) -> None:
 @AS_JSON
 def leaderboard(known_at: datetime | None, as_json: bool) -> None:
     """Show the leaderboard, live and reconstructed cohorts apart."""
-    from bellwether.arena.show import board
-    from bellwether.tables.arena import LEADERBOARD
-
     rows = rows_known(known_at)(LEADERBOARD).sort("methodology", "reconstructed", "rank", "family", nulls_last=True)
     if as_json:
         emit({"arena": rows.to_dicts()})
@@ -160,7 +155,6 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
 @AS_JSON
 def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json: bool) -> None:
     """Show the agents of COHORT (its Sunday), or what AGENT (a family) of it did."""
-    from bellwether.arena.show import agent_columns
     from bellwether.arena.weekly.reading import agent_rows, cohort_rows
 
     rows = rows_known(known_at)
@@ -192,12 +186,9 @@ def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
 @AS_JSON
 def resolve(market: str, as_json: bool) -> None:
     """Look at MARKET (its id) now, due or not: settle it, or correct its settlement, as the methodology's rules say."""
-    import polars as pl
-
     from assets.arena import runs
     from assets.warehouse.runs import publish
     from bellwether.arena.weekly.operators import require_bets
-    from bellwether.tables.arena import EVIDENCE, SETTLEMENTS
 
     require_bets(arena_lake(), market, "resolving")
     with runner() as work:
@@ -252,8 +243,6 @@ def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
 
 def _intervened(done: Intervention, as_json: bool) -> None:
     """Make the tables that tell of an intervention, and what follows from it."""
-    from dataclasses import asdict
-
     from assets.arena.runs import follow_intervention
     from assets.warehouse.runs import publish
 
@@ -271,10 +260,8 @@ def _intervened(done: Intervention, as_json: bool) -> None:
 @AS_JSON
 def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     """Show everything behind DECISION (COHORT/FAMILY/WEEK): prompt, answers, how they were read, fills, refusals, cash."""
-    from bellwether.arena.show import explanation, told
     from bellwether.arena.weekly.reading import decision_key
     from bellwether.arena.weekly.reading import explain as explained
-    from bellwether.tables import table
 
     decision_key(decision)
     with reading() as world:
@@ -331,7 +318,6 @@ def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json
         console().print(f"[bold]The longest prompt, of {longest.decision_id}[/bold]")
         for message in longest.messages:
             console().print(visible(message["content"], "\n"), markup=False, soft_wrap=True)
-    import polars as pl
 
     rows = [
         {"decision": one.decision_id, "model": one.member, "tokens": one.tokens, "most dollars": _dollars(one.most_cost)} for one in prompts
@@ -402,14 +388,12 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
     """Show the mean portfolio of each family over a range: a point per ten minutes, hour, six hours, day or week that changed one."""
     from bellwether.arena.rankings.reading import cutoffs, inputs_of
     from bellwether.arena.rankings.windows import WINDOWS, equity_in
-    from bellwether.arena.show import yes
 
     inputs = inputs_of(rows_known(known_at), cutoffs(settings().registry))
     rows = equity_in(inputs, WINDOWS[span])
     if as_json:
         emit({"equity": rows.to_dicts()})
         return
-    import polars as pl
 
     if (rows["at"] == rows["at"].dt.truncate("1d")).all():
         rows = rows.with_columns(pl.col("at").dt.date())
@@ -422,8 +406,6 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
 @AS_JSON
 def review(lineup: str | None, as_json: bool) -> None:
     """Show which families have a later release in LiteLLM's price map or the registry, and what to add to adopt it. Changes nothing."""
-    import polars as pl
-
     from bellwether.arena.review import State, advice
     from bellwether.arena.weekly.operators import review_rows, reviewed
 
@@ -448,8 +430,6 @@ def review(lineup: str | None, as_json: bool) -> None:
 @AS_JSON
 def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> None:
     """Dismiss MODEL (its id, provider/id) as a release of FAMILY: reviews propose it no more. It stands."""
-    from dataclasses import asdict
-
     from bellwether.arena.weekly.operators import dismiss_release
 
     with reading() as world:
@@ -471,13 +451,8 @@ def show_table(
     name: str, known_at: datetime | None, first: datetime | None, last: datetime | None, into: Path | None, *, as_json: bool
 ) -> None:
     """Show the rows of NAME, a table of the arena such as rankings, positions or leaderboard."""
-    from bellwether.arena.lineup import registered
-    from bellwether.arena.methodology import methodologies
     from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
     from bellwether.arena.weekly.reading import between, stored
-    from bellwether.files import atomic_file
-    from bellwether.tables import TABLES
-    from bellwether.tables.outgoing import flat, neutralised, redacted
 
     named = {one.name: one for one in TABLES.values() if one.group == "arena"}
     declared, config = named.get(name if "/" in name else f"arena/{name}"), settings()
@@ -517,7 +492,6 @@ def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_j
     """Write COHORT (its Sunday) into TARGET, a folder or a .zip: Parquet and CSV, a card, and the query that gives its leaderboard."""
     from bellwether.arena.exporting import cohort_tables
     from bellwether.arena.exporting import export_cohort as write
-    from bellwether.arena.methodology import methodologies
     from bellwether.journal import Journal
 
     config = settings()

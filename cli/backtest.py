@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import cloup
+import polars as pl
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 from rich.text import Text
 
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
+from bellwether.extras import require_platform
 from bellwether.progress import shown
+from bellwether.replay.agents.template import write_agent
+from bellwether.replay.registry import agents as registered
+from bellwether.replay.results.lines import agent_tables, comparison_table, interval_table
+from bellwether.replay.results.show import show
+from bellwether.replay.results.summary import results, summarise
 from bellwether.settings import settings
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from bellwether.replay.backtest import Backtest
     from bellwether.replay.request import Request
 
@@ -192,8 +198,6 @@ def _tear_sheets(runs: list[Backtest], folder: Path) -> None:
 
 
 def _check_lake(*, portfolio: bool, sweeping: bool) -> None:
-    from bellwether.extras import require_platform
-
     if not portfolio or sweeping:
         raise click.UsageError("--lake keeps a --portfolio without --grid and --jobs; backtests of single episodes are the graph's.")
     require_platform("bellwether backtest --lake")
@@ -201,8 +205,6 @@ def _check_lake(*, portfolio: bool, sweeping: bool) -> None:
 
 def _sweep(request: Request, jobs: int, out: Path | None, as_json: bool) -> pl.DataFrame:
     """Every combination in every episode; one row each."""
-    import polars as pl
-
     from bellwether.replay.request import write
     from bellwether.replay.results.frames import BACKTESTS
     from bellwether.replay.sweep import sweep
@@ -231,10 +233,6 @@ def _sweep(request: Request, jobs: int, out: Path | None, as_json: bool) -> pl.D
 
 
 def _show_results(frame: pl.DataFrame, request: Request) -> None:
-    from bellwether.replay.results.lines import agent_tables
-    from bellwether.replay.results.show import show
-    from bellwether.replay.results.summary import results
-
     for lines in agent_tables(results(frame, unsettled=request.unsettled), request.titles()):
         show(lines)
     if len(request.candidates) > 1:
@@ -243,10 +241,6 @@ def _show_results(frame: pl.DataFrame, request: Request) -> None:
 
 def _show_summary(frame: pl.DataFrame, request: Request) -> None:
     """The agents side by side, the best first."""
-    from bellwether.replay.results.lines import comparison_table
-    from bellwether.replay.results.show import show
-    from bellwether.replay.results.summary import summarise
-
     show(comparison_table(summarise(frame, unsettled=request.unsettled), request.titles()), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
@@ -266,7 +260,6 @@ def agents(ctx: click.Context, as_json: bool) -> None:
         if as_json:
             raise click.UsageError(f"--json is of the list; leave it out before {ctx.invoked_subcommand}.")
         return
-    from bellwether.replay.registry import agents as registered
 
     found = registered().values()
     if as_json:
@@ -288,8 +281,6 @@ def new(name: str, to: Path | None) -> None:
 
     Nothing that is there is overwritten.
     """
-    from bellwether.replay.agents.template import write_agent
-
     written = write_agent(name, to)
     shown = written.agent.name if to is None else to
     click.echo(f"wrote {shown} and {written.test.name}; try them:")
@@ -315,10 +306,6 @@ def trading(
     Backtests come from the published warehouse, or from FOLDER, which `bellwether backtest --out FOLDER` wrote. docs/trading-metrics.md says what
     each number is.
     """
-    from bellwether.extras import require_platform
-    from bellwether.replay.results.lines import agent_tables, comparison_table, interval_table
-    from bellwether.replay.results.show import show
-    from bellwether.replay.results.summary import results, summarise
     from bellwether.report.trading_inputs import backtests_of, chosen, titles
 
     if folder is None:
@@ -338,8 +325,6 @@ def trading(
 
 
 def _report(folder: Path | None, agents: tuple[str, ...], rules: str | None, to: tuple[str, str]) -> list[str]:
-    from dataclasses import replace
-
     from bellwether.report.trading import write_trading_report
     from bellwether.report.trading_inputs import inputs_of_folder, inputs_of_warehouse, tapes_of
 

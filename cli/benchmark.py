@@ -18,13 +18,15 @@ from assets.benchmark import evaluation
 from assets.benchmark.results import show_leaderboards
 from bellwether.console import console, emit, grid, leaderboard_table
 from bellwether.errors import ConfigError, suggestion
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import query
+from bellwether.questions.versions import built, compare
 from bellwether.settings import settings
 from bellwether.text_tables import visible
 from cli.options import ARCHIVE, AS_JSON, DAY, DOLLARS
 from orchestration.session import close, runner
 
 if TYPE_CHECKING:
-    from bellwether.lake import Lake
     from bellwether.questions import Release
     from bellwether.questions.versions import Comparison
 
@@ -105,14 +107,11 @@ def _build(names: tuple[str, ...], chosen: tuple[str, ...], as_json: bool) -> No
 
 
 def _lake() -> Lake:
-    from bellwether.lake import Lake
-
     return Lake(settings().lake_uri)
 
 
 def _list(as_json: bool) -> None:
     from bellwether.questions import releases
-    from bellwether.questions.versions import built
 
     lake = _lake()
     found: list[dict[str, Any]] = [
@@ -139,7 +138,6 @@ def _list(as_json: bool) -> None:
 
 def _compared(name: str) -> Comparison:
     from bellwether.questions import ReleaseName
-    from bellwether.questions.versions import compare
 
     named = ReleaseName.parse(name)
     if named.size:
@@ -300,8 +298,6 @@ def _show_estimates(found: list[dict[str, Any]], as_json: bool) -> None:
 @AS_JSON
 def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
     """Show the leaderboard of RELEASES from the published warehouse (all releases when none is named)."""
-    from bellwether.lake.warehouse import query
-
     frame = query(settings().warehouse_path, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
     known = frame["release"].unique(maintain_order=True).to_list()
     unknown = [name for name in releases if name not in known]
@@ -420,7 +416,6 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
 @click.option("--private", is_flag=True, help="Make the uploaded dataset private.")
 def export(release: str, folder: Path, license_id: str, repository: str | None, private: bool) -> None:
     """Write RELEASE from the published warehouse as a dataset folder: Parquet and a card. docs/publishing.md tells more."""
-    from bellwether.lake.warehouse import query
     from bellwether.publish import export as write
     from bellwether.publish import upload
 

@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import polars as pl
 
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
+from bellwether.lake import Lake
 from bellwether.progress import shown
+from bellwether.recordings.catalogue import find_recording, list_recordings
+from bellwether.recordings.gaps import gap_summary, keep_gap_summary
+from bellwether.recordings.importing import import_captures
 from bellwether.settings import World, settings
 from bellwether.text_tables import visible
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
 from cli.options import ARCHIVE, AS_JSON, DAY
-from orchestration.session import runner
 
 if TYPE_CHECKING:
     from bellwether.recordings.record import Plan, Progress
@@ -41,10 +45,10 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
     if until < first.date():
         raise click.BadParameter(f"LAST ({until}) is before FIRST ({first.date()})")
     _require_days(first.date(), until)
-    import polars as pl
 
     from assets.venues import runs
     from assets.warehouse.runs import publish
+    from orchestration.session import runner
 
     failed: runs.DaysFailed | None = None
     with runner() as work:
@@ -114,8 +118,6 @@ def record(
 @AS_JSON
 def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
     """List Kalshi's open events, which `record` takes, the most traded first; with WORDs those that have all of them in ticker, title or category."""
-    import polars as pl
-
     from bellwether.recordings.open_events import open_events
     from bellwether.venues.http.client import RateLimit
     from bellwether.worlds import addresses
@@ -148,7 +150,6 @@ def _require_answer(venue: Addresses, world: World) -> None:
 
 def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:
     """Record, ending cleanly at Ctrl-C and when the process is asked to stop."""
-    from bellwether.recordings.catalogue import find_recording
     from bellwether.recordings.record import name_of
     from bellwether.recordings.record import record as listen
 
@@ -177,8 +178,6 @@ def _say(text: str) -> None:
 
 
 def _counted(recording: Recording) -> str:
-    from bellwether.recordings.gaps import keep_gap_summary
-
     found = keep_gap_summary(recording)
     missing = "holes expected" if found["partial"] else f"{found['lost']} lost"
     return f"{found['frames']:,} frames, {missing}"
@@ -191,7 +190,6 @@ def recordings(context: click.Context, as_json: bool) -> None:
     """List the recordings, with what is missing in each, or import one."""
     if context.invoked_subcommand is not None:
         return
-    from bellwether.recordings.catalogue import list_recordings
 
     root = settings().recordings_path
     rows = [_row(recording) for recording in list_recordings(root)]
@@ -204,8 +202,6 @@ def recordings(context: click.Context, as_json: bool) -> None:
 
 
 def _row(recording: Recording) -> dict[str, Any]:
-    from bellwether.recordings.gaps import gap_summary
-
     about = recording.about
     size = sum(path.stat().st_size for path in recording.segments)
     known = {"source": about.source, "started_at": about.started_at, "markets": len(about.tickers), "bytes": size}
@@ -213,8 +209,6 @@ def _row(recording: Recording) -> dict[str, Any]:
 
 
 def _grid(rows: list[dict[str, Any]]) -> Any:
-    import polars as pl
-
     shown = [
         {
             "recording": row["recording"],
@@ -236,8 +230,6 @@ def _grid(rows: list[dict[str, Any]]) -> Any:
 @click.option("--name", help="Name of the recording; the capture's own when left out.")
 def import_(path: Path, name: str | None) -> None:
     """Make recordings of the captures in PATH, a file or a folder: lines of messages, wrapped events, a list of frames or of order events."""
-    from bellwether.recordings.importing import import_captures
-
     for recording in import_captures(settings().recordings_path, path, name=name):
         _say(f"{recording.name}: {_counted(recording)}, {len(recording.about.tickers)} markets")
 
@@ -299,7 +291,6 @@ def warehouse(target: Path | None, as_json: bool) -> None:
 
     The published file shows big tables in the lake's files, by their places: publish it again after the home was moved or copied.
     """
-    from bellwether.lake import Lake
     from bellwether.lake.warehouse import publish
 
     lake = Lake(settings().lake_uri)
@@ -322,7 +313,6 @@ def warehouse(target: Path | None, as_json: bool) -> None:
 @AS_JSON
 def verify(as_json: bool) -> None:
     """Compare every file of the lake with the checksum that was stored when it was written. Exits 1 if one differs."""
-    from bellwether.lake import Lake
     from bellwether.lake.verification import verify as verify_lake
 
     with shown() as progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ import click
 
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
+from bellwether.recordings.recording import check_name
+from bellwether.replay.episode.listing import COLUMNS, listing, lonely, row_of
 from bellwether.settings import settings
 from cli.options import AS_JSON
 
@@ -127,9 +130,6 @@ def import_(
     as_json: bool,
 ) -> None:
     """Bring in the episode in FOLDER, of this format or of PredictionMarketBench's (full books, whole cents)."""
-    from dataclasses import replace
-
-    from bellwether.recordings.recording import check_name
     from bellwether.replay.building import overrides_of, with_fees
     from bellwether.replay.building.overrides import check_fee
     from bellwether.replay.episode import draft_of, load_original
@@ -148,8 +148,6 @@ def import_(
 @AS_JSON
 def list_(*, as_json: bool) -> None:
     """List the episodes that there are, by what their metadata and settlements say; `validate` checks all of one."""
-    from bellwether.replay.episode.listing import listing
-
     root = settings().episodes_path
     rows = listing(root)
     if as_json:
@@ -163,8 +161,6 @@ def list_(*, as_json: bool) -> None:
 def _print(rows: list[dict[str, Any]]) -> None:
     import polars as pl
 
-    from bellwether.replay.episode.listing import COLUMNS
-
     if usable := [row for row in rows if row["problem"] is None]:
         hidden = {"event", "problem", *(() if any(row["exogenous"] for row in usable) else ("exogenous",))}
         frame = pl.DataFrame(usable, infer_schema_length=None).select(name for name in COLUMNS if name not in hidden)
@@ -175,8 +171,6 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 
 def _described(found: Episode) -> dict[str, Any]:
-    from bellwether.replay.episode.listing import row_of
-
     return row_of(found.id, found.metadata, found.settlements, found.digest)
 
 
@@ -184,7 +178,6 @@ def _show(made: list[Episode], *, as_json: bool) -> None:
     if as_json:
         emit([{**_described(one), "digest": one.digest, "folder": str(one.folder)} for one in made])
         return
-    from bellwether.replay.episode.listing import lonely
 
     for one in made:
         defaults = [market.ticker for market in one.metadata.markets if market.has_default_fee]
@@ -224,8 +217,6 @@ def validate(context: click.Context, which: str, *, trade_price: str, as_json: b
 
 
 def _document(report: Report) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "folder": str(report.folder),
         "valid": report.is_valid,

@@ -7,20 +7,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
+import polars as pl
 
 from bellwether.console import console, emit, grid
+from bellwether.journal import Journal, records
+from bellwether.journal.facts import dollars
 from bellwether.settings import settings
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from bellwether.journal import CallStatus, Journal
 
 
 def _journal() -> Journal:
-    from bellwether.journal import Journal
-
     return Journal.of(settings())
 
 
@@ -43,7 +42,6 @@ def _overview(opened: Journal, as_json: bool) -> None:
             f"No model has been asked yet; the journal will be at {opened.where}", markup=False, soft_wrap=True
         )
         return
-    from bellwether.journal import records
 
     counts, usage, expired = opened.counts(), opened.usage("purpose", "model"), opened.expired()
     stored, unfinished = records.counts(opened), records.unfinished(opened)
@@ -64,10 +62,6 @@ def _overview(opened: Journal, as_json: bool) -> None:
 
 def _costs(usage: pl.DataFrame) -> pl.DataFrame:
     """What fits a terminal; the rest is in the JSON."""
-    import polars as pl
-
-    from bellwether.journal.facts import dollars
-
     shown = [pl.col(name).map_elements(dollars, return_dtype=pl.String) for name in ("spent", "reserved")]
     return usage.select("purpose", "model", "attempts", *shown, "unknown")
 

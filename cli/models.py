@@ -13,6 +13,7 @@ from rich.text import Text
 
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
+from bellwether.forecasting.listing import competitors
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ def models(provider: str | None, ready: bool, as_json: bool) -> None:
     Keys are looked for in the environment and never shown. Prices are those of the registry or of LiteLLM's price map. docs/models.md explains
     how to add a model.
     """
-    from bellwether.forecasting.listing import competitors
-
     everyone = competitors()
     known = list(dict.fromkeys(one.provider for one in everyone))
     if provider is not None and provider not in known:

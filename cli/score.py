@@ -10,9 +10,14 @@ from typing import Any
 
 import click
 import cloup
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bellwether.calibration.inference import LEAST_REPLICATES
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
+from bellwether.scoring.score import score as score_files
+from bellwether.text_tables import visible
 from cli.options import AS_JSON
 
 
@@ -92,9 +97,6 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
     Columns are recognised by common names (probability, outcome, model, question_id, series, weight, market_price ...) or named by options. docs/scoring.md
     explains the files and the tables.
     """
-    from bellwether.calibration.inference import LEAST_REPLICATES
-    from bellwether.scoring.score import score as score_files
-
     if 0 < options["replicates"] < LEAST_REPLICATES:
         raise click.BadParameter(f"{options['replicates']} is too few; give at least {LEAST_REPLICATES}, or 0", param_hint="--replicates")
     _keep_inputs(files, options["outcomes"], html)
@@ -128,10 +130,6 @@ def _progress() -> Iterator[Any]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from bellwether.text_tables import visible
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
