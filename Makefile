@@ -12,7 +12,7 @@ PRECOMPILE := $(BIN)/python -m orchestration.precompile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui site live test test-fast test-browser test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql bench bench-replay constraints dictionary reference readme check-readme clean
+.PHONY: help setup setup-dev demo ui site live test test-fast test-browser test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql golden bench bench-replay constraints dictionary reference readme check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ test-fast: setup-dev ## run the tests of the inner loop, in less than 90 s
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not real" $(FAST)
 
 TESTS ?= tests
+
+golden: setup-dev ## replay the recorded answers, rewrite the digests of tests/golden and print what changed
+	@$(BIN)/python -m tests.golden
 
 coverage: setup-dev ## measure what the tests cover, in htmlcov/; TESTS=tests/lake for some
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html $(TESTS)

@@ -1,9 +1,8 @@
-"""The demo, which has something of every domain: it settles, and what only looks at it changes nothing and fits the terminal."""
+"""The golden run, which has something of every domain: its results are those recorded, it settles, and what only looks at it changes nothing and fits the terminal."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -25,23 +24,25 @@ from bellwether.tables.benchmark import HORIZONS
 from cli.lazy import Lazy
 from cli.main import main
 from orchestration.definitions import build_defs
+from tests.golden.digests import differences, digests, read
+from tests.golden.scenario import COMMANDS
 
 pytestmark = pytest.mark.slow
-DEMO = [sys.executable, "-m", "bellwether", "demo", "--days", "5", "--json"]
-EPISODE = "KXEARNSAYTRELLI-26JUN29"
+ROOT = Path(__file__).resolve().parents[2]
+EPISODE = "KXGAMEESP-26JUN29"
 #: Commands that list, show, preview, or write elsewhere: by what they are called, with arguments that answer with rows.
 READING = (
     "agents",
     "arena equity",
-    "arena explain 2026-04-19/calibrated/2026-04-19",
-    "arena export 2026-04-19 {elsewhere}/cohort",
+    "arena explain 2026-06-07/calibrated/2026-06-07",
+    "arena export 2026-06-07 {elsewhere}/cohort",
     "arena leaderboard",
-    "arena leaderboard --known-at 2026-05-30",
+    "arena leaderboard --known-at 2026-06-20",
     "arena rankings",
     "arena review",
-    "arena run --week 2026-04-19 --dry-run",
-    "arena show 2026-04-19",
-    "arena show 2026-04-19 calibrated",
+    "arena run --week 2026-06-07 --dry-run",
+    "arena show 2026-06-07",
+    "arena show 2026-06-07 calibrated",
     "arena status",
     "arena table decisions",
     "backtest --agent buy-and-hold --episode " + EPISODE,
@@ -71,7 +72,7 @@ TABLES = (
     "arena equity",
     "arena leaderboard",
     "arena rankings",
-    "arena show 2026-04-19",
+    "arena show 2026-06-07",
     "arena status",
     "episode list",
     "journal",
@@ -113,10 +114,9 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the demo has run, in a process of its own, with five days."""
-    folder = tmp_path_factory.mktemp("demo") / "home"
-    first = run(folder)
-    assert first["runs"] > 5 and first["leaderboards"]["sandbox-2026"]
+    """Where the commands of the golden run have run, in a process of their own."""
+    folder = tmp_path_factory.mktemp("golden") / "home"
+    assert all(report["runs"] > 0 for report in replayed(folder))
     return folder
 
 
@@ -132,13 +132,19 @@ def here(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     console.cache_clear()
 
 
-def run(folder: Path) -> dict[str, Any]:
-    """What the demo reports."""
-    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"} | {"BELLWETHER_HOME": str(folder)}
-    done = subprocess.run(DEMO, env=environment, cwd=folder.parent, capture_output=True, text=True, timeout=900, check=False)
+def replayed(folder: Path) -> list[dict[str, Any]]:
+    """What each command of the golden run reports."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.golden", "replay", str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
+    reports, rest = [], done.stdout.strip()
+    while rest:
+        report, end = json.JSONDecoder().raw_decode(rest)
+        reports.append(report)
+        rest = rest[end:].strip()
+    assert len(reports) == len(COMMANDS)
+    return reports
 
 
 def contents(folder: Path) -> dict[str, tuple[int, int, int]]:
@@ -154,8 +160,14 @@ def called(words: str, elsewhere: Path) -> Result:
     return CliRunner().invoke(main, shlex.split(words.format(elsewhere=elsewhere)))
 
 
+def test_every_result_is_the_recorded_one(home: Path) -> None:
+    """After a change that is meant to alter a number, `make golden` rewrites the digests and prints each difference."""
+    told = differences(read(), digests(home))
+    assert not told, "\n".join(told[:40])
+
+
 def test_again_it_makes_nothing(home: Path) -> None:
-    assert run(home)["runs"] == 0
+    assert [report["runs"] for report in replayed(home)] == [0] * len(COMMANDS)
 
 
 def test_after_it_no_sensor_and_no_condition_requests_a_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,9 +201,8 @@ def test_there_is_something_in_every_table(here: Path) -> None:
     with connect(settings().warehouse_path) as warehouse:
         names = [name for (name,) in warehouse.sql("SELECT table_schema || '.' || table_name FROM information_schema.tables").fetchall()]
         empty = {name for name in names if not warehouse.sql(f"FROM {name} LIMIT 1").fetchall()}
-        # What a person adds, and what five days are too short for.
-        few = {"raw.kalshi_rejects", "raw.kalshi_series_rejects", "raw.polymarket_rejects"}
-        assert empty == {"arena.decision_versions", "arena.review", "arena.submissions", *few}
+        # What a user adds.
+        assert empty == {"arena.decision_versions", "arena.review", "arena.submissions", "raw.kalshi_series_rejects"}
         costs, cutoffs = "SELECT sum(cost) FROM benchmark.forecasts", "SELECT count(DISTINCT knowledge_cutoff) FROM benchmark.forecasts"
         assert all(warehouse.sql(query).fetchall()[0][0] > 0 for query in (costs, cutoffs))
 

@@ -1,0 +1,172 @@
+"""Digests of everything that the golden run publishes: columns of tables, printed tables, reports and exports."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from click.testing import CliRunner
+
+DIGESTS = Path(__file__).parent / "digests.json"
+#: Columns and JSON fields about the process instead of the result.
+VOLATILE = frozenset(
+    {
+        "run_id",
+        "written_at",
+        "latency",
+        "latency_ms",
+        "avg_latency_ms",
+        "limited_seconds",
+        "version",
+        "software",
+        "packages",
+        "sha256",
+        "bytes",
+    }
+)
+#: Printed tables, which are kept line by line.
+PRINTED = ("leaderboard", "trading", "arena leaderboard", "arena rankings", "arena equity")
+#: Exports, each to a folder of its own.
+EXPORTS = {
+    "export": ("export", "sandbox-2026", "--to"),
+    "arena export": ("arena", "export", "2026-06-07"),
+    "trading --report": ("trading", "--report"),
+}
+#: A table of a report whose last column is the time of calls.
+_WITH_LATENCY = re.compile(r"^\|.*latency \(ms\) \|\n(?:\|.*\n)+", re.MULTILINE)
+#: Pictures, which depend on fonts and libraries.
+PICTURES = frozenset({".png", ".svg"})
+
+Digests = dict[str, dict[str, Any]]
+
+
+def digests(home: Path) -> Digests:
+    """The digests of a home in which the golden run has ended; `tables`, `printed` and `files`."""
+    files = dict(_files(home / "sandbox" / "reports", "reports"))
+    with _commands(home) as run:
+        printed = {words: run(words.split()).splitlines() for words in PRINTED}
+        for name, words in EXPORTS.items():
+            folder = home / "exports" / name.replace(" ", "_")
+            run([*words, str(folder)])
+            files |= dict(_files(folder, name))
+    return {"tables": dict(tables(home / "sandbox" / "warehouse.duckdb")), "printed": printed, "files": files}
+
+
+def tables(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows and a digest per column of each table and view, rows in the order of the table's key, else of all columns."""
+    with duckdb.connect(str(path), read_only=True) as warehouse:
+        warehouse.execute("SET TimeZone = 'UTC'")
+        keys = dict(warehouse.execute("SELECT table_name, key FROM meta.tables").fetchall())
+        names = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema != 'meta' ORDER BY ALL"
+        for schema, table in warehouse.execute(names).fetchall():
+            name = f"{schema}.{table}"
+            order = ", ".join(f'"{column}"' for column in keys.get(name) or ()) or "ALL"
+            found = warehouse.execute(f'SELECT * FROM "{schema}"."{table}" ORDER BY {order}')
+            columns = [column[0] for column in found.description]
+            values = list(zip(*found.fetchall(), strict=True)) or [()] * len(columns)
+            digested = {column: _digest(map(_text, given)) for column, given in zip(columns, values, strict=True) if column not in VOLATILE}
+            yield name, {"rows": len(values[0]), "columns": digested}
+
+
+def _text(value: object) -> str:
+    """A value as text: floats with twelve significant digits."""
+    if isinstance(value, float):
+        return f"{value + 0.0:.12g}"
+    return f"[{', '.join(map(_text, value))}]" if isinstance(value, list) else str(value)
+
+
+def _digest(lines: Iterable[str]) -> str:
+    made = hashlib.sha256()
+    for line in lines:
+        made.update(line.encode() + b"\n")
+    return made.hexdigest()[:16]
+
+
+def _files(folder: Path, name: str) -> Iterator[tuple[str, str]]:
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in PICTURES):
+        yield f"{name}/{path.relative_to(folder)}", _digest(_lines(path))
+
+
+def _lines(path: Path) -> list[str]:
+    """The contents of a file: JSON without the fields of the process, Parquet as its rows."""
+    if path.suffix == ".json":
+        return [json.dumps(_plain(json.loads(path.read_text(encoding="utf-8"))), sort_keys=True)]
+    if path.suffix == ".parquet":
+        return [_text(list(row)) for row in duckdb.sql(f"SET TimeZone = 'UTC'; FROM '{path}'").fetchall()]
+    text = path.read_text(encoding="utf-8")
+    return _WITH_LATENCY.sub(lambda table: "".join(f"{line.rsplit('|', 2)[0]}\n" for line in table[0].splitlines()), text).splitlines()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(below) for name, below in value.items() if name not in VOLATILE}
+    if isinstance(value, list):
+        return [_plain(below) for below in value]
+    return _text(value) if isinstance(value, float) else value
+
+
+@contextmanager
+def _commands(home: Path) -> Iterator[Any]:
+    """Runs commands of `bellwether` on a home, at 120 columns; returns what they print."""
+    from unittest.mock import patch
+
+    from bellwether.console import console
+    from bellwether.settings import settings
+    from cli.main import main
+
+    def run(words: list[str]) -> str:
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, (words, done.output[-2000:], done.exception)
+        return done.stdout.replace(str(home), "HOME")
+
+    with patch.dict(os.environ, {"BELLWETHER_HOME": str(home), "COLUMNS": "120"}):
+        settings.cache_clear()
+        console.cache_clear()
+        yield run
+    settings.cache_clear()
+    console.cache_clear()
+
+
+def differences(old: Digests, new: Digests) -> list[str]:
+    """The differences in lines: tables that are new, gone or of other rows or columns, printed lines and files."""
+    told = []
+    for kind in ("tables", "printed", "files"):
+        before, after = old.get(kind, {}), new[kind]
+        told += [f"{kind}: {name} is gone" for name in sorted(before.keys() - after.keys())]
+        told += [f"{kind}: {name} is new" for name in sorted(after.keys() - before.keys())]
+        for name in sorted(before.keys() & after.keys()):
+            if before[name] != after[name]:
+                told += _table(name, before[name], after[name]) if kind == "tables" else _other(name, before[name], after[name])
+    return told
+
+
+def _table(name: str, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    told = [f"{name}: {before['rows']} rows became {after['rows']}"] if before["rows"] != after["rows"] else []
+    columns = sorted(before["columns"].keys() | after["columns"].keys())
+    changed = [column for column in columns if before["columns"].get(column) != after["columns"].get(column)]
+    return [*told, f"{name}: other values in {', '.join(changed)}"] if changed else told
+
+
+def _other(name: str, before: Any, after: Any) -> list[str]:
+    if isinstance(before, str):
+        return [f"{name}: other contents"]
+    from difflib import unified_diff
+
+    return [f"{name}: {line}" for line in unified_diff(before, after, lineterm="", n=0) if not line.startswith(("---", "+++", "@@"))]
+
+
+def read() -> Digests:
+    """The digests that are committed; none when the file is missing."""
+    return json.loads(DIGESTS.read_text(encoding="utf-8")) if DIGESTS.exists() else {}
+
+
+def write(found: Digests) -> None:
+    """Replace the committed digests."""
+    DIGESTS.write_text(json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,116 @@
+"""Answers of venues and models: recorded from an ASGI application, and given again to whoever asks the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bellwether.sandbox.exchange.keys import KeyRing
+
+#: Headers that are no part of an answer's meaning.
+_OF_THE_TRANSPORT = ("content-length", "server", "connection")
+#: Parts of a chat request that decide the answer; transports may add others.
+_OF_A_CHAT = ("model", "messages", "seed", "n", "tools", "response_format")
+
+
+def question(scope: Scope, body: bytes) -> str:
+    """The name of a request: method, path and parameters, and a digest of what its body asks for."""
+    query = urlencode(sorted(parse_qsl(scope["query_string"].decode(), keep_blank_values=True)))
+    asked = f"{scope['method']} {scope['path']}" + (f"?{query}" if query else "")
+    if not body:
+        return asked
+    whole = json.loads(body)
+    if isinstance(whole, dict) and "messages" in whole:
+        whole = {name: whole[name] for name in _OF_A_CHAT if whole.get(name) is not None}
+    return f"{asked} {hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:24]}"
+
+
+class Recorder:
+    """An application that notes its answers. Equal requests have equal answers, or `ValueError` is raised."""
+
+    def __init__(self, app: ASGIApp, answers: dict[str, dict[str, Any]]) -> None:
+        self._app, self._answers = app, answers
+        self.state = app.state  # type: ignore[attr-defined]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application does, and note it."""
+        asked = await _body(receive)
+        status, headers, chunks = 0, {}, []
+
+        async def note(message: Message) -> None:
+            nonlocal status, headers
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                every = {name.decode().lower(): value.decode() for name, value in message["headers"]}
+                headers = {name: value for name, value in every.items() if name not in _OF_THE_TRANSPORT}
+            elif message["type"] == "http.response.body":
+                chunks.append(message.get("body", b""))
+            await send(message)
+
+        await self._app(scope, _again(asked), note)
+        answer = {"status": status, "headers": headers, "body": b"".join(chunks).decode()}
+        name = question(scope, asked)
+        if self._answers.setdefault(name, answer) != answer:
+            raise ValueError(f"recording {name}: it was answered in two ways")
+
+
+class Player:
+    """An application that gives recorded answers. `unknown` names what it was asked and has no answer to."""
+
+    def __init__(self, answers: Mapping[str, Mapping[str, Any]]) -> None:
+        self._answers = answers
+        self.unknown: list[str] = []
+        self.state = SimpleNamespace(keys=KeyRing())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give the recorded answer, or HTTP 400."""
+        name = question(scope, await _body(receive))
+        answer = self._answers.get(name)
+        if answer is None:
+            self.unknown.append(name)
+            answer = {"status": 400, "headers": {}, "body": f"no recorded answer to {name}"}
+        body = answer["body"].encode()
+        headers = {**answer["headers"], "content-length": str(len(body))}
+        await send(
+            {
+                "type": "http.response.start",
+                "status": answer["status"],
+                "headers": [(key.encode(), value.encode()) for key, value in headers.items()],
+            }
+        )
+        await send({"type": "http.response.body", "body": body})
+
+
+async def _body(receive: Receive) -> bytes:
+    chunks = []
+    while True:
+        message = await receive()
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(chunks)
+
+
+def _again(body: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def save(answers: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    """Write answers in the order of their questions; equal answers give equal bytes."""
+    lines = [json.dumps({"asked": name, **answers[name]}, sort_keys=True, ensure_ascii=False) for name in sorted(answers)]
+    path.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+def load(path: Path) -> dict[str, dict[str, Any]]:
+    """The answers by question."""
+    return {found.pop("asked"): found for found in map(json.loads, lzma.decompress(path.read_bytes()).decode().split("\n"))}
