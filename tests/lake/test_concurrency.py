@@ -17,7 +17,7 @@ from bellwether.lake import Lake, warehouse
 from tests.lake.frames import PRICES, prices
 
 ROOT = Path(__file__).resolve().parents[2]
-DAYS = [str(date(2025, 7, 1) + timedelta(days=number)) for number in range(60)]
+DAYS = [str(date(2025, 7, 1) + timedelta(days=number)) for number in range(24)]
 OLD, NEW = 30, 60
 
 #: The processes of the backfill: each writes its share of the days, one run per day, publishes after each, and waits half way until a reader was there.
@@ -87,7 +87,7 @@ def test_readers_and_writers_never_meet(tmp_path: Path) -> None:
         errors = writers.communicate()[1].decode()
     assert writers.returncode == 0, errors
     assert was_read.exists(), "no reader looked while the backfill was under way"
-    assert reads > 10
+    assert reads > 2
 
     with warehouse.connect(path) as reader:
         assert read_state(reader.execute) == new
