@@ -24,14 +24,14 @@ from orchestration.precedence import runs_at_once
 
 #: The code location that the UI shows, its module, and Dagster's name of the definitions in it.
 LOCATION, CODE, REPOSITORY = "bellwether", "orchestration.definitions", "__repository__"
-#: Says that Dagster's databases in the home were made to their end.
+#: File that marks Dagster's databases in the home as complete.
 _MADE = "made"
 _FILE, _SWITCHES = "dagster.yaml", "schedules/schedules.db"
 _LOCK = "first-start.lock"
 #: Storage classes of version 0.2, which `dagster.yaml` named.
 _FORMER_CLASSES = re.compile(r"module: orchestration\.(event_log|run_storage|schedule_storage|compute_logs)\b")
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
-#: What helps where a write failed.
+#: Advice where a write failed.
 STORAGE_ADVICE = (
     "What was stored before is whole. Free space, or make the folder writable, or set BELLWETHER_HOME to another place; then run again: it goes on "
     "where it stopped"
@@ -150,7 +150,7 @@ def _create_folder(home: Path) -> None:
 
 
 def _make(home: Path) -> None:
-    """Write dagster.yaml, and let Dagster make its databases: two processes at once would both make the same tables."""
+    """Write dagster.yaml, and have Dagster create its databases: two processes at once would both create the same tables."""
     target = home / _FILE
     if not target.exists():
         with atomic_file(target) as draft:
@@ -216,7 +216,7 @@ def _is_sound(database: Path) -> bool:
 
 
 def tells_of_storage(text: str) -> bool:
-    """Whether the message of an error is what a full or read-only disk makes of a write."""
+    """Whether an error message is that of a write to a full or read-only disk."""
     return any(f"[Errno {number}]" in text for number in _STORAGE_ERRORS) or any(said in text for said in _SQLITE_ERRORS)
 
 

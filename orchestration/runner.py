@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from bellwether.lake import Lake
     from bellwether.lake.partitions import Partition
 
-#: What steps say goes to the listener; Dagster's own log stays in its storage.
+#: Lines that steps log go to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
-#: The UI shows a run under its job where this tag names the code location of `workspace.yaml`. Whether it is tried again is for who gave the command.
+#: The UI shows a run under its job where this tag names the code location of `workspace.yaml`. A failed run is repeated by the command's user.
 TAGS = {".dagster/repository": f"{REPOSITORY}@{LOCATION}", "dagster/max_retries": "0", LAUNCHED_BY: COMMAND}
 
 
@@ -57,7 +57,7 @@ class RunFailed(BellwetherError):
 
 @dataclass
 class RunStats:
-    """What a call did: runs launched, partitions found fresh, runs that were interrupted, seconds spent in runs."""
+    """Counts of a command: runs launched, partitions found fresh, runs that were interrupted, seconds spent in runs."""
 
     runs: int = 0
     fresh: int = 0
@@ -67,7 +67,7 @@ class RunStats:
 
 
 class Runner:
-    """Launches runs in this process and waits for them."""
+    """Launches runs and waits for them."""
 
     def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance, progress: Progress | None = None) -> None:
         self._defs = defs
@@ -81,7 +81,7 @@ class Runner:
             instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
 
     def close(self) -> None:
-        """Say that this process executes no more runs."""
+        """Give the lock up: this process executes no more runs."""
         self.process.close()
 
     def launch(

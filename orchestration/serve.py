@@ -1,4 +1,4 @@
-"""Serves Dagster's UI with its daemon, and stops both so that the runs under way go on at the next start.
+"""Serves Dagster's UI with its daemon, and stops both so that unfinished runs continue at the next start.
 
 Dagster runs in a session of its own: Ctrl-C in the terminal would otherwise reach every run, and each would record it as its failure.
 Concept: https://docs.dagster.io/deployment/oss/dagster-daemon
@@ -63,7 +63,7 @@ def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
 
 
 def orientation(port: int) -> str:
-    """What a newcomer needs first: the groups of the graph, with their pages. Dagster's own pages have no place for it."""
+    """The groups of the graph, with their pages, for newcomers. Dagster's own pages have no place for it."""
     lines = []
     for domain in domains():
         for group, text in domain.groups.items():
@@ -89,7 +89,7 @@ def command(port: int, workspace: Path) -> list[str]:
 
 
 def workspace_file(home: Path) -> Path:
-    """Write which code Dagster loads, and from where: it would look for `assets` and `resources` in the present folder first."""
+    """Write the code location of Dagster with its folder: otherwise `assets` and `resources` of the present folder would be imported."""
     place = {"module_name": CODE, "working_directory": str(Path(__file__).resolve().parent.parent)}
     target = home / "workspace.yaml"
     with atomic_file(target) as draft:
@@ -98,9 +98,9 @@ def workspace_file(home: Path) -> Path:
 
 
 def _run(home: Path, port: int, process: Process, say: Callable[[str], None], alarms: Path) -> int:
-    """Run Dagster until it ends or a signal comes, which returns 0. What it prints goes to a file, of which the one before is kept.
+    """Run Dagster until it ends or a signal arrives, which returns 0. Its output goes to a file; the previous one is kept.
 
-    alarms: a file, of which new lines are said.
+    alarms: a file whose new lines are printed.
     """
     log = home / "ui.log"
     with suppress(FileNotFoundError):
@@ -130,7 +130,7 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None], al
                 time.sleep(_POLL_SECONDS)
         finally:
             ended = server.poll()
-            # At once and whole: a process that is told to end would record its run as failed.
+            # All processes at once: one that is asked to end would record its run as failed.
             with suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGKILL)
             server.wait()
@@ -141,7 +141,7 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None], al
 
 
 def _added(path: Path) -> Callable[[], str]:
-    """A function that returns what was added to a text file, which may not be there yet, since its last call: whole lines."""
+    """A function that returns the whole lines added to a text file, which may not exist yet, since its last call."""
     read = path.stat().st_size if path.exists() else 0
 
     def added() -> str:
@@ -158,7 +158,7 @@ def _added(path: Path) -> Callable[[], str]:
 
 @contextmanager
 def _stopped() -> Iterator[Callable[[], bool]]:
-    """Whether one of the signals has come that end a program."""
+    """Whether a signal that ends a program has arrived."""
     came: list[int] = []
     former = {number: signal.signal(number, lambda found, _: came.append(found)) for number in _SIGNALS}
     try:

@@ -1,4 +1,4 @@
-"""What the commands that run the graph share: a runner on this world's DAGSTER_HOME, and what is said at the end.
+"""Shared parts of commands that run the graph: a runner on this world's DAGSTER_HOME, and the summary at the end.
 
 Dagster is imported inside: `--help` and wrong options need none.
 """
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def runner(*, venues: bool = True) -> Iterator[Runner]:
-    """A runner on this world's DAGSTER_HOME that shows what it is doing where a person would wait.
+    """A runner on this world's DAGSTER_HOME that shows its progress on a terminal.
 
-    venues: whether it will ask the venues, which must then answer. Ctrl-C and SIGTERM end the run under way as canceled, and say what is kept.
+    venues: whether it sends requests to the venues, which must then answer. Ctrl-C and SIGTERM cancel the current run; a message names what is kept.
     """
     from orchestration.home import prepare, storage_errors
 
@@ -82,16 +82,16 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 @cache
 def _spare_the_collector() -> None:
-    """Modules and definitions live as long as the process: the garbage collector need not look at them again and again.
+    """Exclude modules and definitions from garbage collection: they live as long as the process.
 
-    What a run makes is mostly pages of JSON, without cycles: looking for some after every 700 objects costs a twentieth of a pull.
+    Runs create mostly pages of JSON, without cycles: a collection after every 700 objects costs a twentieth of a pull.
     """
     gc.freeze()
     gc.set_threshold(250_000, 20, 100)
 
 
 def require_venues() -> None:
-    """Raise `ConfigError` unless the venues answer: without this a person without a network would wait for all retries of a call."""
+    """Raise `ConfigError` unless the venues answer: without a network, a command would only fail after all retries of a request."""
     from bellwether.doctor import ask_venues
 
     if settings().world is not World.LIVE:
