@@ -13,6 +13,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -102,8 +103,7 @@ def follow(instance: dg.DagsterInstance, run_id: str, port: int, say: Callable[[
                 say("waiting in the queue of the UI")
             time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
-        _client(port).terminate_run(run_id)
-        _wait_until_finished(instance, run_id)
+        _cancel(instance, run_id, port)
         raise
 
 
@@ -113,10 +113,15 @@ def _existing(run: dg.DagsterRun | None, run_id: str) -> dg.DagsterRun:
     return run
 
 
-def _wait_until_finished(instance: dg.DagsterInstance, run_id: str) -> None:
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < end and (run := instance.get_run_by_id(run_id)) is not None and not run.is_finished:
-        time.sleep(_POLL_SECONDS)
+def _cancel(instance: dg.DagsterInstance, run_id: str, port: int) -> None:
+    """Cancel a submitted run and wait until it has ended. Where the UI has ended too, the run is queued again."""
+    from dagster_graphql import DagsterGraphQLClientError
+
+    with suppress(DagsterGraphQLClientError):
+        _client(port).terminate_run(run_id)
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < end and (run := instance.get_run_by_id(run_id)) is not None and not run.is_finished:
+            time.sleep(_POLL_SECONDS)
 
 
 @cache
