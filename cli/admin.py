@@ -28,7 +28,7 @@ from orchestration.session import close, require_success, runner
 def demo(days: int, as_json: bool) -> None:
     """Run everything in the sandbox: pull, clean, check, ask, score, rank, replay recorded markets, publish.
 
-    Needs no key and no network. What is fresh is not made again. Ends with the leaderboard, and with what agents earned.
+    Needs no key and no network, and skips partitions that are up to date. Ends with the leaderboards and the results of agents.
     """
     if settings().world is not World.SANDBOX:
         raise ConfigError(

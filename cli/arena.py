@@ -173,7 +173,7 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
 @REASON
 @AS_JSON
 def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
-    """Cancel MARKET (its id) for all cohorts: what is held of it is refunded at cost, and its bets are not scored. It stands."""
+    """Cancel MARKET (its id) for all cohorts: what is held of it is refunded at cost, and its bets are not scored. This cannot be undone."""
     from bellwether.arena.weekly.operators import cancel_market
 
     with reading() as world:
@@ -333,7 +333,7 @@ def _dollars(cost: int | None) -> str:
 
 
 def _print_standings(known_at: datetime | None) -> None:
-    """What the leaderboard's numbers are worth: intervals, skill, and who differs."""
+    """Print the standings below the leaderboard: intervals, skill and differences."""
     from bellwether.arena.rankings.reading import standings
 
     rows = rankings_at(known_at)["arena/rankings"]
@@ -429,7 +429,7 @@ def review(lineup: str | None, as_json: bool) -> None:
 @REASON
 @AS_JSON
 def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> None:
-    """Dismiss MODEL (its id, provider/id) as a release of FAMILY: reviews propose it no more. It stands."""
+    """Dismiss MODEL (its id, provider/id) as a release of FAMILY: later reviews leave it out. This cannot be undone."""
     from bellwether.arena.weekly.operators import dismiss_release
 
     with reading() as world:

@@ -121,10 +121,10 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 )
 @AS_JSON
 def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_json: bool, **options: Any) -> None:
-    """Let agents trade recorded episodes, and show what they earned.
+    """Run agents in recorded episodes, and show their results.
 
-    Beside each P&L stands its band under the pessimistic and the optimistic queue; --band says how that is found. The command fails, after all is
-    shown and written, when an agent failed. With --grid, every combination of parameters runs in every episode:
+    Each P&L has a band, its values under the pessimistic and the optimistic queue; --band chooses the method. The command exits with status 1, after
+    all results are shown and written, when an agent failed. With --grid, every combination of parameters runs in every episode:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
 
     With --portfolio an agent sees the markets of all episodes at once, of one venue or of several, and pays for them from one bankroll; the result is
@@ -301,10 +301,10 @@ def new(name: str, to: Path | None) -> None:
 def trading(
     folder: Path | None, *, agents: tuple[str, ...], rules: str | None, unsettled: bool, to: str | None, name: str, as_json: bool
 ) -> None:
-    """Show what agents earned: a table per agent with its episodes, then all agents beside one another.
+    """Show the results of agents: a table per agent with its episodes, then a comparison of all agents.
 
-    Backtests come from the published warehouse, or from FOLDER, which `bellwether backtest --out FOLDER` wrote. docs/trading-metrics.md says what
-    each number is.
+    Backtests come from the published warehouse, or from FOLDER, which `bellwether backtest --out FOLDER` wrote. docs/trading-metrics.md defines
+    each number.
     """
     from bellwether.report.trading_inputs import backtests_of, chosen, titles
 

@@ -43,7 +43,7 @@ def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> N
     from bellwether.questions import release
 
     for name in releases:
-        release(name)  # said before anything is pulled
+        release(name)  # an unknown release fails before the pull
     with runner() as work:
         pull(work, *last_days(days), with_archive=archive)
         answer_and_publish(work, releases)
@@ -70,7 +70,7 @@ _MOST_NAMED = 20
 def release(
     names: tuple[str, ...], chosen: tuple[str, ...], *, listing: bool, diff: bool, new_version: bool, yes: bool, as_json: bool
 ) -> None:
-    """Build the releases NAMES from what has been pulled, let the forecasters answer them, score and rank.
+    """Build the releases NAMES from the pulled markets, collect the forecasters' answers, score and rank.
 
     The questions of a release are fixed when it is first built. What is pulled later enters with a new version, NAME.v2, which has its own forecasts,
     scores and leaderboard. Releases are declared in releases.toml (docs/benchmark.md).
@@ -242,10 +242,10 @@ def evaluate(
     as_json: bool,
     **limits: int | None,
 ) -> None:
-    """Let language models answer a release, then score and rank them beside the baselines.
+    """Collect the answers of language models to a release, then score and rank them with the baselines.
 
-    Every answer is stored as it comes, and none is paid for twice: an evaluation that is interrupted, or stopped by its budget, goes on where
-    it was. One model that cannot be asked stops no other.
+    Every answer is stored on arrival and paid for once: an evaluation that was interrupted, or stopped by its budget, continues where it
+    stopped. A model that cannot be reached does not stop the others.
     """
     from assets.benchmark import runs
     from bellwether.models.client import Limits
@@ -432,7 +432,7 @@ def export(release: str, folder: Path, license_id: str, repository: str | None, 
 
 
 def _recipe(name: str) -> Release | None:
-    """The registry's entry of a release; None where there is none any more."""
+    """The registry's entry of a release; None for a release that was removed."""
     from bellwether.questions import ReleaseName, release, releases
 
     return release(name) if ReleaseName.parse(name).base in releases() else None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, as_json: bool) -> None:
     """Pull, clean and check the markets that closed on the UTC days FIRST to LAST (YYYY-MM-DD).
 
-    An interrupted pull goes on where it stopped; days that are complete cost nothing.
+    An interrupted pull continues where it stopped; complete days cost nothing.
     """
     until = (last or first).date()
     if until < first.date():
@@ -95,7 +95,7 @@ def record(
 ) -> None:
     """Record every message about the markets of EVENTs until they close, the minutes are over, or Ctrl-C.
 
-    Messages are appended to files as they come: whatever ends the recorder, what came is kept.
+    Messages are appended to files on arrival: whatever ends the recorder, the received ones are kept.
     """
     from bellwether.recordings.record import Plan
     from bellwether.venues.http.client import RateLimit
@@ -106,7 +106,7 @@ def record(
     plan = Plan(events, minutes, channels or USUAL, rest, interval, limits)
     with addresses(config, running=True) as venue:
         if not rest:
-            venue.credentials()  # what is wrong with the key is said before the venue is asked
+            venue.credentials()  # a bad key fails before the first request
         _require_answer(venue, config.world)
         done = _record(venue, plan, config.recordings_path, name)
     _say(f"{done.name}: {done.done['reason'] if done.done else done.status}, {_counted(done)}")
@@ -149,7 +149,7 @@ def _require_answer(venue: Addresses, world: World) -> None:
 
 
 def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:
-    """Record, ending cleanly at Ctrl-C and when the process is asked to stop."""
+    """Record; end cleanly at Ctrl-C and SIGTERM."""
     from bellwether.recordings.record import name_of
     from bellwether.recordings.record import record as listen
 

@@ -147,7 +147,7 @@ def import_(
 @episode.command("list")
 @AS_JSON
 def list_(*, as_json: bool) -> None:
-    """List the episodes that there are, by what their metadata and settlements say; `validate` checks all of one."""
+    """List the episodes with their metadata and settlements; `validate` checks all files of one."""
     root = settings().episodes_path
     rows = listing(root)
     if as_json:

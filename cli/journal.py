@@ -61,7 +61,7 @@ def _overview(opened: Journal, as_json: bool) -> None:
 
 
 def _costs(usage: pl.DataFrame) -> pl.DataFrame:
-    """What fits a terminal; the rest is in the JSON."""
+    """The columns that fit a terminal; the JSON has all."""
     shown = [pl.col(name).map_elements(dollars, return_dtype=pl.String) for name in ("spent", "reserved")]
     return usage.select("purpose", "model", "attempts", *shown, "unknown")
 
@@ -101,7 +101,7 @@ def failures(as_json: bool) -> None:
 @click.option("--note", default="", help="Why; kept beside what had failed.")
 @click.option("--by", default=None, help="Who; the name you are logged in with when left out.")
 def reopen(keys: tuple[str, ...], note: str, by: str | None) -> None:
-    """Let failed calls be asked again, the next time their asset runs. The first 8 digits of a KEY are enough if no other begins so."""
+    """Reopen failed calls: the next run of their asset repeats them. The first 8 digits of a KEY suffice if they are unique."""
     with _journal() as opened:
         for key in [opened.find(beginning) for beginning in keys]:
             opened.reopen(key, by=by or getpass.getuser(), note=note)

@@ -32,8 +32,8 @@ class Lazy(click.Command):
     def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
         """The context of the command itself, which click then invokes.
 
-        The platform gets one thread of linear algebra unless the environment says otherwise: its sums are small, more threads wait for each other in
-        a loop, and the last digit would depend on how many there are.
+        The platform gets one thread of linear algebra unless the environment sets another number: its sums are small, more threads wait for each other
+        in a loop, and the last digit would depend on their number.
         """
         if self.of_platform:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -23,7 +23,7 @@ _WITHOUT_HOME = frozenset({"restore", "sandbox", "score", "compat"})
 SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
     "Start": (
         PlatformCommand("demo", "cli.admin:demo", "Run everything in the sandbox and print the leaderboards."),
-        PlatformCommand("doctor", "cli.admin:doctor", "Check the installation and say what is wrong with it."),
+        PlatformCommand("doctor", "cli.admin:doctor", "Check the installation, with a remedy for each problem."),
         PlatformCommand("ui", "cli.admin:ui", "Serve Dagster's UI and run its daemon."),
         PlatformCommand("sandbox", "cli.admin:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted."),
     ),
@@ -39,13 +39,13 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
     "Benchmark": (
         PlatformCommand("models", "cli.models:models", "List language models and baselines, with keys and prices."),
         PlatformCommand("run", "cli.benchmark:run", "Pull the last days, build releases, score and publish."),
-        PlatformCommand("release", "cli.benchmark:release", "Build releases, let forecasters answer them, score and rank."),
-        PlatformCommand("evaluate", "cli.benchmark:evaluate", "Let language models answer a release; score and rank them."),
+        PlatformCommand("release", "cli.benchmark:release", "Build releases, collect forecasts, score and rank."),
+        PlatformCommand("evaluate", "cli.benchmark:evaluate", "Evaluate language models on a release."),
         PlatformCommand("submit", "cli.benchmark:submit", "Submit forecasts in a file: accepted, or refused by line."),
         PlatformCommand("leaderboard", "cli.benchmark:leaderboard", "Show the leaderboards of releases."),
         PlatformCommand("report", "cli.benchmark:report", "Write the report of a release."),
         PlatformCommand("export", "cli.benchmark:export", "Write a release as a Hugging Face dataset."),
-        PlatformCommand("journal", "cli.journal:journal", "Show the calls of models: how they stand, what they cost."),
+        PlatformCommand("journal", "cli.journal:journal", "Show model calls: their states and costs."),
     ),
     "Forecasts in files": (
         LazyCommand("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),
@@ -54,7 +54,7 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
     "Replay": (
         LazyCommand("agents", "cli.backtest:agents", "List the agents that can trade; write a new one."),
         LazyCommand("episode", "cli.episode:episode", "Make, import, list and check episodes."),
-        LazyCommand("backtest", "cli.backtest:backtest", "Let agents trade recorded episodes; show what they earned."),
+        LazyCommand("backtest", "cli.backtest:backtest", "Run agents in recorded episodes; show their results."),
         LazyCommand("trading", "cli.backtest:trading", "Show the tables of all backtests; write their report."),
     ),
     "Arena": (PlatformCommand("arena", "cli.arena:arena", "Run weeks of the arena; show its decisions and leaderboard."),),
@@ -117,7 +117,7 @@ class Commands(cloup.Group):
 
 
 def _domains_of_others() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
-    """Heading and commands of each domain of another package; a warning where one cannot be loaded: what needs it says so again."""
+    """Heading and commands of each domain of another package; a warning where one cannot be loaded; commands that need it fail with the same message."""
     try:
         return [(f"Commands of {domain.name}", domain.commands) for domain in domains() if domain.commands]
     except ConfigError as error:

@@ -47,7 +47,7 @@ def pip(folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
 def built(folder: Path) -> Path:
     """The wheel of this repository, built from a copy: a build leaves files behind."""
     copy = folder / "source"
-    for name in ("assets", "bellwether", "orchestration", "resources", "sql"):
+    for name in ("assets", "bellwether", "cli", "orchestration", "resources", "sql"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
@@ -122,7 +122,7 @@ def test_the_wheel_with_its_dependencies_scores_and_replays(tmp_path: Path) -> N
 
     listed = call(work, bellwether, "--help")
     assert (listed.returncode, listed.stderr) == (0, "")
-    assert re.search(r"^  backtest .*^Commands of the platform.*pip install.*^  demo ", listed.stdout, re.DOTALL | re.MULTILINE)
+    assert re.search(r"^  demo \* .*^  backtest   .*^\* To install it: pip install", listed.stdout, re.DOTALL | re.MULTILINE)
     refused = call(work, bellwether, "demo")
     assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (1, "", 1)
     assert "pip install 'bellwether[platform]'" in refused.stderr
