@@ -94,6 +94,7 @@ OTHERS = {
     "demo",
     "episode build",
     "episode import",
+    "home convert",
     "journal create",
     "journal reopen",
     "pull",
