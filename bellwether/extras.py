@@ -30,7 +30,6 @@ MODULES = (
     "tenacity",
     "upath",
     "uvicorn",
-    "vl_convert",
     "websockets",
 )
 

@@ -6,7 +6,6 @@ the tour's picture of a backtest, and pictures of charts of the site. `make read
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shlex
@@ -63,15 +62,16 @@ def bellwether(words: list[str]) -> str:
 
 
 def backtest_picture(agent: str, episode: Path) -> bytes:
-    """An agent's equity with its band, and beside it its fills in the market where it has the most, as a PNG."""
-    from PIL import Image
+    """An agent's equity with its band, and next to it its fills in the market where it has the most, as a PNG."""
+    import altair as alt
 
+    from bellwether.figures.canvas import FILE_BYTES, png, titled
+    from bellwether.figures.equity import equity_curve
     from bellwether.replay.backtest import BacktestSettings, run
     from bellwether.replay.episode import load
     from bellwether.replay.registry import agent_of
+    from bellwether.replay.results.books import price_with_fills
     from bellwether.replay.results.frames import frames
-    from bellwether.report.plots_books import price_with_fills
-    from bellwether.report.plots_trading import equity_curve
 
     entry = agent_of(agent)
     assert entry.cadence is not None
@@ -79,17 +79,13 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
     made = frames(done)
     fills = made["replay/fills"]
     busiest = fills["ticker"].value_counts(sort=True)["ticker"][0]
-    pictures = [
-        equity_curve(made["replay/equity"], f"{entry.title} in {done.episode}"),
+    charts = [
+        equity_curve(made["replay/equity"], "Its equity"),
         price_with_fills(done.tape, fills, "Its fills in one market", tickers=[busiest]),
     ]
-    left, right = (Image.open(io.BytesIO(one)).convert("RGB") for one in pictures)
-    both = Image.new("RGB", (left.width + right.width, max(left.height, right.height)), "white")
-    both.paste(left, (0, 0))
-    both.paste(right, (left.width, 0))
-    buffer = io.BytesIO()
-    both.quantize(128, method=Image.Quantize.MAXCOVERAGE).save(buffer, format="png", optimize=True)
-    return buffer.getvalue()
+    for chart in charts:
+        chart.config = alt.Undefined
+    return png(titled(alt.hconcat(*charts), f"{entry.title} in {done.episode}"), FILE_BYTES)
 
 
 def site_pictures(site: Path, charts: Mapping[Path, tuple[str, str, tuple[str, ...]]]) -> int:

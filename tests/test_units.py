@@ -118,7 +118,7 @@ strict = true
 follow_imports = silent
 ignore_missing_imports = true
 
-[mypy-numpy.*,numba.*,llvmlite.*,polars.*,pyarrow.*,pydantic.*,matplotlib.*,orjson.*]
+[mypy-numpy.*,numba.*,llvmlite.*,polars.*,pyarrow.*,pydantic.*,altair.*,orjson.*]
 follow_imports = skip
 follow_imports_for_stubs = true
 """

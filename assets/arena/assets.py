@@ -250,7 +250,8 @@ def _checked(name: str, found: list[str], severity: dg.AssetCheckSeverity) -> dg
 
 def _of_board(facts: "Facts", found: "Results") -> dict[str, Any]:
     """Numbers that a person follows over time, the table and the equity curves."""
-    from bellwether.report.plots_arena import family_equity
+    from bellwether.figures.canvas import png
+    from bellwether.figures.equity import family_equity
 
     board = found.frames["arena/leaderboard"]
     columns = [
@@ -272,7 +273,7 @@ def _of_board(facts: "Facts", found: "Results") -> dict[str, Any]:
         board.sort("rank", nulls_last=True).select(columns).with_columns(pl.col(pl.Float64).round(4), pl.col(pl.Decimal).cast(pl.Float64))
     )
     ranked = facts.agents.filter(pl.col("archived_at").is_null())
-    png = family_equity(found.frames["arena/portfolios"], ranked, "Equity per agent, by family") if found.curves else b""
+    drawn = png(family_equity(found.frames["arena/portfolios"], ranked, "Equity per agent, by family")) if found.curves else b""
     records = [dg.TableRecord({name: "" if value is None else value for name, value in row.items()}) for row in rows.to_dicts()]
     return {
         "families": board.height,
@@ -280,5 +281,5 @@ def _of_board(facts: "Facts", found: "Results") -> dict[str, Any]:
         "profit of all": float(board["profit"].sum() or 0),
         "open positions": int(board["open_positions"].sum() or 0),
         "table": dg.MetadataValue.table(records) if records else dg.MetadataValue.text("no cohort"),
-        **({"equity": picture(png)} if 0 < len(png) <= MOST_BYTES else {}),
+        **({"equity": picture(drawn)} if 0 < len(drawn) <= MOST_BYTES else {}),
     }

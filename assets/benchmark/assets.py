@@ -167,7 +167,7 @@ def scores(config: ScoreConfig, forecasts: Slice, questions: Slice) -> dg.Output
 def reliability(context: dg.AssetExecutionContext, forecasts: Slice, questions: Slice) -> dg.Output[pl.DataFrame]:
     """One bin of a forecaster's reliability diagram on one release."""
     from bellwether.calibration.scores import reliability as bins
-    from bellwether.report.calibration_pictures import confidence_picture, reliability_picture
+    from bellwether.report.figures import confidence_picture, reliability_picture
 
     release, name = _pair(context)
     asked, title = questions.read(), f"{name} on {release}"
@@ -199,9 +199,10 @@ def ranking(
     """Forecasters of a release, compared pair by pair and ranked by Brier score, with intervals, groups and coverage."""
     from bellwether.calibration.scores import compare_forecasters, comparison_table
     from bellwether.calibration.scores import leaderboard as rank
+    from bellwether.figures.canvas import png
+    from bellwether.figures.intervals import score_comparison
     from bellwether.forecasting import forecasters
     from bellwether.questions.digest import digest
-    from bellwether.report.plots import score_comparison
 
     if not scores.files:
         raise ConfigError(
@@ -220,7 +221,7 @@ def ranking(
     known_at = scored["known_at"].max()
     assert isinstance(known_at, datetime)
     pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
-    shown: dict[str, Any] = {"scores": picture(score_comparison(frame)), **_figures(frame), "table": _table(frame)}
+    shown: dict[str, Any] = {"scores": picture(png(score_comparison(frame))), **_figures(frame), "table": _table(frame)}
     return dg.Output(frame, metadata=shown), dg.Output(pairs, metadata={"pairs": pairs.height, "differ": _differ(pairs)})
 
 

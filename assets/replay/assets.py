@@ -121,11 +121,12 @@ def episodes(
 
 def _book(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
     """The depth of the books over time, as a picture; on the way the episode's tape is made."""
+    from bellwether.figures.canvas import png
     from bellwether.replay import prepare
-    from bellwether.report.plots_books import book_heat_map
+    from bellwether.replay.results.books import book_heat_map
 
-    png = book_heat_map(prepare(episode, cache=store.cache).tape, episode.id)
-    return {"book": picture(png)} if len(png) <= MOST_BYTES else {}
+    drawn = png(book_heat_map(prepare(episode, cache=store.cache).tape, episode.id))
+    return {"book": picture(drawn)} if len(drawn) <= MOST_BYTES else {}
 
 
 @dg.asset(
@@ -220,14 +221,15 @@ def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSett
 
 def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
     """What a person looks at first: P&L with its band, counts, and the pictures."""
-    from bellwether.report.plots_books import price_with_fills
-    from bellwether.report.plots_trading import equity_curve
+    from bellwether.figures.canvas import png
+    from bellwether.figures.equity import equity_curve
+    from bellwether.replay.results.books import price_with_fills
 
     row = made["replay/backtests"].row(0, named=True)
     title = f"{done.agent} in {done.episode}"
     pictures = {
-        "equity curve": equity_curve(made["replay/equity"], title),
-        "price with fills": price_with_fills(done.tape, made["replay/fills"], title),
+        "equity curve": png(equity_curve(made["replay/equity"], title)),
+        "price with fills": png(price_with_fills(done.tape, made["replay/fills"], title)),
     }
     return {
         "P&L": float(row["pnl"]),
@@ -240,7 +242,7 @@ def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, A
         "rules": row["rules"],
         **({"isolated": str(done.confinement)} if done.confinement is not None else {}),
         **({"failure": row["failure"]} if row["failure"] else {}),
-        **{name: picture(png) for name, png in pictures.items() if len(png) <= MOST_BYTES},
+        **{name: picture(drawn) for name, drawn in pictures.items() if len(drawn) <= MOST_BYTES},
     }
 
 
@@ -271,16 +273,17 @@ def standing(backtests: Slice) -> Iterator[dg.Output]:
 
 def _of_summary(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
     """Totals over all agents, the P&L of each as a number, and the distribution over episodes as a picture."""
-    from bellwether.report.plots_trading import pnl_distribution
+    from bellwether.figures.canvas import png
+    from bellwether.figures.intervals import pnl_distribution
 
-    png = pnl_distribution(backtests, summary, "P&L per episode")
+    drawn = png(pnl_distribution(backtests, summary, "P&L per episode"))
     return {
         "agents": summary.height,
         "backtests": backtests.height,
         "P&L of all": float(summary["pnl"].sum()),
         "fees of all": float(summary["fees"].sum()),
         **{f"P&L of {row['agent']} ({row['rules']})": float(row["pnl"]) for row in summary.iter_rows(named=True)},
-        **({"P&L per episode": picture(png)} if summary.height and len(png) <= MOST_BYTES else {}),
+        **({"P&L per episode": picture(drawn)} if summary.height and len(drawn) <= MOST_BYTES else {}),
     }
 
 

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-import numpy as np
+import altair as alt
 import polars as pl
 
 from bellwether.calibration import reliability_bins
 from bellwether.calibration.comparison import p_text
 from bellwether.calibration.consistency import corp_curve, reliability_bands
-from bellwether.calibration.forecasts import Floats
 from bellwether.errors import ConfigError
+from bellwether.figures.canvas import BLUE, FILE_BYTES, INK, ORANGE, RULE, distinct, filled, layered, number, png, rule_at, titled
+from bellwether.figures.pairs import differences as chart_of
+from bellwether.figures.reliability import reliability_diagram
 from bellwether.kalshibench.examination import Examination, ModelExamination
 from bellwether.kalshibench.labels import Clusters
 from bellwether.kalshibench.scoring import Interval, interval, pair_interval
 from bellwether.lake.storage import open_storage
-from bellwether.report.plots import reliability_diagram
-from bellwether.report.plots_canvas import BLUE, GREY, INK, ORANGE, PALE, RULE, Sheet, dress, line
-from bellwether.short_names import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _CLUSTERS = {Clusters.SERIES: "series", Clusters.FAMILY: "event families"}
-
-#: Inches that a name, and a line of a note, take.
-_ROW, _NOTE_LINE = 0.34, 0.15
-
-#: Characters of a name, alone and in a pair.
-_ALONE, _IN_PAIR = 32, 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +50,7 @@ def write_figures(examination: Examination, folder: Path) -> tuple[list[Path], l
         raise ConfigError(
             "drawing the figures: no model has corrected numbers; give labels of its questions with the entries' own outcomes"
         )
-    pictures = {
+    charts = {
         "kalshibench-scores.png": scores(drawn),
         "kalshibench-inversion.png": inversion(drawn),
         "kalshibench-reading.png": reading(max(drawn.models, key=_share_inverted)),
@@ -72,12 +60,12 @@ def write_figures(examination: Examination, folder: Path) -> tuple[list[Path], l
     if comparisons:
         largest, *others = comparisons
         note = " ".join([drawn.short, *(f"Not drawn: the pairs on {name}." for name, _ in others)]).strip()
-        pictures["kalshibench-pairs.png"] = differences(largest[1].pairs, drawn.clusters, note)
+        charts["kalshibench-pairs.png"] = differences(largest[1].pairs, drawn.clusters, note)
         left_out += [f"the pairs on {name}: the figure is of {largest[0]}, which has more" for name, _ in others]
     storage = open_storage(str(folder))
-    for name, png in pictures.items():
-        storage.put(name, png)
-    return [folder / name for name in pictures], left_out
+    for name, chart in charts.items():
+        storage.put(name, png(chart, FILE_BYTES))
+    return [folder / name for name in charts], left_out
 
 
 def _drawn(examination: Examination) -> _Drawn:
@@ -102,105 +90,76 @@ def _drawn(examination: Examination) -> _Drawn:
     return _Drawn(models, left_out, " ".join(notes), " ".join(other), _CLUSTERS[examination.plan.clusters])
 
 
-def scores(drawn: _Drawn) -> bytes:
+def scores(drawn: _Drawn) -> alt.LayerChart:
     """Brier score of each model: published, answer-consistent with the same labels, and corrected with its interval; best first."""
-    summary = sorted(drawn.models, key=lambda model: _corrected(model).value or 0.0)
-    shown = _shown([model.name for model in summary], _ALONE)
-    noted = _note_lines(drawn.note, 8.0)
-    below = 0.55 + _NOTE_LINE * len(noted)
-    height = below + 0.95 + _ROW * len(summary)
-    sheet = Sheet(8.0, height, "Brier score: published and corrected")
-    axes = sheet.figure.add_axes((0.24, below / height, 0.72, 1 - (below + 0.9) / height))
-    handles: list[object] = []
-    for position, model in enumerate(summary):
+    models = sorted(drawn.models, key=lambda model: _corrected(model).value or 0.0)
+    short = distinct([model.name for model in models])
+    rows, intervals = [], f"95 % interval over {drawn.clusters}"
+    for model in models:
         corrected = _corrected(model)
-        value = _float(corrected.value)
-        published, same = _published(model), _float(interval(model.consistent, "brier").value)
-        axes.plot((published, value), (position, position), color=RULE, linewidth=1.2, zorder=1)
-        (band,) = axes.plot(_ends(corrected), (position, position), color=BLUE, linewidth=2.6, alpha=0.45, solid_capstyle="butt", zorder=2)
-        (before,) = axes.plot(published, position, "D", color=ORANGE, markersize=5.5, zorder=3)
-        (between,) = axes.plot(same, position, "o", markerfacecolor="white", markeredgecolor=BLUE, markersize=5.5, zorder=3)
-        (after,) = axes.plot(value, position, "o", color=BLUE, markersize=5.5, zorder=4)
-        handles = [before, between, after, band]
-        _name(axes, position, shown[model.name])
-    axes.axvline(0.25, color=GREY, linewidth=0.9, linestyle=":", zorder=1)
-    axes.text(0.25, -0.55, "always 0.5", ha="center", va="bottom", fontsize=7, color=GREY)
-    _lines(axes, len(summary), "Brier score; lower is better")
-    labels = ("published", "answer-consistent, same labels", "own labels", f"95 % interval over {drawn.clusters}")
-    sheet.legend(handles, labels, loc="upper left", bbox_to_anchor=(0.0, 1 - 0.36 / height), ncols=4)
-    _note(sheet, noted)
-    return sheet.png()
+        same = interval(model.consistent, "brier").value
+        values = {"published": _published(model), "answer-consistent, same labels": same, "own labels": corrected.value}
+        ends = {"lower": corrected.lower, "upper": corrected.upper}
+        rows += [
+            {"name": short[model.name], "kind": kind, "value": value, **(ends if kind == "own labels" else {})}
+            for kind, value in values.items()
+        ]
+    kinds = list(_SHAPES)
+    own = alt.Chart().encode(y=alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelLimit=300)))
+    axis = "Brier score; lower is better"
+    bars = own.transform_filter(alt.FieldValidPredicate(field="lower", valid=True)).mark_rule(strokeWidth=3, color=BLUE, opacity=0.45)
+    points = own.transform_filter(alt.FieldValidPredicate(field="value", valid=True)).mark_point(filled=True, opacity=1, size=60)
+    layers = [
+        own.mark_line(color=RULE).encode(x=number("value", alt.X, title=axis), detail="name:N"),
+        bars.encode(x=number("lower", alt.X, title=axis), x2="upper:Q"),
+        points.encode(
+            x=number("value", alt.X, title=axis),
+            shape=alt.Shape(
+                "kind:N", scale=alt.Scale(domain=kinds, range=[shape for shape, _ in _SHAPES.values()]), legend=alt.Legend(orient="top")
+            ),
+            color=alt.Color(
+                "kind:N", scale=alt.Scale(domain=kinds, range=[paint for _, paint in _SHAPES.values()]), legend=alt.Legend(orient="top")
+            ),
+        ),
+    ]
+    chart = layered(rule_at(0.25, "x"), *layers).properties(width=460, height=alt.Step(26))
+    note = f"bars: {intervals}; dotted: always 0.5"
+    return titled(filled(chart, rows), "Brier score: published and corrected", note, drawn.short, drawn.sets)
 
 
-def inversion(drawn: _Drawn) -> bytes:
+_SHAPES = {"published": ("diamond", ORANGE), "answer-consistent, same labels": ("square", "#8fb0cf"), "own labels": ("circle", BLUE)}
+
+
+def inversion(drawn: _Drawn) -> alt.HConcatChart:
     """Published and corrected Brier score of each model against the share of its answers that were turned round."""
-    models = drawn.models
-    noted = _note_lines(drawn.note, 7.2)
-    below = 0.5 + _NOTE_LINE * len(noted)
-    height = max(3.6, 1.1 + 0.21 * len(models)) + below
-    sheet = Sheet(7.2, height, "What the published Brier score measured")
-    axes = sheet.figure.add_axes((0.1, below / height, 0.62, 1 - (below + 0.6) / height))
-    share = np.array([_share_inverted(model) for model in models])
-    published = np.array([_published(model) for model in models])
-    corrected = np.array([_float(_corrected(model).value) for model in models])
-    axes.vlines(share, corrected, published, color=RULE, linewidth=1, zorder=1)
-    axes.plot(share, published, "D", color=ORANGE, markersize=6, label="published", zorder=3)
-    axes.plot(share, corrected, "o", color=BLUE, markersize=6, label="corrected", zorder=3)
-    axes.set_xlim(-0.05, min(1.05, share.max() + 0.12))
-    axes.margins(y=0.18)
-    _names_at_right(axes, models, share, np.where(np.isnan(published), corrected, published))
-    axes.set_xlabel("share of answers that are “no” with a number below 50", fontsize=8, color=INK)
-    axes.set_ylabel("Brier score", fontsize=8, color=INK)
-    axes.grid(color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    dress(axes)
-    axes.legend(loc="upper left", fontsize=7.5, frameon=False, labelcolor=INK)
-    _note(sheet, noted)
-    return sheet.png()
+    models = sorted(drawn.models, key=lambda model: -(_published(model) or _corrected(model).value or 0.0))
+    short = distinct([model.name for model in models], 36)
+    rows = [
+        {"number": str(place), "name": short[model.name], "share": _share_inverted(model), "published": _published(model)}
+        | {"corrected": _corrected(model).value}
+        for place, model in enumerate(models, 1)
+    ]
+    height = max(300, 20 * len(rows))
+    x = alt.X("share:Q", title="share of answers that are “no” with a number below 50", scale=alt.Scale(zero=False))
+    own = alt.Chart().encode(x=x)
+    layers = [own.mark_rule(color=RULE).encode(y=number("published", title="Brier score"), y2="corrected:Q")]
+    for column, (shape, paint) in {"published": ("diamond", ORANGE), "corrected": ("circle", BLUE)}.items():
+        mark = own.mark_point(filled=True, opacity=1, size=60, shape=shape, color=paint)
+        layers.append(mark.encode(y=number(column, title="Brier score")))
+    layers.append(
+        own.mark_text(dx=7, dy=-6, align="left", fontSize=9, color=INK).encode(y=number("published", title="Brier score"), text="number:N")
+    )
+    plane = layered(*layers).properties(width=440, height=height)
+    key = alt.Chart().encode(y=alt.Y("number:N", sort=None, axis=None))
+    names = layered(
+        key.mark_text(align="right", fontSize=10.5, color=INK).encode(x=alt.value(18), text="number:N"),
+        key.mark_text(align="left", fontSize=10.5, color=INK, limit=260).encode(x=alt.value(26), text="name:N"),
+    ).properties(width=230, height=alt.Step(18), view=alt.ViewConfig(stroke=None))
+    chart = filled(alt.hconcat(plane, names), rows)
+    return titled(chart, "What the published Brier score measured", "orange: published, blue: corrected", drawn.short, drawn.sets)
 
 
-def _names_at_right(axes: Axes, models: Sequence[ModelExamination], x: Floats, y: Floats) -> None:
-    """The models' names to the right of the axes, one below the other, each with the number of its point at (x, y) and joined to it."""
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high)
-    right = axes.get_xlim()[1]
-    inches = axes.get_position().height * axes.figure.get_figheight()  # type: ignore[union-attr]
-    places = spread(y, 0.17 / inches * (high - low), low, high)
-    shown = _shown([model.name for model in models], _ALONE)
-    for number, index in enumerate(np.argsort(-y, kind="stable"), 1):
-        axes.plot((x[index], right), (y[index], y[index]), color=PALE, linewidth=0.6, linestyle=":", zorder=0)
-        axes.annotate(str(number), (x[index], y[index]), (5, 1), textcoords="offset points", fontsize=6.5, color=INK, va="bottom", zorder=5)
-        axes.annotate(
-            f"{number}  {shown[models[index].name]}",
-            (right, y[index]),
-            (1.05, places[index]),
-            textcoords=axes.get_yaxis_transform(),
-            ha="left",
-            va="center",
-            fontsize=7.5,
-            color=INK,
-            parse_math=False,
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": PALE, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)},
-        )
-
-
-def spread(values: Floats, gap: float, low: float, high: float) -> Floats:
-    """Places for labels of `values` (N,), in their order, at least `gap` apart and within [low, high] where there is room."""
-    order = np.argsort(values, kind="stable")
-    places = np.clip(values[order], low, high)
-    for index in range(1, len(places)):
-        places[index] = max(places[index], places[index - 1] + gap)
-    top = high
-    for index in range(len(places) - 1, -1, -1):
-        places[index] = min(places[index], top)
-        top = places[index] - gap
-    placed = np.empty_like(places)
-    placed[order] = places
-    return placed
-
-
-def reading(model: ModelExamination) -> bytes:
+def reading(model: ModelExamination) -> Any:
     """Reliability of one model's forecasts, as published and read in agreement with its answers, on the same labels."""
     rows = model.entries.filter(pl.col("predicted_answer").is_not_null() & pl.col("scored").is_not_null())
     outcome = (rows["scored"] == "yes").to_numpy()
@@ -216,79 +175,27 @@ def reading(model: ModelExamination) -> bytes:
     )
 
 
-def differences(pairs: pl.DataFrame, clusters: str, note: str) -> bytes:
+def differences(pairs: pl.DataFrame, clusters: str, note: str) -> alt.LayerChart:
     """Paired differences of the corrected Brier score with their intervals and p after Holm's correction."""
     known = pairs.filter(pl.col("difference").is_not_null())
-    shown = _shown([*known["forecaster"], *known["other"]], _IN_PAIR)
-    noted = _note_lines(note, 8.0)
-    below = 0.55 + _NOTE_LINE * len(noted)
-    height = below + 0.75 + 0.22 * max(known.height, 2)
-    sheet = Sheet(8.0, height, "Paired differences of the corrected Brier score")
-    axes = sheet.figure.add_axes((0.40, below / height, 0.44, 1 - (below + 0.55) / height))
-    for position, row in enumerate(known.iter_rows(named=True)):
-        difference = pair_interval(row)
-        axes.plot(_ends(difference), (position, position), color=BLUE, linewidth=2.4, alpha=0.45, solid_capstyle="butt", zorder=2)
-        axes.plot(_float(difference.value), position, "o", color=BLUE, markersize=5, zorder=3)
-        _name(axes, position, f"{shown[row['forecaster']]} – {shown[row['other']]}", 8)
-        p = "" if row["p_holm"] is None else f"p = {p_text(row['p_holm'], 2)}".replace("= <", "<")
-        axes.text(1.03, position, p, transform=axes.get_yaxis_transform(), ha="left", va="center", fontsize=8, color=INK)
-    axes.axvline(0, color=PALE, linewidth=1.2, zorder=1)
-    axes.text(1.03, -0.6, "after Holm", transform=axes.get_yaxis_transform(), ha="left", va="bottom", fontsize=7, color=GREY)
-    _lines(axes, known.height, f"difference and 95 % interval over {clusters}; negative: the first is better")
-    _note(sheet, noted)
-    return sheet.png()
+    texts = {}
+    for place, row in enumerate(known.iter_rows(named=True)):
+        texts[place] = "" if row["p_holm"] is None else f"p = {p_text(row['p_holm'], 2)}".replace("= <", "<")
+    ends = pl.DataFrame([asdict(pair_interval(row)) for row in known.iter_rows(named=True)], infer_schema_length=None)
+    shown = known.with_columns(lower=ends["lower"], upper=ends["upper"]) if known.height else known
+    axis = f"difference and 95 % interval over {clusters}; negative: the first is better"
+    title = "Paired differences of the corrected Brier score"
+    return titled(chart_of(shown, axis, texts=texts), title, "at the right: p after Holm's correction", note)
 
 
-def _published(model: ModelExamination) -> float:
-    return _float(model.result.published.get("brier_score"))
+def _published(model: ModelExamination) -> float | None:
+    value = model.result.published.get("brier_score")
+    return None if value is None else float(value)
 
 
 def _corrected(model: ModelExamination) -> Interval:
     return interval(model.corrected, "brier")
 
 
-def _float(value: float | None) -> float:
-    return float("nan") if value is None else float(value)
-
-
-def _ends(estimate: Interval) -> tuple[float, float]:
-    """The ends of an interval, which are the value itself where there is none."""
-    if estimate.lower is None or estimate.upper is None:
-        return _float(estimate.value), _float(estimate.value)
-    return estimate.lower, estimate.upper
-
-
 def _share_inverted(model: ModelExamination) -> float:
     return model.findings.inverted / model.findings.answered
-
-
-def _note_lines(note: str, width: float) -> list[str]:
-    return textwrap.wrap(line(note, 1_000), int(17 * width))
-
-
-def _note(sheet: Sheet, noted: Sequence[str]) -> None:
-    """What the readers of a figure must know, below it."""
-    for index, text in enumerate(reversed(noted)):
-        where = (0.15 / sheet.width, (0.06 + _NOTE_LINE * index) / sheet.height)
-        sheet.figure.text(*where, text, ha="left", va="bottom", fontsize=7, color=GREY, parse_math=False)
-
-
-def _shown(names: Sequence[str], most: int) -> dict[str, str]:
-    """Each name on one line of at most `most` characters, distinct from the others."""
-    single = {name: line(name, 1_000) for name in names}
-    short = shortened(list(single.values()), most)
-    return {name: short[one] for name, one in single.items()}
-
-
-def _name(axes: Axes, position: int, name: str, size: float = 8.5) -> None:
-    where = axes.get_yaxis_transform()
-    axes.text(-0.02, position, name, transform=where, ha="right", va="center", fontsize=size, color=INK, parse_math=False)
-
-
-def _lines(axes: Axes, count: int, label: str) -> None:
-    axes.set_ylim(max(count, 1) - 0.5, -0.5)
-    axes.set_yticks([])
-    axes.set_xlabel(label, fontsize=8, color=INK)
-    axes.grid(axis="x", color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    dress(axes)

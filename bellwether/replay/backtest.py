@@ -33,8 +33,8 @@ from bellwether.replay.units import MINUTE
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
+    import altair as alt
     import polars as pl
-    from matplotlib.axes import Axes
 
     from bellwether.replay.episode import Episode
 
@@ -188,11 +188,11 @@ class Backtest:
 
         return market_pnl(self)
 
-    def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw the equity with its band on a matplotlib axis, a new one where none is given; returns the axis."""
-        from bellwether.replay.results.plotting import plot_equity
+    def plot(self) -> alt.LayerChart:
+        """Equity in dollars over time (UTC) with its band, as an Altair chart; charts of several agents add up with `+`."""
+        from bellwether.figures.equity import equity_with_band
 
-        return plot_equity(self, ax=ax)
+        return equity_with_band(self.equity, self.agent)
 
     def write_html(self, path: Path | str) -> None:
         """Write the tear sheet: one self-contained HTML page."""

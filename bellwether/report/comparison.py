@@ -8,11 +8,12 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.figures.statistics import from_near
 from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import interval, number, percent, table, text, when
 from bellwether.report.material import Material
 from bellwether.report.predictions import dollars
-from bellwether.report.results import from_near, scores_of
+from bellwether.report.results import scores_of
 from bellwether.served_models import is_requested
 from bellwether.units import rounded_down, rounded_up
 

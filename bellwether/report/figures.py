@@ -1,18 +1,25 @@
-"""The figures of a report: which there are, of what, and what is written below them."""
+"""Figures of a report with their captions, and the pictures of a forecaster's calibration."""
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 from bellwether.report.inputs import Inputs
 
+#: Pictures of calibration that are kept; each has less than 100 kB.
+MOST_KEPT = 256
+_kept: OrderedDict[bytes, bytes] = OrderedDict()
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure: `name` begins its file's name, `draw` makes the PNG, `about` says in the list of files what it is, else the caption does."""
+    """One figure: `name` begins its file's name, `draw` returns the PNG, `about` describes it in the list of files, else the caption does."""
 
     name: str
     caption: str
@@ -23,40 +30,37 @@ class Figure:
         """Name of its file in a report of that time."""
         return f"{self.name}_{stamp}.png"
 
+    @classmethod
+    def of(cls, name: str, caption: str, chart: Callable[..., Any], *arguments: Any, about: str = "", **options: Any) -> Figure:
+        """A figure that renders the chart of a function."""
+
+        def draw() -> bytes:
+            from bellwether.figures.canvas import png
+
+            return png(chart(*arguments, **options))
+
+        return cls(name, caption, draw, about)
+
 
 def release_figures(inputs: Inputs) -> Iterator[Figure]:
     """Figures that show all forecasters of the release; by the distance from the cutoff where any states one."""
-    from bellwether.report import plots
+    from bellwether.figures import costs, intervals
 
-    release, forecasts, questions = inputs.release, inputs.forecasts, inputs.questions
-    yield Figure(
-        "scores",
-        "Brier scores with 95 % intervals over clusters; letters are significance groups.",
-        lambda: plots.score_comparison(inputs.leaderboard),
-    )
-    yield Figure(
-        "coverage",
-        "What became of each forecaster's questions.",
-        lambda: plots.coverage_bars(forecasts, questions, f"Questions answered: {release}"),
-    )
-    yield Figure(
-        "brier_over_time",
-        "Mean Brier score by the month in which the questions were resolved, with intervals.",
-        lambda: plots.brier_over_time(forecasts, questions, f"Brier score over time: {release}", names=inputs.forecasters),
-    )
+    release, rows = inputs.release, (inputs.forecasts, inputs.questions)
+    caption = "Brier scores with 95 % intervals over clusters; letters are significance groups."
+    yield Figure.of("scores", caption, intervals.score_comparison, inputs.leaderboard)
+    yield Figure.of("coverage", "What became of each forecaster's questions.", costs.coverage_bars, *rows, f"Questions answered: {release}")
+    caption = "Mean Brier score by the month in which the questions were resolved, with intervals."
+    title = f"Brier score over time: {release}"
+    yield Figure.of("brier_over_time", caption, intervals.brier_over_time, *rows, title, names=inputs.forecasters)
     if inputs.scores["scope"].str.starts_with("distance:").any():
+        caption = "Brier score by the time from the knowledge cutoff to the resolution."
         title = f"Brier score by distance from the cutoff: {release}"
-        yield Figure(
-            "score_by_distance",
-            "Brier score by the time from the knowledge cutoff to the resolution.",
-            lambda: plots.score_by_distance(inputs.scores, title, names=inputs.forecasters),
-        )
+        yield Figure.of("score_by_distance", caption, intervals.score_by_distance, inputs.scores, title, names=inputs.forecasters)
 
 
 def forecaster_figures(inputs: Inputs, forecaster: str, file: str) -> Iterator[Figure]:
     """Figures of one forecaster; `file` is its name as file names have it."""
-    from bellwether.report.calibration_pictures import confidence_picture, reliability_picture
-
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
     forecasts = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
     title = f"{forecaster} on {inputs.release}"
@@ -73,3 +77,41 @@ def forecaster_figures(inputs: Inputs, forecaster: str, file: str) -> Iterator[F
         lambda: confidence_picture(forecasts, inputs.questions, title),
         f"{forecaster}: how often it was right at each confidence",
     )
+
+
+def reliability_picture(bins: pl.DataFrame, forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
+    """The reliability diagram with its overlays as a PNG, from rows of benchmark/reliability, benchmark/forecasts and benchmark/questions."""
+
+    def draw() -> Any:
+        from bellwether.figures.reliability import reliability_diagram
+        from bellwether.figures.statistics import calibration_overlays
+
+        bands, curves = calibration_overlays(forecasts, questions)
+        return reliability_diagram(bins, title, bands=bands, curves=curves)
+
+    return _once(draw, "reliability", title, bins, forecasts, questions)
+
+
+def confidence_picture(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
+    """How often the forecaster was right at each confidence as a PNG, from rows of benchmark/forecasts and benchmark/questions."""
+
+    def draw() -> Any:
+        from bellwether.figures.reliability import confidence_histograms
+
+        return confidence_histograms(forecasts, questions, title)
+
+    return _once(draw, "confidence", title, forecasts, questions)
+
+
+def _once(draw: Callable[[], Any], kind: str, title: str, *frames: pl.DataFrame) -> bytes:
+    """The PNG of a chart, rendered once per process for equal titles and rows, in any order: scores and every report show the same pictures."""
+    from bellwether.figures.canvas import png
+
+    key = hashlib.sha256(repr((kind, title, [(frame.schema, frame.height) for frame in frames])).encode())
+    for frame in frames:
+        key.update(frame.hash_rows().sort().to_numpy().tobytes())
+    found = _kept.pop(key.digest(), None)
+    _kept[key.digest()] = picture = png(draw()) if found is None else found
+    while len(_kept) > MOST_KEPT:
+        _kept.popitem(last=False)
+    return picture

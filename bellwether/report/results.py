@@ -5,7 +5,6 @@ docs/report.md describes every field.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -247,12 +246,6 @@ def per_category(scopes: Mapping[str, Metrics]) -> dict[str, dict[str, Any]]:
         if scope.startswith("category:") and metrics.get("brier", {}).get("n")
     }
     return dict(sorted(found.items(), key=lambda item: (-item[1]["count"], item[0])))
-
-
-def from_near(scope: str) -> tuple[float, bool, str]:
-    """Order of ranges of days such as <90d, 90d-180d and >=365d, alone or after the name of their scope."""
-    number = re.search(r"\d+", scope)
-    return (float(number.group()) if number else float("inf"), "<" not in scope, scope)
 
 
 def bin_label(row: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ docs/trading-metrics.md describes the files and defines every number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,53 +36,39 @@ def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -
 
 def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
     """The figures of the report; those of fills, curves and books only where there are such rows and tapes."""
-    from bellwether.report import plots_trading
+    from bellwether.figures import equity, intervals
 
     name, labels = inputs.name, inputs.labelled(inputs.ordered)["agent"].to_list()
-    equity, fills = inputs.labelled(inputs.equity), inputs.labelled(inputs.fills)
-    yield Figure(
-        "pnl",
-        "P&L of every episode, with the mean, its 95 % bootstrap interval over episodes, and the median.",
-        partial(plots_trading.pnl_distribution, inputs.backtests, inputs.summary, f"P&L by agent: {name}"),
-    )
+    curves, fills = inputs.labelled(inputs.equity), inputs.labelled(inputs.fills)
+    caption = "P&L of every episode, with the mean, its 95 % bootstrap interval over episodes, and the median."
+    yield Figure.of("pnl", caption, intervals.pnl_distribution, inputs.backtests, inputs.summary, f"P&L by agent: {name}")
     if inputs.equity.height:
-        yield Figure(
-            "equity",
-            "P&L over time, sampled; one panel per episode.",
-            partial(plots_trading.equity_by_episode, equity, f"P&L over time: {name}", agents=labels),
-        )
+        caption = "P&L over time, sampled; one panel per episode."
+        yield Figure.of("equity", caption, equity.equity_by_episode, curves, f"P&L over time: {name}", agents=labels)
     if inputs.fills.height:
         traded = set(fills["agent"])
-        yield Figure(
-            "markouts",
-            "Mean markout after a fill, weighted by contracts: below zero the market moved against the fills.",
-            partial(plots_trading.markout_curve, fills, f"Markouts: {name}", names=[label for label in labels if label in traded]),
-        )
+        caption = "Mean markout after a fill, weighted by contracts: below zero the market moved against the fills."
+        shown = [label for label in labels if label in traded]
+        yield Figure.of("markouts", caption, intervals.markout_curve, fills, f"Markouts: {name}", names=shown)
     yield from _book_figures(inputs)
 
 
 def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
     """Of the episodes with the most fills: the book, and the fills of the agent that had most of them."""
-    from bellwether.report import plots_books
-    from bellwether.report.plots_trading import tail
+    from bellwether.figures.canvas import tail
+    from bellwether.replay.results import books
 
     shown = [episode for episode in dict.fromkeys(name for name, _ in busiest(inputs.backtests)) if episode in inputs.tapes]
     for episode in shown[:MOST_BOOKS]:
         tape, file = inputs.tapes[episode], safe_name(episode)
-        yield Figure(
-            f"book_{file}",
-            "Contracts displayed at each price of YES over time: bids blue, asks orange.",
-            partial(plots_books.book_heat_map, tape, f"Book: {tail(episode, 60)}"),
-            f"{episode}: depth of the book",
-        )
+        caption = "Contracts displayed at each price of YES over time: bids blue, asks orange."
+        about = f"{episode}: depth of the book"
+        yield Figure.of(f"book_{file}", caption, books.book_heat_map, tape, f"Book: {tail(episode, 60)}", about=about)
         agent, own = _busiest_agent(inputs, episode)
         if own.height:
-            yield Figure(
-                f"fills_{file}",
-                "Bid and ask, and the fills of the agent that had most.",
-                partial(plots_books.price_with_fills, tape, own, f"{inputs.title(agent)} in {tail(episode, 44)}"),
-                f"{episode}: prices and fills of its busiest agent",
-            )
+            title, about = f"{inputs.title(agent)} in {tail(episode, 44)}", f"{episode}: prices and fills of its busiest agent"
+            caption = "Bid and ask, and the fills of the agent that had most."
+            yield Figure.of(f"fills_{file}", caption, books.price_with_fills, tape, own, title, about=about)
 
 
 def _busiest_agent(inputs: TradingInputs, episode: str) -> tuple[str, pl.DataFrame]:

@@ -5,7 +5,7 @@
     print(score("forecasts.csv"))
 
 The result holds Polars frames (`scores`, `pairs`, `ranking`, `reliability`, `groups`, `forecasts`), and writes figures and a page. `plot_reliability`,
-`plot_scores` and `plot_differences` draw on a matplotlib axis. docs/scoring.md explains the files that are understood.
+`plot_scores` and `plot_differences` return Altair charts. docs/scoring.md explains the files that are understood.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class ScoreResult:
 
     def write_figures(self, folder: Path | str, progress: Progress | None = None) -> list[Path]:
         """Write reliability.png, scores.png and, of several forecasters, differences.png into a folder; returns their paths."""
-        from bellwether.scoring.figures import write_figures
+        from bellwether.scoring.plotting import write_figures
 
         return write_figures(self, Path(folder), progress)
 

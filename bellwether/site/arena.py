@@ -7,15 +7,15 @@ from functools import partial
 
 import polars as pl
 
+from bellwether.pages.charts import Colours
+from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, Section, Table
+from bellwether.pages.render import File, render
+from bellwether.pages.values import any_value, money, number, percent, slug, text, when, yes_no
 from bellwether.site import arena_agents, arena_curves, arena_markets, arena_rankings
 from bellwether.site.arena_names import ABOVE, agent_path, cohort_path, family_path
 from bellwether.site.arena_rankings import Rankings
-from bellwether.site.charts import Colours
-from bellwether.site.model import Cell, Grid, Head, Links, Note, Page, Section, Table
-from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
-from bellwether.site.values import any_value, money, number, percent, slug, text, when, yes_no
 from bellwether.tables.arena_rankings import GROUP
 
 _UNIVERSE = ("week", "place", "market_id", "question", "category", "outcomes", "prices", "volume", "closes_at", "reconstructed")

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from bellwether.site import charts
-from bellwether.site.model import Chart
-from bellwether.site.values import finite, thin
+from bellwether.pages import charts
+from bellwether.pages.model import Chart
+from bellwether.pages.values import finite, thin
 from bellwether.tables.schema import midnight
 
 #: Points of a curve.

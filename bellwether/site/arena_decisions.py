@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
+from bellwether.pages.model import Cell, Entry, Facts, Head, Note, Page, Part, Section, Table, Text, Texts
+from bellwether.pages.render import File, render
+from bellwether.pages.values import any_value, money, number, text, yes_no
 from bellwether.site.arena_names import ABOVE, agent_path, cohort_path, decision_path, market_cell
-from bellwether.site.model import Cell, Entry, Facts, Head, Note, Page, Part, Section, Table, Text, Texts
-from bellwether.site.render import File, render
-from bellwether.site.values import any_value, money, number, text, yes_no
 
 #: Rows of a table of the arena.
 Rows = Sequence[Mapping[str, Any]]

@@ -9,14 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.site import charts
+from bellwether.pages import charts
+from bellwether.pages.model import Grid, Head, Note, Page, Part, Section, Table
+from bellwether.pages.render import File, render
+from bellwether.pages.values import finite, floats, grouped, minute, money, number, text, thin, when, yes_no
 from bellwether.site.arena_agents import Books
 from bellwether.site.arena_names import agent_path, market_path
-from bellwether.site.model import Grid, Head, Note, Page, Part, Section, Table
-from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
-from bellwether.site.values import finite, floats, grouped, minute, money, number, text, thin, when, yes_no
 
 #: Rows of a table about one market.
 Rows = Sequence[Mapping[str, Any]]

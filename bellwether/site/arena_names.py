@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bellwether.site.model import Cell
-from bellwether.site.values import slug, text
+from bellwether.pages.model import Cell
+from bellwether.pages.values import slug, text
 
 #: The pages above those of a cohort.
 ABOVE = [("Arena", "arena/index.html")]

@@ -9,12 +9,13 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.methodology import methodologies
-from bellwether.site import charts, pairs
+from bellwether.figures.reliability import rows_of as bins
+from bellwether.pages import charts
+from bellwether.pages.model import Cell, Chart, Grid, Head, Note, Part, Table
+from bellwether.pages.values import finite, interval, number, percent, slug, text
+from bellwether.site import pairs
 from bellwether.site.arena_names import family_path
-from bellwether.site.model import Cell, Chart, Grid, Head, Note, Part, Table
-from bellwether.site.reliability import bins
 from bellwether.site.source import Source
-from bellwether.site.values import finite, interval, number, percent, slug, text
 from bellwether.tables.arena_rankings import GROUP
 
 #: Metrics that the table of a ranking shows with their intervals: name -> head, meaning, decimals, unit.

@@ -7,13 +7,13 @@ from functools import partial
 
 import polars as pl
 
+from bellwether.pages.charts import Colours
+from bellwether.pages.model import Cell, Head, Note, Page, Section, Table
+from bellwether.pages.render import File, render
+from bellwether.pages.values import interval, number, text, when
 from bellwether.site import forecasters, questions, release
-from bellwether.site.charts import Colours
-from bellwether.site.model import Cell, Head, Note, Page, Section, Table
-from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
-from bellwether.site.values import interval, number, text, when
 
 _TABLES = tuple(f"benchmark/{name}" for name in ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons"))
 

@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.methodology import methodologies
-from bellwether.site.model import Cell, Code, Grid, Head, Links, Note, Page, Part, Section, Table
-from bellwether.site.render import File, render
+from bellwether.pages.model import Cell, Code, Grid, Head, Links, Note, Page, Part, Section, Table
+from bellwether.pages.render import File, render
+from bellwether.pages.values import any_value, number, text, when, yes_no
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
-from bellwether.site.values import any_value, number, text, when, yes_no
 from bellwether.tables import TABLES
 from bellwether.tables.outgoing import neutralised
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bellwether.site import charts
-from bellwether.site.model import Facts, Grid, Head, Note, Page, Part, Section
+from bellwether.figures.reliability import rows_of as bins
+from bellwether.pages import charts
+from bellwether.pages.model import Facts, Grid, Head, Note, Page, Part, Section
+from bellwether.pages.render import File, render
+from bellwether.pages.values import any_value, grouped, interval, money, number, text, yes_no
 from bellwether.site.questions import answer_cell
 from bellwether.site.release import Material, forecaster_path, question_path
 from bellwether.site.release import path as release_path
-from bellwether.site.reliability import bins
-from bellwether.site.render import File, render
-from bellwether.site.values import any_value, grouped, interval, money, number, text, yes_no
 
 path = forecaster_path
 

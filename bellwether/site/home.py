@@ -7,13 +7,14 @@ from datetime import timedelta
 
 import polars as pl
 
-from bellwether.site import arena_rankings, charts, release, trading
+from bellwether.pages import charts
+from bellwether.pages.charts import Colours
+from bellwether.pages.model import Cell, Facts, Head, Links, Note, Page, Part, Section, Table
+from bellwether.pages.render import File, render
+from bellwether.pages.values import NONE, interval, number, text, when
+from bellwether.site import arena_rankings, release, trading
 from bellwether.site.arena_rankings import Rankings
-from bellwether.site.charts import Colours
-from bellwether.site.model import Cell, Facts, Head, Links, Note, Page, Part, Section, Table
-from bellwether.site.render import File, render
 from bellwether.site.source import Source
-from bellwether.site.values import NONE, interval, number, text, when
 
 #: Lines of a leaderboard at a glance.
 _LINES = 8

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.site import charts
-from bellwether.site.model import Cell, Chart, Head
-from bellwether.site.values import finite, interval, number, text
+from bellwether.pages import charts
+from bellwether.pages.model import Cell, Chart, Head
+from bellwether.pages.values import finite, interval, number, text
 
 
 def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -> list[Chart]:

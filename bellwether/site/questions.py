@@ -8,13 +8,14 @@ from typing import Any
 import polars as pl
 
 from bellwether.lake.sql import sql_text
-from bellwether.site import charts, words
-from bellwether.site.model import Cell, Facts, Head, Note, Page, Part, Section, Table, Text, Texts
+from bellwether.pages import charts
+from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section, Table, Text, Texts
+from bellwether.pages.render import File, render
+from bellwether.pages.values import any_value, finite, grouped, minute, number, text, when, yes_no
+from bellwether.site import words
 from bellwether.site.release import Material, forecaster_path, question_path
 from bellwether.site.release import path as release_path
-from bellwether.site.render import File, render
 from bellwether.site.source import Source
-from bellwether.site.values import any_value, finite, grouped, minute, number, text, when, yes_no
 from bellwether.tables.benchmark import HORIZONS
 
 #: Forecasts for which a model was asked.

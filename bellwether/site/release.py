@@ -8,14 +8,18 @@ from functools import partial
 
 import polars as pl
 
-from bellwether.site import charts, pairs
-from bellwether.site.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
-from bellwether.site.reliability import bands, bins
-from bellwether.site.render import File, render
+from bellwether.calibration import reliability_bands
+from bellwether.figures.reliability import rows_of as bins
+from bellwether.pages import charts
+from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
+from bellwether.pages.render import File, render
+from bellwether.pages.values import finite, interval, number, percent, slug, text, when
+from bellwether.site import pairs
 from bellwether.site.source import Source
-from bellwether.site.values import finite, interval, number, percent, slug, text, when
 from bellwether.units import rounded_down
 
+#: Resamples of a band: as few as a report takes for many forecasts; more take a quarter of a build.
+_RESAMPLES = 200
 #: Metrics of the table of parts.
 METRICS = ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy", "ece")
 
@@ -78,6 +82,20 @@ def read(source: Source, name: str, colours: dict[str, str]) -> Material:
     banded = frames["reliability"].join(bands(answers, frames["questions"]), on=["forecaster", "bin"], how="left", maintain_order="left")
     board = frames["leaderboard"].sort("rank", "brier", "forecaster", nulls_last=True)
     return Material(name, colours, board, frames["questions"], scores, banded, frames["comparisons"], forecasts, answers)
+
+
+def bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
+    """Consistency bands of the bins of forecasters: forecaster, bin, low and high, where 95 % of its frequencies of yes would lie if it were calibrated.
+
+    answers: question_id, forecaster, p_yes, could_know, a row per question. questions: id, cluster. A bin without forecasts has no row.
+    """
+    scored = answers.filter(pl.col("p_yes").is_not_null() & ~pl.col("could_know"))
+    scored = scored.join(questions.select("id", "cluster"), left_on="question_id", right_on="id").sort("forecaster", "question_id")
+    found = [pl.DataFrame(schema={"forecaster": pl.String, "bin": pl.Int32, "low": pl.Float64, "high": pl.Float64})]
+    for (name,), part in scored.group_by("forecaster", maintain_order=True):
+        drawn = reliability_bands(part["p_yes"], part["cluster"], resamples=_RESAMPLES)
+        found.append(drawn.drop_nulls("lower").select(pl.lit(name).alias("forecaster"), "bin", low="lower", high="upper"))
+    return pl.concat(found)
 
 
 def pages(material: Material) -> Iterator[File]:

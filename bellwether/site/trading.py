@@ -5,23 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import polars as pl
 
-from bellwether.site import books, charts, tearsheet
-from bellwether.site.charts import Colours
-from bellwether.site.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
-from bellwether.site.render import File, render
+from bellwether.pages import charts
+from bellwether.pages.charts import Colours
+from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
+from bellwether.pages.render import File, render
+from bellwether.pages.values import any_value, finite, floats, grouped, interval, money, number, percent, slug, text, thin, when, yes_no
+from bellwether.replay.results import tear_sheet
+from bellwether.site import books
 from bellwether.site.source import Source
-from bellwether.site.tearsheet import agent_path, episode_path, run_path
 from bellwether.site.unit import Unit, key
-from bellwether.site.values import any_value, finite, floats, grouped, interval, money, number, percent, text, thin, when, yes_no
 
 _TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl", "books"))
 _ABOVE = [("Trading", "trading/index.html")]
 _EQUITY = ("agent", "at", "equity", "equity_pessimistic", "equity_optimistic")
 #: Points of an agent's curve where several are drawn.
 _POINTS = 100
+
+
+def episode_path(episode: str) -> str:
+    """The page of an episode."""
+    return f"trading/episode/{slug(episode)}/index.html"
+
+
+def run_path(episode: str, agent: str) -> str:
+    """The page of an agent in an episode."""
+    return f"trading/episode/{slug(episode)}/agent/{slug(agent)}.html"
+
+
+def agent_path(agent: str) -> str:
+    """The page of an agent over all episodes."""
+    return f"trading/agent/{slug(agent)}.html"
 
 
 def names(source: Source) -> list[str]:
@@ -182,7 +199,7 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[s
 
 
 def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
-    equity = tearsheet.drawn(source.frame("replay/equity", *_EQUITY, episode=name))
+    equity = tear_sheet.drawn(source.frame("replay/equity", *_EQUITY, episode=name))
     rows = {one: grouped(floats(source.frame(f"replay/{one}", episode=name)), "agent") for one in ("orders", "fills", "market_pnl")}
     curves = [
         {"name": agent, "x": own[place]["x"], "y": own[place]["equity"]}
@@ -194,10 +211,10 @@ def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFram
     parts: list[Part] = [_runs(name, ranked)] if runs.height else [Note("No agent has traded this episode yet.")]
     if curves:
         parts.append(charts.lines("Equity", "UTC", "dollars", curves, colours, first=first))
-    orders, fills = ([row for own in rows[one].values() for row in own] for one in ("orders", "fills"))
-    fills.sort(key=lambda row: row["filled_at"])
-    sections = [Section("Agents", parts), Section("Price, with the fills of all agents", tearsheet.price(orders, fills))]
-    sections.append(Section("Book", books.parts(source.frame("replay/books", *books.COLUMNS, episode=name), fills)))
+    fills = sorted((row for own in rows["fills"].values() for row in own), key=lambda row: row["filled_at"])
+    recorded = source.frame("replay/books", *books.COLUMNS, episode=name)
+    sections = [Section("Agents", parts)]
+    sections.append(Section("Book", books.parts(recorded, fills)))
     sections.append(Section("Markets", [_markets(markets)]))
     warnings = sorted({one for row in markets["warnings"].to_list() for one in row or ()})
     if warnings:
@@ -205,11 +222,20 @@ def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFram
     title = text(markets["title"][0] or name).text
     lead = f"{name}: {markets.height} markets of {markets['venue'][0]}, {runs.height} agents."
     yield from render(Page(episode_path(name), title, lead, sections, _ABOVE))
-    for row in runs.iter_rows(named=True):
-        own = {one: part.get(row["agent"], []) for one, part in rows.items()}
-        yield from tearsheet.pages(
-            row, title, colours, equity=equity.get(row["agent"], []), orders=own["orders"], fills=own["fills"], markets=own["market_pnl"]
-        )
+    traded = {str(one["ticker"]) for one in fills}
+    book = tear_sheet.book_rows(recorded.filter(pl.col("ticker").is_in(traded)))
+    for run in runs.iter_rows(named=True):
+        own = {one: part.get(run["agent"], []) for one, part in rows.items()}
+        yield from _run(run, title, colours, equity=equity.get(run["agent"], []), book=book, markets=own.pop("market_pnl"), **own)
+
+
+def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:
+    """The tear sheet of an agent in an episode."""
+    above = [("Trading", "trading/index.html"), (title, episode_path(run["episode"])), (run["agent"], agent_path(run["agent"]))]
+    pnl, low, high = (money(run[name], signed=True).text for name in ("pnl", "pnl_pessimistic", "pnl_optimistic"))
+    lead = f"P&L {pnl} in {run['episode']}; between {low} and {high} with the place in the queue."
+    parts = tear_sheet.sections(run, colours=colours, **rows)
+    yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, parts, above))
 
 
 def _runs(episode: str, runs: pl.DataFrame) -> Table:

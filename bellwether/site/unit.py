@@ -29,9 +29,11 @@ def code() -> str:
     from bellwether.tables import TABLES
 
     digest = hashlib.sha256()
-    for name, data in sorted(_sources(files("bellwether.site"), "")):
-        digest.update(name.encode() + b"\0" + data)
-    for package in ("jinja2", "polars", "vl-convert-python"):
+    for made_from in ("figures", "pages", "site"):
+        for name, data in sorted(_sources(files(f"bellwether.{made_from}"), f"{made_from}/")):
+            digest.update(name.encode() + b"\0" + data)
+    digest.update(files("bellwether.replay.results").joinpath("tear_sheet.py").read_bytes())
+    for package in ("altair", "jinja2", "polars", "vl-convert-python"):
         digest.update(f"{package} {version(package)}".encode())
     digest.update(repr(sorted((table.name, table.version) for table in TABLES.values())).encode())
     return digest.hexdigest()

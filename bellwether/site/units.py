@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
-from bellwether.errors import BellwetherError
+from bellwether.pages.charts import Colours
+from bellwether.pages.render import library, static
 from bellwether.site import arena, benchmark, data, home, trading
-from bellwether.site.charts import Colours
-from bellwether.site.render import static
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, code, key
 
@@ -25,14 +22,3 @@ def units(source: Source) -> Iterator[Unit]:
     yield from trading.units(source, colours)
     yield from arena.units(source, colours)
     yield from data.units(source)
-
-
-def library() -> bytes:
-    """Vega, Vega-Lite and Vega-Embed as one script, from the package that carries them; its engine takes 140 MB, and ends with its process."""
-    command = [sys.executable, "-c", "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"]
-    done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise BellwetherError(
-            f"bundling the chart library: {done.stderr.decode(errors='replace').strip()[-500:]}; install vl-convert-python again"
-        )
-    return done.stdout

@@ -12,10 +12,9 @@ import polars as pl
 from bellwether.errors import ConfigError
 from bellwether.forecasting.elicitation import Elicitation
 from bellwether.forecasting.prompt import VERSION, Message, messages, prompt_hash
-from bellwether.site.model import Entry
-from bellwether.site.render import File
-from bellwether.site.script import script
-from bellwether.site.values import slug, visible
+from bellwether.pages.model import Entry
+from bellwether.pages.render import File, script
+from bellwether.pages.values import slug, visible
 
 #: Ends of prompts that are shorter are not kept apart.
 _SHARED = 1_000

@@ -111,7 +111,7 @@ def test_the_table_fits_a_narrow_terminal_and_names_the_missing_keys(monkeypatch
 
 
 def test_the_list_needs_no_heavy_library() -> None:
-    heavy = ("litellm", "scipy", "sklearn", "matplotlib", "pandas", "aiohttp", "dagster", "sqlalchemy", "starlette", "huggingface_hub")
+    heavy = ("litellm", "scipy", "sklearn", "altair", "pandas", "aiohttp", "dagster", "sqlalchemy", "starlette", "huggingface_hub")
     code = "import sys; from cli.models import models; models(['--json'], standalone_mode=False); print('LOADED', *sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.partition("LOADED")[2].split()
     assert set(heavy).isdisjoint(loaded)

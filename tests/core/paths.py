@@ -45,16 +45,18 @@ def diagram() -> int:
     import polars as pl
 
     from bellwether.calibration import corp_curve, reliability_bands, reliability_bins
-    from bellwether.report.plots import reliability_diagram
+    from bellwether.figures.canvas import png
+    from bellwether.figures.reliability import reliability_diagram
 
     p, y = [index / 40 for index in range(41)], [index % 3 == 0 for index in range(41)]
     mine = pl.lit("mine").alias("forecaster")
-    picture = reliability_diagram(
+    chart = reliability_diagram(
         reliability_bins(p, y).with_columns(mine),
         "Reliability",
         bands=reliability_bands(p).with_columns(mine),
         curves=corp_curve(p, y).with_columns(mine),
     )
+    picture = png(chart)
     assert picture.startswith(b"\x89PNG")
     return len(picture)
 

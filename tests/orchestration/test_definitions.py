@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Libraries that cost seconds to import and that only some steps need.
 HEAVY = (
-    *("aiohttp", "cryptography", "great_expectations", "litellm", "matplotlib", "numpy", "pandas", "pyarrow", "sklearn", "scipy"),
+    *("aiohttp", "cryptography", "great_expectations", "litellm", "altair", "numpy", "pandas", "pyarrow", "sklearn", "scipy"),
     "websockets",
 )
 

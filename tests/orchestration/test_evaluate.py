@@ -25,13 +25,13 @@ from assets.benchmark.runs import questions as fixed_questions
 from assets.benchmark.runs import release as run_release
 from assets.warehouse.runs import publish as publish_warehouse
 from bellwether import forecasting
+from bellwether.figures import canvas
 from bellwether.forecasting import Forecaster
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.questions.digest import digest
-from bellwether.report import calibration_pictures
-from bellwether.report.plots_canvas import Sheet
+from bellwether.report import figures
 from bellwether.settings import Settings, settings
 from bellwether.tables import table
 from cli.main import main
@@ -171,8 +171,8 @@ def frugal(evaluated: World) -> Iterator[None]:
             return {name: entry for name, entry in here().items() if isinstance(entry, LanguageModel) or name in BASELINES}
 
         patch.setattr(forecasting, "available", few)
-        patch.setattr(calibration_pictures, "_kept", OrderedDict())
-        patch.setattr(Sheet, "png", lambda _: b"\x89PNG")
+        patch.setattr(figures, "_kept", OrderedDict())
+        patch.setattr(canvas, "png", lambda *_: b"\x89PNG")
         yield
 
 

@@ -21,12 +21,12 @@ from cli.main import main
 #: The command with three forecasters and without pictures: the demo has them all.
 FRUGAL = """
 from bellwether import forecasting
+from bellwether.figures import canvas
 from cli.main import main
-from bellwether.report.plots_canvas import Sheet
 
 competitors = forecasting.competitors
 forecasting.competitors = lambda: {name: competitors()[name] for name in ("market-1h", "base-rate", "always-half")}
-Sheet.png = lambda _: b"\\x89PNG"
+canvas.png = lambda *_: b"\\x89PNG"
 main()
 """
 REGISTRY = """

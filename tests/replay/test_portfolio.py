@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
+from bellwether.pages.model import Facts
 from bellwether.replay import CENT, CONTRACT, NO, YES, Agent, AgentContext, Backtest, BacktestSettings, Prepared, load, prepare, run
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine.codes import F_FEE, F_ORDER, F_TICKER, F_TS, O_STATUS, Status
@@ -108,7 +109,8 @@ def test_markets_of_a_portfolio_add_up_to_it() -> None:
     assert done.episodes == ("KXONE", "poly-two", "KXTHREE")
     sheet = tear_sheet(done)
     assert sheet.title == "apart in KXONE+poly-two+KXTHREE"
-    assert ("episodes", "KXONE, poly-two, KXTHREE") in sheet.facts
+    (facts,) = [part for part in sheet.sections[0].parts if isinstance(part, Facts)]
+    assert ("Episodes", "KXONE, poly-two, KXTHREE") in [(name, cell.text) for name, cell in facts.rows]
     assert done.equity["equity"].to_list()[-1] == summary["final_equity"]
     assert {"KXONE-T0", "poly-two-T1", "KXTHREE-T0"} <= set(done.fills["ticker"]) & set(done.orders["ticker"])
 

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix
 
 from bellwether.errors import ConfigError
+from bellwether.figures.canvas import MOST_BYTES
 from bellwether.forecasting import forecasters
 from bellwether.kalshibench import read_results
 from bellwether.questions import release
-from bellwether.report import plots
 from bellwether.report.inputs import TABLES, Inputs, configuration, registered
 from bellwether.report.results import NAMES, leaderboards, letters, metadata, model_config
 from bellwether.report.write import write_report
@@ -81,7 +81,7 @@ def test_the_seeds_files_are_there_with_the_time_of_the_data(folder: Path) -> No
 def test_the_figures_of_a_report_are_pictures(folder: Path) -> None:
     files = list(folder.glob("*.png"))
     assert len(files) == 4 + 2 * 3
-    assert all(file.read_bytes().startswith(b"\x89PNG\r\n") and file.stat().st_size < plots.MOST_BYTES for file in files)
+    assert all(file.read_bytes().startswith(b"\x89PNG\r\n") and file.stat().st_size < MOST_BYTES for file in files)
 
 
 @pytest.mark.slow

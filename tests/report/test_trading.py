@@ -13,19 +13,20 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.errors import ConfigError, LakeError, SchemaError
+from bellwether.figures import canvas
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.replay.results.folder import read_backtests
-from bellwether.report import plots_books, plots_trading
 from bellwether.report.trading import document, trading_figures, write_trading_report
 from bellwether.report.trading_inputs import TradingInputs, chosen, inputs_of_folder, inputs_of_warehouse
 from bellwether.report.trading_page import page
 from bellwether.settings import settings
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 from cli.main import main
+from tests.figures.drawn import texts
+from tests.figures.test_trading import equity, fills
 from tests.replay.results.frames import KNOWN, backtest, backtests
 from tests.replay.results.tapes import book, tape
-from tests.report.test_plots_trading import equity, fills
 
 ROWS = backtests(
     *(backtest("steady", f"E-{index}", index, sharpe_annualised=1.5, sharpe=0.1) for index in range(4)),
@@ -33,15 +34,6 @@ ROWS = backtests(
         "reckless", "E-0", "-12.5", failure="ValueError: | no <b>book</b>\n# head", failed_step=7, rejected=2, rejections='{"halted": 2}'
     ),
 )
-
-
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in (
-        *((plots_trading, name) for name in ("pnl_distribution", "equity_by_episode", "markout_curve")),
-        *((plots_books, name) for name in ("book_heat_map", "price_with_fills")),
-    ):
-        monkeypatch.setattr(module, name, lambda *_, **__: b"\x89PNG")
 
 
 @pytest.fixture
@@ -252,13 +244,15 @@ def test_the_command_shows_what_was_published(warehouse: TradingInputs) -> None:
     assert {row["agent"] for row in json.loads(shown.output)["agents"]} == {"steady", "reckless"}
 
 
-def test_figures_never_mix_rule_sets(drawn_texts: list[str]) -> None:
+def test_figures_never_mix_rule_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: set[str] = set()
+    monkeypatch.setattr(canvas, "png", lambda chart: written.update(texts(chart)) or b"")
     on = tape(*book(0, 400, 420))
     rows = pl.concat((backtests(backtest("a", "E", 1)), backtests(backtest("a", "E", 2, rules="pmb-2026-01"))))
     both = pl.concat((fills(on, 9), fills(on, 5).with_columns(rules=pl.lit("pmb-2026-01"))))
     for figure in trading_figures(TradingInputs(rows, fills=both, equity=equity(), tapes={"E": on})):
         figure.draw()
-    assert {"a (kalshi-2025-10-01)", "a (pmb-2026-01)"} <= set(drawn_texts)
+    assert {"a (kalshi-2025-10-01)", "a (pmb-2026-01)"} <= written
 
 
 def test_inputs_with_another_name_are_the_same_rows() -> None:

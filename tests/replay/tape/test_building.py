@@ -421,7 +421,7 @@ class TestTapeOf:
             "import sys\nfrom pathlib import Path\nfrom bellwether.replay.episode import load\nfrom bellwether.replay.rules import rule_set\n"
             "from bellwether.replay.tape import tape_of\nfolder, tapes = map(Path, sys.argv[1:])\n"
             f"tape_of(load(folder, cache=tapes), rule_set({self.RULES.name!r}), tapes)\n"
-            "found = {'polars', 'pandas', 'pydantic', 'duckdb', 'matplotlib', 'pyarrow.parquet'} & set(sys.modules)\nsys.exit(', '.join(found) or 0)"
+            "found = {'polars', 'pandas', 'pydantic', 'duckdb', 'altair', 'pyarrow.parquet'} & set(sys.modules)\nsys.exit(', '.join(found) or 0)"
         )
         done = subprocess.run([sys.executable, "-c", code, folder, tmp_path / "tapes"], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr.strip()) == (0, "")

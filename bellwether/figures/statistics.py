@@ -1,6 +1,8 @@
-"""What the figures draw, from the benchmark's frames: one row per forecaster and question, and statistics with intervals over them."""
+"""Statistics that the figures of the benchmark show: one row per forecaster and question, and means with intervals over clusters."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import polars as pl
@@ -37,7 +39,7 @@ def answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
 
 
 def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What a reliability diagram shows beside its points: consistency bands (forecaster, bin, lower, upper) and calibration curves.
+    """Overlays of a reliability diagram: consistency bands (forecaster, bin, lower, upper) and calibration curves.
 
     The curves have forecaster, forecast and recalibrated, the frequency of yes that isotonic regression gives the forecast (CORP).
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions.
@@ -82,3 +84,9 @@ def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) ->
 def _interval(totals: np.ndarray, weights: np.ndarray) -> tuple[float | None, float | None]:
     tests = mean_tests([ClusterSums(totals[:, None], weights[:, None])])
     return (None, None) if tests.reason[0] is not None else (float(tests.lower[0]), float(tests.upper[0]))
+
+
+def from_near(scope: str) -> tuple[float, bool, str]:
+    """Order of ranges of days such as <90d, 90d-180d and >=365d, alone or after the name of their scope."""
+    number = re.search(r"\d+", scope)
+    return (float(number.group()) if number else float("inf"), "<" not in scope, scope)

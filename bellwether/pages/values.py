@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.site.model import Cell
+from bellwether.pages.model import Cell
 
 #: Stands for a value that is missing or undefined.
 NONE = "–"
@@ -116,6 +116,11 @@ def when(value: datetime | date | None, *, seconds: bool = False) -> Cell:
         return Cell(exact, exact)
     shown = exact[:19].replace("T", " ")
     return Cell(shown, exact) if seconds else Cell(shown[:16], exact, "", f"{shown} UTC")
+
+
+def instant(at: datetime) -> str:
+    """An instant in UTC as the x of a chart, with milliseconds."""
+    return f"{at.isoformat(timespec='milliseconds')[:23]}Z"
 
 
 def minute(at: datetime) -> str:

@@ -29,11 +29,12 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under heads, whole in the page; a click on a head sorts."""
+    """Rows under heads, whole in the page; a click on a head sorts. folded: shown when its caption is clicked."""
 
     caption: str
     heads: Sequence[Head]
     rows: Sequence[Sequence[Cell]]
+    folded: bool = False
     kind: str = "table"
 
 
@@ -55,13 +56,15 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A Vega-Lite chart with its data. `by` names the field whose values can be chosen; `first` are those chosen at the start."""
+    """A Vega-Lite chart and its rows. `by` names the field whose values can be chosen, `first` are those chosen at the start, `colours` their colours."""
 
     title: str
     description: str
     spec: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
     by: str = ""
     first: Sequence[str] = ()
+    colours: Mapping[str, str] = field(default_factory=dict)
     kind: str = "chart"
 
 

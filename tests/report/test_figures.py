@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from bellwether.report import calibration_pictures, plots
-from bellwether.report.calibration_pictures import confidence_picture, reliability_picture
+from bellwether.figures import canvas, reliability
+from bellwether.report import figures
+from bellwether.report.figures import confidence_picture, reliability_picture
 from tests.report import frames
 
 
@@ -14,9 +15,10 @@ from tests.report import frames
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The figures that were drawn."""
     found: list[str] = []
-    monkeypatch.setattr(calibration_pictures, "_kept", type(calibration_pictures._kept)())
+    monkeypatch.setattr(figures, "_kept", type(figures._kept)())
     for name in ("reliability_diagram", "confidence_histograms"):
-        monkeypatch.setattr(plots, name, lambda *_, name=name, **__: found.append(name) or f"{name} {len(found)}".encode())
+        monkeypatch.setattr(reliability, name, lambda *_, name=name, **__: found.append(name) or f"{name} {len(found)}")
+    monkeypatch.setattr(canvas, "png", str.encode)
     return found
 
 
@@ -39,7 +41,7 @@ def test_other_rows_and_titles_are_drawn(drawn: list[str]) -> None:
 
 
 def test_no_more_than_a_number_are_kept(drawn: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration_pictures, "MOST_KEPT", 2)
+    monkeypatch.setattr(figures, "MOST_KEPT", 2)
     rows = frames.tiny()
     for title in ("a", "b", "c", "b", "a"):
         confidence_picture(rows.forecasts, rows.questions, title)

@@ -1,18 +1,26 @@
-"""Pages as HTML, with the files that a page loads when it is asked for more."""
+"""Pages as HTML: of a site, with the files that a page loads on demand, or alone in one file."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
 from jinja2 import Environment, StrictUndefined, Template
 
-from bellwether.site.model import Cell, Chart, Entry, Grid, Head, Page, Text, Texts
-from bellwether.site.script import json_bytes, script
-from bellwether.site.values import visible
+from bellwether.errors import BellwetherError
+from bellwether.files import atomic_file
+from bellwether.pages.model import Cell, Chart, Entry, Grid, Head, Page, Part, Section, Table, Text, Texts
+from bellwether.pages.values import visible
 
 #: Nothing but the site's own scripts, styles and pictures; no address outside can be asked, and no form sent.
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
@@ -44,7 +52,7 @@ File = tuple[str, bytes]
 
 
 class _Shown(NamedTuple):
-    """A part of a page with what the template needs besides it. data: JSON that may stand within a script element (`script.json_bytes`)."""
+    """A part of a page with what the template needs in addition. data: JSON that may be within a script element (`json_bytes`)."""
 
     kind: str
     part: Any
@@ -56,40 +64,90 @@ class _Shown(NamedTuple):
 
 
 def render(page: Page) -> Iterator[File]:
-    """The page and the files beside it, by path from the root of the site; the same page gives the same bytes."""
-    count, extra, sections = 0, [], []
+    """The page and the files next to it, by path from the root of the site; the same page gives the same bytes."""
     stem = page.path.removesuffix(".html")
+    sections, extra, charts = _sections(page, stem, _INLINE)
+    here, root = page.path.partition("/")[0], "../" * page.path.count("/")
+    html = _html(page, sections, root, POLICY, parts=[(title, path, path.partition("/")[0] == here) for title, path in PARTS])
+    yield page.path, html.encode()
+    yield from extra
+    if charts:
+        yield f"{stem}.charts.js", b"bellwether.put(" + json_bytes(f"{stem}.charts") + b",[" + b",".join(charts) + b"]);\n"
+
+
+def alone(page: Page) -> str:
+    """The page as one HTML file that needs no other: style, scripts and all rows are in it. Its grids are tables; long texts are whole."""
+    parts = [Section(section.title, [_whole(part) for part in section.parts]) for section in page.sections]
+    sections, _, _ = _sections(replace(page, sections=parts), "", None)
+    style, script_ = (files("bellwether.pages").joinpath("static", name).read_text("utf-8") for name in ("site.css", "site.js"))
+    scripts = [script_, *([library().decode()] if any(isinstance(part, Chart) for section in parts for part in section.parts) else [])]
+    scripts.reverse()
+    hashes = " ".join(_hash(one) for one in scripts)
+    policy = f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    return _html(page, sections, "", policy, parts=(), style=style, scripts=scripts)
+
+
+def write(page: Page, path: Path) -> None:
+    """Write the page whole, as one HTML file that needs no other."""
+    text = alone(page)
+    with atomic_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def _whole(part: Part) -> Part:
+    return Table(part.caption, part.heads, part.rows) if isinstance(part, Grid) else part
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def library() -> bytes:
+    """Vega, Vega-Lite and Vega-Embed as one script, from the package that contains them; its engine takes 140 MB, and ends with its process."""
+    command = [sys.executable, "-c", "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"]
+    done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise BellwetherError(
+            f"bundling the chart library: {done.stderr.decode(errors='replace').strip()[-500:]}; install vl-convert-python again"
+        )
+    return done.stdout
+
+
+def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str, list[_Shown]]], list[File], list[bytes]]:
+    """Sections for the template, the files of their parts, and the data of charts with more than `inline` bytes."""
+    count, extra, sections = 0, list[File](), []
     charts: list[bytes] = []
     for section in page.sections:
         parts = []
         for part in section.parts:
             count += 1
             if isinstance(part, Chart):
-                shown, data = _chart(part, f"p{count}")
-                if data:
-                    shown = shown._replace(data=json_bytes({"path": f"{stem}.charts", "place": len(charts)}).decode())
+                data = _chart(part)
+                if inline is not None and len(data) > inline:
                     charts.append(data)
+                    data = json_bytes({"path": f"{stem}.charts", "place": len(charts) - 1})
+                shown = _Shown("chart", part, f"p{count}", data.decode())
             else:
                 shown, made = _part(part, f"p{count}", stem)
                 extra.extend(made)
             parts.append(shown)
         sections.append((section.title, parts))
-    here = page.path.partition("/")[0]
-    html = _template().render(
+    return sections, extra, charts
+
+
+def _html(page: Page, sections: Any, root: str, policy: str, **more: Any) -> str:
+    return _template().render(
         page=page,
         sections=sections,
-        root="../" * page.path.count("/"),
-        policy=POLICY,
-        lines=partial(_lines, "../" * page.path.count("/")),
+        root=root,
+        policy=policy,
+        lines=partial(_lines, root),
         heads=lambda heads: _heads(tuple(heads)),
         entries=_entries,
-        facts=partial(_facts, "../" * page.path.count("/")),
-        parts=[(title, path, path.partition("/")[0] == here) for title, path in PARTS],
+        facts=partial(_facts, root),
+        **{"style": "", "scripts": (), **more},
     )
-    yield page.path, html.encode()
-    yield from extra
-    if charts:
-        yield f"{stem}.charts.js", b"bellwether.put(" + json_bytes(f"{stem}.charts") + b",[" + b",".join(charts) + b"]);\n"
 
 
 def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, keyed: bool = True) -> str:
@@ -191,19 +249,15 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_Shown, list[File]]:
     return _Shown("grid", grid, name, json_bytes(about).decode(), grid.rows[:SHOWN]), made
 
 
-def _chart(chart: Chart, name: str) -> tuple[_Shown, bytes]:
-    """A chart and its data, which are empty where they stand in the page.
-
-    The rows are written under one list of their fields: the names of fields are most of the bytes otherwise.
-    """
-    rows = chart.spec["data"]["values"]
+def _chart(chart: Chart) -> bytes:
+    """A chart as JSON. The rows are written under one list of their fields: the names of fields are most of the bytes otherwise."""
+    rows = chart.rows
     fields = list(rows[0]) if rows else []
     if len({*map(len, rows)}) > 1:
         fields = list(dict.fromkeys(field for row in rows for field in row))
     values = [[row.get(field) for field in fields] for row in rows]
-    about = {"spec": {**chart.spec, "data": {}}, "fields": fields, "rows": values, "by": chart.by, "first": list(chart.first)}
-    data = json_bytes(about)
-    return (_Shown("chart", chart, name, data.decode()), b"") if len(data) <= _INLINE else (_Shown("chart", chart, name), data)
+    chosen = {"by": chart.by, "first": list(chart.first), "colours": dict(chart.colours)}
+    return json_bytes({"spec": chart.spec, "fields": fields, "rows": values, **chosen})
 
 
 def _text(part: Text, name: str, path: str) -> tuple[_Shown, list[File]]:
@@ -225,7 +279,7 @@ def _texts(part: Texts, name: str, path: str) -> tuple[_Shown, list[File]]:
 
 def static() -> Iterator[File]:
     """The stylesheet and the script of all pages."""
-    folder = files("bellwether.site").joinpath("static")
+    folder = files("bellwether.pages").joinpath("static")
     for name in ("site.css", "site.js"):
         yield f"static/{name}", folder.joinpath(name).read_bytes()
 
@@ -233,4 +287,22 @@ def static() -> Iterator[File]:
 @cache
 def _template() -> Template:
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    return environment.from_string(files("bellwether.site").joinpath("templates", "page.html").read_text("utf-8"))
+    return environment.from_string(files("bellwether.pages").joinpath("templates", "page.html").read_text("utf-8"))
+
+
+#: Would end the script element or the line, or start a comment; the same characters in JSON's own way of writing them.
+_ESCAPES = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
+_BREAKS = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
+
+
+def json_bytes(value: Any) -> bytes:
+    """`value` as JSON that may be within a script element; NaN and infinity are null."""
+    data = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+    for found, written in _ESCAPES if data.isascii() else (*_ESCAPES, *_BREAKS):
+        data = data.replace(found, written)
+    return data
+
+
+def script(name: str, value: Any) -> bytes:
+    """A script that hands `value` to the page under `name`: a page that was opened from a folder may load a script, but may not fetch a file."""
+    return b"bellwether.put(" + json_bytes(name) + b"," + json_bytes(value) + b");\n"

@@ -152,7 +152,7 @@ const bellwether = (() => {
 
   let library = null;
   function vega() {
-    library ??= new Promise((resolve, reject) => {
+    library ??= window.vegaEmbed ? Promise.resolve() : new Promise((resolve, reject) => {
       const script = element("script", undefined, { src: root + "static/vega.js" });
       script.onload = resolve; script.onerror = () => reject(new Error("cannot load the chart library"));
       document.head.append(script);
@@ -162,9 +162,10 @@ const bellwether = (() => {
 
   function config(width) {
     const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
-    const axis = { labelColor: colour("--soft"), titleColor: colour("--soft"), gridColor: colour("--rule"), domainColor: colour("--rule"), tickColor: colour("--rule"), labelLimit: Math.min(220, width * .33), titleFontWeight: "normal", labelFlush: false };
+    const axis = { labelColor: colour("--soft"), titleColor: colour("--soft"), gridColor: colour("--rule"), domainColor: colour("--rule"), tickColor: colour("--rule"), labelLimit: Math.min(220, width * .33), titleFontWeight: "normal", labelFlush: false, labelOverlap: true, labelSeparation: 6 };
     return {
       background: "transparent", font: "system-ui, sans-serif", view: { stroke: null }, axis,
+      axisTemporal: { tickCount: Math.max(3, Math.min(10, Math.round(width / 90))) },
       axisQuantitative: { tickCount: Math.max(3, Math.min(8, Math.round(width / 90))) },
       legend: { labelColor: colour("--soft"), titleColor: colour("--soft"), labelLimit: 160, orient: "bottom", columns: width < 500 ? 2 : 4 },
       header: { labelColor: colour("--soft"), titleColor: colour("--soft") },
@@ -186,13 +187,13 @@ const bellwether = (() => {
       await vega();
       width = canvas.clientWidth;
       const spec = structuredClone(about.spec);
-      spec.data.values = !by ? values : values.filter((row) => row[by] === undefined || chosen.has(row[by]));
+      spec.data = { values: !by ? values : values.filter((row) => row[by] === undefined || chosen.has(row[by])) };
       view?.finalize();
       view = await window.vegaEmbed(canvas, { ...spec, width: "container" }, { mode: "vega-lite", ast: true, renderer: "svg", actions: false, defaultStyle: false, tooltip: { disableDefaultStyle: true }, config: config(width) });
       canvas.querySelector("svg")?.setAttribute("aria-hidden", "true");
     }
 
-    const colours = about.spec.usermeta?.colours ?? {};
+    const colours = about.colours;
     for (const name of names.length > 1 ? names : []) {
       const label = element("label"), box = element("input", undefined, { type: "checkbox" }), swatch = element("span", undefined, { class: "swatch" });
       box.checked = chosen.has(name);

@@ -1,4 +1,4 @@
-"""Figures of backtests: PNG below 100 kB, the same bytes each time, readable from one market and ten fills to many of both."""
+"""Figures of backtests: the numbers of their frames, small PNGs with the same bytes each time, from one market and no fill to many of both."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib.axis import Axis
 
+from bellwether.figures.canvas import MOST_PANELS, MOST_POINTS, png, tail
+from bellwether.figures.equity import equity_by_episode, equity_curve, extremes, family_equity
+from bellwether.figures.intervals import markout_curve, pnl_distribution
+from bellwether.figures.statistics import weighted_means
+from bellwether.replay.results.books import book_heat_map, price_with_fills
 from bellwether.replay.results.depth import depth
-from bellwether.replay.results.downsampling import extremes
+from bellwether.replay.results.markouts import tops_of
 from bellwether.replay.results.summary import summarise
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, VALID, Tape
 from bellwether.replay.units import NO, SECOND, YES
-from bellwether.report.plots_books import book_heat_map, price_with_fills
-from bellwether.report.plots_canvas import MOST_PANELS
-from bellwether.report.plots_frames import weighted_means
-from bellwether.report.plots_trading import _MOST_POINTS, equity_by_episode, equity_curve, markout_curve, pnl_distribution, tail
 from bellwether.tables.replay import EQUITY, FILLS, HORIZONS_S
+from tests.figures.drawn import picture, rows, strings, texts
 from tests.replay.results.frames import KNOWN, backtest, backtests
 from tests.replay.results.tapes import book, tape
-from tests.report.pictures import colours, pixels
 
 _NS = pl.Datetime("ns", "UTC")
 
@@ -77,91 +77,113 @@ def books(markets: int, changes: int) -> Tape:
 SMALL, LARGE = books(1, 400), books(33, 4000)
 
 
-@pytest.mark.parametrize(("on", "count"), [(SMALL, 0), (SMALL, 10), (SMALL, 20_000), (LARGE, 10), (LARGE, 20_000)])
+@pytest.mark.parametrize(("on", "count"), [(SMALL, 0), (LARGE, 20_000)])
 def test_prices_with_fills_are_a_small_picture(on: Tape, count: int) -> None:
-    assert len(colours(price_with_fills(on, fills(on, count), "Fills"))) > 10
+    picture(price_with_fills(on, fills(on, count), "Fills"))
 
 
 @pytest.mark.parametrize("on", [SMALL, LARGE, tape(), tape(*book(0, 400, 420))], ids=["1 market", "33 markets", "nothing", "one instant"])
 def test_a_heat_map_is_a_small_picture(on: Tape) -> None:
-    pixels(book_heat_map(on, "Book"))
+    picture(book_heat_map(on, "Book"))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5_000])
 def test_an_equity_curve_of_any_length_is_a_small_picture(count: int) -> None:
-    pixels(equity_curve(equity(count=count), "Equity"))
+    picture(equity_curve(equity(count=count), "Equity"))
 
 
 def test_the_same_rows_give_the_same_bytes_in_any_order() -> None:
     curve, traded = equity(), fills(SMALL, 500)
-    assert equity_curve(curve, "x") == equity_curve(curve.reverse(), "x")
-    assert price_with_fills(SMALL, traded, "x") == price_with_fills(SMALL, traded.reverse(), "x")
-    assert book_heat_map(SMALL, "x") == book_heat_map(books(1, 400), "x")
-    assert markout_curve(traded, "x") == markout_curve(traded, "x")
+    assert png(equity_curve(curve, "x")) == png(equity_curve(curve.reverse(), "x"))
+    assert png(price_with_fills(SMALL, traded, "x")) == png(price_with_fills(SMALL, traded.reverse(), "x"))
+    assert png(book_heat_map(SMALL, "x")) == png(book_heat_map(books(1, 400), "x"))
 
 
-def test_a_fill_is_marked_where_it_was_made() -> None:
+def test_a_fill_is_marked_where_it_was_made_in_prices_of_yes() -> None:
     quiet = tape(*book(0, 300, 700), end=100)
-    one = fills(quiet, 1).with_columns(side=pl.lit("yes"), price=pl.lit("0.50").cast(pl.Decimal(10, 6)))
-    early, late = (one.with_columns(filled_at=pl.lit(at * SECOND).cast(_NS)) for at in (25, 75))
-    pictures = [pixels(price_with_fills(quiet, frame, "x")).astype(int) for frame in (early, late)]
-    rows, columns = np.nonzero(np.abs(pictures[0] - pictures[1]).max(axis=2) > 60)
-    assert rows.max() - rows.min() < 20
-    assert 0.35 < (columns.max() - columns.min()) / pictures[0].shape[1] < 0.6
+    one = fills(quiet, 1).with_columns(
+        side=pl.lit("no"), action=pl.lit("buy"), role=pl.lit("maker"), price=pl.lit("0.30").cast(pl.Decimal(10, 6))
+    )
+    one = one.with_columns(filled_at=pl.lit(25 * SECOND).cast(_NS))
+    (mark,) = [row for row in rows(price_with_fills(quiet, one, "x")) if "fill" in row]
+    assert mark == {"role": "maker", "way": "sold", "x": "1970-01-01T00:00:25.000Z", "fill": 70.0, "n": 1}
 
 
-def test_markets_with_most_fills_have_the_panels_and_the_rest_is_counted(drawn_texts: list[str]) -> None:
+def test_prices_are_the_extremes_of_the_recorded_tops() -> None:
+    """A second computation: every top that holds within a stretch, one by one."""
+    tops = tops_of(SMALL)
+    drawn = [row for row in rows(price_with_fills(SMALL, fills(SMALL, 0), "x")) if "low" in row]
+    edges = np.linspace(SMALL.start, tops.until, len(drawn) + 1).astype(np.int64).tolist()
+    for row, (start, stop) in list(zip(drawn, pairwise(edges), strict=True))[::7]:
+        held = [place for place in range(len(tops.ts)) if tops.ts[place] <= stop]
+        within = [place for place in held if tops.ts[place] > start] + [place for place in held if tops.ts[place] <= start][-1:]
+        bids, asks = ([side[place] / 10 for place in within if side[place] >= 0] for side in (tops.bid, tops.ask))
+        assert (row["low"], row["high"]) == (min(bids, default=None), max(asks, default=None))
+
+
+def test_rectangles_of_a_heat_map_cover_what_the_book_showed() -> None:
+    on = tape(*book(0, 400, 420, size=50), (50, LEVEL, 0, YES, 400, 0), end=100)
+    drawn = rows(book_heat_map(on, "x"))
+    assert {(row["side"], row["low"] + 0.5) for row in drawn} == {("bids", 40), ("asks", 42)}
+    (bid,) = [row for row in drawn if row["side"] == "bids"]
+    assert "1970-01-01T00:00:49" <= bid["until"] <= "1970-01-01T00:00:51" and bid["x"] == "1970-01-01T00:00:00.000Z"
+    assert max(row["until"] for row in drawn) == "1970-01-01T00:01:40.000Z"
+
+
+def test_a_curve_is_that_of_the_frame_with_its_drawdown() -> None:
+    frame = equity(count=200)
+    drawn, values = rows(equity_curve(frame, "x")), frame["equity"].cast(pl.Float64).to_list()
+    shown = [row for row in drawn if "drawdown" in row]
+    assert [row["equity"] for row in shown] == values
+    peak = [max(values[: place + 1]) for place in range(len(values))]
+    assert [row["drawdown"] for row in shown] == pytest.approx([100 * (value / high - 1) for value, high in zip(values, peak, strict=True)])
+
+
+def test_families_of_the_arena_have_a_colour_each() -> None:
+    agents = pl.DataFrame({"agent_id": ["a1", "a2", "b1"], "family": ["a", "a", "b"]})
+    portfolios = equity(count=10).select("at", total="equity").join(agents.select("agent_id"), how="cross")
+    drawn = rows(family_equity(portfolios, agents, "x"))
+    assert {(row["name"], row["agent"]) for row in drawn} == {("a", "a1"), ("a", "a2"), ("b", "b1")}
+    picture(family_equity(portfolios, agents, "x"))
+    assert "no portfolio has changed yet" in texts(family_equity(portfolios.clear(), agents, "x"))
+
+
+def test_markets_with_most_fills_have_the_panels_and_the_rest_is_counted() -> None:
     some = fills(LARGE, 400).filter(pl.col("ticker").is_in(["M-31", "M-7"]))
-    price_with_fills(LARGE, some, "x")
-    assert {"M-31", "M-7", f"and {33 - MOST_PANELS} more"} <= set(drawn_texts)
+    assert {"M-31", "M-7", f"and {33 - MOST_PANELS} more"} <= set(strings(price_with_fills(LARGE, some, "x").to_dict()))
 
 
-def test_tick_labels_are_measured_for_the_labels_that_must_stand_clear_of_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured: list[str] = []
-    siblings = Axis._get_tick_boxes_siblings  # type: ignore[attr-defined]
-
-    def counted(axis: Axis, renderer: Any) -> Any:
-        measured.append(axis.get_label_text())
-        return siblings(axis, renderer)
-
-    monkeypatch.setattr(Axis, "_get_tick_boxes_siblings", counted)
-    price_with_fills(LARGE, fills(LARGE, 400), "x")
-    assert measured == ["price of YES (c)"] * 3
-
-
-def test_untrusted_names_are_drawn_as_text(drawn_texts: list[str]) -> None:
+def test_untrusted_names_are_drawn_as_text() -> None:
     name = "<b>$x^2$</b>\n![a](b)"
-    pixels(equity_by_episode(equity(agent=name, episode=name), name))
-    rows = backtests(backtest(name, "E", 1))
-    pixels(pnl_distribution(rows, summarise(rows), name))
-    pixels(markout_curve(fills(SMALL, 30, agent=name), name))
-    assert sum("<b>$x^2$</b>" in text for text in drawn_texts) >= 4
+    own = backtests(backtest(name, "E", 1))
+    charts = [
+        equity_by_episode(equity(agent=name, episode=name), name),
+        pnl_distribution(own, summarise(own), name),
+        markout_curve(fills(SMALL, 30, agent=name), name),
+    ]
+    for chart in charts:
+        assert any("<b>$x^2$</b> ![a](b)" in text for text in texts(chart))
 
 
-def test_no_text_of_anyone_is_parsed_as_mathematics(monkeypatch: pytest.MonkeyPatch) -> None:
-    from matplotlib import mathtext
-
-    monkeypatch.setattr(mathtext.MathTextParser, "parse", lambda *_: pytest.fail("a name was parsed"))
-    equity_by_episode(equity(agent=r"$\frac{a}$", episode=r"$\frac{b}$"), r"$\frac{c}$")
-
-
-def test_agents_with_and_without_intervals_stand_side_by_side(drawn_texts: list[str]) -> None:
-    rows = backtests(*(backtest("many", f"E{index}", index - 10) for index in range(40)), backtest("one", "E0", 5))
-    pixels(pnl_distribution(rows, summarise(rows), "P&L"))
-    assert {"many", "one", "n = 40", "n = 1", "its 95 % interval"} <= set(drawn_texts)
+def test_agents_with_and_without_intervals_are_in_one_figure() -> None:
+    own = backtests(*(backtest("many", f"E{index}", index - 10) for index in range(40)), backtest("one", "E0", 5))
+    chart = pnl_distribution(own, summarise(own), "P&L")
+    assert {"many", "one", "n = 40", "n = 1"} <= set(texts(chart))
+    assert sorted(row["pnl"] for row in rows(chart) if row.get("name") == "many" and "pnl" in row) == [
+        float(index - 10) for index in range(40)
+    ]
 
 
-def test_no_backtest_is_said_so(drawn_texts: list[str]) -> None:
-    pixels(pnl_distribution(backtests(), summarise(backtests()), "x"))
-    pixels(equity_by_episode(equity(count=0), "x"))
-    pixels(markout_curve(fills(SMALL, 0), "x"))
-    pixels(equity_curve(equity(count=0), "x"))
-    assert {"no backtest", "no fill", "no sample"} <= set(drawn_texts)
+def test_nothing_to_draw_is_said_so() -> None:
+    assert "no backtest" in texts(pnl_distribution(backtests(), summarise(backtests()), "x"))
+    assert "no backtest" in texts(equity_by_episode(equity(count=0), "x"))
+    assert "no fill" in texts(markout_curve(fills(SMALL, 0), "x"))
+    assert "no sample" in texts(equity_curve(equity(count=0), "x"))
 
 
 def test_a_long_curve_keeps_its_extremes() -> None:
     values = np.random.default_rng(0).normal(size=100_000)
-    kept = extremes(values, most=_MOST_POINTS)
+    kept = extremes(values, most=MOST_POINTS)
     assert len(kept) < 2_000
     assert (values[kept].min(), values[kept].max(), kept[0], kept[-1]) == (values.min(), values.max(), 0, 99_999)
     assert all(early < late for early, late in pairwise(kept.tolist()))

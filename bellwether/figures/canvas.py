@@ -1,0 +1,224 @@
+"""Style of all figures, untrusted text without control characters, and rendering to PNG."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import altair as alt
+import numpy as np
+import polars as pl
+import vl_convert
+
+from bellwether.short_names import shortened
+
+Rows = list[dict[str, Any]]
+#: Names with their colours, in order.
+Palette = tuple[tuple[str, str], ...]
+
+#: Larger pictures do not belong into an event of the pipeline; those of files may be larger. Bytes.
+MOST_BYTES, FILE_BYTES = 100_000, 400_000
+#: More panels or lines than this are left out, and the figure says how many.
+MOST_PANELS = 12
+MOST_LINES = 40
+#: Points of a curve that are drawn; of more, the extremes of each stretch are.
+MOST_POINTS = 1_000
+
+INK, GREY, RULE = "#22303c", "#6b7782", "#d5dbe0"
+BLUE, ORANGE, PALE = "#1f5a91", "#d9703f", "#a9bccd"
+
+#: Sixteen colours with a contrast of 3 on white and on the dark page, as far apart as that allows.
+PALETTE = (
+    "#3a7fc1", "#d9703f", "#4a9d74", "#9573c4", "#d8006c", "#909c00", "#846060", "#009018",
+    "#b430a8", "#a89054", "#247884", "#d86c84", "#0c78f0", "#c08400", "#cc2430", "#547824",
+)  # fmt: skip
+
+_FONT = "Liberation Sans, DejaVu Sans, sans-serif"
+_STYLE: dict[str, Any] = {
+    "background": "white",
+    "font": _FONT,
+    "padding": 12,
+    "view": {"stroke": None},
+    "title": {
+        "anchor": "start",
+        "frame": "group",
+        "fontSize": 13,
+        "color": INK,
+        "offset": 10,
+        "font": _FONT,
+        "limit": 700,
+        "subtitleColor": GREY,
+        "subtitleFontSize": 10.5,
+        "subtitleFont": _FONT,
+        "subtitlePadding": 5,
+    },
+    "axis": {
+        "labelColor": GREY,
+        "titleColor": INK,
+        "titleFontWeight": "normal",
+        "labelFontSize": 10,
+        "titleFontSize": 10.5,
+        "gridColor": RULE,
+        "gridOpacity": 0.7,
+        "domainColor": RULE,
+        "tickColor": RULE,
+        "labelLimit": 260,
+        "labelOverlap": True,
+        "labelSeparation": 6,
+    },
+    "legend": {"orient": "bottom", "title": None, "labelColor": INK, "labelFontSize": 10.5, "labelLimit": 240, "columns": 4},
+    "concat": {"spacing": 22},
+}
+#: Labels of an axis of time: the hour, at midnight the day, at the first of a month the month.
+_TIMES = "utcFormat(datum.value, {'seconds': '%H:%M:%S', 'minutes': '%H:%M', 'hours': '%H:%M', 'date': '%d %b', 'week': '%d %b', 'day': '%d %b', 'month': '%b %Y', 'quarter': '%b %Y', 'year': '%Y'})"
+#: Pixels of the picture per pixel of the chart; the first that keeps it below the limit is taken.
+_SCALES = (1.6, 1.3, 1.0, 0.75)
+
+
+def palette(names: Iterable[str]) -> Palette:
+    """One colour per name, in their order; from the seventeenth name on, colours repeat."""
+    return tuple((name, PALETTE[place % len(PALETTE)]) for place, name in enumerate(dict.fromkeys(names)))
+
+
+def label(text: str, most: int = 48) -> str:
+    """`text` on one line of at most `most` characters, control characters as spaces."""
+    single = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return single if len(single) <= most else single[: most - 1] + "…"
+
+
+def distinct(names: Sequence[str], most: int = 44) -> dict[str, str]:
+    """Each name on one line of at most `most` characters, distinct from the others."""
+    single = {name: label(name, 1_000) for name in names}
+    short = shortened(list(single.values()), most)
+    return {name: short[one] for name, one in single.items()}
+
+
+def tail(name: str, most: int = 32) -> str:
+    """End of a long name of an episode or a market: names of one event begin alike."""
+    return name if len(name) <= most else "…" + name[1 - most :]
+
+
+def layered(*charts: Any) -> alt.LayerChart:
+    """Charts on one another, the first at the bottom."""
+    return cast(alt.LayerChart, alt.layer(*charts))
+
+
+def filled(chart: Any, rows: Rows) -> Any:
+    """A copy of a chart with its rows. They are plain values, and not validated one by one: that takes seconds for thousands."""
+    copy = chart.copy(deep=False)
+    copy.data = {"values": rows}
+    return copy
+
+
+def titled(chart: Any, title: str, *notes: str) -> Any:
+    """A chart with a title, remarks in grey below it, and the style of all figures."""
+    shown = [line for note in notes for line in textwrap.wrap(label(note, 1_000), 105)]
+    copy = chart.copy(deep=False)
+    copy.title = alt.TitleParams(label(title, 100), subtitle=shown) if shown else alt.TitleParams(label(title, 100))
+    copy.config = _STYLE
+    return copy
+
+
+def nothing(title: str, why: str) -> Any:
+    """A figure without data that says why."""
+    chart = alt.Chart().mark_text(color=GREY, fontSize=13).encode(text=alt.value(why)).properties(width=380, height=120)
+    return titled(filled(chart, [{}]), title)
+
+
+def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out: int = 0) -> Any:
+    """Small charts of one kind side by side, each below its name; a single one has the title of the figure alone."""
+    more = f"and {left_out} more" if left_out > 0 else ""
+    if len(charts) == 1:
+        return titled(charts[0][1], title, *notes, more)
+    named = [chart.properties(title=alt.TitleParams(label(name, 36), fontSize=11.5, frame="bounds")) for name, chart in charts]
+    columns = min(math.ceil(math.sqrt(len(named))), 4)
+    return titled(alt.concat(*named, columns=columns), title, *notes, more)
+
+
+def png(chart: Any, most: int = MOST_BYTES) -> bytes:
+    """The chart as a PNG, at the largest of a few resolutions that stays below `most` bytes, or the smallest; the same chart gives the same bytes."""
+    spec = chart.to_dict(validate=False)
+    picture = b""
+    for scale in _SCALES:
+        picture = _indexed(vl_convert.vegalite_to_png(spec, scale=scale))
+        if len(picture) < most:
+            break
+    return picture
+
+
+def _indexed(picture: bytes) -> bytes:
+    """The picture with a palette of 16 levels per colour, a quarter of the size; unchanged where it has more than 256 of these colours."""
+    chunks, at = [], 8
+    while at < len(picture):
+        size = int.from_bytes(picture[at : at + 4])
+        chunks.append((picture[at + 4 : at + 8], picture[at + 8 : at + 8 + size]))
+        at += 12 + size
+    width, height = (int.from_bytes(chunks[0][1][start : start + 4]) for start in (0, 4))
+    data = zlib.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"))
+    rows = np.frombuffer(data, np.uint8).reshape(height, 1 + 4 * width)
+    if (rows[:, 0] != 1).any():  # every row holds differences from the pixel at the left
+        return picture
+    pixels = np.cumsum(rows[:, 1:].reshape(height, width, 4), axis=1, dtype=np.uint8)[..., :3]
+    levels = (pixels.astype(np.int64) + 8) // 17
+    colours, places = np.unique(levels @ np.array([256, 16, 1]), return_inverse=True)
+    if len(colours) > 256:
+        return picture
+    table = np.stack([colours // 256, colours // 16 % 16, colours % 16], axis=1).astype(np.uint8) * 17
+    lines = np.zeros((height, 1 + width), np.uint8)
+    lines[:, 1:] = places.reshape(height, width)
+    header = chunks[0][1][:8] + bytes([8, 3, 0, 0, 0])
+    parts = ((b"IHDR", header), (b"PLTE", table.tobytes()), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
+    written = (len(data).to_bytes(4) + kind + data + zlib.crc32(kind + data).to_bytes(4) for kind, data in parts)
+    return picture[:8] + b"".join(written)
+
+
+@lru_cache(maxsize=256)
+def spec(build: Callable[..., Any], *arguments: Any, **options: Any) -> Mapping[str, Any]:
+    """The Vega-Lite of a chart without data, built once for equal arguments: a site has thousands of charts of few forms."""
+    chart = build(*arguments, **options).copy(deep=False)
+    chart.data = {"name": "rows"}  # without any, Altair gives every layer an empty set of its own
+    form = chart.to_dict(validate=False)
+    return {name: part for name, part in form.items() if name not in ("$schema", "config", "data")}
+
+
+def finite(frame: pl.DataFrame) -> Rows:
+    """Rows of a frame for a chart: decimals as floats, what is not finite as null, instants as ISO text in UTC."""
+    columns = []
+    for name, dtype in frame.schema.items():
+        if dtype.is_float():
+            columns.append(pl.when(pl.col(name).is_finite()).then(name).alias(name))
+        elif dtype.is_decimal():
+            columns.append(pl.col(name).cast(pl.Float64))
+        elif dtype.is_temporal():
+            columns.append(pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"))
+    return frame.with_columns(columns).to_dicts()
+
+
+def time(field: str, title: str | None = None, **options: Any) -> alt.X:
+    """A horizontal axis of UTC."""
+    return alt.X(f"{field}:T", title=title, scale=alt.Scale(type="utc"), axis=alt.Axis(labelExpr=_TIMES), **options)
+
+
+def number(field: str, channel: type[Any] = alt.Y, *, title: str | None = None, zero: bool = False, **options: Any) -> Any:
+    """A quantitative channel whose axis begins near its values."""
+    scale = alt.Scale(zero=zero, **options)
+    return channel(f"{field}:Q", title=title, scale=scale)
+
+
+def colour(names: Palette, *, legend: bool = False) -> alt.Color:
+    """The colour of `name` by a palette, or by Vega's own colours with a legend without one."""
+    if not names:
+        return alt.Color("name:N", title=None)
+    scale = alt.Scale(domain=[name for name, _ in names], range=[one for _, one in names])
+    shown: Any = alt.Legend() if legend else None
+    return alt.Color("name:N", scale=scale, legend=shown)
+
+
+def rule_at(value: float, channel: str = "y", *, dash: Sequence[int] = (2, 3), colour: str = GREY) -> Any:
+    """A dotted line at a value of an axis."""
+    chart = alt.Chart().mark_rule(strokeDash=list(dash), color=colour, size=1)
+    return filled(chart.encode(**{channel: alt.datum(value)}), [{}])

@@ -1,0 +1,101 @@
+"""Figures of what forecasts cost, and how many there are: scores against another number, and shares of questions by their outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from bellwether.figures.canvas import BLUE, INK, MOST_LINES, Palette, colour, distinct, filled, label, layered, nothing, number, titled
+from bellwether.units import floor_percent
+
+#: Colours of the commonest kinds of failure; the rest are one.
+_FAILURES = ("#c2562e", "#a8862b", "#7a5aa6", "#3d8361", "#9c4a6d", "#5f6b76")
+_ANSWERED, _OTHER, _KNOWN, _NOT_ASKED = "answered", "other failures", "could have known", "not asked"
+#: Outcomes that are no failure: questions that do not count, or that were not put.
+_APART = {_KNOWN: "#c5d3df", _NOT_ASKED: "#e6eaed"}
+
+
+def scatter(x: str, y: str, names: Palette, *, log: bool = False) -> alt.LayerChart:
+    """Points with their names. rows: name, x, y."""
+    along = alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False))
+    tips = [alt.Tooltip("name:N"), alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y, format=".4f")]
+    own = alt.Chart().encode(x=along, y=number("y", title=y), tooltip=tips)
+    points = own.mark_point(filled=True, size=90, opacity=1).encode(color=colour(names))
+    return layered(points, own.mark_text(dy=-10, fontSize=10, limit=140).encode(text="name:N")).properties(height=300)
+
+
+def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
+    """Questions of each forecaster by their outcome: answered, or why not.
+
+    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions of one release. A question is answered when any of its
+    samples is; else it counts by the failure of its first sample. Questions that the forecaster could have known are apart, and not in the share
+    at the right. Questions without a row were not asked.
+    """
+    counts = _outcomes(forecasts, questions.height)
+    names = counts["forecaster"].unique(maintain_order=True).to_list()
+    if not names:
+        return nothing(title, "no forecaster")
+    colours = _colours(counts)
+    order = {outcome: place for place, outcome in enumerate(colours)}
+    shown = names[:MOST_LINES]
+    short = distinct(shown)
+    rows: list[dict[str, Any]] = []
+    for name in shown:
+        own = dict.fromkeys(colours, 0)
+        for outcome, n in counts.filter(pl.col("forecaster") == name).select("outcome", "n").iter_rows():
+            own[outcome if outcome in own else _OTHER] += n
+        asked = questions.height - own.get(_KNOWN, 0)
+        share = floor_percent(own[_ANSWERED] / asked) if asked else "–"
+        start = 0
+        for outcome, n in own.items():
+            text = share if outcome == _ANSWERED else ""
+            rows.append(
+                {"name": short[name], "outcome": _said(outcome), "from": start, "to": start + n, "order": order[outcome], "share": text}
+            )
+            start += n
+    domain, paints = [_said(outcome) for outcome in colours], list(colours.values())
+    y = alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelLimit=300))
+    legend = alt.Legend(orient="top", columns=5)
+    bars = (
+        alt.Chart()
+        .mark_bar(height=16)
+        .encode(
+            x=alt.X("from:Q", title="questions", scale=alt.Scale(domain=[0, max(questions.height, 1)], nice=False)),
+            x2="to:Q",
+            y=y,
+            color=alt.Color("outcome:N", scale=alt.Scale(domain=domain, range=paints), legend=legend),
+            tooltip=[alt.Tooltip("name:N"), alt.Tooltip("outcome:N")],
+        )
+    )
+    texts = alt.Chart().mark_text(align="left", fontSize=10.5, color=INK).encode(x=alt.XValue(alt.expr("width + 10")), y=y, text="share:N")
+    more = f"and {len(names) - MOST_LINES} more" if len(names) > MOST_LINES else ""
+    return titled(filled(layered(bars, texts).properties(width=420, height=alt.Step(24)), rows), title, more)
+
+
+def _said(outcome: str) -> str:
+    return label(outcome.replace("_", " "), 24)
+
+
+def _outcomes(forecasts: pl.DataFrame, asked: int) -> pl.DataFrame:
+    """forecaster, outcome, n: questions by their outcome; forecasters with the most answers first."""
+    first = forecasts.sort("forecaster", "question_id", "sample").group_by("forecaster", "question_id", maintain_order=True)
+    failure = pl.coalesce(pl.col("failure").drop_nulls().first(), pl.lit("failed"))
+    given = pl.when(pl.col("p_yes").is_not_null().any()).then(pl.lit(_ANSWERED)).otherwise(failure)
+    each = first.agg(outcome=pl.when(pl.col("could_know").any()).then(pl.lit(_KNOWN)).otherwise(given))
+    counts = each.group_by("forecaster", "outcome").agg(n=pl.len().cast(pl.Int64))
+    rest = counts.group_by("forecaster").agg(outcome=pl.lit(_NOT_ASKED), n=asked - pl.col("n").sum())
+    whole = pl.concat([counts, rest.select("forecaster", "outcome", "n").filter(pl.col("n") > 0)])
+    answered = pl.col("n").filter(pl.col("outcome") == _ANSWERED).sum().over("forecaster")
+    return whole.sort(answered, "forecaster", "outcome", descending=[True, False, False])
+
+
+def _colours(counts: pl.DataFrame) -> dict[str, str]:
+    """Colour of each outcome, in the order drawn: answered, the commonest failures, the others, and outcomes that are no failure."""
+    totals = counts.group_by("outcome").agg(pl.col("n").sum()).sort("n", "outcome", descending=[True, False])
+    outcomes = totals["outcome"].to_list()
+    failures = [kind for kind in outcomes if kind not in {_ANSWERED, _KNOWN, _NOT_ASKED}]
+    own = failures if len(failures) <= len(_FAILURES) else [*failures[: len(_FAILURES) - 1], _OTHER]
+    apart = {kind: shade for kind, shade in _APART.items() if kind in outcomes}
+    return {_ANSWERED: BLUE, **dict(zip(own, _FAILURES, strict=False)), **apart}

@@ -1,0 +1,183 @@
+"""Figures of equity, drawdown and other curves over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from bellwether.figures.canvas import (
+    BLUE,
+    GREY,
+    MOST_PANELS,
+    MOST_POINTS,
+    ORANGE,
+    PALETTE,
+    Palette,
+    Rows,
+    colour,
+    filled,
+    finite,
+    layered,
+    nothing,
+    number,
+    palette,
+    panels,
+    rule_at,
+    tail,
+    time,
+    titled,
+)  # fmt: skip
+
+#: Points of a curve where many are drawn.
+_FEW_POINTS = 300
+
+
+def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
+    """Indices to draw, ascending, about `most` of them at the most: all of a short curve; of a long one the extremes of every column in each stretch, and both ends."""
+    count = len(columns[0])
+    if count <= most:
+        return np.arange(count)
+    edges = np.linspace(0, count, max(most // (2 * len(columns)), 2)).astype(int)
+    kept = {0, count - 1}
+    for start, stop in pairwise(edges.tolist()):
+        for column in columns:
+            part = column[start:stop]
+            kept |= {int(start + part.argmin()), int(start + part.argmax())}
+    return np.array(sorted(kept))
+
+
+def lines(
+    x: str,
+    y: str,
+    names: Palette,
+    *,
+    timed: bool = True,
+    step: bool = False,
+    band: bool = False,
+    dots: bool = True,
+    legend: bool = False,
+    height: int = 300,
+) -> alt.LayerChart:
+    """Curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper."""
+    along: Any = time("x", x) if timed else alt.X("x:Q", title=x)
+    tips = [alt.Tooltip("name:N"), _at(x) if timed else alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y, format=",.4~f")]
+    own = alt.Chart().encode(x=along, color=colour(names, legend=legend))
+    shape: dict[str, Any] = {"interpolate": "step-after"} if step else {}
+    layers = [own.mark_area(opacity=0.22, **shape).encode(y=number("lower", title=y), y2="upper:Q")] if band else []
+    layers.append(own.mark_line(strokeWidth=1.6, **shape).encode(y=number("y", title=y), tooltip=tips))
+    if dots:
+        layers.append(own.mark_point(filled=True, size=12, opacity=0.9).encode(y=number("y", title=y), tooltip=tips))
+    return layered(*layers).properties(height=height)
+
+
+def rules(data: str) -> list[alt.Chart]:
+    """Labelled rules across curves over time, from the data set of that name. rows: x, text."""
+    own = alt.Chart(alt.NamedData(name=data)).encode(x=time("x"), color=alt.value(GREY), tooltip=[alt.Tooltip("text:N"), _at("UTC")])
+    written = own.mark_text(angle=270, align="right", baseline="top", dx=-4, dy=3, fontSize=10, limit=180)
+    return [own.mark_rule(strokeDash=[4, 3]), written.encode(y=alt.value(0), text="text:N")]
+
+
+def _at(title: str, seconds: bool = False) -> alt.Tooltip:
+    return alt.Tooltip("x:T", title=title, format="%Y-%m-%d %H:%M" + ":%S" * seconds)
+
+
+def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Chart:
+    """Equity of one backtest with what the queue model alone can change, and its drawdown below.
+
+    `equity` contains rows of replay/equity of one agent in one episode. The dotted line is the first sample, the orange line marks positions at
+    the middle of the book.
+    """
+    rows = equity.sort("at").with_columns(pl.col(pl.Decimal).cast(pl.Float64))
+    if rows.is_empty():
+        return nothing(title, "no sample")
+    models = ("equity", "equity_pessimistic", "equity_optimistic")
+    shown = rows.select(
+        pl.col("at").alias("x"),
+        "equity",
+        middle="equity_mid",
+        lower=pl.min_horizontal(*models),
+        upper=pl.max_horizontal(*models),
+        drawdown=100 * (pl.col("equity") / pl.col("equity").cum_max() - 1),
+    )
+    kept = extremes(*(shown[name].to_numpy() for name in ("equity", "lower", "upper", "drawdown")), most=MOST_POINTS)
+    x, axis = time("x"), "equity ($)"
+    own = alt.Chart().encode(x=x)
+    upper = layered(
+        rule_at(float(shown["equity"][0])),
+        own.mark_area(interpolate="step-after", color=BLUE, opacity=0.2).encode(y=number("lower", title=axis), y2="upper:Q"),
+        own.mark_line(interpolate="step-after", color=ORANGE, strokeWidth=1, opacity=0.85).encode(y=number("middle", title=axis)),
+        own.mark_line(interpolate="step-after", color=BLUE, strokeWidth=1.6).encode(
+            y=number("equity", title=axis), tooltip=[_at("UTC", True), "equity:Q"]
+        ),
+    ).properties(width=620, height=250)
+    lower = own.mark_area(interpolate="step-after", color=ORANGE, opacity=0.45).encode(
+        y=number("drawdown", title="drawdown (%)", zero=True)
+    )
+    chart = alt.vconcat(upper, lower.properties(width=620, height=80), spacing=8).resolve_scale(x="shared")
+    return titled(
+        filled(chart, finite(shown[kept])), title, "blue: equity, with the range of the queue models; orange: marked at the middle"
+    )
+
+
+def equity_with_band(equity: pl.DataFrame, name: str) -> alt.LayerChart:
+    """Equity of one backtest in dollars with what the queue model alone can change. equity: rows of replay/equity of one agent in one episode."""
+    rows = equity.sort("at").with_columns(pl.col(pl.Decimal).cast(pl.Float64))
+    models = ("equity", "equity_pessimistic", "equity_optimistic")
+    shown = rows.select(x="at", y="equity", lower=pl.min_horizontal(*models), upper=pl.max_horizontal(*models), name=pl.lit(name))
+    if shown.height:
+        shown = shown[extremes(*(shown[one].to_numpy() for one in ("y", "lower", "upper")), most=MOST_POINTS)]
+    chart = lines("UTC", "equity ($)", (), step=True, band=True, dots=False)
+    return filled(chart.properties(width=620), finite(shown))
+
+
+def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str] = ()) -> Any:
+    """P&L over time of all agents, one panel per episode.
+
+    `equity` contains rows of replay/equity. Agents are coloured in the order of `agents`, by name when left out; those beyond the last colour
+    are left out.
+    """
+    every = list(agents or equity["agent"].unique().sort())
+    names = palette(every[: len(PALETTE)])
+    episodes = equity["episode"].unique().sort().to_list()
+    if not episodes:
+        return nothing(title, "no backtest")
+    size = (560, 280) if len(episodes) == 1 else (210, 140)
+    build = lines("", "P&L ($)", names, dots=False, legend=True)
+    build = layered(rule_at(0), *build.layer).properties(width=size[0], height=size[1])
+    charts = []
+    for episode in episodes[:MOST_PANELS]:
+        own = equity.filter((pl.col("episode") == episode) & pl.col("agent").is_in([name for name, _ in names]))
+        charts.append((tail(episode), filled(build, _curves(own, "agent", "equity", changes=True))))
+    left_out = len(episodes) - MOST_PANELS
+    return panels(charts, title, left_out=left_out if left_out > 0 else len(every) - len(names))
+
+
+def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
+    """Total value of every agent over time, agents of a family in one colour.
+
+    portfolios, agents: rows of arena/portfolios and arena/agents.
+    """
+    rows = portfolios.join(agents.select("agent_id", "family"), on="agent_id").sort("agent_id", "at")
+    if rows.is_empty():
+        return nothing(title, "no portfolio has changed yet")
+    names = palette(rows["family"].unique().sort())
+    own = alt.Chart().encode(x=time("x"), color=colour(names, legend=True), detail="agent:N")
+    chart = own.mark_line(interpolate="step-after", strokeWidth=1).encode(y=number("y", title="total ($)"))
+    drawn = [{**row, "agent": row["name"], "name": row["family"]} for row in _curves(rows, "agent_id", "total", "family", most=_FEW_POINTS)]
+    return titled(filled(chart.properties(width=620, height=300), drawn), title)
+
+
+def _curves(rows: pl.DataFrame, by: str, value: str, *more: str, changes: bool = False, most: int = _FEW_POINTS) -> Rows:
+    """Rows name, x, y of a curve per value of a column, each thinned to its extremes; changes: from its first point."""
+    found: Rows = []
+    for (name,), part in rows.sort(by, "at").group_by(by, maintain_order=True):
+        curve = part.select(*more, x="at", y=pl.col(value).cast(pl.Float64), name=pl.lit(name))
+        if changes:
+            curve = curve.with_columns(pl.col("y") - pl.col("y").first())
+        found += finite(curve[extremes(curve["y"].to_numpy(), most=most)])
+    return found

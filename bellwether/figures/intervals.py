@@ -1,0 +1,272 @@
+"""Figures of values with their intervals: a line per name, or a point per month, distance or horizon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from bellwether.figures.canvas import (
+    BLUE,
+    GREY,
+    INK,
+    MOST_LINES,
+    MOST_PANELS,
+    ORANGE,
+    PALE,
+    Palette,
+    Rows,
+    colour,
+    distinct,
+    filled,
+    finite,
+    label,
+    layered,
+    nothing,
+    number,
+    palette,
+    panels,
+    rule_at,
+    titled,
+)  # fmt: skip
+from bellwether.figures.statistics import answered, from_near, means, weighted_means
+from bellwether.tables.replay import HORIZONS_S
+from bellwether.units import floor_percent
+
+#: Scores of always saying 0.5, and of guessing.
+_REFERENCE = {"brier": (0.25, "always 0.5"), "accuracy": (0.5, "a coin")}
+_DISTANCE = "distance:"
+#: Dots of one agent; of more episodes, every so many in the order of their P&L.
+_MOST_DOTS = 300
+_UNRANKED = "not ranked"
+
+
+def intervals(axis: str, names: Palette, *, by: str = "name", reference: float | None = None, texts: Sequence[str] = ()) -> alt.LayerChart:
+    """Points with intervals, a line per name in the order of the rows. rows: name, value, lower, upper.
+
+    Args:
+        axis: Title of the values.
+        names: Colours of the names, or of the values of another column.
+        by: That column.
+        reference: Value of a dotted line.
+        texts: Columns that are written at the right of the axis, each below its name in the row with the name "".
+    """
+    tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".4f") for one in ("value", "lower", "upper"))]
+    scale = alt.Scale(domain=[name for name, _ in names], range=[one for _, one in names])
+    legend: Any = alt.Legend(orient="top") if by != "name" and len(names) > 1 else None
+    own = alt.Chart().encode(
+        y=alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelLimit=300)),
+        color=alt.Color(f"{by}:N", scale=scale, legend=legend),
+        tooltip=tips,
+    )
+    ends = own.transform_filter(alt.FieldValidPredicate(field="lower", valid=True))
+    bars = ends.mark_rule(strokeWidth=2).encode(x=number("lower", alt.X, title=axis), x2="upper:Q")
+    points = own.mark_point(filled=True, size=70, opacity=1).encode(x=number("value", alt.X, title=axis))
+    dotted = [] if reference is None else [rule_at(reference, "x")]
+    return layered(*dotted, bars, points, *_written(texts))
+
+
+def _written(columns: Sequence[str]) -> list[alt.Chart]:
+    """Texts at the right of the axis of a list, one column after the other; widths in pixels."""
+    layers, right = [], 12
+    for column in columns:
+        mark = alt.Chart().mark_text(align="left", fontSize=10.5, color=INK, limit=190)
+        place = alt.XValue(alt.expr(f"width + {right}"))
+        layers.append(mark.encode(y=alt.Y("name:N", sort=None), x=place, text=f"{column}:N"))
+        right += 150
+    return layers
+
+
+def listed(rows: Rows, axis: str, names: Palette = (("", BLUE),), **options: Any) -> alt.LayerChart:
+    """A static list of intervals; `kind` of a row is its colour."""
+    short = distinct([row["name"] for row in rows])
+    shown = [{"kind": "", **row, "name": short[row["name"]]} for row in rows]
+    return filled(intervals(axis, names, by="kind", **options).properties(width=380, height=alt.Step(24)), shown)
+
+
+def score_comparison(leaderboard: pl.DataFrame) -> alt.LayerChart | alt.Chart:
+    """Brier scores with their intervals, best first.
+
+    `leaderboard` contains rows of benchmark/leaderboard. The letters at the right are significance groups. Unranked forecasters are last, in
+    grey, with the share of questions that count for them; the dotted line is the score of always saying 0.5.
+    """
+    table = leaderboard.sort("release", "rank", "brier", "forecaster", nulls_last=True)
+    title = "Brier score: " + ", ".join(table["release"].unique().sort())
+    shown = table.head(MOST_LINES)
+    if shown.is_empty():
+        return nothing(title, "no forecaster")
+    grouped = "group" in shown.columns and shown["group"].count() > 0
+    rows = [_score(row) for row in shown.iter_rows(named=True)]
+    kinds = palette(sorted({row["kind"] for row in rows} - {_UNRANKED}))
+    names = (*kinds, *([(_UNRANKED, GREY)] if any(row["kind"] == _UNRANKED for row in rows) else []))
+    chart = listed(rows, "Brier score; lower is better", names, reference=0.25, texts=["shown", *(["group"] if grouped else [])])
+    note = "bars: 95 % intervals over clusters; dotted: always 0.5" + "; the same letter: no significant difference" * grouped
+    more = f"and {table.height - MOST_LINES} more" if table.height > MOST_LINES else ""
+    return titled(chart, title, note, more)
+
+
+def _score(row: Mapping[str, Any]) -> dict[str, Any]:
+    ranked, brier, lower, upper = row["rank"] is not None, row["brier"], row["brier_lower"], row["brier_upper"]
+    ends = "" if lower is None else f"  [{lower:.3f}, {upper:.3f}]"
+    return {
+        "name": row["forecaster"] if ranked else f"{label(row['forecaster'], 28)} ({floor_percent(row['coverage'])} scored)",
+        "kind": label(row["kind"], 24).replace("_", " ") if ranked else _UNRANKED,
+        "value": brier,
+        "lower": lower,
+        "upper": upper,
+        "shown": "no score" if brier is None else f"{brier:.4f}{ends}",
+        "group": label(row.get("group") or "", 8),
+    }
+
+
+def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
+    """P&L of every episode as a dot, one line per agent and rule set, the best mean first.
+
+    `backtests` and `summary` contain rows of replay/backtests and replay/summary. The bar is the 95 % interval of the mean over episodes, where
+    there is one, the tick the median. Episodes that left a position unsettled have no dot.
+    """
+    ordered = summary.drop_nulls("pnl_mean").sort("pnl_mean", "agent", "rules", descending=[True, False, False])
+    if ordered.is_empty():
+        return nothing(title, "no backtest")
+    shown, several = ordered.head(MOST_LINES), ordered["rules"].n_unique() > 1
+    settled = backtests.filter(~pl.col("unsettled"))
+    names = [f"{row['agent']} ({row['rules']})" if several else row["agent"] for row in shown.iter_rows(named=True)]
+    short = distinct(names)
+    rows: Rows = []
+    dots: Rows = []
+    for name, row in zip(names, shown.iter_rows(named=True), strict=True):
+        own = (
+            settled.filter((pl.col("agent") == row["agent"]) & (pl.col("rules") == row["rules"]))["pnl"].cast(pl.Float64).sort().to_numpy()
+        )
+        kept = np.unique(np.linspace(0, len(own) - 1, min(len(own), _MOST_DOTS)).round().astype(int)) if len(own) else np.zeros(0, int)
+        dots += [{"name": short[name], "pnl": float(own[place])} for place in kept]
+        mean = {"value": row["pnl_mean"], "median": row["pnl_median"], "lower": row["pnl_mean_lower"], "upper": row["pnl_mean_upper"]}
+        rows.append({"name": name, **mean, "shown": f"n = {row['episodes']:,}"})
+    axis = "P&L of an episode ($)"
+    y = alt.Y("name:N", sort=None, title=None)
+    each = alt.Chart().mark_point(filled=True, color=BLUE, opacity=0.3, size=22).encode(y=y, x=number("pnl", alt.X, title=axis))
+    main = listed(rows, axis, (("", INK),), reference=0.0, texts=["shown"])
+    median = alt.Chart().mark_tick(color=ORANGE, thickness=2.5, size=16).encode(y=y, x=number("median", alt.X, title=axis))
+    chart = layered(*main.layer[:1], filled(each, dots), *main.layer[1:], median).properties(width=380, height=alt.Step(24))
+    more = f"and {ordered.height - MOST_LINES} more" if ordered.height > MOST_LINES else ""
+    chart.data = main.data
+    return titled(chart, title, "dots: episodes; dark: mean and its 95 % interval; orange: median", more)
+
+
+def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
+    """Brier score by the month in which a question was resolved, with intervals, one panel per forecaster.
+
+    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions. Intervals are over the clusters of the month; a month
+    from one cluster has none. `names` are the forecasters in the order of their panels; all of them by name when left out.
+    """
+    rows = answered(forecasts, questions).with_columns(month=pl.col("resolved").dt.strftime("%Y-%m"))
+    series = means(rows, "month", "squared_error").rename({"month": "label"})
+    months = questions.select(pl.coalesce("settled_at", "close_time").dt.strftime("%Y-%m")).to_series().unique().sort().to_list()
+    return _series(
+        series, months, names or forecasts["forecaster"].unique().sort().to_list(), title, metric="brier", along="month of resolution"
+    )
+
+
+def score_by_distance(scores: pl.DataFrame, title: str, *, metric: str = "brier", names: Sequence[str] = ()) -> Any:
+    """A metric by the days from a forecaster's knowledge cutoff to the resolution, one panel per forecaster.
+
+    `scores` are rows of benchmark/scores; the scopes distance:<days> are drawn, in the order of their first number. A metric that gets better
+    close to the cutoff hints at remembered outcomes. `names` as in `brier_over_time`; forecasters without a cutoff have no panel.
+    """
+    known = pl.col("scope").str.starts_with(_DISTANCE) & (pl.col("metric") == metric) & pl.col("value").is_not_null()
+    rows = scores.filter(known).with_columns(label=pl.col("scope").str.slice(len(_DISTANCE)))
+    dated = set(rows["forecaster"])
+    shown = [name for name in names or sorted(dated) if name in dated]
+    labels = sorted(rows["label"].unique(), key=from_near)
+    return _series(rows, labels, shown, title, metric=metric, along="days from the cutoff to the resolution")
+
+
+def _series(series: pl.DataFrame, labels: list[str], names: Sequence[str], title: str, *, metric: str, along: str) -> Any:
+    drawn = series.filter(pl.col("forecaster").is_in(names[:MOST_PANELS]))
+    if drawn.is_empty():
+        return nothing(title, "no forecast")
+    at = {one: index for index, one in enumerate(labels)}
+    placed = series.with_columns(at=pl.col("label").replace_strict(at, return_dtype=pl.Int64)).sort("forecaster", "at")
+    ends = [value for name in ("value", "lower", "upper") for value in drawn[name].drop_nulls()]
+    domain, several = [min([*ends, 0.2]), max([*ends, 0.27])], placed["forecaster"].n_unique() > 1
+    middle = finite(placed.group_by("at").agg(value=pl.col("value").median(), label=pl.col("label").first()).sort("at")) if several else []
+    reference, said = _REFERENCE.get(metric, (None, ""))
+    size = (400, 260) if len(names) == 1 else (210, 130)
+    build = _month_panel(along, "Brier score" if metric == "brier" else metric, domain, reference)
+    charts = []
+    for name in names[:MOST_PANELS]:
+        own = [
+            {**row, "label": label(row["label"], 12)}
+            for row in finite(placed.filter(pl.col("forecaster") == name).select("at", "label", "value", "lower", "upper", "n"))
+        ]
+        shown = [{**row, "median": row["value"], "value": None, "label": label(row["label"], 12)} for row in middle]
+        charts.append((name, filled(build.properties(width=size[0], height=size[1]), [*shown, *own])))
+    note = "points: 95 % intervals" + "; pale: median of all forecasters" * several + f"; dotted: {said}" * bool(said)
+    return panels(charts, title, note, left_out=len(names) - MOST_PANELS)
+
+
+def _month_panel(along: str, axis: str, domain: Sequence[float], reference: float | None) -> alt.LayerChart:
+    x = alt.X("label:O", title=along, sort=alt.EncodingSortField("at", op="min"), axis=alt.Axis(labelAngle=0))
+    scale = alt.Scale(domain=list(domain), zero=False, nice=True)
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", title=axis, scale=scale)
+
+    own = alt.Chart().encode(x=x)
+    ends = own.transform_filter(alt.FieldValidPredicate(field="lower", valid=True)).mark_rule(color=BLUE).encode(y=y("lower"), y2="upper:Q")
+    tips = [alt.Tooltip("label:N"), alt.Tooltip("value:Q", format=".4f"), alt.Tooltip("n:Q")]
+    points = own.transform_filter(alt.FieldValidPredicate(field="value", valid=True))
+    layers = [
+        own.transform_filter(alt.FieldValidPredicate(field="median", valid=True))
+        .mark_line(color=PALE, strokeWidth=2)
+        .encode(y=y("median")),
+        ends,
+        points.mark_line(color=BLUE, strokeWidth=1.2).encode(y=y("value")),
+        points.mark_point(filled=True, color=BLUE, opacity=1, size=28).encode(y=y("value"), tooltip=tips),
+    ]
+    return layered(*([] if reference is None else [rule_at(reference)]), *layers)
+
+
+def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
+    """Mean markout per contract by the time after the fill, as maker and as taker, one panel per agent.
+
+    `fills` contains rows of replay/fills. Means are weighted by contracts; the bars are 95 % intervals over episodes, from three episodes on.
+    Below zero the market moved against the fills. `names` are the agents in the order of their panels, all by name when left out.
+    """
+    shown = list(names or fills["agent"].unique().sort())
+    if fills.is_empty():
+        return nothing(title, "no fill")
+    roles = (("as maker", BLUE), ("as taker", ORANGE))
+    x = alt.X("after:O", title="time after the fill", sort=alt.EncodingSortField("seconds", op="min"), axis=alt.Axis(labelAngle=0))
+    own = alt.Chart().encode(
+        x=x, color=colour(roles, legend=True), xOffset=alt.XOffset("name:N", scale=alt.Scale(domain=[one for one, _ in roles]))
+    )
+    y = alt.Y("value:Q", title="cents per contract")
+    bars = (
+        own.transform_filter(alt.FieldValidPredicate(field="lower", valid=True))
+        .mark_rule()
+        .encode(y=alt.Y("lower:Q", title="cents per contract"), y2="upper:Q")
+    )
+    build = layered(rule_at(0), bars, own.mark_point(filled=True, opacity=1, size=32).encode(y=y))
+    size = (400, 260) if len(shown) == 1 else (210, 140)
+    charts = [
+        (name, filled(build.properties(width=size[0], height=size[1]), _markouts(fills.filter(pl.col("agent") == name))))
+        for name in shown[:MOST_PANELS]
+    ]
+    return panels(charts, title, "weighted by contracts; bars: 95 % intervals over episodes", left_out=len(shown) - MOST_PANELS)
+
+
+def _markouts(fills: pl.DataFrame) -> Rows:
+    rows = []
+    for role in ("maker", "taker"):
+        part = fills.filter(pl.col("role") == role)
+        for seconds in HORIZONS_S:
+            value, lower, upper = weighted_means(part, "episode", f"markout_{seconds}s", "size")
+            if value is not None:
+                ends = {"lower": None if lower is None else 100 * lower, "upper": None if upper is None else 100 * upper}
+                after = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"
+                rows.append({"name": f"as {role}", "seconds": seconds, "after": after, "value": 100 * value, **ends})
+    return rows

@@ -1,0 +1,191 @@
+"""Figures of calibration: reliability diagrams with intervals and bands, and histograms of confidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from bellwether.figures.canvas import (
+    BLUE,
+    GREY,
+    INK,
+    MOST_PANELS,
+    ORANGE,
+    PALE,
+    Palette,
+    Rows,
+    colour,
+    filled,
+    finite,
+    layered,
+    nothing,
+    panels,
+)  # fmt: skip
+from bellwether.figures.statistics import answered
+
+FORECAST, OBSERVED = "forecast probability of yes", "observed frequency of yes"
+#: Confidence lies in [0.5, 1]: ten bins of 5 %, the last one closed.
+_CONFIDENCE_BINS = 10
+_UNIT = alt.Scale(domain=[0, 1])
+
+
+def rows_of(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
+    """Rows of a diagram from rows of benchmark/reliability, whose column `name` names the lines; empty bins are left out.
+
+    Columns low and high, where there are any, are the band of a calibrated forecaster.
+    """
+    columns: dict[str, Any] = {
+        "name": pl.col(name),
+        "forecast": "mean_forecast",
+        "observed": "yes_rate",
+        "lower": "yes_rate_lower",
+        "upper": "yes_rate_upper",
+        "n": "n",
+        **{end: end for end in ("low", "high") if end in bins.columns},
+    }
+    known = bins.filter(pl.col("mean_forecast").is_finite() & pl.col("yes_rate").is_finite())
+    return finite(known.select(**columns))
+
+
+def diagram(names: Palette, *, banded: bool = False, legend: bool = False) -> alt.LayerChart:
+    """Observed frequency against forecast, a line per name, with intervals and the band of calibrated forecasts. Rows as `rows_of` returns them."""
+    tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("forecast", "observed", "lower", "upper"))]
+    tips.append(alt.Tooltip("n:Q", title="forecasts"))
+    x = alt.X("forecast:Q", title=FORECAST, scale=_UNIT)
+    own = alt.Chart().encode(x=x, color=colour(names, legend=legend), tooltip=tips)
+    observed = alt.Y("observed:Q", title=OBSERVED, scale=_UNIT)
+    band = own.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", title=OBSERVED, scale=_UNIT), y2="high:Q")
+    bars = (
+        own.transform_filter(alt.FieldValidPredicate(field="lower", valid=True))
+        .mark_rule()
+        .encode(y=alt.Y("lower:Q", title=OBSERVED), y2="upper:Q")
+    )
+    line = own.mark_line(strokeWidth=1.5).encode(y=observed)
+    points = own.mark_point(filled=True, opacity=1).encode(y=observed, size=alt.Size("n:Q", legend=None, scale=alt.Scale(range=[20, 220])))
+    return layered(*([band] if banded else []), _diagonal(), bars, line, points)
+
+
+def curves(names: Palette, *, banded: bool = True, legend: bool = False) -> alt.LayerChart:
+    """CORP curves with the bands of calibrated forecasters. rows: name, forecast, recalibrated, and lower and upper of the band."""
+    tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("forecast", "recalibrated"))]
+    own = alt.Chart().encode(x=alt.X("forecast:Q", title=FORECAST, scale=_UNIT), color=colour(names, legend=legend))
+    band = own.mark_area(opacity=0.13).encode(y=alt.Y("lower:Q", title=OBSERVED, scale=_UNIT), y2="upper:Q")
+    line = own.mark_line(interpolate="step").encode(y=alt.Y("recalibrated:Q", title=OBSERVED, scale=_UNIT), tooltip=tips)
+    return layered(*([band] if banded else []), _diagonal(), line)
+
+
+def _diagonal() -> alt.Chart:
+    mark = alt.Chart().mark_line(strokeDash=[4, 4], color=GREY, strokeWidth=1)
+    return filled(mark.encode(x=alt.X("at:Q", title=FORECAST), y=alt.Y("at:Q", title=OBSERVED)), [{"at": 0}, {"at": 1}])
+
+
+def reliability_diagram(
+    reliability: pl.DataFrame,
+    title: str,
+    *,
+    bands: pl.DataFrame | None = None,
+    curves: pl.DataFrame | None = None,
+    level: float = 0.95,
+) -> alt.LayerChart | alt.ConcatChart | alt.VConcatChart | alt.Chart:
+    """Observed frequency of yes against the forecast, one panel per forecaster, with the counts of the bins below.
+
+    Args:
+        reliability: Rows of benchmark/reliability.
+        title: Title of the figure.
+        bands: Where a calibrated forecaster's points would lie: forecaster, bin, lower, upper.
+        curves: Calibration curves that need no bins: forecaster, forecast, recalibrated. `calibration_overlays` returns both.
+        level: Level of the intervals and of the bands.
+    """
+    drawn = reliability.filter(pl.col("n") > 0).sort("forecaster", "bin")
+    if bands is not None:
+        drawn = drawn.join(
+            bands.select("forecaster", "bin", low="lower", high="upper"), on=["forecaster", "bin"], how="left", maintain_order="left"
+        )
+    names = reliability["forecaster"].unique().sort().to_list()
+    if drawn.is_empty():
+        return nothing(title, "no forecast")
+    alone = len(names) == 1
+    charts = []
+    for name in names[:MOST_PANELS]:
+        bins = drawn.filter(pl.col("forecaster") == name)
+        curve = [] if curves is None else finite(curves.filter(pl.col("forecaster") == name).select("forecast", "recalibrated"))
+        charts.append((name, _panel(bins, curve, 380 if alone else 200, banded=bands is not None)))
+    notes = f"points: observed, with {100 * level:.4g} % intervals; bars: gap to perfect calibration"
+    notes += f"; grey: {100 * level:.4g} % of calibrated ones" * (bands is not None) + "; line: isotonic (CORP)" * (curves is not None)
+    return panels(charts, title, notes, left_out=len(names) - MOST_PANELS)
+
+
+def _panel(bins: pl.DataFrame, curve: Rows, size: int, *, banded: bool) -> alt.VConcatChart:
+    rows = rows_of(bins)
+    x = alt.X("forecast:Q", title=None, scale=_UNIT)
+    own = alt.Chart().encode(x=x)
+    band = own.mark_rule(strokeWidth=size / 18, color="#e3e8ec").encode(y=alt.Y("low:Q", title=OBSERVED, scale=_UNIT), y2="high:Q")
+    gap = own.mark_rule(strokeWidth=5, color=ORANGE, opacity=0.75).encode(y="forecast:Q", y2="observed:Q")
+    bars = (
+        own.transform_filter(alt.FieldValidPredicate(field="lower", valid=True))
+        .mark_rule(color=BLUE, strokeWidth=1.2)
+        .encode(y="lower:Q", y2="upper:Q")
+    )
+    points = own.mark_point(filled=True, opacity=1, size=34, color=BLUE).encode(y=alt.Y("observed:Q", title=OBSERVED, scale=_UNIT))
+    line = alt.Chart().mark_line(interpolate="step", color=INK, strokeWidth=1.2).encode(x=x, y=alt.Y("recalibrated:Q", title=OBSERVED))
+    layers = [band] if banded else []
+    layers += [_diagonal(), gap, *([filled(line, curve)] if curve else []), bars, points]
+    upper = filled(layered(*layers).properties(width=size, height=size), rows)
+    counts = bins.select(
+        "n", at=(pl.col("lower_edge") + pl.col("upper_edge")) / 2, shown=pl.col("n").map_elements(short, return_dtype=pl.String)
+    )
+    most = max(counts["n"].to_list(), default=1)
+    place = alt.Chart().encode(
+        x=alt.X("at:Q", title=FORECAST, scale=_UNIT),
+        y=alt.Y("n:Q", title="count", axis=alt.Axis(labels=False, ticks=False, grid=False), scale=alt.Scale(domain=[0, most * 1.4])),
+    )
+    lower = layered(
+        place.mark_bar(color=PALE, width=size / 13), place.mark_text(dy=-5, fontSize=8, color=GREY).encode(text="shown:N")
+    ).properties(width=size, height=size / 5)
+    return alt.vconcat(upper, filled(lower, counts.to_dicts()), spacing=8)
+
+
+def short(count: int) -> str:
+    """A count in at most four characters up to a billion: 999, 12k, 3.4M."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size:
+            return f"{count / size:.1f}".removesuffix(".0") + unit if count < 10 * size else f"{count // size}{unit}"
+    return str(count)
+
+
+def confidence_histograms(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.ConcatChart | alt.LayerChart | alt.Chart:
+    """How often each forecaster was right at each confidence, one panel per forecaster.
+
+    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions of one release. Confidence is max(p, 1 - p); the number on
+    a stack is the share of right decisions in percent.
+    """
+    decisions = answered(forecasts, questions)
+    if decisions.is_empty():
+        return nothing(title, "no forecast")
+    names = forecasts["forecaster"].unique().sort().to_list()
+    charts = [(name, _histogram(decisions.filter(pl.col("forecaster") == name), alone=len(names) == 1)) for name in names[:MOST_PANELS]]
+    return panels(charts, title, "blue: right decisions, orange: wrong ones", left_out=len(names) - MOST_PANELS)
+
+
+def _histogram(rows: pl.DataFrame, *, alone: bool) -> alt.LayerChart:
+    width = 0.5 / _CONFIDENCE_BINS
+    confidence = rows.select(pl.max_horizontal("p", 1 - pl.col("p"))).to_series().to_numpy()
+    place = np.minimum(((confidence - 0.5) / width + 1e-9).astype(int), _CONFIDENCE_BINS - 1)
+    right, wrong = (np.bincount(place[rows["right"].to_numpy() == is_right], minlength=_CONFIDENCE_BINS) for is_right in (True, False))
+    values = []
+    for index, (good, bad) in enumerate(zip(right.tolist(), wrong.tolist(), strict=True)):
+        at = {"from": round(0.5 + index * width + 0.003, 4), "to": round(0.5 + (index + 1) * width - 0.003, 4)}
+        share = f"{good / (good + bad):.0%}" if good + bad else ""
+        values.append({**at, "middle": 0.5 + (index + 0.5) * width, "right": good, "all": good + bad, "share": share})
+    x = alt.X(
+        "from:Q", title="confidence in the decision", scale=alt.Scale(domain=[0.5, 1]), axis=alt.Axis(values=[0.5, 0.6, 0.7, 0.8, 0.9, 1])
+    )
+    bars = alt.Chart().encode(x=x, x2="to:Q")
+    good = bars.mark_rect(color=BLUE).encode(y=alt.Y("right:Q", title="forecasts"), y2=alt.datum(0))
+    bad = bars.mark_rect(color=ORANGE).encode(y=alt.Y("right:Q", title="forecasts"), y2="all:Q")
+    text = alt.Chart().mark_text(dy=-6, fontSize=8.5, color=GREY).encode(x=alt.X("middle:Q"), y="all:Q", text="share:N")
+    size = (400, 300) if alone else (200, 150)
+    return filled(layered(good, bad, text).properties(width=size[0], height=size[1]), values)

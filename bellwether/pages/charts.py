@@ -1,0 +1,108 @@
+"""Charts of pages: the figures of `bellwether.figures` with their rows, titles and descriptions. Names are in their data only, never in an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from bellwether.figures import books, costs, equity, pairs
+from bellwether.figures import intervals as interval_charts
+from bellwether.figures import reliability as reliability_charts
+from bellwether.figures.canvas import PALETTE, Rows, spec
+from bellwether.pages.model import Chart
+
+#: Colours of a single line, and of names without a colour of their own.
+LINE, GREY = PALETTE[0], "#8a949c"
+__all__ = ["GREY", "LINE", "PALETTE", "Colours", "curves", "depths", "intervals", "lines", "matrix", "quotes", "reliability", "scatter"]
+
+
+class Colours:
+    """One colour per name, given in the order in which names first appeared, so that a new name changes no other's."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, str] = {}
+
+    def add(self, names: Sequence[str]) -> None:
+        """Give the names that have none the next colours."""
+        for name in names:
+            self._of.setdefault(name, PALETTE[len(self._of) % len(PALETTE)])
+
+    def of(self, names: Sequence[str]) -> dict[str, str]:
+        """The colours of names."""
+        return {name: self._of.get(name, GREY) for name in names}
+
+
+def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, reference: float | None = None) -> Chart:
+    """Points with intervals, one line per name, in the order of the rows. rows: name, value, lower, upper. reference: of a dotted line."""
+    form = spec(interval_charts.intervals, axis, tuple(colours.items()), reference=reference)
+    described = f"{title}: a point and its 95 % interval per name; the table has the numbers"
+    return Chart(title, described, {**form, "height": max(44, 22 * len(rows))}, rows, colours=colours)
+
+
+def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
+    """Observed frequency against forecast probability. rows: name, forecast, observed, lower, upper, n; and low, high where there is a band."""
+    banded = any(row.get("low") is not None for row in rows)
+    form = spec(reliability_charts.diagram, tuple(colours.items()), banded=banded)
+    shade = "; shaded: where 95 % of the points would lie if the forecasts were calibrated" if banded else ""
+    described = f"{title}: the closer to the dashed diagonal, the better calibrated; bars are 95 % intervals over clusters{shade}"
+    return Chart(title, described, {**form, "height": 320}, rows, "name", first, colours)
+
+
+def curves(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
+    """Calibration without bins. rows: name, forecast, recalibrated, lower, upper."""
+    form = spec(reliability_charts.curves, tuple(colours.items()))
+    described = f"{title}: the closer to the dashed diagonal, the better calibrated; shaded: where calibrated forecasts would lie"
+    return Chart(title, described, {**form, "height": 320}, rows, "name", first, colours)
+
+
+def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], *, log: bool = False) -> Chart:
+    """Points with their names. rows: name, x, y."""
+    form = spec(costs.scatter, x, y, tuple(colours.items()), log=log)
+    return Chart(title, f"{title}: {y} against {x}, a point per name", form, rows, colours=colours)
+
+
+def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Sequence[str], *, middle: float | None = None) -> Chart:
+    """Cells by name and other. rows: name, other, value, and note, which is shown on pointing and as a dot where `mark` is 1."""
+    form = spec(pairs.matrix, value, len(names), middle=middle)
+    return Chart(title, f"{title}: {value} per pair; the table has the numbers", form, pairs.cells(rows, names, others))
+
+
+def lines(
+    title: str,
+    x: str,
+    y: str,
+    rows: Rows,
+    colours: Mapping[str, str],
+    *,
+    first: Sequence[str] = (),
+    marks: Rows = (),  # type: ignore[assignment]
+    time: bool = True,
+    **options: Any,
+) -> Chart:
+    """Curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper. marks: x and text of labelled rules.
+
+    The other options are those of `bellwether.figures.equity.lines`.
+    """
+    form = spec(equity.lines, x, y, tuple(colours.items()), timed=time, **options)
+    if marks:
+        form = {**form, "layer": [*form["layer"], *_rules()], "datasets": {"marks": list(marks)}}
+    described = "".join(f"; from {row['x']}: {row['text']}" for row in marks)
+    return Chart(title, f"{title}: {y} over {x}{described}", form, rows, "name", first, colours)
+
+
+@cache
+def _rules() -> list[dict[str, Any]]:
+    layers = (rule.to_dict(validate=False) for rule in equity.rules("marks"))
+    return [{name: layer[name] for name in ("data", "mark", "encoding")} for layer in layers]
+
+
+def quotes(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
+    """Best bid and ask as steps with the spread between them, and fills. rows: those of `bellwether.figures.books.quotes`."""
+    said = f"{title}: bid and ask in dollars over time with the spread between them, and fills as triangles, up where YES was bought"
+    return Chart(title, said, spec(books.quotes, tuple(colours.items())), rows, "name", first, colours)
+
+
+def depths(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
+    """Contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
+    return Chart(title, f"{title}; contracts over time", spec(books.depths, tuple(colours.items())), rows, "name", first, colours)

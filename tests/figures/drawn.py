@@ -1,0 +1,44 @@
+"""What a chart draws: texts of its SVG, the rows of its data, and its PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+import vl_convert
+
+from bellwether.figures.canvas import MOST_BYTES, png
+
+
+def texts(chart: Any) -> list[str]:
+    """Every text that is drawn."""
+    root = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))
+    return ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def rows(chart: Any) -> list[dict[str, Any]]:
+    """Every row of data of a chart and of its parts."""
+    spec = chart.to_dict()
+    return [row for values in spec.get("datasets", {}).values() for row in values]
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every text of a specification outside of its data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            if key != "datasets":
+                yield from strings(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from strings(one)
+
+
+def picture(chart: Any) -> bytes:
+    """The PNG, which must be small."""
+    drawn = png(chart)
+    assert drawn.startswith(b"\x89PNG") and drawn.endswith(b"IEND\xaeB`\x82")
+    assert len(drawn) < MOST_BYTES
+    return drawn

@@ -1,0 +1,266 @@
+"""Figures of the benchmark: the numbers of their frames, small PNGs with the same bytes each time, untrusted text drawn as text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bellwether.calibration import reliability_bins
+from bellwether.figures.canvas import MOST_PANELS, PALETTE, label, png
+from bellwether.figures.costs import coverage_bars
+from bellwether.figures.intervals import brier_over_time, score_by_distance, score_comparison
+from bellwether.figures.reliability import confidence_histograms, reliability_diagram
+from bellwether.figures.statistics import answered, calibration_overlays, means
+from tests.figures.drawn import picture, rows, strings, texts
+
+
+def bins(*names: str, n: int = 400) -> pl.DataFrame:
+    """Reliability rows of overconfident forecasters."""
+    frames = []
+    for seed, name in enumerate(names):
+        generator = np.random.default_rng(seed)
+        p = generator.random(n)
+        frames.append(reliability_bins(p, generator.random(n) < 0.25 + 0.5 * p).with_columns(forecaster=pl.lit(name)))
+    return pl.concat(frames)
+
+
+def board(*lines: tuple[str, int | None, float | None]) -> pl.DataFrame:
+    """Leaderboard rows: name, rank, Brier score."""
+    rows = [
+        {"release": "r1", "forecaster": name, "rank": rank, "kind": "constant", "brier": brier, "brier_lower": brier and brier - 0.02}
+        | {"brier_upper": brier and brier + 0.02, "coverage": 1.0 if rank else 0.5}
+        for name, rank, brier in lines
+    ]
+    floats = dict.fromkeys(("brier", "brier_lower", "brier_upper", "coverage"), pl.Float64())
+    return pl.DataFrame(rows, schema={"release": pl.String(), "forecaster": pl.String(), "rank": pl.Int32(), "kind": pl.String(), **floats})
+
+
+def asked(n: int = 120) -> pl.DataFrame:
+    """Questions q0, q1, … over four months, three to a cluster, a third of them yes."""
+    start = datetime(2025, 1, 15, tzinfo=UTC)
+    rows = [
+        {"id": f"q{index}", "cluster": f"c{index // 3}", "ground_truth": "no" if index % 3 else "yes"}
+        | {"close_time": start + timedelta(days=index), "settled_at": start + timedelta(days=index) if index % 2 else None}
+        for index in range(n)
+    ]
+    return pl.DataFrame(rows)
+
+
+def said(*names: str, n: int = 120, failure: str | None = None, could_know: bool = False) -> pl.DataFrame:
+    """Forecasts of `asked`, as far as the figures read them; with a `failure`, every tenth has none."""
+    rows = []
+    for seed, name in enumerate(names):
+        generator = np.random.default_rng(seed)
+        for index, p in enumerate(generator.random(n).round(3).tolist()):
+            failed = failure is not None and index % 10 == 0
+            rows.append(
+                {"release": "r1", "forecaster": name, "question_id": f"q{index}", "sample": 0, "p_yes": None if failed else p}
+                | {"answer": None if failed else "yes" if p >= 0.5 else "no", "failure": failure if failed else None, "combine": None}
+                | {"as_of": None, "could_know": could_know, "knowledge_cutoff": None}
+            )
+    nulls = {
+        "combine": pl.String(),
+        "failure": pl.String(),
+        "as_of": pl.Datetime("us", "UTC"),
+        "knowledge_cutoff": pl.Datetime("us", "UTC"),
+    }
+    return pl.DataFrame(rows, schema_overrides=nulls, infer_schema_length=None)
+
+
+def distances(*names: str) -> pl.DataFrame:
+    """Scores by distance from the knowledge cutoff, not in order."""
+    rows = [
+        {
+            "forecaster": name,
+            "scope": f"distance:{days}",
+            "metric": "brier",
+            "value": value,
+            "lower": value - 0.03,
+            "upper": value + 0.03,
+            "n": 40,
+        }
+        for name in names
+        for days, value in ((">=365d", 0.24), ("90d-180d", 0.21), ("<90d", 0.12), ("180d-365d", 0.22))
+    ]
+    return pl.DataFrame([*rows, rows[0] | {"scope": "all"}, rows[0] | {"scope": "category:Sports"}])
+
+
+def draw_all(*names: str) -> dict[str, Any]:
+    """Every figure of `names`."""
+    questions, forecasts = asked(), said(*names, failure="refusal")
+    bands, curves = calibration_overlays(forecasts, questions)
+    return {
+        "reliability": reliability_diagram(bins(*names), "Reliability", bands=bands, curves=curves),
+        "confidence": confidence_histograms(forecasts, questions, "Confidence"),
+        "coverage": coverage_bars(forecasts, questions, "Coverage"),
+        "time": brier_over_time(forecasts, questions, "Over time"),
+        "distance": score_by_distance(distances(*names), "By distance"),
+    }
+
+
+def test_the_points_of_a_diagram_are_the_reliability_table() -> None:
+    frame = bins("north", "south")
+    bands, curves = calibration_overlays(said("north", "south"), asked())
+    drawn = rows(reliability_diagram(frame, "x", bands=bands, curves=curves))
+    points = [(row["forecast"], row["observed"], row["n"]) for row in drawn if row.get("name") == "south"]
+    known = frame.filter(pl.col("forecaster") == "south", pl.col("n") > 0).sort("bin")
+    assert points == list(known.select("mean_forecast", "yes_rate", "n").iter_rows())
+    joined = known.join(bands.filter(forecaster="south"), on="bin", how="left", suffix="_band").sort("bin")
+    assert [row["low"] for row in drawn if row.get("name") == "south"] == joined["lower"].to_list()
+    assert sum("recalibrated" in row for row in drawn) == curves.height
+
+
+def test_confidence_counts_right_and_wrong_decisions() -> None:
+    forecasts, questions = said("a"), asked()
+    drawn = [row for row in rows(confidence_histograms(forecasts, questions, "x")) if "right" in row]
+    truth = dict(questions.select("id", "ground_truth").iter_rows())
+    expected = [[0, 0] for _ in range(10)]
+    for row in forecasts.iter_rows(named=True):
+        confidence = max(row["p_yes"], 1 - row["p_yes"])
+        place = min(int((confidence - 0.5) * 20 + 1e-9), 9)
+        expected[place][0] += (row["p_yes"] >= 0.5) == (truth[row["question_id"]] == "yes")
+        expected[place][1] += 1
+    assert [[row["right"], row["all"]] for row in drawn] == expected
+
+
+def test_what_could_be_known_is_not_drawn() -> None:
+    assert answered(said("a", could_know=True), asked()).is_empty()
+
+
+def test_means_have_the_interval_of_their_clusters() -> None:
+    """Copies of a question add nothing: the interval is that of the clusters, and one cluster has none."""
+    rows = pl.DataFrame({"forecaster": "a", "month": "m", "cluster": ["c1", "c2", "c3"] * 10, "value": [0.1, 0.2, 0.6] * 10})
+    found = means(rows, "month", "value").row(0, named=True)
+    assert found["value"] == pytest.approx(0.3)
+    alone = means(rows.head(3), "month", "value").row(0, named=True)
+    assert (found["lower"], found["upper"]) == pytest.approx((alone["lower"], alone["upper"]))
+    assert found["lower"] < 0.1 < 0.6 < found["upper"]
+    assert means(rows.filter(pl.col("cluster") == "c1"), "month", "value").row(0, named=True)["lower"] is None
+
+
+def test_samples_of_one_question_are_one_forecast() -> None:
+    one = said("a", n=3)
+    two = pl.concat([one, one.with_columns(sample=1, p_yes=pl.lit(1.0))], how="vertical_relaxed")
+    rows = answered(two, asked(3))
+    assert rows.height == 3
+    assert rows["p"].to_list() == pytest.approx([(p + 1) / 2 for p in one["p_yes"]])
+
+
+def test_overlays_name_their_forecaster() -> None:
+    bands, curves = calibration_overlays(said("a", "b"), asked())
+    assert set(bands["forecaster"]) == set(curves["forecaster"]) == {"a", "b"}
+    assert (bands["lower"] <= bands["upper"]).all()
+
+
+def test_each_forecaster_has_a_panel_with_its_name_and_counts() -> None:
+    frame = bins("north", "south")
+    written = set(texts(reliability_diagram(frame, "Two of them")))
+    assert {"north", "south", "Two of them", *(str(count) for count in frame["n"])} <= written
+
+
+def test_forecasters_beyond_the_last_panel_are_counted() -> None:
+    chart = reliability_diagram(bins(*(f"f{index}" for index in range(MOST_PANELS + 3))), "Many")
+    assert "and 3 more" in set(strings(chart.to_dict()))
+    picture(chart)
+
+
+@pytest.mark.parametrize("untrusted", ["$\\frac{1}{0}$", "<script>alert(1)</script>", "_hidden", "datum.x", "x" * 100_000])
+def test_untrusted_text_is_drawn_as_text_in_every_figure(untrusted: str) -> None:
+    questions, forecasts = asked(), said(untrusted, "b", failure=untrusted)
+    table = board((untrusted, 1, 0.2)).with_columns(kind=pl.lit(untrusted), release=pl.lit(untrusted))
+    charts = [
+        reliability_diagram(bins(untrusted, "b"), untrusted),
+        score_comparison(table),
+        confidence_histograms(forecasts, questions, untrusted),
+        coverage_bars(forecasts, questions, untrusted),
+        brier_over_time(forecasts, questions, untrusted),
+        score_by_distance(distances(untrusted, "b").with_columns(scope=pl.lit(f"distance:{untrusted}")), untrusted),
+    ]
+    for chart in charts:
+        carrying = [text for text in texts(chart) if untrusted.strip("_")[:6] in text]
+        assert len(carrying) >= 2
+        assert all(len(text) < 160 for text in carrying)
+
+
+def test_control_characters_become_spaces() -> None:
+    assert label("two\nlines\x00and\x1b[31mmore") == "two lines and [31mmore"
+    assert "two lines" in texts(reliability_diagram(bins("f"), "two\nlines"))
+
+
+def test_nothing_to_draw_is_a_picture_that_says_so() -> None:
+    forecasts = said("a").clear()
+    assert "no forecast" in texts(reliability_diagram(bins("f").clear(), "Nobody"))
+    assert "no forecaster" in texts(score_comparison(board()))
+    assert "no forecast" in texts(confidence_histograms(forecasts, asked(), "x"))
+    assert "no forecast" in texts(brier_over_time(forecasts, asked(), "x"))
+    assert "no forecaster" in texts(coverage_bars(forecasts, asked(), "x"))
+    assert "no forecast" in texts(score_by_distance(distances("a").clear(), "x"))
+
+
+def test_the_comparison_writes_scores_with_intervals_and_the_coverage_of_the_unranked() -> None:
+    table = board(("best", 1, 0.2), ("choosy", None, 0.1), ("silent", None, None)).with_columns(group=pl.Series(["ab", None, None]))
+    written = set(texts(score_comparison(table)))
+    names = {"best", "choosy (50% scored)", "silent (50% scored)"}
+    assert names | {"ab", "0.2000  [0.180, 0.220]", "0.1000  [0.080, 0.120]", "no score", "not ranked"} <= written
+
+
+def test_every_figure_is_small_and_the_same_each_time_in_whatever_order_its_rows_are() -> None:
+    names = [f"forecaster {index}" for index in range(MOST_PANELS + 1)]
+    for chart in draw_all(*names).values():
+        picture(chart)
+    questions, forecasts = asked(), said("a", "b", failure="refusal")
+    mixed = forecasts.sample(fraction=1, shuffle=True, seed=3)
+    for draw in (brier_over_time, coverage_bars, confidence_histograms):
+        assert png(draw(forecasts, questions, "x")) == png(draw(mixed, questions.reverse(), "x"))
+    assert png(reliability_diagram(bins("f", "g"), "x")) == png(reliability_diagram(bins("f", "g").reverse(), "x"))
+
+
+def test_distances_are_drawn_from_near_to_far() -> None:
+    written = texts(score_by_distance(distances("a"), "x"))
+    order = [written.index(label) for label in ("<90d", "90d-180d", "180d-365d", ">=365d")]
+    assert order == sorted(order)
+
+
+def test_coverage_counts_questions_by_what_became_of_them() -> None:
+    forecasts = said("a", failure="content_filter").filter(pl.col("question_id") != "q1")
+    chart = coverage_bars(forecasts, asked(), "x")
+    assert {"answered", "content filter", "not asked", "89.1%"} <= set(texts(chart))  # 107 of 120
+    assert {row["outcome"]: row["to"] - row["from"] for row in rows(chart)} == {"answered": 107, "content filter": 12, "not asked": 1}
+
+
+def test_coverage_leaves_out_what_could_be_known() -> None:
+    forecasts = said("a", failure="refusal").with_columns(could_know=pl.int_range(pl.len()) < 60)
+    assert {"could have known", "90%"} <= set(texts(coverage_bars(forecasts, asked(), "x")))  # 54 of 60
+
+
+def test_rare_failures_share_one_colour() -> None:
+    kinds = [f"kind{index}" for index in range(9)]
+    forecasts = said("a").with_columns(p_yes=None, failure=pl.Series([kinds[index % 9] for index in range(120)]))
+    written = set(texts(coverage_bars(forecasts, asked(), "x")))
+    assert "other failures" in written
+    assert len(written & set(kinds)) == 5
+
+
+def test_kinds_keep_colours_of_their_own() -> None:
+    kinds = ["base_rate", "constant", "language_model", "market_price", "random"]
+    table = board(*((kind, rank, 0.1 * rank) for rank, kind in enumerate(kinds, start=1))).with_columns(kind=pl.Series(kinds))
+    assert set(PALETTE[:5]) <= set(strings(score_comparison(table).to_dict()))
+    assert len(set(PALETTE)) == len(PALETTE) == 16
+
+
+def test_a_picture_has_the_pixels_of_the_renderer_in_sixteen_levels_per_colour() -> None:
+    import io
+
+    import vl_convert
+    from PIL import Image
+
+    chart = score_comparison(board(("best", 1, 0.2), ("next", 2, 0.21)))
+    rendered, written = (
+        np.asarray(Image.open(io.BytesIO(one)).convert("RGB")).astype(int)
+        for one in (vl_convert.vegalite_to_png(chart.to_dict(validate=False), scale=1.6), png(chart))
+    )
+    assert rendered.shape == written.shape and np.abs(rendered - written).max() <= 8
