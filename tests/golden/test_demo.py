@@ -101,7 +101,6 @@ OTHERS = {
     "record",
     "recordings generate",
     "recordings import",
-    "home",
     "restore",
     "run",
     "sandbox",
