@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import Intent, Plan, said, stored
+from bellwether.arena.records import Intent, Plan, messages_of, stored
 from bellwether.arena.results import LAST_EXECUTION, Facts, results
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
@@ -98,7 +98,7 @@ def _messages(journal: Journal, decisions: pl.DataFrame) -> Iterator[tuple[str, 
     """Prompts and answers of decisions in the order in which they were said, without credentials."""
     records = Records(journal, _LEASE, run="export")
     for name in decisions["decision_id"].sort():
-        for number, role, content in said(journal, stored(records, Plan, name), stored(records, Intent, name)):
+        for number, role, content in messages_of(journal, stored(records, Plan, name), stored(records, Intent, name)):
             yield name, number, role, content
 
 

@@ -289,7 +289,7 @@ def _scalar(hint: Any, value: Any) -> Any:
 _hints = lru_cache(maxsize=64)(get_type_hints)
 
 
-def said(journal: Journal, plan: Plan | None, intent: Intent | None) -> Iterator[tuple[int, str, str]]:
+def messages_of(journal: Journal, plan: Plan | None, intent: Intent | None) -> Iterator[tuple[int, str, str]]:
     """Number from 1, role and text of each message of a decision, without credentials.
 
     First the prompt, then one answer per call. The request to answer again, which repeats the prompt, is left out.

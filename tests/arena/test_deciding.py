@@ -21,7 +21,6 @@ from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import CallKey, Journal, Outcome, Usage
 from bellwether.journal.facts import CostSource
-from bellwether.journal.records import InProgress, Records
 from bellwether.models.answers import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 from tests.arena.deciding import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, look, means, tasks
@@ -246,48 +245,6 @@ def test_d29_of_two_workers_one_decides(journal: Journal) -> None:
 
     done = decide(task, replace(means(journal, saw.append, holder="first"), look=meanwhile))
     assert (done.state, states, asked(saw)) == (DecisionState.FINISHED, [DecisionState.READ], ["asked acme 0"])
-
-
-def test_d30_a_worker_that_lost_its_lease_writes_nothing(tmp_path: Path) -> None:
-    clock = Clock(NOW)
-    with Journal(f"sqlite:///{tmp_path}/leases.db", clock=clock) as journal:
-        slow, quick = (Records(journal, LEASE, holder=name) for name in ("slow", "quick"))
-        made: list[bytes] = []
-
-        def stall() -> bytes:
-            clock.advance(2 * LEASE)
-            made.append(quick.once("execution", "d", lambda: b"quick"))
-            return b"slow"
-
-        assert slow.once("execution", "d", stall) == b"quick"
-        assert made == [b"quick"]
-        assert journal.export()["records"]["body"].to_list() == [b"quick"]
-        assert slow.stored("execution", "d") == b"quick"
-
-
-def test_a_step_that_is_held_elsewhere_is_in_progress(tmp_path: Path) -> None:
-    with Journal(f"sqlite:///{tmp_path}/leases.db") as journal:
-        first, second = (Records(journal, LEASE, holder=name) for name in ("first", "second"))
-
-        def inside() -> bytes:
-            with pytest.raises(InProgress, match="first is at it"):
-                second.once("prompt", "d", lambda: b"second")
-            return b"first"
-
-        assert first.once("prompt", "d", inside) == b"first"
-        assert second.once("prompt", "d", lambda: b"second") == b"first"
-
-
-def test_a_step_that_fails_is_open_again(journal: Journal) -> None:
-    records = Records(journal, LEASE)
-
-    def fail() -> bytes:
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        records.once("prompt", "d", fail)
-    assert records.stored("prompt", "d") is None
-    assert records.once("prompt", "d", lambda: b"now") == b"now"
 
 
 def test_d16_records_come_back_as_they_were_stored(journal: Journal) -> None:

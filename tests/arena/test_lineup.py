@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -83,11 +84,9 @@ def _decided(rule: str, markets: list[Market], rules: object = V1, cash: str = "
     return parse_decision(answer(rule, markets, limits, key), limits)
 
 
-@pytest.mark.parametrize("rules", [V1, V2])
 @pytest.mark.parametrize("rule", list(RULES))
-@pytest.mark.parametrize("cash", ["10000", "9999.99", "200", "10", "0"])
-def test_rules_give_decisions_that_are_accepted(rule: str, rules: object, cash: str) -> None:
-    for markets in (MARKETS, MARKETS[3:4], []):
+def test_rules_give_decisions_that_are_accepted(rule: str) -> None:
+    for rules, cash, markets in product((V1, V2), ("10000", "9999.99", "200", "10", "0"), (MARKETS, MARKETS[3:4], [])):
         for key in ("c/f/1", "c/f/2", "c/f/3"):
             assert _decided(rule, markets, rules, cash, key).problem is None  # type: ignore[attr-defined]
 

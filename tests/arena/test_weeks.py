@@ -121,20 +121,11 @@ def test_a_second_run_asks_nobody_and_stores_the_same_bytes(decided: Arena) -> N
         assert [one.sha256 for one in decided.lake.manifests(table).values()] == files[table.name]
 
 
-def test_later_facts_change_neither_universe_nor_prompts_nor_decisions(decided: Arena, tmp_path: Path) -> None:
-    """The same week, reconstructed when most of its markets are still open and nobody knows how they end."""
-    soon = Arena(tmp_path, now=datetime(2026, 4, 21, 1, tzinfo=UTC))
-    soon.decide(WEEK)
-    mine = {name: rows.filter(pl.col("week") == WEEK) for name, rows in decided.stored().items()}
-    _same(soon.stored(), mine)
-    assert mine["arena/decisions"]["prompt_hash"].null_count() == 0
-
-
 class Killed(BaseException):
     """What a kill looks like from inside."""
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4, 6, 9, 13])
+@pytest.mark.parametrize("step", range(1, 6))
 def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
     decided: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:

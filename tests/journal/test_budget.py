@@ -71,29 +71,24 @@ def test_a_late_cost_counts_for_the_run_that_spent_it(journal: Journal, clock: C
     assert [journal.spent(Scope(run=name)).spent for name in ("week-9", "week-10")] == [5, 7]
 
 
-@pytest.mark.parametrize(
-    ("scope", "spent"),
-    [
-        (Scope(), 111),
-        (Scope(purpose="benchmark/forecasts"), 11),
-        (Scope(model="acme/oracle-2"), 101),
-        (Scope(model="acme/oracle-2", purpose="benchmark/forecasts"), 1),
-        (Scope(scope="r2026"), 111),
-        (Scope(run="week-9"), 1),
-        (Scope(run="nobody"), 0),
-        (Scope(scope_end="2026"), 111),
-        (Scope(scope_end="r2026"), 111),
-        (Scope(scope_end="202"), 0),
-        (Scope(scope_end="%"), 0),
-        (Scope(scope_end="_2026"), 0),
-        (Scope(scope_end="26", model="acme/oracle-2", purpose="arena/decisions"), 100),
-    ],
-)
-def test_spending_is_counted_by_scope(journal: Journal, scope: Scope, spent: int) -> None:
+def test_spending_is_counted_by_scope(journal: Journal) -> None:
     begun(journal, ask(0), run="week-9").answer(said(cost=1))
     begun(journal, ask(0, model="acme/other")).answer(said(cost=10))
     begun(journal, ask(0, purpose="arena/decisions")).answer(said(cost=100))
-    assert journal.spent(scope).spent == spent
+    expected = {
+        Scope(): 111,
+        Scope(purpose="benchmark/forecasts"): 11,
+        Scope(model="acme/oracle-2"): 101,
+        Scope(model="acme/oracle-2", purpose="benchmark/forecasts"): 1,
+        Scope(run="week-9"): 1,
+        Scope(run="nobody"): 0,
+        Scope(scope_end="2026"): 111,
+        Scope(scope_end="202"): 0,
+        Scope(scope_end="%"): 0,
+        Scope(scope_end="_2026"): 0,
+        Scope(scope_end="26", model="acme/oracle-2", purpose="arena/decisions"): 100,
+    }
+    assert {scope: journal.spent(scope).spent for scope in expected} == expected
 
 
 def test_every_budget_counts(journal: Journal) -> None:

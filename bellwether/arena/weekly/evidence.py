@@ -9,15 +9,15 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.facts import Agent
-from bellwether.arena.frames import agents_of, cancellations_frame, evidence_frame, observations_of, trades_of
+from bellwether.arena.frames import cancellations_frame, evidence_frame
 from bellwether.arena.identity import WEEK, start_of, week_of
-from bellwether.arena.ledger import Book, fold
+from bellwether.arena.ledger import Book
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.records import cancellations
-from bellwether.arena.resolution import Polled, awaited, due, missing_look, settlements
+from bellwether.arena.resolution import Polled, awaited, due, missing_look
 from bellwether.arena.universe import status_of
 from bellwether.arena.weekly.means import World, stored_evidence
+from bellwether.arena.weekly.state import books
 from bellwether.errors import ConfigError
 from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
 
@@ -119,18 +119,7 @@ def polled(evidence: pl.DataFrame) -> dict[str, Polled]:
 
 def _books(world: World, known: Known, at: datetime, *, reconstructed: bool) -> dict[Venue, Book]:
     """The books of the live or the reconstructed agents as known at an instant, by venue."""
-    agents = agents_of(known.agents.filter(pl.col("reconstructed") == reconstructed))
-    return {venue: _book(world, own, known, at) for venue, own in world.by_venue(agents).items()}
-
-
-def _book(world: World, agents: list[Agent], known: Known, at: datetime) -> Book:
-    names = {agent.agent_id for agent in agents}
-    trades = [trade for trade in trades_of(known.trades) if trade.agent_id in names and trade.executed_at <= at]
-    held = {trade.market_id for trade in trades}
-    seen = observations_of(known.evidence.filter(pl.col("market_id").is_in(list(held)), pl.col("known_at") <= at))
-    used = {agent.methodology for agent in agents}
-    settled = [one for name, rules in world.rules.items() if name in used for one in settlements(seen, rules)]
-    return fold(agents, trades, settled, known_at=at)
+    return books(world, known.agents.filter(pl.col("reconstructed") == reconstructed), known.trades, known.evidence, at)
 
 
 def _rules(world: World, book: Book) -> Mapping[str, Methodology]:

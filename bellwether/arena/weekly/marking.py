@@ -9,16 +9,15 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import polars as pl
 
-from bellwether.arena.facts import Agent, Trade
-from bellwether.arena.frames import agents_of, observations_of, prices_frame, prices_of, trades_of
+from bellwether.arena.frames import prices_frame, prices_of
 from bellwether.arena.history import Points
-from bellwether.arena.ledger import Book, fold
+from bellwether.arena.ledger import Book
 from bellwether.arena.market import Market, wanted_tokens
 from bellwether.arena.marks import Observed, Price, PriceKey, Source, bucket, merged, price_key, tick
 from bellwether.arena.methodology import Venue, methodology
-from bellwether.arena.resolution import Observation, settlements
 from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.means import World, without_lost
+from bellwether.arena.weekly.state import books
 from bellwether.errors import VenueError
 from bellwether.lake import Slice
 from bellwether.tables.arena import AGENTS, EVIDENCE, PRICES, TRADES, UNIVERSE
@@ -168,18 +167,9 @@ def _within(
 
 def _books(world: World, *, reconstructed: bool | None) -> dict[Venue, Book]:
     """The books of live or reconstructed cohorts, by venue; None: of all that are not archived."""
-    rows = world.lake.slice(AGENTS, missing="skip").read()
+    agents, trades, evidence = (world.lake.slice(table, missing="skip").read() for table in (AGENTS, TRADES, EVIDENCE))
     wanted = pl.col("archived_at").is_null() if reconstructed is None else pl.col("reconstructed") == reconstructed
-    agents = agents_of(rows.filter(wanted))
-    trades = trades_of(world.lake.slice(TRADES, missing="skip").read())
-    seen = observations_of(world.lake.slice(EVIDENCE, missing="skip").read())
-    return {venue: _book(world, own, trades, seen) for venue, own in world.by_venue(agents).items()}
-
-
-def _book(world: World, agents: Sequence[Agent], trades: Iterable[Trade], seen: Sequence[Observation]) -> Book:
-    names, used = {agent.agent_id for agent in agents}, {agent.methodology for agent in agents}
-    settled = [one for name, rules in world.rules.items() if name in used for one in settlements(seen, rules)]
-    return fold(agents, [trade for trade in trades if trade.agent_id in names], settled)
+    return books(world, agents.filter(wanted), trades, evidence)
 
 
 def _tokens(world: World, keys: Iterable[PriceKey]) -> dict[PriceKey, str]:

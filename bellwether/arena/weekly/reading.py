@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.arena.decision import ANSWERED, FINAL, Decision, DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import MISSING, Execution, Intent, Plan, all_stored, closures
+from bellwether.arena.records import Execution, Intent, Plan, all_stored, closures, messages_of
 from bellwether.arena.records import stored as stored_record
 from bellwether.arena.results import LAST_EXECUTION, Facts, newest, results
 from bellwether.arena.states import completed, may_start
@@ -228,7 +228,7 @@ def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_
     return Explained(
         decision_id,
         asked and replace(asked, messages=[{**one, "content": redact(one["content"])} for one in asked.messages]),
-        tuple(redact(_said(journal, name)) for name in (said.calls if said else ())),
+        tuple(content for _, _, content in messages_of(journal, None, said)),
         said and replace(said, decision=_public(said.decision)),
         tuple(done),
         redacted(REFUSALS.name, read(REFUSALS).filter(pl.col("decision_id") == decision_id)),
@@ -266,10 +266,3 @@ def decision_key(decision_id: str) -> DecisionKey:
         raise ConfigError(
             f"reading {decision_id!r:.120}: a decision is COHORT/FAMILY/WEEK, such as 2026-05-24/calibrated/2026-05-31"
         ) from None
-
-
-def _said(journal: Journal, call: str) -> str:
-    from bellwether.journal import Answered, CallKey
-
-    found = journal.look(CallKey(call))
-    return found.content if isinstance(found, Answered) else MISSING

@@ -13,7 +13,7 @@ import polars as pl
 from bellwether.arena.deciding import Decided, Task, executed
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.frames import agents_frame, millionths, trades_frame, universe_frame
-from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, all_stored, archives, closures, said
+from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, all_stored, archives, closures, messages_of
 from bellwether.arena.weekly.deciding import WeekDecided
 from bellwether.arena.weekly.means import World, rules_of
 from bellwether.journal import Journal
@@ -212,7 +212,7 @@ def messages_rows(world: World, done: WeekDecided, *states: pl.DataFrame) -> pl.
             "known_at": (read if role == "assistant" else asked)[one.decision_id],
         }
         for _, one in done.decisions
-        for number, role, content in said(world.journal, one.plan, one.intent)
+        for number, role, content in messages_of(world.journal, one.plan, one.intent)
     ]
     return MESSAGES.validate(MESSAGES.frame(rows).sort(MESSAGES.order))
 

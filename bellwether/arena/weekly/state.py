@@ -10,7 +10,7 @@ import polars as pl
 
 from bellwether.arena.account import Account, Position
 from bellwether.arena.facts import Agent, Settlement, Trade
-from bellwether.arena.frames import evidence_frame, observations_of
+from bellwether.arena.frames import agents_of, evidence_frame, observations_of, trades_of
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey
 from bellwether.arena.ledger import Book, fold
 from bellwether.arena.market import YES, Market, Quotes, folded
@@ -88,6 +88,22 @@ def standing(
     return Standing(book, at, {**held.markets, **listed}, {**held.prices, **_universe_prices(universe, at)}, held.quotes)
 
 
+def books(
+    world: World, agents: pl.DataFrame, trades: pl.DataFrame, evidence: pl.DataFrame, at: datetime | None = None
+) -> dict[Venue, Book]:
+    """The books of agents by venue, from rows of arena/agents, arena/trades and arena/evidence; as known at an instant where one is given."""
+    made = trades_of(trades if at is None else trades.filter(pl.col("known_at") <= at))
+    known = evidence if at is None else evidence.filter(pl.col("known_at") <= at)
+    found: dict[Venue, Book] = {}
+    for venue, own in world.by_venue(agents_of(agents)).items():
+        names = {agent.agent_id for agent in own}
+        traded = [trade for trade in made if trade.agent_id in names]
+        seen = observations_of(known.filter(pl.col("market_id").is_in(list({trade.market_id for trade in traded}))))
+        rules = {agent.methodology: world.rules[agent.methodology] for agent in own}
+        found[venue] = _folded(own, traded, seen, rules, at)
+    return found
+
+
 def stored_observations(world: World, at: datetime, market_ids: Iterable[str], *, reconstructed: bool) -> list[Observation]:
     """What the lake's evidence on some markets says, as known at an instant. reconstructed: what is damaged may be found again."""
     wanted = list(market_ids)
@@ -98,7 +114,7 @@ def stored_observations(world: World, at: datetime, market_ids: Iterable[str], *
 
 
 def _folded(
-    agents: Sequence[Agent], trades: Sequence[Trade], seen: Sequence[Observation], rules: Mapping[str, Methodology], at: datetime
+    agents: Sequence[Agent], trades: Sequence[Trade], seen: Sequence[Observation], rules: Mapping[str, Methodology], at: datetime | None
 ) -> Book:
     settled: list[Settlement] = [one for methodology in rules.values() for one in settlements(_distinct(seen), methodology)]
     return fold(agents, trades, settled, known_at=at)
