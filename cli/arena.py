@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
-from assets.arena.reading import arena_lake, rankings_at, reading, require_answers, rows_known
+from assets.arena.reading import arena_lake, rankings_at, reading, require_answers, rows_known, table_rows
 from bellwether.arena.identity import WEEK, week_of
-from bellwether.arena.lineup import registered, require_registered
+from bellwether.arena.lineup import require_registered
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.show import STATUS_NOTE, agent_columns, board, explanation, status_columns, told, yes
 from bellwether.console import console, emit, grid
 from bellwether.errors import BellwetherError, suggestion
-from bellwether.files import atomic_file
 from bellwether.progress import shown
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS
-from bellwether.tables.outgoing import flat, neutralised, redacted
+from bellwether.tables.outgoing import write_rows
 from bellwether.text_tables import visible
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
 from orchestration.session import close, require_venues, runner
@@ -451,30 +450,16 @@ def show_table(
     name: str, known_at: datetime | None, first: datetime | None, last: datetime | None, into: Path | None, *, as_json: bool
 ) -> None:
     """Show the rows of NAME, a table of the arena such as rankings, positions or leaderboard."""
-    from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
-    from bellwether.arena.weekly.reading import between, stored
-
     named = {one.name: one for one in TABLES.values() if one.group == "arena"}
-    declared, config = named.get(name if "/" in name else f"arena/{name}"), settings()
+    declared = named.get(name if "/" in name else f"arena/{name}")
     if declared is None:
         meant = suggestion(name.removeprefix("arena/"), (one.short_name for one in named.values()))
         raise click.BadParameter(f"{name!r:.80} is no table of the arena; {meant}", param_hint="NAME")
     if into is not None and into.suffix.lower() not in (".parquet", ".csv"):
         raise click.BadParameter(f"{into.name}: give a name that ends in .parquet or .csv", param_hint="--into")
-    lake, registry = arena_lake(), config.registry
-    if known_at is None:
-        read = stored(lake)
-    else:
-        read = every_table_as_known(lake, methodologies(registry), cutoffs(registry), known_at, registered(registry))
-    rows = redacted(declared.name, read(declared))
-    if first or last:
-        rows = between(declared, rows, first and first.date(), last and last.date())
+    rows = table_rows(declared, known_at, first and first.date(), last and last.date())
     if into is not None:
-        with atomic_file(into) as draft:
-            if into.suffix.lower() == ".csv":
-                flat(neutralised(rows)).write_csv(draft)
-            else:
-                rows.write_parquet(draft)
+        write_rows(rows, into)
     if as_json:
         emit({declared.short_name: rows.to_dicts()} if into is None else {"rows": rows.height, "file": str(into)})
     elif into is not None:

@@ -7,15 +7,22 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+import polars as pl
+
+from bellwether.arena.decision import DecisionState
+from bellwether.arena.lineup import registered
+from bellwether.arena.methodology import methodologies
 from bellwether.errors import BellwetherError
+from bellwether.lake import Lake
+from bellwether.lake.renewing import renew
 from bellwether.settings import settings
+from bellwether.tables import Table, table
+from bellwether.tables.arena import DECISIONS
+from bellwether.tables.outgoing import redacted
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from bellwether.arena.weekly.means import World
     from bellwether.arena.weekly.reading import Rows
-    from bellwether.lake import Lake
 
 
 @contextmanager
@@ -32,7 +39,6 @@ def reading(lineup: str | None = None, methodology: str | None = None, run: str 
 
 def rows_known(known_at: datetime | None) -> Rows:
     """The tables as the lake has them, or as they were known at an instant."""
-    from bellwether.arena.methodology import methodologies
     from bellwether.arena.weekly.reading import as_known, stored
 
     lake = arena_lake()
@@ -41,9 +47,6 @@ def rows_known(known_at: datetime | None) -> Rows:
 
 def arena_lake() -> Lake:
     """The lake of the settings, in which this version reads what an older one stored."""
-    from bellwether.lake import Lake
-    from bellwether.lake.renewing import renew
-
     lake = Lake(settings().lake_uri)
     renew(lake)
     return lake
@@ -51,9 +54,7 @@ def arena_lake() -> Lake:
 
 def rankings_at(known_at: datetime | None) -> Mapping[str, pl.DataFrame]:
     """Rows of arena/rankings and arena/pairs by table, as the lake has them, or as they were known at an instant."""
-    from bellwether.arena.methodology import methodologies
     from bellwether.arena.rankings.reading import cutoffs, restated
-    from bellwether.tables import table
 
     config, lake = settings(), arena_lake()
     if known_at is None:
@@ -61,13 +62,23 @@ def rankings_at(known_at: datetime | None) -> Mapping[str, pl.DataFrame]:
     return restated(lake, methodologies(config.registry), cutoffs(config.registry), known_at)
 
 
+def table_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
+    """Rows of a table of the arena without credentials, as the lake has them or as known at an instant. first, last: UTC days."""
+    from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
+    from bellwether.arena.weekly.reading import between, stored
+
+    lake, registry = arena_lake(), settings().registry
+    if known_at is None:
+        read = stored(lake)
+    else:
+        read = every_table_as_known(lake, methodologies(registry), cutoffs(registry), known_at, registered(registry))
+    rows = redacted(declared.name, read(declared))
+    return between(declared, rows, first, last) if first or last else rows
+
+
 def require_answers(weeks: list[date]) -> None:
     """Raise `BellwetherError` where decisions of the weeks wait because no call of a model could succeed, or a budget is used up."""
-    import polars as pl
-
-    from bellwether.arena.decision import DecisionState
-    from bellwether.journal.budget import ADVICE
-    from bellwether.tables.arena import DECISIONS
+    from bellwether.journal.budget import ADVICE  # SQLAlchemy: 0.2 s
 
     open_ones = (pl.col("state") == DecisionState.OPEN.value) & pl.col("reason").str.contains(ADVICE, literal=True)
     waiting = rows_known(None)(DECISIONS).filter(

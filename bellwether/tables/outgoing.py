@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from bellwether.credentials import CREDENTIAL, redact, redact_name
+from bellwether.files import atomic_file
 
 #: Columns that quote a model, by table. `messages` is made without credentials, and the journal keeps what came.
 _QUOTING = {
@@ -82,3 +84,12 @@ def flat(frame: pl.DataFrame) -> pl.DataFrame:
     lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     texts = [pl.format("[{}]", pl.col(name).cast(pl.List(pl.String)).list.join("; ", ignore_nulls=True)).alias(name) for name in lists]
     return frame.with_columns(texts)
+
+
+def write_rows(rows: pl.DataFrame, into: Path) -> None:
+    """Write rows as CSV or Parquet, by the end of the file's name; a CSV has no lists and no formulas."""
+    with atomic_file(into) as draft:
+        if into.suffix.lower() == ".csv":
+            flat(neutralised(rows)).write_csv(draft)
+        else:
+            rows.write_parquet(draft)
