@@ -1,6 +1,6 @@
 """How long to wait before a call is made again: exponential back-off with jitter, and what servers ask for in their headers.
 
-Not here: which failures are worth another attempt, which is for venues (bellwether/venues/http/retry.py) and models (bellwether/models/retry.py) to say.
+Not here: which failures are worth another attempt, which is for venues (bellwether/venues/http/retry.py) and models (bellwether/models/outcomes.py) to say.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from bellwether.settings import Settings, World
 
 if TYPE_CHECKING:
     import httpx
-    from starlette.types import ASGIApp
 
     from bellwether.venues.kalshi.stream.signing import Credentials
 
@@ -22,8 +21,7 @@ class Addresses:
 
     credentials: makes the key pair for Kalshi's WebSocket when it is needed; raises `ConfigError` in the live world when none is set.
     models: base URL of the world's own model endpoint; None in the live world, where each provider has one.
-    transport: what brings requests to the venues' REST interfaces; None for the network.
-    application: of this process, which answers at `models`; None where that is reached over the network.
+    transport: of requests to the venues' REST interfaces and to `models`; None for the network.
     """
 
     kalshi: str
@@ -33,7 +31,6 @@ class Addresses:
     credentials: Callable[[], Credentials]
     models: str | None = None
     transport: httpx.AsyncBaseTransport | None = None
-    application: ASGIApp | None = None
 
 
 @contextmanager
@@ -41,7 +38,7 @@ def addresses(config: Settings, *, running: bool = False, served: bool = True) -
     """The addresses of the venues; the sandbox and playback are served on a loopback port for as long as the block lasts.
 
     running: the sandbox's clock runs at `sandbox_speed` instead of standing still, for whoever listens to its streams.
-    served: False for a caller that only speaks REST and passes `transport` or `application` on: it reaches the application without a port, at
+    served: False for a caller that only speaks REST and passes `transport` on: it reaches the application without a port, at
     a third of the cost. Faults are of connections, and are served all the same.
     """
     if config.world is World.LIVE:
@@ -56,9 +53,7 @@ def addresses(config: Settings, *, running: bool = False, served: bool = True) -
 
         site = Site("http://sandbox")
         transport = httpx.ASGITransport(app)
-        yield Addresses(
-            site.kalshi, site.kalshi_stream, site.gamma, site.clob, app.state.keys.issue, site.models, transport=transport, application=app
-        )
+        yield Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, app.state.keys.issue, site.models, transport)
         return
     with serve(app) as site:
         yield Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, app.state.keys.issue, site.models)

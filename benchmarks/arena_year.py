@@ -122,8 +122,8 @@ class _Models:
 
 @asynccontextmanager
 async def _client(sandbox: Sandbox, journal: Journal) -> AsyncIterator[ModelClient]:
-    with addresses(sandbox.config) as site, endpoints(site.models) as endpoint:
-        async with ModelClient(journal, endpoint=endpoint, run="year", limits=Limits()) as client:
+    with addresses(sandbox.config) as site:
+        async with ModelClient(journal, endpoint=endpoints(site.models), run="year", limits=Limits()) as client:
             yield client
 
 

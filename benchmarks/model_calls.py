@@ -19,7 +19,8 @@ from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
 from bellwether.models.client import Answer, Limits, ModelClient
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model
-from bellwether.models.wire.call import Call, Result
+from bellwether.models.outcomes import Result
+from bellwether.models.wire import Call
 
 CALLS = 2_000
 CONCURRENCY = 100

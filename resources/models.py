@@ -1,6 +1,6 @@
 """The client of language models as a resource.
 
-Not here: how models are asked, paid and limited (bellwether/models), or what a call's journal row guarantees (bellwether/journal).
+Not here: calls, payment and limits of models (bellwether/models), or what a call's journal row guarantees (bellwether/journal).
 Concept: https://docs.dagster.io/guides/build/external-resources
 """
 
@@ -49,7 +49,7 @@ class ModelsResource(dg.ConfigurableResource):
 
 @dataclass(frozen=True)
 class ModelsOfRun:
-    """What a forecaster is given: a client for as long as it asks."""
+    """Access of a forecaster to models: a client for as long as it is open."""
 
     models: ModelsResource
     run: str
@@ -57,12 +57,12 @@ class ModelsOfRun:
 
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[ModelClient]":
-        """A client on this world; the sandbox, and a local model's server, run as long as it is open."""
+        """A client on this world; the sandbox runs as long as it is open."""
         from bellwether.models.client import ModelClient
         from bellwether.models.keys import endpoints
         from bellwether.models.wire import ProviderWire
 
-        with self.models.world.addresses(served=False) as venues, endpoints(venues.models) as locate:
-            wire, journal = ProviderWire(sandbox=venues.application), self.models.journal.journal
-            async with ModelClient(journal, endpoint=locate, run=self.run, limits=self.limits, wire=wire) as client:
+        with self.models.world.addresses(served=False) as venues:
+            wire, journal = ProviderWire(sandbox=venues.transport), self.models.journal.journal
+            async with ModelClient(journal, endpoint=endpoints(venues.models), run=self.run, limits=self.limits, wire=wire) as client:
                 yield client

@@ -24,7 +24,7 @@ from bellwether.arena.validation import Limits
 from bellwether.errors import BellwetherError
 from bellwether.forecasting.prompt import Message, prompt_hash
 from bellwether.journal.records import InProgress, Records
-from bellwether.models.answers import Answer, NoAnswer
+from bellwether.models.reply import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 from bellwether.units import MicroDollars
 

@@ -20,8 +20,8 @@ from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
 from bellwether.journal import CostSource, Journal, Outcome
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, asked_as, request_of
-from bellwether.models.ending import Ending, ending_of
 from bellwether.models.model import Model
+from bellwether.models.reply import Ending, ending_of
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
 from bellwether.tables.knowledge import knowledge
 from bellwether.tables.outgoing import redacted

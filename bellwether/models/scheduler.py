@@ -1,26 +1,26 @@
-"""One model's traffic: its slots and pace, the pause that a rate limit imposes on all its calls, and whether it was stopped."""
+"""Scheduling of one model's calls: slots, rates, the pause that a rate limit imposes on all of them, and stops."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from bellwether.errors import BellwetherError
-from bellwether.journal.facts import Outcome
-from bellwether.models.limits import Limits, Pace, Slots
+from bellwether.journal.facts import Outcome, Reply
+from bellwether.models.limits import Limits, Rate, Retry, Slots
 from bellwether.models.model import Model
-from bellwether.models.retry import Retry
-from bellwether.models.stats import ModelStats
-from bellwether.models.wire.call import Result
+from bellwether.models.outcomes import Decision, Result
 
 log = logging.getLogger(__name__)
 
 Kind = Literal["budget", "out_of_credit", "authentication", "unknown_model", "unreachable", "rate_limit", "unavailable", "interrupted"]
 
-#: Calls that may wait beside those that can be under way.
+#: Calls that may wait, in addition to those in progress.
 _AHEAD = 32
 #: The running average of tokens per call forgets what is older than so many calls.
 _MEMORY = 50
@@ -37,6 +37,56 @@ _ADVICE: dict[Kind, str] = {
 }
 
 
+@dataclass(slots=True)
+class ModelStats:
+    """Statistics of one model in this run.
+
+    Attributes:
+        asked: attempts that were sent.
+        answered: calls that got their answer. reused: answers and final failures that were taken from the journal. unanswered: calls without an answer.
+        failures: attempts that failed, by outcome.
+        prompt_tokens, completion_tokens, reasoning_tokens: of all attempts that say it.
+        cost: of all attempts whose cost is known, in micro-dollars. unknown_costs: attempts whose cost is not known.
+        seconds: of all attempts together, from request to reply.
+        stopped: why no more calls are made; "" while they are.
+    """
+
+    asked: int = 0
+    answered: int = 0
+    reused: int = 0
+    unanswered: int = 0
+    failures: Counter[Outcome] = field(default_factory=Counter)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: int = 0
+    unknown_costs: int = 0
+    seconds: float = 0.0
+    stopped: str = ""
+
+    def count(self, outcome: Outcome, reply: Reply) -> None:
+        """Add an attempt that was sent."""
+        usage = reply.usage
+        self.asked += 1
+        if outcome is not Outcome.OK:
+            self.failures[outcome] += 1
+        self.prompt_tokens += usage.prompt_tokens or 0
+        self.completion_tokens += usage.completion_tokens or 0
+        self.reasoning_tokens += usage.reasoning_tokens or 0
+        self.cost += usage.cost or 0
+        self.unknown_costs += usage.cost is None
+        self.seconds += (reply.latency_ms or 0) / 1000
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its counts as JSON."""
+        counts = {name: getattr(self, name) for name in self.__slots__}
+        return {
+            **counts,
+            "failures": {outcome.value: count for outcome, count in sorted(self.failures.items())},
+            "seconds": round(self.seconds, 1),
+        }
+
+
 class Stopped(BellwetherError):
     """No more calls are made to a model in this run; everything done so far is kept, and no call was given up for it.
 
@@ -49,22 +99,40 @@ class Stopped(BellwetherError):
         super().__init__(f"asking {model}: stopped: {found}; {_ADVICE[kind]}")
 
 
+class Tries:
+    """Failed attempts of one call, counted against the bounds of `retry`. seconds: wait before the next one."""
+
+    def __init__(self, retry: Retry, rng: Random) -> None:
+        self._retry, self._rng = retry, rng
+        self._failed = self._turned_away = 0
+        self.seconds = 0.0
+
+    def is_another(self, result: Result, decision: Decision) -> bool:
+        """Count a failed attempt; whether another one follows in this run. After a rate limit the scheduler waits for all calls of the model."""
+        limited = result.outcome is Outcome.RATE_LIMIT
+        self._turned_away, self._failed = self._turned_away + limited, self._failed + (not limited)
+        if decision is not Decision.AGAIN or self._failed >= self._retry.attempts or self._turned_away >= self._retry.turned_away:
+            return False
+        self.seconds = 0.0 if limited else self._retry.wait(self._failed, self._rng, result.retry_after)
+        return True
+
+
 class Permit:
-    """The right to have one call under way, of the model and of the run; given back once."""
+    """Permit for one call, of the model and of the run; given back once."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._held = self._in_run = True
 
     def give_back(self) -> None:
-        """Let others go; again it does nothing."""
+        """Free both slots; a second time does nothing."""
         self.step_aside()
         if self._held:
             self._held = False
             self._scheduler.slots.give_back()
 
     def step_aside(self) -> None:
-        """Let other models use the slot of the run, until `step_in`."""
+        """Free the slot of the run for other models until `step_in`."""
         if self._in_run:
             self._in_run = False
             self._scheduler.run.slots.give_back()
@@ -77,25 +145,25 @@ class Permit:
 
 
 class Run:
-    """What all models of a run share."""
+    """Limits that all models of a run share."""
 
-    def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.slots = Slots(limits.concurrency)
-        self.requests = Pace(limits.requests_per_minute, now)
-        self.tokens = Pace(limits.tokens_per_minute, now)
+        self.requests = Rate(limits.requests_per_minute, burst=1)
+        self.tokens = Rate(limits.tokens_per_minute)
 
 
 class Scheduler:
-    """Everything that the calls of one model have in common.
+    """Shared state of one model's calls.
 
-    entrance: those that are looked up, or wait for their turn, are a few more than can be under way: prompts of the others need not be in memory.
+    entrance: those that are looked up, or wait for their turn, are a few more than those in progress: prompts of the others need not be in memory.
     tight: held by the call that waits for what the rest of a budget is reserved for; the model's next ones wait behind it, other models do not.
 
     Attributes:
-        model, run: what is asked, and what its calls share with other models'.
-        retry: bounds of asking again.
+        model, run: the model, and the limits that its calls share with other models'.
+        retry: bounds of retries.
         rng: draws the jitter.
-        now, sleep: seconds of a clock that does not jump, and a coroutine that waits; tests hand in their own.
+        now, sleep: seconds of a monotonic clock, and a coroutine that waits; tests pass their own.
     """
 
     def __init__(
@@ -114,7 +182,7 @@ class Scheduler:
         self.slots = Slots(model.concurrency)
         self.tight = asyncio.Lock()
         self.stats = ModelStats()
-        self._paces = (Pace(model.requests_per_minute, now), Pace(model.tokens_per_minute, now))
+        self._requests, self._tokens = Rate(model.requests_per_minute, burst=1), Rate(model.tokens_per_minute)
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
         self._stop: Stopped | None = None
         self._stopping = asyncio.Event()
@@ -170,13 +238,13 @@ class Scheduler:
 
     async def _pay(self, tokens: float) -> None:
         await self._calm()
-        await self._paces[0].take(1, self.nap)
-        await self._paces[1].take(tokens, self.nap)
+        await self._requests.take(1, self._unless_stopped)
+        await self._tokens.take(tokens, self._unless_stopped)
         await self._calm()
 
     async def _pay_run(self, tokens: float) -> None:
-        await self.run.requests.take(1, self.nap)
-        await self.run.tokens.take(tokens, self.nap)
+        await self.run.requests.take(1, self._unless_stopped)
+        await self.run.tokens.take(tokens, self._unless_stopped)
 
     async def _calm(self) -> None:
         """Wait until the provider's pause is over."""
@@ -187,19 +255,20 @@ class Scheduler:
 
     @property
     def _pause(self) -> float:
-        """Seconds until calls may be made again."""
+        """Seconds until the pause ends."""
         return self._paused_until - self._now()
 
     async def nap(self, seconds: float) -> None:
         """Wait, but not beyond the moment in which the model is stopped."""
-        if self._stop is not None:
-            return
-        sleeping = asyncio.ensure_future(self._sleep(seconds))
-        stopping = asyncio.ensure_future(self._stopping.wait())
+        await self._unless_stopped(self._sleep(seconds))
+
+    async def _unless_stopped(self, wait: Awaitable[Any]) -> None:
+        """Await `wait` until the model is stopped."""
+        waiting, stopping = asyncio.ensure_future(wait), asyncio.ensure_future(self._stopping.wait())
         try:
-            await asyncio.wait((sleeping, stopping), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            sleeping.cancel()
+            waiting.cancel()
             stopping.cancel()
 
     def expected_tokens(self, guess: int) -> float:
@@ -209,7 +278,7 @@ class Scheduler:
     # --- after a call ----------------------------------------------------------------------------------------------
 
     def note(self, result: Result, *, started: float, tokens: float) -> None:
-        """Learn from what came of an attempt that started then and was expected to take so many tokens."""
+        """Take a result into account. started: when the attempt began. tokens: its expected number."""
         self.stats.count(result.outcome, result.reply)
         self._correct(result, tokens)
         if result.unreachable:
@@ -237,8 +306,8 @@ class Scheduler:
         if usage.prompt_tokens is None or usage.completion_tokens is None:
             return
         used = usage.prompt_tokens + usage.completion_tokens
-        for pace in (self._paces[1], self.run.tokens):
-            pace.correct(used - tokens)
+        for rate in (self._tokens, self.run.tokens):
+            rate.correct(used - tokens)
         known = used if self._average is None else self._average
         self._average = known + (used - known) / min(self.stats.asked + 1, _MEMORY)
 

@@ -27,7 +27,7 @@ from bellwether.arena.prompt import Portfolio, messages
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Reply, Request, Usage
 from bellwether.journal.records import InProgress, Records
-from bellwether.models.answers import Answer, NoAnswer
+from bellwether.models.reply import Answer, NoAnswer
 from bellwether.units import MicroDollars, SharePrice
 from tests.arena.world import COHORT, NOW, V1, agent, binary, bought
 

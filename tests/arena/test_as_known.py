@@ -29,7 +29,7 @@ from bellwether.arena.weekly.reading import as_known
 from bellwether.arena.weekly.rows import agents_rows
 from bellwether.errors import BellwetherError
 from bellwether.journal import Outcome
-from bellwether.models.answers import NoAnswer
+from bellwether.models.reply import NoAnswer
 from bellwether.models.scheduler import Stopped
 from bellwether.submissions.checking import SCHEMA
 from bellwether.tables import TABLES

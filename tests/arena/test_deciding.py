@@ -21,7 +21,7 @@ from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import CallKey, Journal, Outcome, Usage
 from bellwether.journal.facts import CostSource
-from bellwether.models.answers import Answer, NoAnswer
+from bellwether.models.reply import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 from tests.arena.deciding import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, look, means, tasks
 from tests.arena.world import COHORT, NOW, account, usd

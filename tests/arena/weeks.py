@@ -148,13 +148,12 @@ class _Client(AbstractAsyncContextManager[ModelClient]):
     async def __aenter__(self) -> ModelClient:
         arena = self._models.arena
         self._site = addresses(arena.config)
-        self._endpoints = endpoints(self._site.__enter__().models)
-        self._inner = _Counting(arena, self._models.journal, endpoint=self._endpoints.__enter__(), run=self._models.run, limits=Limits())
+        located = endpoints(self._site.__enter__().models)
+        self._inner = _Counting(arena, self._models.journal, endpoint=located, run=self._models.run, limits=Limits())
         return await self._inner.__aenter__()
 
     async def __aexit__(self, *error: Any) -> None:
         await self._inner.__aexit__(*error)
-        self._endpoints.__exit__(*error)
         self._site.__exit__(*error)
 
 

@@ -105,11 +105,10 @@ class Place:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[ModelClient]:
-        with endpoints(None) as locate:
-            limits = Limits(dollars=Decimal(1), concurrency=CONCURRENCY)
-            time = {"now": lambda: monotonic() * HASTE, "sleep": lambda seconds: asyncio.sleep(seconds / HASTE)}
-            async with ModelClient(self.journal, endpoint=locate, run="run", limits=limits, retry=BOUNDS, seed=1, **time) as client:
-                yield client
+        limits = Limits(dollars=Decimal(1), concurrency=CONCURRENCY)
+        time = {"now": lambda: monotonic() * HASTE, "sleep": lambda seconds: asyncio.sleep(seconds / HASTE)}
+        async with ModelClient(self.journal, endpoint=endpoints(None), run="run", limits=limits, retry=BOUNDS, seed=1, **time) as client:
+            yield client
 
     def ask(self, case: Case, patch: pytest.MonkeyPatch) -> pl.DataFrame:
         register(self.folder, self.url, {"subject": {"model": f"openai/{case.model}", "timeout": 5}})

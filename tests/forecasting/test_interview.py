@@ -17,16 +17,16 @@ from bellwether.forecasting.evaluation import ask_all
 from bellwether.forecasting.interview import Interrupted, dated_at, estimated, interview, samples_of
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import CostSource, Journal, Outcome, Usage
-from bellwether.models import local
 from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import Endpoint, endpoints
 from bellwether.models.model import Model
-from bellwether.models.wire.call import Call, Result, Stop
+from bellwether.models.outcomes import Result, Stop
+from bellwether.models.wire import Call
 from bellwether.questions import Release, build
-from bellwether.sandbox import serve
 from bellwether.tables.benchmark import FORECASTS
 from tests.clean.rows import CLOSE, OPEN, SETTLED, market, markets, prices
 from tests.models.asking import FakeWire, failed, said
+from tests.models.stub import Asked, Stub, chat, http
 
 RELEASE = Release(name="test", description="test", cutoff=datetime(2026, 1, 1, tzinfo=UTC), seed=1, per_series=0)
 YES, NO = (f"<answer>{answer}</answer><confidence>80</confidence>" for answer in ("yes", "no"))
@@ -146,36 +146,27 @@ async def test_an_answer_without_text_is_asked_for_once_more(tmp_path: Path, out
     assert (found["p_yes"], found["failure"], found["attempts"], found["p_yes_compat"]) == (None, outcome.value, 2, None)
 
 
-class Cutting:
-    """A model on a server of its own that cuts every answer, until it is asked for the form alone; `ends`: whether it then says all."""
-
-    def __init__(self, content: str, finish: str | None, *, ends: bool) -> None:
-        self.content, self.finish, self.ends = content, finish, ends
-        self.asked = 0
-
-    def create_chat_completion(self, **asked: Any) -> dict[str, Any]:
-        self.asked += 1
-        again = "could not be read" in asked["messages"][-1]["content"]
-        content, finish = ('{"reasoning": "", "p_yes": 0.85}', "stop") if again and self.ends else (self.content, self.finish)
-        choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": finish}
-        usage = {"prompt_tokens": 90, "completion_tokens": 20, "total_tokens": 110}
-        return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "choices": [choice], "usage": usage}
-
-
-@pytest.mark.parametrize("finish", ["length", "MAX_TOKENS", None, "stop"])
+@pytest.mark.parametrize("finish", ["length", None])
 @pytest.mark.parametrize("content", ['{"reasoning":"x","p_yes": 0.', ""])
 async def test_a_server_that_cuts_its_answers_gets_no_forecast_from_them(tmp_path: Path, content: str, finish: str | None) -> None:
+    """It cuts every answer until it is asked for the form alone; `ends`: whether it then gives the whole one."""
     for ends in (False, True):
-        server = Cutting(content, finish, ends=ends)
-        with serve(local.application("llama", server)) as site, Journal(f"sqlite:///{tmp_path / str(ends)}.db") as journal:
-            asked_as = competitor(model="openai/llama", api_base=site.models, elicitation="json", timeout=30.0)
-            with endpoints(None) as locate:
-                async with ModelClient(journal, endpoint=locate, run="test", retry=Retry(attempts=1, base=0.01)) as opened:
+
+        def answer(request: Asked, ends: bool = ends) -> bytes:
+            again = "could not be read" in request.json["messages"][-1]["content"]
+            if again and ends:
+                return http(200, chat("stop", content='{"reasoning": "", "p_yes": 0.85}'))
+            return http(200, chat(finish, content=content))
+
+        async with Stub(answers=answer) as server:
+            with Journal(f"sqlite:///{tmp_path / str(ends)}.db") as journal:
+                asked_as = competitor(model="openai/llama", api_base=server.root, elicitation="json", timeout=30.0)
+                async with ModelClient(journal, endpoint=endpoints(None), run="test", retry=Retry(attempts=1, base=0.01)) as opened:
                     found = (await interview(asked_as, asked(), opened)).row(0, named=True)
-        assert server.asked == 2
+        assert len(server.asked) == 2
         assert found["p_yes"] == (0.85 if ends else None)
         if not ends:
-            assert found["failure"] == ("truncation" if content or finish in ("length", "MAX_TOKENS") else "malformed")
+            assert found["failure"] == ("truncation" if content or finish == "length" else "malformed")
 
 
 async def test_an_answer_that_was_filtered_away_is_a_refusal(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+import httpx
 import numpy as np
 import polars as pl
 import pytest
@@ -122,9 +123,10 @@ def evaluated(site: tuple[str, ASGIApp, pl.DataFrame], tmp_path_factory: pytest.
 
     async def evaluation() -> pl.DataFrame:
         with ExitStack() as stack:
-            locate = stack.enter_context(endpoints(address))
             journal = stack.enter_context(Journal(f"sqlite:///{tmp_path_factory.mktemp('skill') / 'journal.db'}"))
-            async with ModelClient(journal, endpoint=locate, run="skill", wire=ProviderWire(sandbox=application)) as client:
+            async with ModelClient(
+                journal, endpoint=endpoints(address), run="skill", wire=ProviderWire(sandbox=httpx.ASGITransport(application))
+            ) as client:
                 ends = await ask_all(forecasters, plain, client, lambda *state: None)
                 assert not any(ends.values()), ends
                 return pl.concat([await interview(one, plain, client) for one in forecasters])
@@ -188,9 +190,8 @@ def test_a_wrong_form_is_read_as_what_was_meant_or_is_a_row_with_its_reason(
 
     async def evaluation() -> pl.DataFrame:
         journal = Journal(f"sqlite:///{tmp_path_factory.mktemp('malformed') / 'journal.db'}")
-        with endpoints(address) as locate:
-            async with ModelClient(journal, endpoint=locate, run="malformed") as client:
-                return await interview(forecaster, some.drop("truth"), client)
+        async with ModelClient(journal, endpoint=endpoints(address), run="malformed") as client:
+            return await interview(forecaster, some.drop("truth"), client)
 
     found = asyncio.run(evaluation()).join(some.select("id", "truth"), left_on="question_id", right_on="id")
     read, unread = found.filter(pl.col("p_yes").is_not_null()), found.filter(pl.col("p_yes").is_null())

@@ -14,7 +14,8 @@ from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
-from bellwether.models.wire.call import Call, Result
+from bellwether.models.outcomes import Result
+from bellwether.models.wire import Call
 
 #: One call may cost so much at most, and costs so much (micro-dollars).
 MOST, COST = 100, 20

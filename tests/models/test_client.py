@@ -14,7 +14,9 @@ from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Answered, Journal, Outcome, Scope, State, Usage
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped, asked_as
 from bellwether.models.keys import Endpoint
-from bellwether.models.wire.call import Call, Result, Stop, ToolCall
+from bellwether.models.outcomes import Result, Stop
+from bellwether.models.reply import ToolCall
+from bellwether.models.wire import Call
 from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, question, said, until
 
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
@@ -162,14 +164,6 @@ async def test_an_answer_after_failures_keeps_the_money_of_all_attempts(journal:
         assert asking.stats["oracle"].cost == 7 + COST
     assert attempts(journal) == [(1, "provider_error", 7), (2, "ok", COST)]
     assert cut.reply.usage.cost == COST
-
-
-async def test_a_transport_that_never_returns_is_a_timeout(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether.models.in_flight._GRACE", 0.0)
-    wire = FakeWire(lambda call: asyncio.sleep(60))
-    async with client(journal, wire, retry=Retry(attempts=1)) as asking:
-        missed = await ask(asking, of=model(timeout=0.05))
-    assert (missed.outcome, missed.reason) == (Outcome.TIMEOUT, "no whole answer in 0.05 seconds")
 
 
 async def test_a_request_that_is_called_wrong_is_asked_once_in_each_run(journal: Journal) -> None:

@@ -23,12 +23,11 @@ from bellwether.journal.budget import RESERVED_FOR
 from bellwether.models.client import Answer, Limits, ModelClient, NoAnswer, Retry, Stopped
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
-from bellwether.models.wire.litellm import load
+from bellwether.models.wire import load
 from tests.clean.rows import market, markets, prices
 from tests.forecasting.test_interview import RELEASE, build
 from tests.journal.calls import Clock
-from tests.models.wire.bodies import KEY, anthropic, chat, gemini, openai_error
-from tests.models.wire.stub import Asked, Stub, http
+from tests.models.stub import KEY, Asked, Stub, anthropic, chat, gemini, http, openai_error
 
 YES = "<answer>yes</answer><confidence>80</confidence>"
 GOOD = http(200, chat(content=YES))
@@ -206,8 +205,8 @@ async def test_a_flaky_connection_among_answers_stops_nothing(stub: Stub, journa
     numbers = iter(range(1000))
 
     def wire() -> Any:
-        from bellwether.models.wire import ProviderWire
-        from bellwether.models.wire.call import Call, Result
+        from bellwether.models.outcomes import Result
+        from bellwether.models.wire import Call, ProviderWire
 
         class Flaky(ProviderWire):
             async def send(self, call: Call) -> Result:

@@ -88,16 +88,10 @@ def test_the_sandboxs_models_are_asked_in_their_world_alone() -> None:
         endpoint(timid, None)
 
 
-def test_a_local_model_without_its_server_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="smollm2-135m"):
-        endpoint(model("smollm2-135m"), None)
-    assert endpoint(model("smollm2-135m"), None, local="http://127.0.0.1:5/v1").api_base == "http://127.0.0.1:5/v1"
-
-
 def test_the_personalities_answer_where_they_are_said_to_be() -> None:
     timid = model("sandbox-timid")
-    with serve(application(Settings(), running=False)) as site, endpoints(site.models) as locate:
-        where = locate(timid)
+    with serve(application(Settings(), running=False)) as site:
+        where = endpoints(site.models)(timid)
         sent = {"model": timid.id, "messages": [{"role": "user", "content": "Will it rain?"}], **timid.request_parameters}
         answer = httpx.post(
             f"{where.api_base}/chat/completions", json=sent, headers={"Authorization": f"Bearer {where.api_key}"}, timeout=60

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -16,8 +18,9 @@ from hypothesis import strategies as st
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal, Outcome
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
-from bellwether.models.limits import Pace, Slots
-from bellwether.models.wire.call import Call, Result
+from bellwether.models.limits import Rate, Slots
+from bellwether.models.outcomes import Result
+from bellwether.models.wire import Call
 from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, said
 
 
@@ -145,49 +148,47 @@ def test_slots_are_halved_by_a_refusal_and_grow_by_one_in_a_round_of_successes()
 # --- per minute ------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.floats(0, 50), min_size=1, max_size=40), st.integers(1, 600))
-def test_no_minute_has_more_units_than_its_limit_and_the_first_call_of_it(amounts: list[float], per_minute: int) -> None:
-    time = Time()
-    taken: list[tuple[float, float]] = []
-
-    async def nap(seconds: float) -> None:
-        time.seconds += seconds
-
-    async def work() -> None:
-        pace = Pace(per_minute, time.now)
-        for amount in amounts:
-            await pace.take(amount, nap)
-            taken.append((time.seconds, amount))
-
-    asyncio.run(work())
-    for start, first in taken:
-        within = sum(amount for at, amount in taken if start <= at < start + 59.999)
-        assert within <= per_minute + max(amounts) + first + 1e-6
+async def at_once(wait: Any) -> None:
+    await wait
 
 
-async def test_requests_of_a_model_are_evenly_spaced(journal: Journal) -> None:
-    time = Time()
+async def seconds(work: Any) -> float:
+    started = monotonic()
+    await work
+    return monotonic() - started
+
+
+async def test_a_full_bucket_of_tokens_is_taken_at_once_and_then_at_its_rate() -> None:
+    rate = Rate(6000)  # 100 a second
+    assert await seconds(rate.take(6000, at_once)) < 0.1
+    assert await seconds(rate.take(20, at_once)) > 0.15
+
+
+async def test_what_a_call_used_beyond_its_guess_is_paid_by_the_next_and_what_it_did_not_use_is_not() -> None:
+    rate = Rate(6000)
+    await rate.take(6000, at_once)
+    rate.correct(-500)
+    assert await seconds(rate.take(500, at_once)) < 0.1
+    rate.correct(20)
+    assert await seconds(rate.take(0, at_once)) > 0.15
+
+
+async def test_a_call_larger_than_the_bucket_passes_and_its_rest_is_owed() -> None:
+    rate = Rate(6000)
+    assert await seconds(rate.take(6020, at_once)) < 0.1
+    assert await seconds(rate.take(0, at_once)) > 0.15
+
+
+@pytest.mark.parametrize("of_run", [False, True])
+async def test_requests_are_evenly_spaced_for_a_model_and_for_all_models_of_a_run(journal: Journal, of_run: bool) -> None:
     sent: list[float] = []
-    async with client(journal, FakeWire(lambda call: (sent.append(time.now()), said())[1]), time) as asking:
-        await ask_all(asking, range(5), of=model(requests_per_minute=30))
-    assert [round(at) for at in sent] == [0, 2, 4, 6, 8]
-
-
-async def test_requests_of_all_models_of_a_run_share_its_pace(journal: Journal) -> None:
-    time = Time()
-    async with client(journal, FakeWire(), time, limits=Limits(requests_per_minute=60)) as asking:
-        await asyncio.gather(ask_all(asking, range(3)), ask_all(asking, range(3), of=model("other")))
-    assert time.now() == pytest.approx(5)
-
-
-async def test_tokens_are_counted_as_expected_and_then_as_they_were(journal: Journal) -> None:
-    """The first call is guessed at its limit of 880 tokens and more, but used 120: those after it are counted as 120."""
-    time = Time()
-    entry = model(tokens_per_minute=1200, max_tokens=880, concurrency=1)
-    async with client(journal, FakeWire(), time) as asking:
-        for number in range(11):
-            await ask(asking, number, of=entry)
-    assert time.now() == pytest.approx(10 * 120 / 1200 * 60, rel=0.02)
+    entry = {} if of_run else {"requests_per_minute": 600}
+    limits = Limits(requests_per_minute=600 if of_run else None)
+    async with client(journal, FakeWire(lambda call: (sent.append(monotonic()), said())[1]), limits=limits) as asking:
+        await asyncio.gather(ask_all(asking, range(2), of=model(**entry)), ask_all(asking, range(2) if of_run else [], of=model("other")))
+    gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
+    assert len(sent) == (4 if of_run else 2)
+    assert min(gaps) > 0.08
 
 
 # --- turned away -----------------------------------------------------------------------------------------------------
@@ -255,7 +256,7 @@ async def test_a_call_that_is_turned_away_again_and_again_is_left_to_the_next_ru
 
 async def test_a_stop_wakes_those_who_wait(journal: Journal) -> None:
     """Calls that are paced over hours end with the model, not hours later."""
-    from bellwether.models.wire.call import Stop
+    from bellwether.models.outcomes import Stop
 
     bad = failed(Outcome.AUTHENTICATION, 401, stop=Stop.AUTHENTICATION, permanent=True)
     async with client(journal, FakeWire(lambda call: bad), sleep=asyncio.sleep, now=asyncio.get_running_loop().time) as asking:

@@ -25,7 +25,7 @@ from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import BudgetExceeded, CostSource, Request, Usage
 from bellwether.journal.records import Records
-from bellwether.models.answers import Answer, NoAnswer
+from bellwether.models.reply import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 
 if TYPE_CHECKING:

@@ -27,14 +27,15 @@ class Oversized(Exception):
     """A body passed its bound."""
 
 
-async def read_body(response: httpx.Response, most: int) -> bytes:
-    """The unpacked body of a streamed answer, of at most `most` bytes as sent and as unpacked.
+async def read_body(response: httpx.Response, most: int, body: bytearray | None = None) -> bytes:
+    """Unpacked body of a streamed response, of at most `most` bytes as sent and as unpacked.
 
+    body: receives the bytes as they come, so that the part before a failure is known.
     Raises `Oversized` as soon as it is longer, and `httpx.DecodingError` when it is not what its Content-Encoding says, or ends too early.
     """
     unpack, stream = _unpacker(response), response.stream
     assert isinstance(stream, httpx.AsyncByteStream)
-    body = bytearray()
+    body = bytearray() if body is None else body
     sent = 0
     async for chunk in stream:
         sent += len(chunk)

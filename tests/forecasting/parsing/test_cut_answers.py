@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from bellwether.forecasting.parsing import read
 from bellwether.journal import CallKey
-from bellwether.models.answers import Answer
-from bellwether.models.ending import Ending, ending_of
+from bellwether.models.reply import Answer, Ending, ending_of
 
 REASONS = (
     *("stop", "end_turn", "COMPLETE", "length", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens", "incomplete"),

@@ -34,7 +34,7 @@ class OwnModels:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[ModelClient]:
-        """A client; the sandbox, and a local model's server, run as long as it is open."""
+        """A client; the sandbox runs as long as it is open."""
         from bellwether.journal import Journal
         from bellwether.models.client import Limits, ModelClient
         from bellwether.models.keys import endpoints
@@ -43,9 +43,9 @@ class OwnModels:
         from bellwether.worlds import addresses
 
         config, limits = settings(), Limits(dollars=self.dollars)
-        with addresses(config, served=False) as venues, endpoints(venues.models) as locate, Journal.of(config) as journal:
-            wire = ProviderWire(sandbox=venues.application)
-            async with ModelClient(journal, endpoint=locate, run=self.run, limits=limits, wire=wire) as client:
+        with addresses(config, served=False) as venues, Journal.of(config) as journal:
+            wire = ProviderWire(sandbox=venues.transport)
+            async with ModelClient(journal, endpoint=endpoints(venues.models), run=self.run, limits=limits, wire=wire) as client:
                 yield client
 
 

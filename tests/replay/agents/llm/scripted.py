@@ -16,8 +16,9 @@ import numpy as np
 from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
 from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import Endpoint
-from bellwether.models.wire.call import Call, Result
-from bellwether.models.wire.message import read_reply
+from bellwether.models.outcomes import Result
+from bellwether.models.reply import read_reply
+from bellwether.models.wire import Call
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.preparation import prepare

@@ -28,7 +28,7 @@ from bellwether.journal import Journal, Outcome
 from bellwether.models.client import ModelClient, Retry
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
-from bellwether.models.wire.call import Result
+from bellwether.models.outcomes import Result
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm import LLMAgent, LLMReplay, Mismatch, Suspended, Trajectory
 from bellwether.replay.agents.llm.agent import _temperature

@@ -1,4 +1,4 @@
-"""Reads the body of a chat completion in OpenAI's form, as providers really write it; never raises."""
+"""A provider's reply in OpenAI's form, and the answer that a caller gets from it. Reading raises nothing, whatever a body contains."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum, auto
+from typing import Any, Final
 
 import orjson
 
-from bellwether.models.ending import Ending, ending_of
+from bellwether.credentials import redact
+from bellwether.journal.facts import NO_USAGE, NOT_STATED, Outcome, Served, Usage
+from bellwether.journal.request import CallKey
 from bellwether.models.prices import NO_TOKENS, Tokens
-from bellwether.models.wire.call import ToolCall
+from bellwether.served_models import is_requested
 
 _THOUGHT = re.compile(r"\s*<(think|thinking)>")
 _LARGEST = 2**62
@@ -22,18 +25,31 @@ _SIGNATURES = ("extra_content", "provider_specific_fields")
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that the model asks for; `arguments` is the text that it wrote, usually JSON. Nothing is executed here.
+
+    signed: further fields of the call that the provider wants back with its result.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    signed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """What a body says.
+    """Contents of a body.
 
     Attributes:
-        content: the answer's text, as it came, a leading <think> block included; None where there is none.
+        content: the answer's text, verbatim, a leading <think> block included; None without text.
         reasoning: from a field of its own, or from that block.
         refusal: the words of a refusal in a field of its own.
         finish_reason: why the model stopped, in the provider's word.
         tool_calls: tools that the model asks for.
         thoughts: fields with the reasoning as the provider wants them back, together with the results of these tools.
         tokens: what was used.
-        usage: the usage object as it came.
+        usage: the usage object, verbatim.
         error: the error object, where the body has one.
         flaw: what is wrong with the body; "" where it has a message.
         request_id: the body's own id.
@@ -57,12 +73,12 @@ class Message:
 
     @property
     def answers(self) -> bool:
-        """Whether there is an answer: text beyond the reasoning, or a call of a tool."""
+        """True if there is an answer: text beyond the reasoning, or a call of a tool."""
         return bool(self.tool_calls) or bool(_parted(self.content or "")[1].strip())
 
 
 def read_reply(body: bytes) -> Message:
-    """What a body says, of a new answer or of a stored one."""
+    """Read a body, of a new answer or of a stored one."""
     whole = decoded(body)
     if not isinstance(whole, Mapping):
         return Message(flaw=flaw_of(body))
@@ -90,14 +106,14 @@ def read_reply(body: bytes) -> Message:
 
 
 def _finish_reason(choice: Mapping[str, Any]) -> str | None:
-    """The gateway's word; or the provider's own beside it (OpenRouter), where only that one says how the answer ended."""
+    """The gateway's word, or the provider's own (OpenRouter) if only that one states how the answer ended."""
     said, native = _text(choice.get("finish_reason")), _text(choice.get("native_finish_reason"))
     unsaid = ending_of(said) is Ending.UNKNOWN or (ending_of(said) is Ending.NORMAL and ending_of(native) is Ending.CUT)
     return native if native is not None and unsaid else said
 
 
 def decoded(body: bytes) -> Any:
-    """The body as JSON; None where it is none. Lone surrogates, control characters and NaN in it are let pass: the answer was paid for."""
+    """The body as JSON; None if it is not JSON. Lone surrogates, control characters and NaN are accepted: the answer was paid for."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -109,7 +125,7 @@ def decoded(body: bytes) -> Any:
 
 
 def flaw_of(body: bytes) -> str:
-    """What a body is that is no JSON object."""
+    """Describe a body that is not a JSON object."""
     if not body.strip():
         return "an empty body"
     return "a web page (HTML)" if body.lstrip().startswith(b"<") else f"a body of {len(body)} bytes that is no JSON object"
@@ -121,6 +137,128 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+# --- finish reasons -------------------------------------------------------------------------------------------------
+
+
+class Ending(Enum):
+    """The end of an answer.
+
+    NORMAL: by the model's own choice, or with a call of a tool. CUT: at a limit of tokens, of the context or of time.
+    FILTERED: withheld by a filter, or refused. BROKEN: by an error of the provider. UNKNOWN: no reason is given, or one that no provider documents.
+    """
+
+    NORMAL = auto()
+    CUT = auto()
+    FILTERED = auto()
+    BROKEN = auto()
+    UNKNOWN = auto()
+
+
+_NORMAL = """
+stop eos eos_token stop_token stop_sequence stop_sequences stop_criteria_met end_turn end_of_turn end_of_text endoftext complete completed finish finished done
+tool_calls tool_call tool_use function_call function_calls
+"""
+_CUT = """
+length max_tokens max_token max_length max_len max_new_tokens max_output_tokens max_completion_tokens max_tokens_reached model_length token_limit
+token_limit_reached output_limit limit incomplete not_finished pause_turn truncated
+max_context context_length context_length_exceeded model_context_window_exceeded context_window_exceeded error_limit time_limit max_time
+"""
+_FILTERED = """
+content_filter content_filtered content_filter_error refusal refused safety sensitive recitation blocklist blocked prohibited_content spii image_safety
+guardrail_intervened guardrails error_toxic
+"""
+_BROKEN = """
+error failed abort aborted cancelled canceled user_cancel timeout network_error insufficient_system_resource
+malformed_function_call malformed_tool_use malformed_model_output unexpected_tool_call
+"""
+_ENDINGS: Final = {
+    reason: ending
+    for ending, reasons in ((Ending.NORMAL, _NORMAL), (Ending.CUT, _CUT), (Ending.FILTERED, _FILTERED), (Ending.BROKEN, _BROKEN))
+    for reason in reasons.split()
+}
+#: The names of enumerations, which some gateways leave before a reason.
+_PREFIXES = ("finish_reason_", "finishreason.", "stop_reason_", "stopreason.", "reason_")
+
+
+def ending_of(reason: str | None) -> Ending:
+    """The end that a finish reason means, in any provider's spelling; UNKNOWN without one."""
+    word = (reason or "").strip().lower().replace("-", "_").replace(" ", "_")
+    for prefix in _PREFIXES:
+        word = word.removeprefix(prefix)
+    return _ENDINGS.get(word, Ending.UNKNOWN)
+
+
+# --- answers --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A model's answer, as it is stored in the journal.
+
+    Attributes:
+        key: of the call.
+        content: the answer's text; "" where the model only calls tools.
+        reasoning: its reasoning, where the provider shows it.
+        finish_reason: why it stopped, in the provider's word; see `ended`.
+        usage, latency_ms: of the attempt that brought the answer.
+        attempts: the number of that attempt, from 1.
+        spent: of all attempts of the call, those that failed included; a sum is None as long as a part of it is not known.
+        reused: whether it was taken from the journal, and nothing was paid now.
+        tool_calls: tools that the model asks for.
+        thoughts: fields that the provider wants back in the message that repeats these calls.
+        served: the model that answered, as the response states it.
+    """
+
+    key: CallKey
+    content: str
+    reasoning: str | None = field(default=None, repr=False)
+    finish_reason: str | None = None
+    usage: Usage = NO_USAGE
+    latency_ms: int | None = None
+    attempts: int = 1
+    reused: bool = False
+    tool_calls: tuple[ToolCall, ...] = ()
+    thoughts: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    spent: Usage = NO_USAGE
+    served: Served = NOT_STATED
+
+    @property
+    def ended(self) -> bool:
+        """True if the model ended the text itself. Without a known reason it counts as cut."""
+        return ending_of(self.finish_reason) is Ending.NORMAL
+
+    @property
+    def cut(self) -> bool:
+        """True if a limit ended the text, by the finish reason."""
+        return ending_of(self.finish_reason) is Ending.CUT
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """A call that has no answer, and why.
+
+    Attributes:
+        key: of the call.
+        outcome, reason: of the last attempt.
+        attempts, usage: of all its attempts so far, in this run and before; what was spent in vain.
+        final: whether it was given up for good; otherwise the next run asks again.
+        reused: whether it had been given up before.
+    """
+
+    key: CallKey
+    outcome: Outcome
+    reason: str
+    attempts: int
+    usage: Usage = NO_USAGE
+    final: bool = False
+    reused: bool = False
+
+    @property
+    def without_text(self) -> bool:
+        """True for an answer that was empty or reasoning alone: another question may bring its text."""
+        return self.final and self.outcome in (Outcome.MALFORMED, Outcome.TRUNCATION)
 
 
 # --- texts -------------------------------------------------------------------------------------------------------------
@@ -189,7 +327,7 @@ def _kept(found: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def _count(value: Any) -> int | None:
-    """A number of tokens; None for what is none."""
+    """A number of tokens; None for an invalid one."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST else None
@@ -204,7 +342,7 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
     put_in, put_out = _mapping(usage.get("prompt_tokens_details")), _mapping(usage.get("completion_tokens_details"))
     reasoning = _first(put_out.get("reasoning_tokens"), usage.get("reasoning_tokens"))
     if prompt is not None and completion is not None and total is not None and total > prompt + completion:
-        completion = total - prompt  # xAI and Google count the reasoning beside the completion, but charge it alike
+        completion = total - prompt  # xAI and Google count the reasoning apart from the completion, but charge it alike
     return Tokens(
         prompt=prompt,
         completion=completion,
@@ -213,3 +351,30 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
         written=_first(put_in.get("cache_write_tokens"), put_in.get("cache_creation_tokens"), usage.get("cache_creation_input_tokens"))
         or 0,
     )
+
+
+# --- served model ---------------------------------------------------------------------------------------------------
+
+#: Response headers that name the model: Cloudflare's, ngrok's and Kong's AI gateways, and LiteLLM's proxy (its group after a fallback).
+MODEL_HEADERS = ("cf-aig-model", "ngrok-aig-model", "x-kong-llm-model", "x-litellm-model-group")
+#: Response headers that name the provider or deployment behind a gateway: LiteLLM's proxy, Cloudflare.
+ROUTE_HEADERS = ("x-litellm-model-id", "cf-aig-provider")
+_LONGEST = 200
+
+
+def served_of(message: Message, headers: Mapping[str, str] | None = None, requested: str | None = None) -> Served:
+    """Model, fingerprint and provider that a body and headers (names in lower case) state. A name that contradicts `requested` comes first."""
+    headers = headers or {}
+    names = [name for name in (message.model, *(headers.get(one) for one in MODEL_HEADERS)) if name and not name.endswith("/*")]
+    others = (name for name in names if requested is not None and not is_requested(requested, name))
+    routes = (message.provider, *(headers.get(one) for one in ROUTE_HEADERS))
+    return Served(
+        _plain(next(others, None) or next(iter(names), None)),
+        _plain(message.system_fingerprint),
+        _plain(next((one for one in routes if one), None)),
+    )
+
+
+def _plain(text: str | None) -> str | None:
+    """Printable text of one line without credentials; None for nothing."""
+    return redact("".join(sign for sign in text if sign.isprintable()).strip()[:_LONGEST]) or None if text else None

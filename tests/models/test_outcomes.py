@@ -10,11 +10,9 @@ import pytest
 
 from bellwether.journal import CostSource, Outcome
 from bellwether.models.model import Model
+from bellwether.models.outcomes import RawReply, Result, Stop, classify, retry_after, tidy
 from bellwether.models.prices import price_map_version
-from bellwether.models.wire import Result, Stop
-from bellwether.models.wire.classify import RawReply, classify, tidy
-from bellwether.models.wire.waiting import retry_after
-from tests.models.wire.bodies import chat, openai_error
+from tests.models.stub import chat, openai_error
 
 MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.models.model import Model
-from bellwether.models.wire import read_reply
-from bellwether.models.wire.classify import RawReply, classify
-from tests.models.wire.bodies import chat
+from bellwether.models.outcomes import RawReply, classify
+from bellwether.models.reply import Ending, ending_of, read_reply
+from tests.models.stub import chat
 
 MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})
 
@@ -189,3 +189,57 @@ def test_a_megabyte_of_thoughts_is_read_in_one_pass() -> None:
 def test_the_provider_s_own_word_says_more_than_a_gateway_s(said: str | None, native: str | None, found: str) -> None:
     choice = {"message": {"content": "0.4"}, "finish_reason": said, "native_finish_reason": native}
     assert read_reply(json.dumps({"choices": [choice]}).encode()).finish_reason == found
+
+
+# --- finish reasons, as the providers' own documents spell them ------------------------------------------------------------
+
+CUT = {
+    "OpenAI, vLLM, Ollama": "length",
+    "Responses API": "max_output_tokens",
+    "Responses API, status": "incomplete",
+    "Anthropic, Bedrock": "max_tokens",
+    "Anthropic, context": "model_context_window_exceeded",
+    "Anthropic, paused": "pause_turn",
+    "Gemini": "MAX_TOKENS",
+    "Vertex": "FINISH_REASON_MAX_TOKENS",
+    "Gemini in Python": "FinishReason.MAX_TOKENS",
+    "Cohere": "MAX_TOKENS",
+    "Cohere, context": "ERROR_LIMIT",
+    "Mistral": "model_length",
+    "Titan": "LENGTH",
+    "watsonx": "token_limit",
+    "watsonx, time": "time_limit",
+    "xAI": "REASON_MAX_LEN",
+    "xAI, context": "REASON_MAX_CONTEXT",
+    "llama.cpp": "limit",
+}
+NORMAL = (
+    "stop",
+    "STOP",
+    "end_turn",
+    "COMPLETE",
+    "FINISH",
+    "eos_token",
+    "stop_sequence",
+    "tool_calls",
+    "tool_use",
+    "REASON_STOP",
+    "completed",
+)
+FILTERED = ("content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "guardrail_intervened", "refusal", "sensitive", "ERROR_TOXIC")
+
+
+@pytest.mark.parametrize("provider", CUT)
+def test_every_provider_s_word_for_a_limit_is_a_cut(provider: str) -> None:
+    assert ending_of(CUT[provider]) is Ending.CUT
+
+
+def test_other_words_are_what_they_say() -> None:
+    assert {ending_of(word) for word in NORMAL} == {Ending.NORMAL}
+    assert {ending_of(word) for word in FILTERED} == {Ending.FILTERED}
+    assert {ending_of(word) for word in ("error", "abort", "MALFORMED_FUNCTION_CALL", "network_error")} == {Ending.BROKEN}
+
+
+@pytest.mark.parametrize("word", [None, "", " ", "null", "banana", "FINISH_REASON_UNSPECIFIED", "stop \udfff", "OTHER"])
+def test_an_unknown_or_missing_word_is_no_normal_ending(word: str | None) -> None:
+    assert ending_of(word) is Ending.UNKNOWN

@@ -1,0 +1,374 @@
+"""Outcome of one attempt: what a response or a failure means, what it cost, and what the client does next."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from bellwether.backoff import http_date, seconds_until
+from bellwether.credentials import redact
+from bellwether.journal.facts import Outcome, Reply, Usage
+from bellwether.models.prices import UNBILLED, usage_of
+from bellwether.models.reply import Ending, Message, ToolCall, decoded, ending_of, flaw_of, read_reply, served_of
+
+if TYPE_CHECKING:
+    from bellwether.models.model import Model
+
+_MOST_CHARACTERS = 300
+#: Shorter keys are words such as "none" and "EMPTY"; taking those out of a text would spoil it.
+_SHORTEST_SECRET = 8
+
+#: Providers that charge for successful responses alone (Google's billing pages; OpenRouter's zero completion insurance).
+_CHARGES_SUCCESS_ONLY = frozenset({"gemini", "vertex_ai", "openrouter"})
+_REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id", "cf-ray")
+
+
+class Stop(StrEnum):
+    """Reason why no further call of this model can succeed without an intervention."""
+
+    OUT_OF_CREDIT = "out_of_credit"
+    AUTHENTICATION = "authentication"
+    UNKNOWN_MODEL = "unknown_model"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Result of one attempt.
+
+    Attributes:
+        outcome: `OK`, or why there is no answer to use.
+        reply: body, texts, usage and cost, as far as they are known; also of a failure.
+        reason: of a failure: one line of at most 300 characters, without credentials; "" for `OK`.
+        retry_after: seconds that the provider requests to wait; None if it does not state any.
+        tool_calls: tools that the model asks for.
+        stop: set when no further call of this model can succeed.
+        permanent: whether the same request will be refused again (a request that the provider calls wrong); always so with `stop`.
+        unreachable: whether there was no connection to the endpoint, so that nothing was sent.
+    """
+
+    outcome: Outcome
+    reply: Reply
+    reason: str = ""
+    retry_after: float | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    stop: Stop | None = None
+    permanent: bool = False
+    unreachable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RawReply:
+    """A response as received: status and headers (names in lower case) if there were any, and the body as far as it was read."""
+
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+    latency_ms: int | None = None
+
+    def without(self, secret: str | None) -> RawReply:
+        """The same; where the body repeats the key, without it."""
+        if secret is None or len(secret) < _SHORTEST_SECRET or secret.encode() not in self.body:
+            return self
+        return RawReply(self.status, self.headers, self.body.replace(secret.encode(), b"***"), self.latency_ms)
+
+
+def tidy(text: str, secret: str | None = None) -> str:
+    """`text` as a reason: one line without credentials, at most 300 characters."""
+    if secret is not None and len(secret) >= _SHORTEST_SECRET:
+        text = text.replace(secret, "***")
+    line = redact(" ".join("".join(sign if sign.isprintable() else " " for sign in text[: 10 * _MOST_CHARACTERS]).split()))
+    return line if len(line) <= _MOST_CHARACTERS else line[: _MOST_CHARACTERS - 1] + "…"
+
+
+def lost(model: Model, outcome: Outcome, reason: str, raw: RawReply, *, secret: str | None = None, unsent: bool = False) -> Result:
+    """A call without a whole answer. Its cost is unknown, unless the model is free or nothing was sent."""
+    usage = UNBILLED if unsent else usage_of(model)
+    return Result(outcome, _reply(raw.without(secret), Message(), usage), tidy(reason, secret))
+
+
+def unreachable(model: Model, url: str, cause: str, raw: RawReply, *, outcome: Outcome, secret: str | None = None) -> Result:
+    """A call whose endpoint could not be connected to, so that nothing was sent. The reason names the address."""
+    found = lost(model, outcome, f"no connection to {_address(url)} ({cause})", raw, secret=secret, unsent=True)
+    return replace(found, unreachable=True)
+
+
+def cause_of(error: BaseException) -> str:
+    """The innermost cause of a broken connection, without headers and addresses."""
+    while (inner := error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error.__context__) is not None:
+        error = inner
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {getattr(error, 'verify_message', '') or error.reason or type(error).__name__}"
+    if not isinstance(error, OSError) or error.errno is None:
+        return type(error).__name__
+    return (os.strerror(error.errno) if error.errno > 0 else error.strerror) or type(error).__name__
+
+
+def _address(url: str) -> str:
+    """An address without credentials and query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url.partition("?")[0].rpartition("@")[2]
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> Result:
+    """Classify a whole response. Never raises, whatever the body contains."""
+    raw = raw.without(secret)
+    status = raw.status or 200
+    message = read_reply(raw.body)
+    found = refused(status, Words.within(raw.body)) if status >= 300 else _answered(message)
+    return Result(
+        found.outcome,
+        replace(_reply(raw, message, _usage(model, status, message, found)), served=served_of(message, raw.headers, model.model)),
+        tidy(found.reason, secret),
+        None if found.outcome is Outcome.OK else retry_after(raw.status, raw.headers, raw.body),
+        message.tool_calls,
+        found.stop,
+        found.permanent or found.stop is not None,
+    )
+
+
+def _reply(raw: RawReply, message: Message, usage: Usage) -> Reply:
+    named = next((one for name in _REQUEST_IDS if (one := raw.headers.get(name))), None) or message.request_id
+    return Reply(
+        body=raw.body,
+        content=message.content,
+        reasoning=message.reasoning,
+        finish_reason=message.finish_reason,
+        usage=usage,
+        http_status=raw.status,
+        request_id=tidy(named)[:200] if named else None,
+        latency_ms=raw.latency_ms,
+    )
+
+
+def _usage(model: Model, status: int, message: Message, found: Classification) -> Usage:
+    """Usage of a response, useful or not. A request for which the provider does not charge costs nothing."""
+    free = found.unbilled or (status >= 300 and model.api_base is None and model.provider in _CHARGES_SUCCESS_ONLY)
+    return UNBILLED if free and not message.usage else usage_of(model, message.tokens, message.usage)
+
+
+def _answered(message: Message) -> Classification:
+    """Classify a body with a good status."""
+    if message.error and not message.answers:
+        return reported(message.error)
+    if message.flaw:
+        return Classification(Outcome.MALFORMED, f"HTTP 200 with {message.flaw}")
+    return _ended_early(message) or _empty(message) or Classification(Outcome.OK)
+
+
+def _ended_early(message: Message) -> Classification | None:
+    """Classify an answer that a limit, a filter or an error ended, by the finish reason."""
+    ending = ending_of(message.finish_reason)
+    if ending is Ending.BROKEN:
+        return Classification(Outcome.PROVIDER_ERROR, f"the provider ended the answer: {message.finish_reason}")
+    if ending is Ending.FILTERED:
+        return Classification(Outcome.REFUSAL, f"the provider withheld the answer: {message.refusal or message.finish_reason}")
+    if ending is Ending.CUT:
+        used = message.tokens.completion
+        return Classification(Outcome.TRUNCATION, f"the answer was cut at its limit of tokens ({'unknown' if used is None else used} used)")
+    return None
+
+
+def _empty(message: Message) -> Classification | None:
+    """Classify a message without an answer."""
+    if message.answers:
+        return None
+    if message.refusal:
+        return Classification(Outcome.REFUSAL, f"the model refused: {message.refusal}")
+    found = "reasoning without an answer" if message.reasoning else "an answer without text"
+    return Classification(Outcome.MALFORMED, f"{found} (finish reason: {message.finish_reason or 'none'})")
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+_NO_CREDIT = re.compile(
+    r"(?i)insufficient[_ -](?:quota|balance|credit|funds)|credit balance is too low|out of credits?|(?:no|any|not enough) credits"
+    r"|billing_(?:hard_limit|not_active)|billing hard limit|spending limit|credits are depleted|requires more credits"
+)
+_NO_MODEL = re.compile(
+    r"(?i)model[_ -]not[_ -](?:found|exist)|\bmodels?\b.{0,150}\b(?:not exist|not found|decommissioned|no longer available|not available)"
+    r"|(?:invalid|unknown|not a valid) model\b|unable to access model"
+)
+_NO_KEY = re.compile(r"(?i)api[_ ]key[_ ](?:not valid|invalid|expired)|(?:invalid|incorrect)[_ ]api[_ ]key|invalid x-api-key")
+_FILTER = re.compile(r"(?i)content[_ ]?(?:filter|policy)|requires moderation|(?:input|prompt) was flagged|responsible ?ai")
+_RATE = re.compile(r"(?i)rate[_ ]limit|overloaded")
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,60}")
+#: Statuses from 500 on by which a provider turns a request away before any work: not implemented, unavailable, overloaded (Anthropic).
+_TURNED_AWAY = frozenset({501, 503, 505, 529})
+#: Statuses that are a limit of the provider's capacity, or of the account.
+_LIMITED = frozenset({429, 529})
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """An outcome with its reason, and what the caller can do; see `Result`. unbilled: the provider states that it does not charge for it."""
+
+    outcome: Outcome
+    reason: str = ""
+    stop: Stop | None = None
+    permanent: bool = False
+    unbilled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A provider's words for what is wrong. code: its kinds of error, which repeat nothing of the request. text: the whole message."""
+
+    code: str
+    text: str
+
+    @classmethod
+    def of(cls, error: Any) -> Words:
+        """The words of an error object, or of another value in its place."""
+        if not isinstance(error, Mapping):
+            return cls("", str(error))
+        metadata = error.get("metadata")
+        inner = (metadata.get("raw") or metadata.get("reasons")) if isinstance(metadata, Mapping) else None
+        kinds = [str(error[name]) for name in ("code", "type", "status") if _CODE.fullmatch(str(error.get(name) or ""))]
+        said = [str(part) for part in (error.get("message"), error.get("detail"), inner) if part]
+        return cls(" ".join(dict.fromkeys(kinds)), ": ".join(dict.fromkeys([*kinds, *said])) or "no message")
+
+    @classmethod
+    def within(cls, body: bytes) -> Words:
+        """The words in a body: `{"error": {…}}`, `{"error": "…"}`, a list of one (Google), or the members at the top."""
+        answer = decoded(body)
+        if isinstance(answer, list) and answer:
+            answer = answer[0]
+        if isinstance(answer, Mapping):
+            return cls.of(answer.get("error") or answer)
+        return cls("", flaw_of(body))
+
+
+def refused(status: int, words: Words) -> Classification:
+    """Meaning of an HTTP status that is no success.
+
+    Requests refused by a content filter are billed (Azure states so), and so may be requests that timed out or failed in progress.
+    """
+    reason = f"HTTP {status}: {words.text}"
+    if status == 402 or (status in (400, 403, 412, 429) and _NO_CREDIT.search(words.text)):
+        return Classification(Outcome.OUT_OF_CREDIT, reason, Stop.OUT_OF_CREDIT, unbilled=True)
+    if status in (400, 403) and _FILTER.search(words.text):
+        return Classification(Outcome.REFUSAL, reason, permanent=True)
+    if status in (401, 403) or (status == 400 and _NO_KEY.search(words.text)):
+        code = f" ({words.code})" if words.code else ""  # the message may repeat the key
+        return Classification(Outcome.AUTHENTICATION, f"HTTP {status}: the key was refused{code}", Stop.AUTHENTICATION, unbilled=True)
+    if status in (404, 410) or (status in (400, 422) and _NO_MODEL.search(words.text)):
+        return Classification(Outcome.PROVIDER_ERROR, f"{reason}; look at the model's id and address", Stop.UNKNOWN_MODEL, unbilled=True)
+    outcome = Outcome.RATE_LIMIT if status in _LIMITED else Outcome.TIMEOUT if status == 408 else Outcome.PROVIDER_ERROR
+    permanent = status < 500 and status not in (408, 409, 425, 429)
+    return Classification(outcome, reason, permanent=permanent, unbilled=status in _TURNED_AWAY or (status < 500 and status != 408))
+
+
+def reported(error: Any) -> Classification:
+    """Meaning of an error in a body with a good status, as gateways send it."""
+    words = Words.of(error)
+    code = str(error.get("code")) if isinstance(error, Mapping) else ""
+    if code.isascii() and code.isdigit() and 400 <= int(code[:9]) < 600:
+        return refused(int(code), words)
+    if _NO_CREDIT.search(words.text):
+        return Classification(Outcome.OUT_OF_CREDIT, f"an error in the answer: {words.text}", Stop.OUT_OF_CREDIT, unbilled=True)
+    limited = _RATE.search(words.text) is not None
+    outcome = Outcome.RATE_LIMIT if limited else Outcome.PROVIDER_ERROR
+    return Classification(outcome, f"an error in the answer: {words.text}", unbilled=limited)
+
+
+# --- waits ----------------------------------------------------------------------------------------------------------
+
+_LONGEST_WAIT = 7 * 86_400.0
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def retry_after(status: int | None, headers: Mapping[str, str], body: bytes) -> float | None:
+    """Seconds that the provider requests to wait; None without a request, or for one beyond a week. Names of headers are in lower case."""
+    milliseconds = _seconds(headers.get("retry-after-ms"))
+    said = (
+        None if milliseconds is None else milliseconds / 1000,
+        _seconds(headers.get("retry-after")),
+        _until(headers.get("retry-after", ""), headers.get("date", "")),
+        _exhausted(headers),
+        _retry_info(body) if status == 429 else None,
+    )
+    found = next((seconds for seconds in said if seconds is not None), None)
+    return found if found is not None and found <= _LONGEST_WAIT else None
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else -1.0
+    except ValueError:
+        return None
+    return value if value >= 0 and math.isfinite(value) else None
+
+
+def _until(date: str, now: str) -> float | None:
+    """Seconds to an HTTP date, by the server's own clock."""
+    return seconds_until(date, http_date(now) or datetime.now(UTC))
+
+
+def _exhausted(headers: Mapping[str, str]) -> float | None:
+    """Seconds until a limit that is used up is renewed ("6m0s", "120ms"); the longest, where several are."""
+    waits = [
+        _span(headers.get(f"x-ratelimit-reset-{what}", ""))
+        for what in ("requests", "tokens")
+        if headers.get(f"x-ratelimit-remaining-{what}") == "0"
+    ]
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _span(text: str) -> float | None:
+    parts = _SPAN.findall(text)
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts) if parts else _seconds(text)
+
+
+def _retry_info(body: bytes) -> float | None:
+    """Google's RetryInfo: `"retryDelay": "37s"` among the details of the error."""
+    found = re.search(rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body[:100_000])
+    return float(found[1]) if found else None
+
+
+# --- next step ------------------------------------------------------------------------------------------------------
+
+
+class Decision(Enum):
+    """Next step after a result.
+
+    ANSWER: store it as the answer, also one that was cut or filtered, as long as it has text: the parser may find the forecast in it.
+    FINAL: the model's last word, though no answer (it refused, was filtered, or only thought): stored, and never paid for again.
+    AGAIN: the fault of the way or the provider: ask again now, and in the next run.
+    REFUSED: the provider will refuse the same request again, and bills nothing for it: ask again in the next run only.
+    STOP: no call of this model can succeed.
+    """
+
+    ANSWER = auto()
+    FINAL = auto()
+    AGAIN = auto()
+    REFUSED = auto()
+    STOP = auto()
+
+
+_LAST_WORDS = frozenset({Outcome.OK, Outcome.REFUSAL, Outcome.TRUNCATION})
+
+
+def decide(result: Result) -> Decision:
+    """Decide the next step after a result."""
+    reply = result.reply
+    if result.stop is not None:
+        return Decision.STOP
+    if result.outcome in _LAST_WORDS:
+        has_text = bool((reply.content or "").strip())
+        return Decision.ANSWER if has_text or (result.outcome is Outcome.OK and result.tool_calls) else Decision.FINAL
+    if result.permanent:
+        return Decision.REFUSED
+    spoke = reply.finish_reason is not None or bool(reply.usage.completion_tokens)
+    return Decision.FINAL if result.outcome is Outcome.MALFORMED and spoke else Decision.AGAIN

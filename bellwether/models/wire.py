@@ -1,0 +1,423 @@
+"""Transport of model calls: LiteLLM, over an HTTP client that records each exchange.
+
+LiteLLM builds the request and translates the answer. The client below it, handed over through LiteLLM's public `client` and `aclient_session`,
+sends one request per call, reads at most `LARGEST_BODY` bytes of the answer, and keeps its status, headers and body verbatim.
+
+- Endpoints that speak OpenAI's chat completions get the parameters of the call verbatim, and the provider's body is stored.
+- For other formats (anthropic, gemini, bedrock, …) LiteLLM's translation into OpenAI's form is stored, and the provider's body of a failure.
+- LiteLLM hands neither client on for Cohere, Cloudflare, Replicate and OpenAI's Responses interface. Their failures are read from its exceptions.
+
+A parameter that a provider refuses is a failure in the provider's words and costs nothing; nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import orjson
+
+from bellwether.journal.facts import Outcome
+from bellwether.models.outcomes import RawReply, Result, cause_of, classify, lost, unreachable
+from bellwether.models.prices import listed
+from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, provider_name
+from bellwether.models.reply import decoded, flaw_of
+
+if TYPE_CHECKING:
+    import httpx
+
+    from bellwether.models.keys import Endpoint
+    from bellwether.models.model import Model
+
+#: Bytes of the longest body that is read.
+LARGEST_BODY = 8 << 20
+#: Bytes that are kept of a longer one.
+_KEPT = 100_000
+_CONNECT_SECONDS, _KEEP_ALIVE_SECONDS = 30.0, 30.0
+_BEARER = "Bearer "
+#: Parameters that a provider's own interface calls otherwise. OpenAI's reasoning models refuse `max_tokens`.
+_RENAMED: Mapping[str, Mapping[str, str]] = {"openai": {"max_tokens": "max_completion_tokens"}, "mistral": {"seed": "random_seed"}}
+#: LiteLLM's settings in the environment: no price map and no list of headers from the network, and no .env file of the folder.
+_ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True", "LITELLM_MODE": "PRODUCTION"}
+#: LiteLLM's own words around those of the provider.
+_WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+Error: (?:litellm\.)?)*(?:\w*(?:Exception|Error) - )?")
+_HIDDEN_HEADER = "llm_provider-"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One HTTP request to be made.
+
+    Attributes:
+        model: the registry's entry; its id, prices and timeout are used.
+        endpoint: address and key.
+        messages: in OpenAI's form, sent verbatim.
+        parameters: the model's `request_parameters`, and response_format, tools, … of this call.
+    """
+
+    model: Model
+    endpoint: Endpoint
+    messages: Sequence[Mapping[str, Any]]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Wire(Protocol):
+    """Sends calls to providers; used as an async context manager, one per process or run."""
+
+    async def send(self, call: Call) -> Result:
+        """Send `call` once. Never raises for what a provider can do; cancelling is passed on."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None: ...
+
+
+# --- the HTTP client below LiteLLM -------------------------------------------------------------------------------------
+
+
+class _Exchange:
+    """One HTTP request of a call and the part of its response that was read. verbatim: no key is sent if the endpoint has none."""
+
+    def __init__(self, http: httpx.AsyncClient, call: Call, *, verbatim: bool) -> None:
+        self._http, self._call = http, call
+        self.verbatim = verbatim
+        self.url: str | None = None
+        self.status: int | None = None
+        self.error: Exception | None = None
+        self.is_too_long = False
+        self._headers: Mapping[str, str] = {}
+        self._body = bytearray()
+        self._started = time.perf_counter()
+        self._latency_ms: int | None = None
+
+    @property
+    def connecting(self) -> float:
+        """Seconds for a connection."""
+        return min(_CONNECT_SECONDS, self._call.model.timeout / 2)
+
+    @property
+    def raw(self) -> RawReply:
+        """Status, headers and body, as far as they were read."""
+        latency_ms = self._milliseconds() if self._latency_ms is None else self._latency_ms
+        return RawReply(self.status, self._headers, bytes(self._body[: _KEPT if self.is_too_long else None]), latency_ms)
+
+    async def send(self, request: httpx.Request) -> None:
+        """Send `request` and read the response; failures are recorded, not raised."""
+        from bellwether.venues.http.bodies import Oversized, read_body
+
+        self.url, self._started = str(request.url), time.perf_counter()
+        request.extensions = {"timeout": {"connect": self.connecting, "read": None, "write": None, "pool": None}}
+        if self.verbatim and self._call.endpoint.api_key is None:
+            del request.headers["Authorization"]
+        try:
+            response = await self._http.send(request, stream=True)
+            self.status, self._headers = response.status_code, _lowered(response.headers)
+            try:
+                await read_body(response, LARGEST_BODY, self._body)
+            finally:
+                await response.aclose()
+        except Oversized:
+            self.is_too_long = True
+        except Exception as error:
+            self.error = error
+        finally:
+            self._latency_ms = self._milliseconds()
+
+    def _milliseconds(self) -> int:
+        return round((time.perf_counter() - self._started) * 1000)
+
+
+#: The exchange of the call that this task makes.
+_EXCHANGE: ContextVar[_Exchange | None] = ContextVar("exchange", default=None)
+
+
+@cache
+def _session() -> httpx.AsyncClient:
+    """The HTTP client that LiteLLM uses. It has no connections of its own: each request belongs to the exchange of the running call."""
+    import httpx
+
+    from bellwether.venues.http.bodies import ENCODINGS
+
+    class Recorder(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            exchange = _EXCHANGE.get()
+            headers = {"Content-Type": "application/json", "x-should-retry": "false"}  # heeded by OpenAI's client
+            if exchange is None or exchange.url is not None:
+                return httpx.Response(502, headers=headers, request=request)  # a repetition of LiteLLM's is not sent
+            await exchange.send(request)
+            if exchange.error is not None or exchange.is_too_long:
+                return httpx.Response(502, headers=headers, request=request)
+            return httpx.Response(exchange.raw.status or 502, headers=headers, content=exchange.raw.body, request=request)
+
+    given = {"Accept": "application/json", "Accept-Encoding": ENCODINGS, "User-Agent": "bellwether"}
+    return httpx.AsyncClient(transport=Recorder(), headers=given)
+
+
+@cache
+def _handler() -> Any:
+    """The same client in the form that LiteLLM's own HTTP code takes."""
+    load()
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+    handler = AsyncHTTPHandler()
+    handler.client = _session()
+    return handler
+
+
+@cache
+def load() -> ModuleType:
+    """LiteLLM, imported once (2 seconds) and quiet: no telemetry, no callbacks, nothing from the network."""
+    os.environ.update(_ENVIRONMENT)
+    import litellm
+
+    from bellwether.models.local import provider
+
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    litellm.drop_params = False
+    litellm.modify_params = False
+    litellm.num_retries = 0
+    litellm.aclient_session = _session()
+    litellm.custom_provider_map = [{"provider": LOCAL, "custom_handler": provider()}]
+    for odd in ("Pydantic serializer warnings", "Item .* on TypedDict class"):  # of LiteLLM's own types
+        warnings.filterwarnings("ignore", odd, UserWarning)
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return litellm
+
+
+# --- one call ----------------------------------------------------------------------------------------------------------
+
+
+class ProviderWire:
+    """Sends calls to providers through LiteLLM. Use it as an async context manager, in one event loop.
+
+    connections: maximum number of connections over all models; the client limits the calls in progress.
+    sandbox: transport to the application that answers for the sandbox's models; None for the network.
+    """
+
+    def __init__(self, *, connections: int = 256, sandbox: httpx.AsyncBaseTransport | None = None) -> None:
+        self._connections = connections
+        self._sandbox = sandbox
+        self._clients: dict[bool, httpx.AsyncClient] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        while self._clients:
+            await self._clients.popitem()[1].aclose()
+
+    def _client(self, model: Model) -> httpx.AsyncClient:
+        import httpx
+
+        in_process = self._sandbox is not None and model.provider == SANDBOX
+        if in_process not in self._clients:
+            limits = httpx.Limits(max_connections=self._connections, keepalive_expiry=_KEEP_ALIVE_SECONDS)
+            self._clients[in_process] = httpx.AsyncClient(limits=limits, transport=self._sandbox if in_process else None)
+        return self._clients[in_process]
+
+    async def send(self, call: Call) -> Result:
+        """Send `call` once. Never raises for what a provider can do; see `Result`."""
+        await asyncio.to_thread(load)
+        base = chat_completions(call.model, call.endpoint)
+        exchange = _Exchange(self._client(call.model), call, verbatim=base is not None)
+        answer = error = None
+        held = _EXCHANGE.set(exchange)
+        try:
+            async with asyncio.timeout(call.model.timeout):
+                answer = await load().acompletion(**(_translated(call) if base is None else _verbatim(call, base)))
+        except TimeoutError:
+            reason = f"no whole answer in {call.model.timeout:g} seconds"
+            return lost(call.model, Outcome.TIMEOUT, reason, exchange.raw, secret=call.endpoint.api_key)
+        except Exception as raised:
+            error = raised
+        finally:
+            _EXCHANGE.reset(held)
+        return _result(call, exchange, answer, error)
+
+
+def chat_completions(model: Model, endpoint: Endpoint) -> str | None:
+    """Base address at which `model` speaks OpenAI's chat completions; None if LiteLLM translates."""
+    provider = BY_PREFIX.get(model.provider)
+    if model.api_base is not None or model.provider == SANDBOX:
+        base = endpoint.api_base or model.api_base
+    elif provider is None or provider.scheme != _BEARER or _needs_responses(model):
+        return None
+    else:
+        base = endpoint.api_base or provider.base
+    return base or ""
+
+
+def _needs_responses(model: Model) -> bool:
+    """True if OpenAI offers the model over its Responses interface only; LiteLLM translates that."""
+    return model.provider == "openai" and listed(model.model).get("mode") == "responses"
+
+
+def _verbatim(call: Call, base: str) -> dict[str, Any]:
+    """Arguments for an endpoint of OpenAI's form. `hosted_vllm` is LiteLLM's plain one: what is in `extra_body` is sent verbatim."""
+    import httpx
+
+    renamed = _RENAMED.get(call.model.provider, {}) if call.model.api_base is None else {}
+    parameters = {renamed.get(name, name): value for name, value in call.parameters.items() if value is not None}
+    messages = [dict(message) for message in call.messages]
+    if call.endpoint.api_key is not None and "@" in base:
+        base = str(httpx.URL(base).copy_with(username=None, password=None))  # the key of the entry, not the one in the address
+    return {
+        "model": f"hosted_vllm/{call.model.id}",
+        "messages": [dict(message) for message in messages],
+        "extra_body": {"model": call.model.id, "messages": messages, **parameters},
+        "client": _handler(),
+        **_common(call, base),
+    }
+
+
+def _translated(call: Call) -> dict[str, Any]:
+    """Arguments for a provider with a format of its own."""
+    provider = call.model.provider
+    if provider == LOCAL:
+        given: dict[str, Any] = {"extra_body": dict(call.parameters)}
+    elif provider == "azure" or (provider in load().openai_compatible_providers and provider != "azure_ai"):
+        given = dict(call.parameters)  # OpenAI's client, over `aclient_session`
+    else:
+        given = {**call.parameters, "client": _handler()}
+    return {
+        **given,
+        "model": call.model.model,
+        "messages": [dict(message) for message in call.messages],
+        **_common(call, call.endpoint.api_base),
+    }
+
+
+def _common(call: Call, base: str | None) -> dict[str, Any]:
+    return {
+        "api_key": call.endpoint.api_key,
+        "api_base": base,
+        "timeout": call.model.timeout,
+        "num_retries": 0,
+        "max_retries": 0,
+        "drop_params": False,
+        "no-log": True,
+    }
+
+
+def _result(call: Call, exchange: _Exchange, answer: Any, error: Exception | None) -> Result:
+    """Meaning of what was recorded; of LiteLLM's exception only if no HTTP request was recorded."""
+    model, secret, raw = call.model, call.endpoint.api_key, exchange.raw
+    if exchange.error is not None:
+        return _broken(call, exchange, exchange.error)
+    if exchange.is_too_long:
+        reason = f"HTTP {raw.status} with a body of more than {LARGEST_BODY >> 20} MB, which was not read"
+        return lost(model, Outcome.MALFORMED, reason, raw, secret=secret)
+    if raw.status is not None and (exchange.verbatim or raw.status >= 300):
+        return classify(model, raw, secret=secret)
+    if answer is not None:
+        if raw.status is not None:
+            _take_back(answer, raw.body)
+        translation = answer.model_dump_json(exclude_none=True).encode()
+        return classify(model, RawReply(raw.status or 200, raw.headers or _hidden(answer), translation, raw.latency_ms), secret=secret)
+    if raw.status is not None:
+        found = flaw_of(raw.body) if decoded(raw.body) is None else "an answer that is not in the provider's form"
+        return lost(model, Outcome.MALFORMED, f"HTTP {raw.status} with {found}", raw, secret=secret)
+    assert error is not None
+    return _without_response(call, exchange, error)
+
+
+def _broken(call: Call, exchange: _Exchange, error: Exception) -> Result:
+    """A request that brought no whole response."""
+    import httpx
+
+    model, secret, url = call.model, call.endpoint.api_key, exchange.url or ""
+    if isinstance(error, httpx.ConnectTimeout):
+        cause = f"no connection in {exchange.connecting:g} seconds"
+        return unreachable(model, url, cause, exchange.raw, outcome=Outcome.TIMEOUT, secret=secret)
+    if isinstance(error, (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol)):
+        return unreachable(model, url, cause_of(error), exchange.raw, outcome=Outcome.PROVIDER_ERROR, secret=secret)
+    if isinstance(error, httpx.DecodingError):
+        return lost(
+            model, Outcome.MALFORMED, f"HTTP {exchange.status} with a body that cannot be unpacked ({error})", exchange.raw, secret=secret
+        )
+    reason = f"the connection broke before the answer was whole ({cause_of(error)})"
+    return lost(model, Outcome.PROVIDER_ERROR, reason, exchange.raw, secret=secret)
+
+
+def _take_back(answer: Any, body: bytes) -> None:
+    """Replace what LiteLLM's answer does not have from the provider: the id, the model, and reasoning tokens that Anthropic does not report."""
+    whole = decoded(body)
+    native = whole if isinstance(whole, Mapping) else {}
+    answer.id = native.get("id") or native.get("responseId") or ""
+    answer.model = native.get("model") or native.get("modelVersion") or None
+    details = getattr(getattr(answer, "usage", None), "completion_tokens_details", None)
+    if native.get("type") == "message" and details is not None:
+        details.reasoning_tokens = None
+
+
+# --- LiteLLM's exceptions ----------------------------------------------------------------------------------------------
+
+
+def _without_response(call: Call, exchange: _Exchange, error: Exception) -> Result:
+    """Meaning of an exception that is all that is known of a call."""
+    import httpx
+
+    model, secret = call.model, call.endpoint.api_key
+    unsent = _connection_error(error)
+    if unsent is not None:
+        outcome = Outcome.TIMEOUT if isinstance(unsent, httpx.TimeoutException) else Outcome.PROVIDER_ERROR
+        where = call.endpoint.api_base or provider_name(model.provider)
+        return unreachable(model, where, cause_of(unsent), exchange.raw, outcome=outcome, secret=secret)
+    headers = _lowered(getattr(error, "litellm_response_headers", None) or {})
+    status = getattr(error, "status_code", None)
+    if status == 408 or isinstance(error, httpx.TimeoutException):
+        return lost(model, Outcome.TIMEOUT, _words(error), exchange.raw, secret=secret)
+    if headers or (isinstance(status, int) and 400 <= status < 500):
+        raw = RawReply(status if isinstance(status, int) else 500, headers, _body(error), exchange.raw.latency_ms)
+        return classify(model, raw, secret=secret)
+    return lost(model, Outcome.PROVIDER_ERROR, f"no whole answer: {_words(error)}", exchange.raw, secret=secret)
+
+
+def _connection_error(error: BaseException | None) -> BaseException | None:
+    """The error of the HTTP client below LiteLLM's if there was no connection, so that nothing was sent."""
+    import httpx
+
+    unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol, httpx.InvalidURL)
+    while error is not None and not isinstance(error, unsent):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _words(error: Exception) -> str:
+    """The provider's words, or LiteLLM's, without its own names and traces around them."""
+    return _WRAPPING.sub("", str(error).partition("\nTraceback")[0].partition(" Handle with `litellm")[0], count=1)
+
+
+def _body(error: Exception) -> bytes:
+    """The error object that an exception carries: the provider's if it is whole, else one of its words."""
+    carried = getattr(error, "body", None)
+    if isinstance(carried, Mapping):
+        return orjson.dumps({"error": carried}, default=str)
+    words = _words(error)
+    within = words[words.find("{") :].encode("utf-8", "replace")
+    if isinstance(decoded(within), Mapping):
+        return within
+    return orjson.dumps({"error": {"message": words.encode("utf-8", "replace").decode(), "type": type(error).__name__}})
+
+
+def _hidden(answer: Any) -> Mapping[str, str]:
+    """The provider's headers, as LiteLLM hands them on."""
+    headers = (getattr(answer, "_hidden_params", None) or {}).get("additional_headers") or {}
+    return {name.removeprefix(_HIDDEN_HEADER): value for name, value in _lowered(headers).items()}
+
+
+def _lowered(headers: Mapping[Any, Any]) -> dict[str, str]:
+    return {str(name).lower(): str(value) for name, value in headers.items()}
