@@ -50,7 +50,6 @@ class WorldResource(dg.ConfigurableResource):
     sandbox_seed: int = Field(default=7, description="seed of the generated world")
     sandbox_now: str | None = Field(default=None, description="ISO time that the sandbox's clock shows")
     sandbox_faults: str = Field(default="", description="faults of the sandbox")
-    sandbox_limits: bool = Field(default=False, description="the sandbox enforces the venues' rate limits")
     playback: str | None = Field(default=None, description="folder of recorded bodies")
     playback_now: str | None = Field(default=None, description="ISO time that playback's clock shows")
 
@@ -65,7 +64,6 @@ class WorldResource(dg.ConfigurableResource):
             sandbox_seed=config.sandbox_seed,
             sandbox_now=config.sandbox_now.isoformat(),
             sandbox_faults=config.sandbox_faults,
-            sandbox_limits=config.sandbox_limits,
             playback=str(config.playback) if config.playback else None,
             playback_now=config.playback_now.isoformat() if config.playback_now else None,
         )

@@ -2,9 +2,8 @@
 
 from bellwether.sandbox.app import create_app
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.limits import Limits
 from bellwether.sandbox.playback import Recordings
 from bellwether.sandbox.server import Site, serve
 from bellwether.sandbox.world import GeneratedWorld
 
-__all__ = ["Clock", "GeneratedWorld", "Limits", "Recordings", "Site", "create_app", "serve"]
+__all__ = ["Clock", "GeneratedWorld", "Recordings", "Site", "create_app", "serve"]

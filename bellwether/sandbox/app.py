@@ -9,7 +9,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bellwether.sandbox.bodies import Bounded
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.control import Control
 from bellwether.sandbox.exchange.books import KalshiBooks
@@ -18,7 +17,6 @@ from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.exchange.stream import KalshiSocket
 from bellwether.sandbox.faults import Faults, Faulty
 from bellwether.sandbox.kalshi import Kalshi
-from bellwether.sandbox.limits import Limits, RateLimited
 from bellwether.sandbox.models import ModelEndpoint, Truth
 from bellwether.sandbox.polymarket import Clob, Gamma, PolymarketSource
 from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
@@ -54,7 +52,6 @@ def create_app(
     exchange: Exchange | None = None,
     truth: Truth | None = None,
     clock: Clock | None = None,
-    limits: Limits | None = None,
     faults: Faults | None = None,
 ) -> Starlette:
     """The application over a world; a service without a source is not served.
@@ -65,7 +62,6 @@ def create_app(
         exchange: Kalshi's books, trades and streams: `GeneratedExchange` or `RecordedExchange`.
         truth: what the models of the model endpoint know.
         clock: what time it is; the source's own default (the real time, or the time of the recording) when left out.
-        limits: rate limits to enforce; none when left out.
         faults: what goes wrong by itself; a request can ask for a fault in any case.
 
     `state.clock` and `state.keys` of the application are its clock and the ring of its API keys.
@@ -84,10 +80,7 @@ def create_app(
     if polymarket is not None:
         routes.append(Mount(GAMMA_PATH, routes=Gamma(polymarket, clock).routes()))
         routes.append(Mount(CLOB_PATH, routes=Clob(polymarket, clock).routes()))
-    middleware = [Middleware(Dated, clock=clock), Middleware(Bounded)]
-    if limits is not None:
-        middleware.append(Middleware(RateLimited, limits=limits))
-    middleware.append(Middleware(Faulty, faults=faults or Faults(), clock=clock))
+    middleware = [Middleware(Dated, clock=clock), Middleware(Faulty, faults=faults or Faults(), clock=clock)]
     app = Starlette(routes=routes, middleware=middleware, exception_handlers={404: _unknown_path})
     app.state.clock, app.state.keys = clock, keys
     return app

@@ -16,7 +16,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.errors import ConfigError
-from bellwether.sandbox.bodies import handing_out, read_body
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.listings import Position, Trail, with_old_cursor, without_records
 from bellwether.sandbox.services import Service, locate, refusal, web_page
@@ -273,6 +272,26 @@ def parse_header(value: str) -> tuple[str, int]:
 
 
 # --- the middleware ------------------------------------------------------------------------------------------------
+
+
+async def read_body(receive: Receive) -> bytes:
+    """The whole body; what has come of it where the client leaves."""
+    chunks = []
+    while True:
+        message = await receive()
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def handing_out(body: bytes, receive: Receive) -> Receive:
+    """An ASGI `receive` that hands out a body that was read already, and then what comes."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return again
 
 
 @dataclass(slots=True)

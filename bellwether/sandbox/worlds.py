@@ -16,7 +16,6 @@ from bellwether.sandbox.exchange.generated import GeneratedExchange
 from bellwether.sandbox.exchange.recorded import RecordedExchange
 from bellwether.sandbox.faults import Faults
 from bellwether.sandbox.instants import moment
-from bellwether.sandbox.limits import Limits
 from bellwether.sandbox.models import Truth
 from bellwether.sandbox.playback import Recordings
 from bellwether.sandbox.polymarket import GeneratedPolymarket, RecordedPolymarket
@@ -35,7 +34,7 @@ def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
 def generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
     """The generated world of `seed` on all venues, with a clock that starts at `now` and runs at `rate` (0 stands still), or the real one.
 
-    terms: limits and faults, as `create_app` takes them.
+    terms: faults, as `create_app` takes them.
     """
     world, polymarket, truth = _world(seed)
     return create_app(
@@ -72,7 +71,6 @@ def application(config: Settings, *, running: bool = False) -> Starlette:
         raise ConfigError("starting a sandbox: the world is live, which needs none; set BELLWETHER_WORLD to sandbox or playback")
     terms: dict[str, Any] = {
         "rate": config.sandbox_speed if running else 0.0,
-        "limits": Limits() if config.sandbox_limits else None,
         "faults": Faults.parse(config.sandbox_faults, seed=config.sandbox_seed) if config.sandbox_faults else None,
     }
     if config.world is World.SANDBOX:

@@ -15,7 +15,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.bodies import handing_out, read_body
+from bellwether.sandbox.faults import handing_out, read_body
 from bellwether.sandbox.models import Truth
 
 #: The environment variable with the key of these models, and a key that is easily found wherever it should not be.

@@ -15,8 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.bodies import handing_out, read_body
-from bellwether.sandbox.faults import Faults
+from bellwether.sandbox.faults import Faults, handing_out, read_body
 from bellwether.sandbox.models import Truth
 
 _BODIES: dict[str, dict[str, Any]] = {

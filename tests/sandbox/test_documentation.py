@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from bellwether.sandbox.faults import HEADER, HTTP_FAULTS, STREAM_FAULTS
-from bellwether.sandbox.limits import Limits
 from bellwether.sandbox.models import PERSONALITIES, skill
 from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, KALSHI_STREAM_PATH, MODELS_PATH
 
@@ -38,21 +35,3 @@ def test_every_personality_is_listed_with_its_transformation() -> None:
 def test_every_address_is_listed() -> None:
     mounts = {KALSHI_PATH, KALSHI_STREAM_PATH, GAMMA_PATH, CLOB_PATH, MODELS_PATH, CONTROL_PATH}
     assert set(rows(section("Addresses"))) == mounts
-
-
-@pytest.mark.parametrize("service", ["gamma", "clob"])
-def test_the_windows_of_polymarket_are_the_documented_ones(service: str) -> None:
-    line = next(line for line in section("Limits").splitlines() if line.lower().startswith(f"| {service}"))
-    for prefix, most in getattr(Limits(), service):
-        assert f"{most:,}" in line
-        assert f"`{prefix}`" in line or not prefix
-
-
-def test_the_other_limits_are_the_documented_ones() -> None:
-    limits, text = Limits(), section("Limits")
-    assert (
-        f"{limits.tokens_per_second:g} tokens per second, a bucket of {limits.burst_seconds:g} seconds, {limits.cost:g} tokens per read"
-        in text
-    )
-    assert f"{limits.requests_per_minute:g} requests and {limits.tokens_per_minute:,.0f} tokens per minute" in text
-    assert f"delayed up to {limits.patience:g} seconds" in text

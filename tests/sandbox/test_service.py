@@ -1,4 +1,4 @@
-"""The sandbox as a service: its clock, its rate limit, its server."""
+"""The sandbox as a service: its clock and its server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.sandbox import Clock, GeneratedWorld, Limits, create_app, serve
+from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.instants import instant, moment, parse_time, wire_time
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,28 +55,6 @@ def test_a_clock_without_a_time_zone_is_refused() -> None:
 def test_wire_times_have_their_trailing_zeros_trimmed(text: str, wire: str) -> None:
     assert wire_time(parse_time(text)) == wire
     assert moment(instant(moment(parse_time(text)))) == moment(parse_time(text))
-
-
-# --- rate limit ----------------------------------------------------------------------------------------------------
-
-
-def test_requests_beyond_the_limit_get_429_without_retry_after(world: GeneratedWorld, client: Any) -> None:
-    asks = client(create_app(world, clock=Clock(NOW), limits=Limits(tokens_per_second=0.02, burst_seconds=1000, cost=10)))
-    answers = [asks.response("/exchange/status") for _ in range(4)]
-    assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
-    assert answers[-1].json() == {"error": "too many requests"}
-    assert "retry-after" not in answers[-1].headers
-    assert answers[-1].headers["date"] == "Sat, 01 Feb 2025 03:04:05 GMT"
-
-
-def test_without_limits_nothing_is_refused(venue: Any) -> None:
-    assert all(venue.status("/exchange/status")[0] == 200 for _ in range(200))
-
-
-@pytest.mark.parametrize("terms", [{"tokens_per_second": 0}, {"cost": -1}, {"tokens_per_second": 1, "burst_seconds": 1, "cost": 10}])
-def test_limits_that_let_nothing_pass_are_refused(terms: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="rate"):
-        Limits(**terms)
 
 
 # --- server --------------------------------------------------------------------------------------------------------
