@@ -121,7 +121,9 @@ def _expectation(gx: Any, rule: Rule) -> Any:
 def _pandas(frame: pl.DataFrame, rules: Sequence[Rule]) -> Any:
     """The columns that the rules read, conditions computed exactly before decimals become floats."""
     read = dict.fromkeys(name for rule in rules if rule.condition is None for name in rule.columns)
-    columns = [pl.col(name).cast(pl.Float64) if frame.schema[name].is_decimal() else pl.col(name) for name in read]
+    numbers = {name for name in read if frame.schema[name].is_decimal() or frame.schema[name].is_float()}
+    # pandas takes NaN for a missing value; a rule does not.
+    columns = [pl.col(name).cast(pl.Float64).fill_nan(float("inf")) if name in numbers else pl.col(name) for name in read]
     conditions = {rule.name: rule.condition for rule in rules if rule.condition is not None}
     return frame.select(*columns, **conditions, _row=pl.int_range(pl.len())).to_pandas()
 
