@@ -1,4 +1,4 @@
-"""Lets agents decide, each exactly once: prompt, call, intent and execution are records in the journal, and a run does what is left of them.
+"""Decisions of agents, each exactly once: prompt, intent and execution are records of the journal, and a run makes the missing ones.
 
 Prompt and intent are stored before they are acted on. Whatever a run was killed at, the next one finds what was stored, asks no model for an answer that
 is there, and executes from storage. An outage leaves the decision open for the next run before the deadline; it never becomes a HOLD.
@@ -31,7 +31,7 @@ from bellwether.units import MicroDollars
 #: Asks a model: its name, the messages, the decision's id and the number of the sample; at most once for the same of these four. An answer without an
 #: attempt is of a rule, and no call.
 Ask = Callable[[str, Sequence[Message], str, int], Answer | NoAnswer]
-#: The quotes for a decision, fetched now, beside the markets and the time.
+#: Fetches the quotes for a decision now, together with the markets and the time.
 Look = Callable[[Decision], MarketData]
 
 
@@ -57,7 +57,7 @@ class Task:
     version: str = VERSION
 
     def is_over(self, now: datetime) -> bool:
-        """Whether a decision whose legs were all refused stays so."""
+        """Return whether a decision stays refused after all of its legs were."""
         return self.past or now >= self.deadline
 
 
@@ -80,7 +80,7 @@ class Decided:
 
     @property
     def problem(self) -> bool:
-        """Whether somebody should look: not finished, or with legs that have no trade."""
+        """Return whether an operator should look: not finished, or with legs that have no trade."""
         asked = self.intent.decision.legs if self.intent is not None else 0
         made = len(self.execution.trades) if self.execution is not None else 0
         return self.state is not DecisionState.FINISHED or made < asked
@@ -88,7 +88,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Means:
-    """What a run decides with: the records in the journal, what asks models, what fetches quotes, and the time."""
+    """Means of a run: records of the journal, callables that request answers and quotes, and the time."""
 
     records: Records
     ask: Ask
@@ -206,7 +206,7 @@ def _intent(task: Task, plan: Plan, ask: Ask) -> Intent:
 
 
 def _without_text(answer: NoAnswer, limits: Limits, calls: tuple[str, ...], costs: list[int | None]) -> Decision:
-    """The INVALID decision of an answer without text, which is asked for again; any other call without an answer leaves the decision open, or failed."""
+    """The INVALID decision of an answer without text, which is requested again; any other call without an answer leaves the decision open, or failed."""
     reason = f"{answer.outcome}: {answer.reason}"
     if not answer.final:
         raise _Open(DecisionState.OPEN, reason)

@@ -79,7 +79,7 @@ class FrozenCohort:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an agent is asked: fixed before the first call, so that every later run asks the same.
+    """The prompt of an agent and its circumstances, fixed before the first call, so that every later run sends the same.
 
     cash: micro-dollars before the decision. place: in the order of its cohort, from 1. digest: of the universe.
     """
@@ -105,7 +105,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class Execution:
-    """What came of executing a decision once."""
+    """The result of executing a decision once."""
 
     trades: tuple[Trade, ...]
     refusals: tuple[Refusal, ...]
@@ -153,12 +153,12 @@ _KINDS: Mapping[type, str] = {
 
 
 def once(records: Records, kind: type[R], subject: str, make: Callable[[], R], number: int = 0) -> R:
-    """The stored record, made now when there is none. Raises `InProgress` while another process makes it."""
+    """The stored record; a missing one is made now. Raises `InProgress` while another process makes it."""
     return decode(kind, records.once(_KINDS[kind], subject, lambda: encode(make()), number))
 
 
 def stored(records: Records, kind: type[R], subject: str, number: int = 0) -> R | None:
-    """A stored record; None when there is none."""
+    """A stored record; None when it is missing."""
     body = records.stored(_KINDS[kind], subject, number)
     return None if body is None else decode(kind, body)
 

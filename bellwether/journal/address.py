@@ -36,7 +36,7 @@ def parsed(url: str) -> URL:
 
 
 def shown(url: URL) -> str:
-    """Where the database is, without password and options."""
+    """The place of the database, without password and options."""
     if url.get_backend_name() == "sqlite":
         return str(Path(url.database or "").absolute())
     host = url.host or url.query.get("host") or "localhost"

@@ -1,4 +1,4 @@
-"""Budgets: a hard stop before money is spent, from what was spent and what attempts under way may still cost."""
+"""Budgets: a hard stop before money is spent, from known costs and the estimates of attempts in progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADVICE = "raise the budget to go on"
 
 _FILTERS = ("purpose", "model", "scope", "run")
 _END = "scope_end"
-#: What LIKE does not take as it stands.
+#: Signs with a meaning in LIKE.
 _WILD = re.compile(r"[%_\\]")
 
 
@@ -34,7 +34,7 @@ def _escaped(sign: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which attempts are meant: those that agree in everything that is not None. scope_end: what their scope ends with."""
+    """Selection of attempts: those that agree in every field that is not None. scope_end: the end of their scope."""
 
     purpose: str | None = None
     model: str | None = None
@@ -44,7 +44,7 @@ class Scope:
 
     @property
     def given(self) -> dict[str, str]:
-        """What is not None, by name."""
+        """Fields that are not None, by name."""
         return {name: value for name in (*_FILTERS, _END) if (value := getattr(self, name)) is not None}
 
     @property
@@ -61,7 +61,7 @@ class Scope:
         ]
 
     def covers(self, paid_by: Mapping[str, str | None]) -> bool:
-        """Whether an attempt is meant: `paid_by` are its purpose, model, scope and run."""
+        """Return whether an attempt is selected: `paid_by` are its purpose, model, scope and run."""
         exact = all(paid_by[name] == value for name, value in self.given.items() if name != _END)
         return exact and (paid_by["scope"] or "").endswith(self.scope_end or "")
 
@@ -105,7 +105,7 @@ class Spending:
 
     @property
     def committed(self) -> int:
-        """What a budget counts."""
+        """The amount that a budget counts."""
         return self.spent + self.reserved
 
 

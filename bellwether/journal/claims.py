@@ -1,4 +1,4 @@
-"""Claims and attempts: who may ask a model, and what came of it.
+"""Claims and attempts: the right to make a model call, and its results.
 
 Everything a holder writes is conditional on its lease token still being the call's. A lease that has expired is lost only when somebody takes it.
 """
@@ -25,7 +25,7 @@ _TURNED_AWAY = Reply(usage=Usage(cost=0, cost_source=CostSource.UNBILLED))
 
 
 class LeaseLost(BellwetherError):
-    """The call is no longer this holder's, so it must not act on what it has; `Journal.claim` says how the call stands.
+    """The call is no longer this holder's, so it must not act on what it has; `Journal.claim` returns its present state.
 
     stored: what the attempt brought, and its cost, were kept. answered: the call has an answer.
     """
@@ -36,7 +36,7 @@ class LeaseLost(BellwetherError):
 
 
 class Claim:
-    """The right to ask a model once more, held by one. Made by `Journal.claim`.
+    """The right to make a model call, held by one process. Made by `Journal.claim`.
 
     Attributes:
         key: of the call.
@@ -64,13 +64,13 @@ class Claim:
         return f"Claim({self.key[:12]}, holder={self.holder!r}, attempts={self.attempts}, expires_at={self.expires_at})"
 
     def begin(self, *, estimate: int | None = None, budgets: tuple[Budget, ...] = ()) -> Attempt:
-        """Record that the model is about to be asked; it is on the disk before this returns. The lease counts anew from here.
+        """Record an attempt before its request is sent; it is on the disk before this returns. The lease starts again here.
 
         Args:
             estimate: the most that the attempt is expected to cost, in micro-dollars; needed with budgets.
             budgets: the attempt is not begun if it could exceed one of them.
 
-        Raises `LeaseLost` when the call passed on or has got its answer, `BudgetExceeded`, and `ConfigError` while an attempt is under way.
+        Raises `LeaseLost` when the call passed on or has got its answer, `BudgetExceeded`, and `ConfigError` while an attempt is in progress.
         """
         require_estimate(self._request, estimate, budgets)
         with self._beginning:
@@ -78,19 +78,19 @@ class Claim:
             return self._attempt
 
     def renew(self) -> datetime:
-        """Let the lease count anew from now; returns when it expires, UTC. Raises `LeaseLost`."""
+        """Renew the lease from now; returns when it expires, UTC. Raises `LeaseLost`."""
         self.expires_at = self._do("renewing a lease", self._renew)
         return self.expires_at
 
     def release(self, reason: str, outcome: Outcome | None = None) -> None:
-        """Let anybody claim the call again; `outcome` and `reason` say why, until then. An attempt under way counts as abandoned.
+        """Release the call, so that any process can claim it; `outcome` and `reason` state why, until then. An attempt in progress counts as abandoned.
 
         Raises `LeaseLost`.
         """
         self._do("releasing a model call", lambda transaction: self._put_down(transaction, State.OPEN, outcome, reason))
 
     def give_up(self, outcome: Outcome, reason: str) -> None:
-        """End the call as a failure, final until a person reopens it. An attempt under way counts as abandoned.
+        """End the call as a failure, final until an operator reopens it. An attempt in progress counts as abandoned.
 
         Raises `LeaseLost`, also when a late attempt has brought an answer: then the call is answered.
         """
@@ -125,7 +125,7 @@ class Claim:
         return attempt
 
     def _start(self, transaction: Transaction, number: int, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt:
-        """Add the attempt, if the budgets allow it; the call is locked and nothing under way."""
+        """Add the attempt, if the budgets allow it; the call is locked and no attempt in progress."""
         keep(transaction, budgets, estimate or 0)
         now = transaction.now()
         paid_by = {
@@ -168,7 +168,7 @@ class Claim:
 
 
 def require_estimate(request: Request, estimate: int | None, budgets: tuple[Budget, ...]) -> None:
-    """Raise `ConfigError` for an estimate that is none, and for budgets without one."""
+    """Raise `ConfigError` for an invalid estimate, and for budgets without one."""
     natural(estimate, f"model call {request.key[:12]}: estimate")
     if budgets and estimate is None:
         raise ConfigError(f"model call {request.key[:12]}: a budget needs an estimate, and none is given for {request.model}")
@@ -193,7 +193,7 @@ class Attempt:
         """Store the reply and finish the call, in one transaction.
 
         Raises `LeaseLost` when the call passed on meanwhile. Then the reply and its cost are kept as those of a late attempt, and
-        they are the call's answer if it has none and nobody else has an attempt under way; only who claims the call may act on it.
+        they are the call's answer if it has none and no other process has an attempt in progress; only who claims the call may act on it.
         """
         if reply.content is None:
             raise ConfigError(f"model call {self.key[:12]}: a reply without content is no answer; end the attempt with fail()")
@@ -250,7 +250,7 @@ def finish(transaction: Transaction, key: str, number: int, now: datetime) -> No
 
 
 def adopt(transaction: Transaction, key: str, attempts: list[Any], now: datetime) -> bool:
-    """Make the first answer that came late the call's answer, unless an attempt is under way. The call is locked and unfinished."""
+    """Make the first answer that came late the call's answer, unless an attempt is in progress. The call is locked and unfinished."""
     late = next((one for one in attempts if one.outcome == Outcome.OK), None)
     if late is None or any(one.outcome is None for one in attempts):
         return False

@@ -31,7 +31,7 @@ _GUARD = {
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether the journal has all columns and the version of this Bellwether."""
+    """Return whether the journal has all columns and the version of this Bellwether."""
     return _version(connection) == VERSION and not _lacking(connection)
 
 

@@ -32,12 +32,12 @@ T = TypeVar("T")
 _MAGIC = b"SQLite format 3\x00"
 #: Numbers of the advisory locks on Postgres; any constants of ours serve.
 _LOCKS = {"create": 0x62656C6C, "budget": 0x62656C6D}
-#: Postgres: serialisation, deadlock, shutdown, crash and start of the server. What was under way can be done again.
+#: Postgres: serialisation, deadlock, shutdown, crash and start of the server. Interrupted work can be retried.
 _PASSING = {"40001", "40P01", "57P01", "57P02", "57P03"}
 
 
 class Transaction:
-    """One connection at work, inside a transaction or, for single reads, without one.
+    """One connection in use, inside a transaction or, for single reads, without one.
 
     totals: sums over attempts by scope, as `bellwether.journal.budget` knows them to be within this transaction.
     """
@@ -49,7 +49,7 @@ class Transaction:
 
     @property
     def on_postgres(self) -> bool:
-        """Whether the database is Postgres."""
+        """True on Postgres."""
         return self.connection.dialect.name == "postgresql"
 
     def rows(self, statement: sa.Executable, values: Any = None) -> list[Any]:
@@ -61,7 +61,7 @@ class Transaction:
         return self.connection.execute(statement, values).first()
 
     def change(self, statement: sa.Executable, values: Any = None) -> int:
-        """How many rows the statement changed."""
+        """Execute a statement and return the number of changed rows."""
         return self.connection.execute(statement, values).rowcount
 
     def now(self) -> datetime:
@@ -106,7 +106,7 @@ class Database:
 
     @property
     def has_one_writer(self) -> bool:
-        """Whether writers wait for each other, so that it pays to share transactions: SQLite."""
+        """True on SQLite, where writers wait for each other and gain from sharing transactions."""
         return self._path is not None
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class Database:
         self._engine.dispose()
 
     def exists(self) -> bool:
-        """Whether there is a journal already; looking creates nothing."""
+        """Return whether the journal exists; nothing is created."""
         if self._path is not None and not self._path.exists():
             return False
         with self._in_words("opening"):
@@ -158,9 +158,9 @@ class Database:
             return self._again_when_it_passes(doing, lambda: self._run(work, begin))
 
     def together(self, doing: str, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """What `works`, which read and write this database, return or raise. With one writer they share one transaction.
+        """Results or errors of `works`, which read and write this database. With one writer they share one transaction.
 
-        Each write is whole or not at all, as it is by itself. Raises what `write` raises when nothing of any work was kept.
+        Each write is whole or not at all, as without the others. Raises what `write` raises when nothing of any work was kept.
         """
         if not self.has_one_writer or self._shared_transaction is not None:
             return [_tried(work) for work in works]
@@ -222,7 +222,7 @@ class Database:
             time.sleep(random.uniform(0.02, 0.2))
 
     def _passes(self, error: DBAPIError) -> bool:
-        """Whether the same work may succeed on a new connection: the server went away or chose a victim among transactions."""
+        """Return whether the same work may succeed on a new connection: the server went away or chose a victim among transactions."""
         if isinstance(error.orig, sqlite3.Error):
             return False
         state = getattr(error.orig, "sqlstate", None)
@@ -372,7 +372,7 @@ def _tried(work: Callable[[], T]) -> T | Exception:
 
 
 def _tried_within(transaction: Transaction, work: Callable[[], T]) -> T | Exception:
-    """What `work` returns or raises; raises itself when the database ended the whole transaction for it, as it does when the disk is full."""
+    """Return the result or error of `work`; raise the error if the database ended the whole transaction for it, as when the disk is full."""
     raw: Any = transaction.connection.connection.driver_connection
     try:
         return work()
@@ -417,7 +417,7 @@ def _log_of(path: Path) -> Path:
 
 
 def _place(url: URL, path: Path) -> URL:
-    """The file, for reading alone where its folder cannot be written and no log is beside it: nobody has it open then, and SQLite needs no index of a log."""
+    """The file, for reading alone where its folder cannot be written and no log is next to it: no process has it open then, and SQLite needs no index of a log."""
     log = _log_of(path)
     if path.is_file() and not os.access(path.parent, os.W_OK) and not (log.is_file() and log.stat().st_size):
         return url.set(database=f"file:{quote(str(path))}", query={"immutable": "1", "uri": "true"})

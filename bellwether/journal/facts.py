@@ -1,4 +1,4 @@
-"""What the journal is told and what it tells: outcomes, usage, replies, and the standing of a call."""
+"""Values of the journal: outcomes, usage, replies, and states of calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bellwether.journal.request import CallKey, natural
 
 
 class State(StrEnum):
-    """Where a call stands: nobody holds it, somebody does, or it is finished in one of two ways."""
+    """State of a call: free, held by a process, or finished in one of two ways."""
 
     OPEN = "open"
     CLAIMED = "claimed"
@@ -20,7 +20,7 @@ class State(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an attempt ended. `ABANDONED`: its holder was never heard of again, so what it cost is not known."""
+    """Outcome of an attempt. `ABANDONED`: its holder ended without a word, and the cost is unknown."""
 
     OK = "ok"
     TIMEOUT = "timeout"
@@ -41,7 +41,7 @@ FAILURES = frozenset(Outcome) - {Outcome.OK, Outcome.ABANDONED}
 
 
 class CostSource(StrEnum):
-    """Where a cost comes from: the provider's own report, a price list, or a request turned away before any work was done."""
+    """Source of a cost: the provider's own report, a price list, or a request turned away before any work was done."""
 
     PROVIDER = "provider"
     PRICE_LIST = "price_list"
@@ -95,11 +95,11 @@ NOT_STATED = Served()
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the provider sent.
+    """Response of a provider.
 
     Attributes:
         body: the raw body, verbatim.
-        content: the answer's text; None where there is none.
+        content: the answer's text; None without one.
         reasoning: the reasoning's text, where the provider shows it.
         finish_reason: why the model stopped, in the provider's word.
         usage: tokens and cost.
@@ -165,7 +165,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class CallStatus:
-    """One call as it stands, without its texts.
+    """Present state of a call, without its texts.
 
     attempts: how many were begun. outcome, reason: of the last failure or release; None when there was none.
     lease_expires_at: of the last lease, whether or not it is still held (UTC).

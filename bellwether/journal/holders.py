@@ -1,4 +1,4 @@
-"""Who holds a call: a name that says where to look, and whether the process behind it is gone."""
+"""Holders of calls: names of processes, and whether a process has ended."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _PROC = Path("/proc")
 
 
 def this_process() -> str:
-    """A holder's name that says where to look, `host:pid:mark`; the mark tells processes with the same number apart."""
+    """Name of this process as a holder, `host:pid:mark`; the mark distinguishes processes with the same number."""
     return _name(os.getpid())
 
 
 def is_gone(holder: str | None) -> bool:
-    """Whether `holder` names a process of this machine that has ended. False where that cannot be told, such as for other machines."""
+    """Return whether `holder` names a process of this machine that has ended. False where that is unknown, as for other machines."""
     host, pid, mark = _parts(holder)
     if pid is None or host != socket.gethostname():
         return False
@@ -42,7 +42,7 @@ def _parts(holder: str | None) -> tuple[str, int | None, str]:
 
 @lru_cache(maxsize=1)
 def _space() -> str:
-    """What process numbers are unique in: this boot and process namespace, as 8 digits; "" where the system does not say (no /proc)."""
+    """The scope of process numbers: this boot and process namespace, as 8 digits; "" where the system does not say (no /proc)."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text()
         namespace = os.readlink(_PROC / "self/ns/pid")
@@ -52,9 +52,9 @@ def _space() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When the process started, in clock ticks since the boot (proc(5), field 22 of `stat`); "" when only its remains are there.
+    """Start of the process, in clock ticks since the boot (proc(5), field 22 of `stat`); "" when only its remains are there.
 
-    None when there is none, or the system hides the processes of other users.
+    None when it is missing, or the system hides the processes of other users.
     """
     try:
         state, *fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()

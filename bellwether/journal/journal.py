@@ -63,7 +63,7 @@ class Journal:
         self.database.before_creation()
 
     def create(self) -> None:
-        """Create an empty journal where there is none, also next to a lake that has answers of models."""
+        """Create an empty journal where it is missing, also next to a lake that has answers of models."""
         self.database.before_creation = lambda: None
         self.database.open()
 
@@ -86,7 +86,7 @@ class Journal:
         self.database.close()
 
     def exists(self) -> bool:
-        """Whether there is a journal already; looking creates nothing."""
+        """Return whether the journal exists; nothing is created."""
         return self.database.exists()
 
     def claim(
@@ -94,11 +94,11 @@ class Journal:
     ) -> Claim | Answered | Busy | Failed:
         """The right to ask, for exactly one of all who try; or the answer, who holds the call, or why it failed.
 
-        A call whose lease has expired is taken over, and what its holder had under way counts as abandoned. So is, at once, the call of a
+        A call whose lease has expired is taken over, and its attempt in progress counts as abandoned. So is, at once, the call of a
         process of this machine that has ended (`bellwether.journal.holders`).
 
         Args:
-            request: what is asked.
+            request: the call.
             lease: how long the right lasts, from now and again from each attempt; longer than one attempt may take.
             holder: who asks; this process when left out.
             run: the run that pays for the attempts.
@@ -151,24 +151,24 @@ class Journal:
         return Claim(self.database, request, token=secrets.token_hex(16), holder=who, run=payer, lease=lease)
 
     def look(self, key: str) -> Answered | Busy | Failed | None:
-        """How a call stands, without claiming it; None when it may be claimed."""
+        """The state of a call, without claiming it; None when it may be claimed."""
         return self.database.read("reading a model call", lambda transaction: _standing_of(transaction, CallKey(key)))
 
     def together(self, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
         """The results of `works`, which use this journal, its claims and attempts; errors take the place of results.
 
         They do what they would do one after the other. On SQLite they share one transaction, and so one write to the disk: all is durable
-        when this returns. On Postgres, where writers do not wait for each other, each is durable by itself.
+        when this returns. On Postgres, where writers do not wait for each other, each is durable alone.
         """
         return self.database.together("writing to the journal", works)
 
     @property
     def shares(self) -> bool:
-        """Whether works that are done `together` share a transaction."""
+        """True if works that are done `together` share a transaction."""
         return self.database.has_one_writer
 
     def answer(self, key: str) -> Answered | None:
-        """The stored answer of a call; None while there is none."""
+        """The stored answer of a call; None without one."""
         return self.database.read("reading an answer", lambda transaction: rows.answer(transaction, key))
 
     def answers(self, keys: Iterable[str]) -> dict[CallKey, Answered]:
@@ -182,7 +182,7 @@ class Journal:
         return found
 
     def status(self, key: str) -> CallStatus | None:
-        """How a call stands; None when it was never claimed."""
+        """The state of a call; None when it was never claimed."""
         found = self._statuses(calls.c.key == key)
         return found[0] if found else None
 
@@ -223,7 +223,7 @@ class Journal:
         return self.database.read("reading model calls", lambda transaction: rows.statuses(transaction, *conditions))
 
     def reopen(self, key: str, *, by: str, note: str) -> None:
-        """Let a failed call be claimed again; who did it and why is kept beside what had failed.
+        """Reopen a failed call, so that it can be claimed; the operator and the note are stored with the failure.
 
         Raises `ConfigError` for a call that has not failed: an answer is a fact, and a call that is held needs no reopening.
         """
@@ -231,17 +231,17 @@ class Journal:
         self.database.write("reopening a model call", lambda transaction: _reopen(transaction, key, name, note))
 
     def used(self, key: str) -> tuple[int, Usage]:
-        """How many attempts a call had, and what they used in sum; a cost or a count is None as long as that of any of them is not known."""
+        """Number of attempts of a call, and their usage in sum; a cost or a count is None as long as that of any attempt is unknown."""
         return self.database.read("summing the attempts of a model call", lambda transaction: rows.used(transaction, key))
 
     def spent(self, of: Scope = EVERYTHING) -> Spending:
-        """What the attempts of a scope have cost and may still cost, in micro-dollars."""
+        """Known and possible costs of the attempts of a scope, in micro-dollars."""
         return self.database.read("summing costs", lambda transaction: spending(transaction, of))
 
     def usage(self, *by: str, of: Scope = EVERYTHING) -> pl.DataFrame:
         """Attempts, tokens and micro-dollars of a scope, one row per value of `by`: purpose, model, scope, run and outcome; all when none is named.
 
-        `unknown` counts ended attempts without a known cost; `reserved` is what they and those under way were estimated to cost.
+        `unknown` counts ended attempts without a known cost; `reserved` is the estimate of their cost and of those in progress.
         """
         from bellwether.journal.export import usage
 
@@ -267,7 +267,7 @@ def _chunks(keys: list[str]) -> Iterator[list[str]]:
 
 
 def _standing_of(transaction: Transaction, key: CallKey) -> Answered | Busy | Failed | None:
-    """How the call stands; None when it may be claimed."""
+    """The state of a call; None when it may be claimed."""
     call = rows.standing(transaction, key)
     return None if call is None else _settled(transaction, key, call)
 

@@ -90,12 +90,12 @@ class Records:
     holder: str | None = None
 
     def stored(self, kind: str, subject: str, number: int = 0) -> bytes | None:
-        """A stored record; None when there is none."""
+        """A stored record; None when it is missing."""
         row = self.journal.database.read("reading a record", lambda transaction: transaction.row(_find, {"k": _key(kind, subject, number)}))
         return None if row is None or row.body is None else bytes(row.body)
 
     def once(self, kind: str, subject: str, make: Callable[[], bytes], number: int = 0) -> bytes:
-        """The stored record, made now when there is none.
+        """The stored record; a missing one is made now.
 
         When `make` raises, the lease is released and the error propagates. A process that lost its lease stores nothing and returns what its
         successor stored. Raises `InProgress` while another process holds the lease.

@@ -1,4 +1,4 @@
-"""What determines a model call, and the key that follows from it: the same on every machine."""
+"""Requests of model calls and their keys, the same on every machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Request:
 
     Attributes:
         model: the provider's exact model id.
-        messages: the messages as they are sent.
+        messages: the messages of the request, verbatim.
         parameters: temperature, limits, response format, …; never an address, a header or a key.
         purpose: what the answer is for, such as `benchmark/forecasts`; spending is counted by it.
         scope: what makes the same question another decision, such as a release or `agent/cohort/week`; "" shares the answer within the purpose.

@@ -118,7 +118,7 @@ def add_attempt(transaction: Transaction, values: dict[str, Any]) -> None:
 
 
 def abandon(transaction: Transaction, key: str, at: datetime) -> None:
-    """Say of the call's attempts under way that they were never heard of again."""
+    """Mark the call's attempts in progress as abandoned."""
     transaction.totals.clear()
     transaction.change(_abandon, {"k": key, "at": at})
 

@@ -107,7 +107,7 @@ def _not_negative(*columns: str) -> list[CheckConstraint]:
 
 metadata = MetaData(naming_convention={"ck": "%(table_name)s_%(constraint_name)s", "pk": "%(table_name)s_key", "fk": "%(table_name)s_of"})
 
-#: One row: the version of the tables. Its presence says that the database is a journal.
+#: One row: the version of the tables. Its presence marks the database as a journal.
 journal_version = Table(
     "journal_version",
     metadata,
@@ -115,7 +115,7 @@ journal_version = Table(
     Column("created_at", Utc, nullable=False),
 )
 
-#: One row per call: what is asked, who may ask it, and how it ended.
+#: One row per call: its request, its holder, and its end.
 calls = Table(
     "calls",
     metadata,

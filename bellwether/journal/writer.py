@@ -30,12 +30,12 @@ _Waiting = tuple["Urgency", _Work, "asyncio.Future[Any]"]
 
 #: Most works of one transaction: the first ones of many need not wait for the last.
 _MOST = 16
-#: Threads at work where writers do not wait for each other.
+#: Threads in use where writers do not wait for each other.
 _LANES = 8
 
 
 class Urgency(IntEnum):
-    """What goes first: to keep what has come, then to ask, then to look. So a crash finds few replies that were paid and not stored."""
+    """Order of works: store replies, then begin calls, then look. So a crash finds few replies that were paid and not stored."""
 
     KEEP = 0
     BEGIN = 1
@@ -61,7 +61,7 @@ class Writer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was handed in is done."""
+        """True when every submitted work is done."""
         return self._idle.is_set()
 
     def submit(self, work: Callable[[], T], urgency: Urgency = Urgency.KEEP) -> asyncio.Future[T]:
@@ -76,7 +76,7 @@ class Writer:
         return future
 
     async def do(self, work: Callable[[], T], urgency: Urgency = Urgency.KEEP) -> T:
-        """What `work` returns or raises."""
+        """Return the result of `work`, or raise its error."""
         return await asyncio.shield(self.submit(work, urgency))
 
     async def settle(self) -> None:
@@ -111,7 +111,7 @@ class Writer:
 
 
 def _one(works: Sequence[_Work]) -> list[Any]:
-    """What a single look finds or raises: it writes nothing, and needs no transaction."""
+    """Result or error of a single look, which writes nothing and needs no transaction."""
     (work,) = works
     try:
         return [work()]

@@ -39,7 +39,7 @@ _FREE = Usage(cost=0, cost_source=CostSource.UNBILLED)
 
 @dataclass(frozen=True)
 class Asked:
-    """What a decision rests on in addition to its prompt. terms: of its model; None of a rule, and in cohorts without terms. week: that is decided."""
+    """Basis of a decision in addition to its prompt. terms: of its model; None of a rule, and in cohorts without terms. week: that is decided."""
 
     rules: Methodology
     markets: Sequence[Market]
@@ -55,7 +55,7 @@ class _Clients:
         self._open: list[tuple[dict[str, Model], ModelClient, Any]] = []
 
     def of(self, model: Model) -> ModelClient:
-        """The client that asks this entry. Raises `ConfigError` where no model may be asked."""
+        """The client of this entry. Raises `ConfigError` where no model may be called."""
         if self._models is None:
             raise ConfigError(f"asking {model.name}: a language model needs a model client, and none was given")
         for known, client, _ in self._open:
@@ -77,7 +77,7 @@ class _Clients:
 def asking(
     models: Models | None, decisions: Mapping[str, Asked], records: Records, registry: Path | None, budgets: WeekBudgets = UNLIMITED
 ) -> Iterator[Ask]:
-    """What asks for decisions, by id, within the week's budgets. Clients of models are opened with the first of them and closed at the end."""
+    """Yield a callable that requests decisions, by id, within the week's budgets. Clients of models are opened with the first of them and closed at the end."""
     from anyio.from_thread import start_blocking_portal
 
     with start_blocking_portal() as portal:
@@ -117,7 +117,7 @@ def asking(
 
 
 def _own_limit(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
-    """What a stopped model means: where its own budget of the week is used up, others go on; anything else stops the run.
+    """The error for a stopped model: if its own budget of the week is used up, others continue; anything else stops the run.
 
     exhausted: models whose own budget is used up, with the words.
     """

@@ -142,7 +142,7 @@ def decide_week(world: World, week: date, *, forced: bool = True) -> WeekDecided
 
 
 def _clock(world: World, plan: WeekPlanned) -> Callable[[], datetime]:
-    """The time of a plan's decisions: a past week's stands still."""
+    """The clock of a plan's decisions; that of a past week does not move."""
     at = plan.standing.at
     return (lambda: at) if plan.universe.reconstructed else world.now
 
@@ -160,7 +160,7 @@ def _left_alone(world: World, tasks: Sequence[Task]) -> dict[str, str]:
 
 
 def _overtaken(records: Records, task: Task) -> bool:
-    """Whether an agent has decided a later week, and not this one: its books would no longer be in order."""
+    """Return whether an agent has decided a later week, and not this one: its books would no longer be in order."""
     if records.stored("prompt", task.key.decision_id) is not None:
         return False
     last = task.key.agent.cohort + (task.methodology.decision_cohorts - 1) * WEEK
@@ -192,7 +192,7 @@ def _wanted(plan: WeekPlanned, decision: Decision) -> list[str]:
 
 
 def _with_status(known: Mapping[str, Market], now: Mapping[str, MarketStatus]) -> dict[str, Market]:
-    """The known markets, with where each stands now as far as that was looked at: one that has closed since is not traded."""
+    """The known markets with their present status where it is known: one that has closed since is not traded."""
     return {name: replace(market, status=now.get(name, market.status)) for name, market in known.items()}
 
 
@@ -206,8 +206,8 @@ CHARACTERS = 4
 
 @dataclass(frozen=True)
 class Prompted:
-    """What a decision would ask. tokens: of the prompt, estimated. most_cost: micro-dollars that the call may cost at most; None when no price is known.
-    stored: the prompt is stored already, and a run would not make it anew."""
+    """The prompt that a decision would send. tokens: of the prompt, estimated. most_cost: micro-dollars that the call may cost at most; None when no price is known.
+    stored: the prompt is stored already, and a run would not make another."""
 
     decision_id: str
     member: str
@@ -221,7 +221,7 @@ def preview(world: World, week: date) -> tuple[list[WeekPlanned], list[Prompted]
     """The week as a run would make it now, on each venue on which a cohort decides, that of its own cohort first, with every prompt in the order in which
     it would be asked.
 
-    Nothing is stored, and no model is asked.
+    Nothing is stored, and no request is sent.
     """
     known, plans, prompts = registered(world.registry), list[WeekPlanned](), list[Prompted]()
     for venue in venues_of(world, week):

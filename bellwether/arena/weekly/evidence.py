@@ -32,9 +32,9 @@ class Known:
 
     @classmethod
     def stored(cls, world: World, *, decided: Collection[date] = (), found_again: Collection[date] = ()) -> Known:
-        """What the lake has.
+        """Read the lake.
 
-        decided: weeks whose agents and trades are made anew, and are not read. found_again: weeks whose evidence is, as in `stored_evidence`.
+        decided: weeks whose agents and trades are rebuilt, and are not read. found_again: weeks whose evidence is, as in `stored_evidence`.
         """
         anew = {(week.isoformat(),) for week in decided}
         agents, trades = (world.lake.slice(table, missing="skip").without(anew).read() for table in (AGENTS, TRADES))
@@ -104,7 +104,7 @@ def _looked_at(world: World, known: Known, now: datetime, asked: Collection[str]
 
 
 def polled(evidence: pl.DataFrame) -> dict[str, Polled]:
-    """What is known of each market from rows of arena/evidence, looks at the venue alone."""
+    """The state of polling of each market, from the looks in rows of arena/evidence."""
     found: dict[str, Polled] = {}
     words: dict[str, object] = {}
     for row in evidence.filter(pl.col("cancelled_by").is_null()).sort("known_at").iter_rows(named=True):

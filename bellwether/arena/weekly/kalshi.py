@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 #: A held market without a price of the day is valued at the last one of so long before.
 _LAST = timedelta(days=14)
-#: So many contracts are asked for their candles at once while a universe is being filled.
+#: Contracts whose candles are requested together while a universe is being filled.
 _AT_ONCE = 400
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class Kalshi:
         return {name: _quotes(market, found, at) for name, market in markets.items()}
 
     def evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-        """The contracts of each market, as they are."""
+        """The present contracts of each market."""
         found, at = self.ask(lambda client: _by_id(client, market_ids))
         return [evidence_of(one, fetched_at=at or now) for one in found.values()]
 

@@ -140,7 +140,7 @@ def _changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime, date
 
 
 def held_spans(book: Book) -> dict[PriceKey, list[tuple[datetime, datetime | None]]]:
-    """When outcomes were held, by the price that values them: from when, and until when; None for still."""
+    """Spans in which outcomes were held, by the price that values them; an end of None is still held."""
     positions = {name: position for account in book.accounts.values() for name, position in account.positions.items()}
     held: dict[PriceKey, set[str]] = {}
     spans: dict[PriceKey, list[tuple[datetime, datetime | None]]] = {}
@@ -173,7 +173,7 @@ def _books(world: World, *, reconstructed: bool | None) -> dict[Venue, Book]:
 
 
 def _tokens(world: World, keys: Iterable[PriceKey]) -> dict[PriceKey, str]:
-    """What quotes each price, from the universes in which the markets were."""
+    """The token or contract that quotes each price, from the universes of the markets."""
     wanted = list(keys)
     ids = sorted({market_id for market_id, _ in wanted})
     rows = world.lake.slice(UNIVERSE, missing="skip").query(

@@ -51,7 +51,7 @@ UNLIMITED = WeekBudgets()
 
 @dataclass(frozen=True)
 class Spent:
-    """What a week, or a model in it, has cost. spent, reserved: dollars: known costs, and what calls without a known cost may have cost at most.
+    """Cost of a week, or of a model in it. spent, reserved: dollars: known costs, and what calls without a known cost may have cost at most.
     left: of the budget; None without one."""
 
     spent: float
@@ -65,7 +65,7 @@ def scope_of(week: date, model: str | None = None) -> Scope:
 
 
 def spending_of(journal: Journal, week: date, budgets: WeekBudgets) -> tuple[Spent, dict[str, Spent]]:
-    """The cost of a week, and of each model that was asked in it, by the journal's name."""
+    """The cost of a week, and of each model called in it, by the journal's name."""
     used = journal.usage("model", of=scope_of(week))
     names = sorted(used["model"])
     return _spent(journal, scope_of(week), budgets.week), {name: _spent(journal, scope_of(week, name), budgets.model) for name in names}
@@ -89,9 +89,9 @@ LEASE = timedelta(minutes=30)
 
 @dataclass(frozen=True)
 class World:
-    """What the arena runs in.
+    """The environment of the arena.
 
-    venue: asks Polymarket. models: asks language models; None where no model may be asked. now: of the venue's clock. run: who pays, and whose leases
+    venue: queries Polymarket. models: calls language models; None where no call is allowed. now: of the venue's clock. run: who pays, and whose leases
     they are. lineup: that new cohorts get. registry: the user's folder. kalshi: asks Kalshi; None where no cohort bets there. methodology: of new
     cohorts; their lineup's when None. budgets: of every week.
     """
@@ -110,7 +110,7 @@ class World:
 
     @property
     def records(self) -> Records:
-        """What is made once."""
+        """Records that are made once."""
         return Records(self.journal, LEASE, run=self.run)
 
     @cached_property
@@ -124,7 +124,7 @@ class World:
         return methodology(self.methodology or lineup(self.lineup, self.registry).methodology, self.registry)
 
     def data(self, venue: Venue) -> VenueData:
-        """The markets of a venue. Raises `ConfigError` for Kalshi where it cannot be asked."""
+        """The markets of a venue. Raises `ConfigError` for Kalshi without a client."""
         if venue == "polymarket":
             return Polymarket(self.venue)
         if self.kalshi is None:
@@ -146,7 +146,7 @@ def decided_at(week: date) -> datetime:
 
 
 def is_past(week: date, now: datetime, rules: Methodology) -> bool:
-    """Whether the decisions of a week can only be reconstructed. Raises `ConfigError` for a week that has not begun."""
+    """Return whether the decisions of a week can only be reconstructed. Raises `ConfigError` for a week that has not begun."""
     if now < decided_at(week):
         raise ConfigError(f"running the week {week}: it begins at {decided_at(week).isoformat()}, and it is {now.isoformat()}")
     return now >= decisions_due(start_of(week), rules)
@@ -168,8 +168,8 @@ def seen_universe(world: World, week: date, venue: Venue | None = None) -> Froze
 def venues_of(world: World, week: date) -> list[Venue]:
     """The venues on which cohorts decide in a week: that of the cohort which starts in it, and those of earlier ones that still decide."""
     own = stored_cohort(world.records, week)
-    first = world.chosen.venue if own is None else _rules_of(own, world.rules).venue
-    earlier = {_rules_of(cohort, world.rules).venue for cohort in _still_deciding(world, week)}
+    first = world.chosen.venue if own is None else rules_of(world, own).venue
+    earlier = {rules_of(world, cohort).venue for cohort in _still_deciding(world, week)}
     return [first, *sorted(earlier - {first})]
 
 
@@ -180,7 +180,7 @@ def _universe_name(week: date, venue: Venue) -> str:
 def _seen(world: World, week: date, venue: Venue) -> FrozenUniverse:
     rules, now = world.chosen, world.now()
     if rules.venue != venue:
-        rules = next(found for cohort in _still_deciding(world, week) if (found := _rules_of(cohort, world.rules)).venue == venue)
+        rules = next(found for cohort in _still_deciding(world, week) if (found := rules_of(world, cohort)).venue == venue)
     data = world.data(venue)
     return data.past(decided_at(week), rules.universe) if is_past(week, now, rules) else data.present(rules.universe, now)
 
@@ -191,7 +191,7 @@ def stored_cohort(records: Records, week: date) -> FrozenCohort | None:
 
 
 def all_reconstructed(world: World) -> bool:
-    """Whether every cohort that started in a stored week is reconstructed: what the lake has of them can then be found again."""
+    """Return whether every cohort that started in a stored week is reconstructed: its rows in the lake can then be rebuilt."""
     # Of a damaged manifest the place alone is known.
     places = {of_folder(one, name.rpartition("/")[0]) for one in (AGENTS, UNIVERSE) for name in world.lake.manifest_names(one)}
     weeks = {date.fromisoformat(week) for (week,) in places}
@@ -209,7 +209,7 @@ def without_lost(world: World, rows: Slice, found_again: Collection[date] | None
 
 
 def stored_evidence(world: World, found_again: Collection[date] | None = ()) -> Slice:
-    """Rows of arena/evidence. found_again: weeks of which it is looked for anew, as in `without_lost`."""
+    """Rows of arena/evidence. found_again: weeks whose evidence is rebuilt, as in `without_lost`."""
     return without_lost(world, world.lake.slice(EVIDENCE, missing="skip"), found_again)
 
 
@@ -239,26 +239,22 @@ def deciding(world: World, week: date, *, reconstructed: bool, venue: Venue | No
     return [
         cohort
         for cohort in _still_deciding(world, week)
-        if cohort.reconstructed == reconstructed and venue in (None, _rules_of(cohort, world.rules).venue)
+        if cohort.reconstructed == reconstructed and venue in (None, rules_of(world, cohort).venue)
     ]
 
 
 def _still_deciding(world: World, week: date) -> list[FrozenCohort]:
     """The cohorts that are young enough to decide in a week, the newest first."""
-    rules, found = world.rules, []
-    for age in range(max(one.decision_cohorts for one in rules.values())):
+    found = []
+    for age in range(max(one.decision_cohorts for one in world.rules.values())):
         cohort = stored_cohort(world.records, week - age * WEEK)
-        if cohort is not None and age < _rules_of(cohort, rules).decision_cohorts:
+        if cohort is not None and age < rules_of(world, cohort).decision_cohorts:
             found.append(cohort)
     return found
 
 
-def _rules_of(cohort: FrozenCohort, rules: Mapping[str, Methodology]) -> Methodology:
-    if cohort.methodology not in rules:
-        raise ConfigError(f"the cohort {cohort.week} has the methodology {cohort.methodology!r}, which is no longer there; put it back")
-    return rules[cohort.methodology]
-
-
 def rules_of(world: World, cohort: FrozenCohort) -> Methodology:
     """The methodology of a cohort. Raises `ConfigError` when it is no longer in the registry."""
-    return _rules_of(cohort, world.rules)
+    if cohort.methodology not in world.rules:
+        raise ConfigError(f"the cohort {cohort.week} has the methodology {cohort.methodology!r}, which is no longer there; put it back")
+    return world.rules[cohort.methodology]

@@ -22,7 +22,7 @@ from bellwether.tables.arena_lineups import REVIEW
 
 
 def reviewed(world: World) -> list[Finding]:
-    """What LiteLLM's price map and the registry have for the families of the registry. Raises `ConfigError` when either cannot be read."""
+    """Releases in LiteLLM's price map and the registry for the families of the registry. Raises `ConfigError` when either cannot be read."""
     from bellwether.models.prices import price_map
     from bellwether.models.registry import models
 
@@ -78,7 +78,7 @@ def require_bets(lake: Lake, market_id: str, doing: str) -> None:
 def close_agent(world: World, agent_id: str, by: str, reason: str) -> Intervention:
     """Close an agent (cohort/family), from now on: it decides no more; its positions stay until they are settled.
 
-    Raises `ConfigError` for an agent that there is not.
+    Raises `ConfigError` for an unknown agent.
     """
     _require_words(f"closing {agent_id}", by, reason)
     key = agent_key(agent_id)
@@ -101,7 +101,7 @@ def dismiss_release(world: World, family: str, model_id: str, by: str, reason: s
 def archive_cohort(world: World, cohort: date, by: str, reason: str) -> Intervention:
     """Archive a cohort, from now on: its agents are closed, it is in no ranking and is marked no more; what it holds is still settled.
 
-    Raises `ConfigError` for a cohort that there is not.
+    Raises `ConfigError` for an unknown cohort.
     """
     _require_words(f"archiving {cohort}", by, reason)
     found = stored_cohort(world.records, cohort)

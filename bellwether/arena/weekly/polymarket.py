@@ -37,7 +37,7 @@ from bellwether.venues.polymarket import looks
 if TYPE_CHECKING:
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
-#: Markets of a reconstructed universe are asked for their past prices from so long before the decision.
+#: Past prices of a reconstructed universe are requested from so long before the decision.
 _PRICED = timedelta(days=1)
 #: A held market without a price of the day is valued at the last one of so long before.
 _LAST = timedelta(days=14)

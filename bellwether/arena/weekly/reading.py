@@ -1,4 +1,4 @@
-"""What people ask of the arena: how weeks stand, what an agent did, and everything behind one decision."""
+"""Queries of the arena: the status of weeks, the history of an agent, and everything behind one decision."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Rows = Callable[[Table], pl.DataFrame]
 
 
 def week_is_decided(world: World, week: date, at: datetime) -> bool:
-    """Whether nothing of a live week is left at an instant: its cohort was started, or may not be any more, and by the lake's rows every decision that is
+    """Return whether a live week is complete at an instant: its cohort was started, or may not be any more, and by the lake's rows every decision that is
     due is finished, refused or failed, or its agent was closed."""
     if stored_cohort(world.records, week) is None and may_start(at):
         return False
@@ -56,7 +56,7 @@ def week_is_decided(world: World, week: date, at: datetime) -> bool:
 
 
 def is_read(world: World, week: date) -> bool:
-    """Whether a week has a decision with an answer of which no leg was executed: after the deadline it is executed, or becomes refused."""
+    """Return whether a week has a decision with an answer of which no leg was executed: after the deadline it is executed, or becomes refused."""
     rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     return bool((rows["state"] == str(DecisionState.READ)).any())
 
@@ -67,7 +67,7 @@ def stored(lake: Lake) -> Rows:
 
 
 def as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> Rows:
-    """The tables as they were known at an instant: facts that became known later are left out, and the results are folded from the others."""
+    """The tables as known at an instant: facts that became known later are left out, and the results are folded from the others."""
     facts = Facts.stored(lake)
     made = results(facts, rules, known_at=at).frames
     then = facts.known(at)
@@ -143,7 +143,7 @@ def _held(positions: pl.DataFrame) -> dict[str, int]:
 
 
 def cohort_rows(read: Rows, cohort: date) -> pl.DataFrame:
-    """The agents of a cohort with what each has now. Raises `ConfigError` for a cohort that there is not."""
+    """The agents of a cohort with their present accounts. Raises `ConfigError` for an unknown cohort."""
     agents = read(AGENTS).filter(pl.col("week") == cohort)
     if agents.is_empty():
         raise ConfigError(f"showing the cohort {cohort}: no cohort started in this week; `bellwether arena status` lists them")
@@ -172,7 +172,7 @@ def cohort_rows(read: Rows, cohort: date) -> pl.DataFrame:
 
 
 def agent_rows(read: Rows, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
-    """What an agent of a cohort did: its decisions, positions and cash movements. Raises `ConfigError` for one that there is not."""
+    """Decisions, positions and cash movements of an agent of a cohort. Raises `ConfigError` for an unknown agent."""
     agent = AgentKey(cohort, family).agent_id
     mine = pl.col("agent_id") == agent
     if read(AGENTS).filter(mine).is_empty():
@@ -194,7 +194,7 @@ def agent_rows(read: Rows, cohort: date, family: str) -> Mapping[str, pl.DataFra
 
 @dataclass(frozen=True)
 class Explained:
-    """Everything behind one decision. answers: what was said, in the order of the calls. None: not yet, or none."""
+    """Everything behind one decision. answers: texts of the answers, in the order of the calls. None: not yet, or none."""
 
     decision_id: str
     plan: Plan | None
@@ -238,7 +238,7 @@ def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_
 
 
 def _public(decision: Decision) -> Decision:
-    """The decision without credentials in what the model said."""
+    """The decision without credentials in the model's text."""
     return replace(
         decision,
         bets=tuple(replace(bet, market_id=redact_name(bet.market_id), side=redact_name(bet.side)) for bet in decision.bets),

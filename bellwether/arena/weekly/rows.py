@@ -79,7 +79,7 @@ def decisions_rows(world: World, done: WeekDecided) -> tuple[pl.DataFrame, pl.Da
 
 
 def _now(world: World, universe: FrozenUniverse) -> datetime:
-    """When a state is recorded: a reconstructed week is as of its universe."""
+    """The time at which a state is recorded: that of its universe in a reconstructed week."""
     return universe.at if universe.reconstructed else world.now()
 
 
@@ -130,7 +130,7 @@ def _recorded(stored: list[_State], made: list[_State], executed_at: datetime | 
 
 
 def _versions(states: Sequence[_State]) -> list[_State]:
-    """Rows of arena/decision_versions: all states but the last, which ends the one before; a state of no duration is none."""
+    """Rows of arena/decision_versions: all states but the last, which ends the one before; states without a duration are left out."""
     first = {"known_at": states[0]["changed_at"]}
     return [
         one | first | {"superseded_at": after["changed_at"]} for one, after in pairwise(states) if one["changed_at"] < after["changed_at"]
@@ -146,7 +146,7 @@ def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
     if intent is not None:
         decision, calls, cost = intent.decision, intent.calls, intent.cost
     else:
-        # Without a plan nothing was asked, and nothing paid.
+        # Without a plan no request was sent, and nothing paid.
         decision, calls, cost = None, one.calls, one.cost if plan is not None else 0
     return {
         "week": done.week,
@@ -188,7 +188,7 @@ def _served(journal: Journal, one: Decided) -> dict[str, object]:
 
 
 def messages_rows(world: World, done: WeekDecided, *states: pl.DataFrame) -> pl.DataFrame:
-    """Rows of arena/messages: what was said in the week's decisions. states: rows of arena/decisions and arena/decision_versions.
+    """Rows of arena/messages: the messages of the week's decisions. states: rows of arena/decisions and arena/decision_versions.
 
     A prompt is known with the first state that has one, an answer with the first in which it was read.
     """
@@ -244,7 +244,7 @@ def trades_rows(done: WeekDecided) -> pl.DataFrame:
 
 
 def counts(decisions: Sequence[tuple[Task, Decided]]) -> dict[str, int]:
-    """How many decisions are in which state, and how many finished ones are INVALID."""
+    """Numbers of decisions by state, and of finished ones that are INVALID."""
     found: dict[str, int] = {}
     for _, one in decisions:
         invalid = one.intent is not None and one.intent.decision.problem is not None

@@ -1,4 +1,4 @@
-"""What agents have before a week is decided: from decisions in the journal and evidence that was known by then."""
+"""Accounts of agents before a week is decided, from decisions in the journal and evidence known by then; and books of all agents by venue."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def trades_before(records: Records, cohorts: Iterable[FrozenCohort], week: date)
 def standing(
     world: World, week: date, venue: Venue, cohorts: Sequence[FrozenCohort], universe: Universe, *, at: datetime, reconstructed: bool
 ) -> Standing:
-    """What the cohorts of a venue have before a week is decided."""
+    """The accounts of a venue's cohorts before a week is decided."""
     agents = [agent for cohort in cohorts for agent in cohort.agents(rules_of(world, cohort))]
     trades = trades_before(world.records, cohorts, week)
     rules = {cohort.methodology: rules_of(world, cohort) for cohort in cohorts}
@@ -105,7 +105,7 @@ def books(
 
 
 def stored_observations(world: World, at: datetime, market_ids: Iterable[str], *, reconstructed: bool) -> list[Observation]:
-    """What the lake's evidence on some markets says, as known at an instant. reconstructed: what is damaged may be found again."""
+    """Observations from the lake's evidence on some markets, as known at an instant. reconstructed: damaged rows may be rebuilt."""
     wanted = list(market_ids)
     if not wanted:
         return []

@@ -1,4 +1,4 @@
-"""What running a week asks of a venue, whichever it is."""
+"""Interface of a venue to the weeks of the arena."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class VenueData(Protocol):
         ...
 
     def past_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
-        """What markets of a reconstructed universe were quoted at."""
+        """Past quotes of markets of a reconstructed universe."""
         ...
 
     def evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ class VenueData(Protocol):
         ...
 
     def midpoints(self, tokens: Iterable[str]) -> dict[str, Observed]:
-        """What is quoted now, without what the venue does not know."""
+        """Present midpoints; outcomes unknown to the venue are left out."""
         ...
 
     def listed(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
