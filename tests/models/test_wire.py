@@ -175,23 +175,8 @@ async def test_a_key_is_not_carried_to_where_a_redirect_points(stub: Stub) -> No
 # --- one request per attempt -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "response", [b"", http(200, b"{", length=500), http(500), http(422), http(429)], ids=["none", "half", "500", "422", "429"]
-)
-@pytest.mark.parametrize(
-    "model",
-    [
-        "openai/gpt-4o",
-        "openai/o1-pro",
-        "anthropic/claude-x",
-        "gemini/x",
-        "azure/x",
-        "nvidia_nim/x",
-        "deepinfra/x",
-        "huggingface/x/y",
-        "cohere/x",
-    ],
-)
+@pytest.mark.parametrize("response", [b"", http(500), http(422)], ids=["none", "500", "422"])
+@pytest.mark.parametrize("model", ["openai/gpt-4o", "openai/o1-pro", "anthropic/claude-x", "azure/x", "nvidia_nim/x", "cohere/x"])
 async def test_a_request_that_fails_is_sent_once_whatever_client_litellm_takes(stub: Stub, model: str, response: bytes) -> None:
     stub.response = response
     result = await send(stub, made(model=model))
