@@ -31,7 +31,7 @@ RELEASE = "sandbox-2026"
 def fresh(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """The lake of the evaluated world with a Dagster instance without runs and events."""
     monkeypatch.setenv("BELLWETHER_HOME", str(evaluated.config.home))
-    monkeypatch.setattr("bellwether.forecasting.competitors", lambda: dict.fromkeys(FORECASTERS))
+    monkeypatch.setattr("bellwether.forecasting.competitors", lambda *_: dict.fromkeys(FORECASTERS))
     settings.cache_clear()
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         world = replace(evaluated, instance=instance)
@@ -149,9 +149,9 @@ def _due(world: World) -> list[Any]:
 def test_only_what_costs_nothing_or_is_named_runs_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_MODELS", "paid")
     settings.cache_clear()
-    monkeypatch.setattr("bellwether.forecasting.competitors", lambda: {"free": None, "paid": None})
+    monkeypatch.setattr("bellwether.forecasting.competitors", lambda *_: {"free": None, "paid": None})
     agents = {"rule": SimpleNamespace(asks=None), "trader": SimpleNamespace(asks="paid")}
-    monkeypatch.setattr("bellwether.replay.registry.competitors", lambda: agents)
+    monkeypatch.setattr("bellwether.replay.registry.competitors", lambda *_: agents)
     now = datetime.now(UTC)
     new, old = (cast("Any", SimpleNamespace(written_at=now - timedelta(days=days))) for days in (1, 30))
     asked = automatic({("r",): new, ("s",): old, ("r@20",): new})
