@@ -230,7 +230,8 @@ class ProviderWire:
 
     async def send(self, call: Call) -> Result:
         """Send `call` once. Never raises for what a provider can do; see `Result`."""
-        await asyncio.to_thread(load)
+        if not load.cache_info().currsize:
+            await asyncio.to_thread(load)
         base = chat_completions(call.model, call.endpoint)
         exchange = _Exchange(self._client(call.model), call, verbatim=base is not None)
         answer = error = None
