@@ -99,9 +99,10 @@ async def endless(writer: asyncio.StreamWriter) -> None:
 
 async def bomb(writer: asyncio.StreamWriter) -> None:
     """A few bytes that unpack to 64 MB."""
-    writer.write(packed_head("gzip", len(BOMB)))
+    packed = _packed_zeros(64 << 20)
+    writer.write(packed_head("gzip", len(packed)))
     with suppress(OSError):
-        writer.write(BOMB)
+        writer.write(packed)
         await writer.drain()
 
 
@@ -117,12 +118,9 @@ async def unasked(writer: asyncio.StreamWriter) -> None:
     await writer.drain()
 
 
-def _bomb(size: int) -> bytes:
+def _packed_zeros(size: int) -> bytes:
     packer, zeros = zlib.compressobj(9, wbits=31), bytes(1 << 20)
     return b"".join(packer.compress(zeros) for _ in range(size >> 20)) + packer.flush()
-
-
-BOMB = _bomb(64 << 20)
 
 
 @pytest.mark.parametrize("talk", [endless, bomb])
