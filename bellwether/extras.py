@@ -19,6 +19,7 @@ MODULES = (
     "cryptography",
     "dagster",
     "dagster_duckdb",
+    "dagster_graphql",
     "dagster_webserver",
     "duckdb",
     "great_expectations",
