@@ -31,7 +31,7 @@ from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, week_of
 from bellwether.arena.ledger import Book as Books
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Market
-from bellwether.arena.marks import Observed, tick, valuation, wanted
+from bellwether.arena.marks import Observed, price_key, tick, valuation
 from bellwether.arena.methodology import methodology
 from bellwether.arena.resolution import Observation, Ruling, settlements
 from bellwether.arena.units import MICROS
@@ -199,13 +199,13 @@ def _tick() -> float:
         book.open_account(agent)
         for trade in trades:
             book.trade(trade)
-    keys = wanted(book)
+    keys = sorted({price_key(position) for account in book.accounts.values() for position in account.open.values()})
     first = {(row.market_id, row.outcome): row for row in tick({}, keys, {key: Observed(500_000, START) for key in keys}, START, RULES)}
     seen = {key: Observed(500_000 + rng.randrange(2), START) for key in keys}
 
     def work() -> None:
         at = START + timedelta(minutes=10)
-        rows = tick(first, wanted(book), seen, at, RULES)
+        rows = tick(first, keys, seen, at, RULES)
         now = {**first, **{(row.market_id, row.outcome): row for row in rows}}
         for account in book.accounts.values():
             valuation(account, now, at)
