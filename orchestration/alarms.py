@@ -18,7 +18,7 @@ from bellwether.notify import Alarm, NotDelivered, Notifier, notifiers, notify
 from bellwether.settings import Channel, settings
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
 from orchestration.precedence import COMMAND, LAUNCHED_BY
-from orchestration.step_errors import reason
+from orchestration.steps import reason
 from resources import LakeResource
 
 #: Tag of a failed run of which operators were told.

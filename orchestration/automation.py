@@ -16,6 +16,7 @@ from typing import Any
 import dagster as dg
 
 from bellwether.domains import resolve
+from bellwether.errors import QualityError
 from bellwether.lake import Lake
 from bellwether.lake.partitions import Partition
 from bellwether.lake.staleness import Recipe, Staleness, reads
@@ -24,7 +25,7 @@ from bellwether.tables import TABLES, Table
 from bellwether.tables.schema import outside
 from orchestration.declare import Follow, follows
 from orchestration.orphans import is_orphan, running_commands
-from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, of_key, spans, to_key
+from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_between, of_key, ranges, to_key
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource
 
@@ -61,6 +62,10 @@ def declared(graph: Any, key: dg.AssetKey) -> Table:
     return outside(name, *([definition.name] if isinstance(definition, dg.DynamicPartitionsDefinition) and definition.name else []))
 
 
+#: Whether the rows of a file break a blocking rule, by its SHA-256.
+_BLOCKED: dict[str, bool] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Due:
     """A partition that is out of date, with what it would be made from now."""
@@ -84,7 +89,7 @@ class Plan:
         instance: dg.DagsterInstance,
         runs: Iterable[tuple[Iterable[dg.AssetKey], Mapping[str, str]]] = (),
     ) -> None:
-        self._graph, self._instance = graph, instance
+        self._graph, self._instance, self._lake = graph, instance, lake
         self._state = Staleness(lake, settings().now().date())
         self._changing: dict[str, set[Partition]] = defaultdict(set)
         self._requested: dict[str, set[Partition]] = defaultdict(set)
@@ -104,11 +109,31 @@ class Plan:
         )
         due = set(self._state.due(found, candidates))
         for partition in sorted(candidates - self._changing[found.table.name]):
-            if self._has_input(self._changing, found, partition) or self._has_input(self._requested, found, partition, apart=True):
+            if (
+                self._has_input(self._changing, found, partition)
+                or self._has_input(self._requested, found, partition, apart=True)
+                or ((partition in due or self._has_input(self._requested, found, partition)) and self._is_blocked(found, partition))
+            ):
                 self._changing[found.table.name].add(partition)
             elif partition in due or self._has_input(self._requested, found, partition):
                 self._requested[found.table.name].add(partition)
                 yield Due(key, partition, self._made_from(found, partition), follow.attempts)
+
+    def _is_blocked(self, found: Recipe, partition: Partition) -> bool:
+        """Whether rows of the same partition of an input break a blocking rule. A file is examined once in a process."""
+        from bellwether.checks import require
+
+        for source in found.followed:
+            made = self._state.stored(source).get(partition) if source.partitioned_by == found.table.partitioned_by else None
+            if made is not None and made.sha256 not in _BLOCKED:
+                try:
+                    require(source.name, self._lake.slice_of(source, {partition: made}).scan())
+                    _BLOCKED[made.sha256] = False
+                except QualityError:
+                    _BLOCKED[made.sha256] = True
+            if made is not None and _BLOCKED[made.sha256]:
+                return True
+        return False
 
     def _has_input(self, among: Mapping[str, set[Partition]], found: Recipe, partition: Partition, *, apart: bool = False) -> bool:
         """Whether a partition has an input among some partitions. apart: one that another run makes."""
@@ -126,9 +151,10 @@ class Plan:
             return {()}
         if PARTITION in tags:
             return {of_key(table, tags[PARTITION])}
-        names: Iterable[str] = definition.get_partition_keys(dynamic_partitions_store=self._instance)
-        if RANGE_START in tags and not isinstance(definition, dg.MultiPartitionsDefinition):
-            names = [name for name in names if tags[RANGE_START] <= name <= tags[RANGE_END]]
+        if RANGE_START in tags:
+            names = keys_between(definition, tags[RANGE_START], tags[RANGE_END], self._instance)
+        else:
+            names = definition.get_partition_keys(dynamic_partitions_store=self._instance)
         return {of_key(table, name) for name in names}
 
     def _made_from(self, found: Recipe, partition: Partition) -> str:
@@ -137,22 +163,20 @@ class Plan:
 
 
 def requests(graph: Any, due: Iterable[Due], instance: dg.DagsterInstance, now: datetime) -> Iterator[dg.RunRequest]:
-    """A run for neighbouring days of the tables that are made of them, and one for each partition of other kinds."""
+    """A run for each range of partitions of the tables that are made of them."""
     partitions: dict[tuple[tuple[str, ...], str], list[Due]] = defaultdict(list)
     for one in due:
         table = declared(graph, one.key)
         partitions[table.partitioned_by, to_key(table, one.partition)].append(one)
-    days: dict[tuple[dg.AssetKey, ...], dict[str, list[Due]]] = defaultdict(dict)
-    for (columns, name), ones in partitions.items():
+    together: dict[tuple[dg.AssetKey, ...], dict[str, list[Due]]] = defaultdict(dict)
+    for (_, name), ones in partitions.items():
         keys = tuple(sorted({key for one in ones for key in graph.get(one.key).execution_set_asset_keys}))
-        if columns == ("day",):
-            days[keys][name] = ones
-        else:
-            yield from _request(keys, {PARTITION: name} if name else {}, ones, instance, now)
-    for keys, of_day in days.items():
-        for first, last in spans(of_day):
-            within = [one for day, ones in of_day.items() if first <= day <= last for one in ones]
-            yield from _request(keys, {RANGE_START: first, RANGE_END: last}, within, instance, now)
+        together[keys][name] = ones
+    for keys, by_name in together.items():
+        for group in ranges(graph.get(keys[0]).partitions_def, by_name, instance):
+            several = {RANGE_START: group[0], RANGE_END: group[-1]} if len(group) > 1 else {}
+            ones = [one for name in group for one in by_name[name]]
+            yield from _request(keys, several or ({PARTITION: group[0]} if group[0] else {}), ones, instance, now)
 
 
 def _request(

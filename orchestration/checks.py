@@ -1,7 +1,7 @@
 """Asset checks: one multi-check per table, or per step that makes several, with the rules that the domains declare.
 
-A check looks at the partitions of its run, or at all when it is executed by itself. It has one result per partition, but for the
-tables by day: their runs are often a month long, and a result of each rule for each day is most of what such a run would store.
+A check looks at the partitions of its run, or at all when it is executed by itself, and has one result per run. Where a blocking rule is broken
+in some of several partitions, the failure of the step names them, and commands make what follows from the others.
 Not here: the rules and how they are evaluated (bellwether/checks).
 Concept: https://docs.dagster.io/guides/test/asset-checks
 """
@@ -10,15 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import dagster as dg
 
+from bellwether.checks import CheckOutcome
 from bellwether.checks.rule import Rule, columns_read
 from bellwether.checks.rules import lake_checks, rules_for
+from bellwether.errors import QualityError
+from bellwether.lake import Slice
+from bellwether.lake.partitions import Partition
 from bellwether.settings import settings
 from bellwether.tables import Table, table
 from orchestration.declare import key
-from orchestration.partitions import RANGE_END, RANGE_START
+from orchestration.partitions import CHUNK, RANGE_END, RANGE_START, keys_between, to_key
+from orchestration.steps import failed
 from resources import LakeResource, lake_partition
-
-_Yielded = dg.AssetCheckResult | dg.AssetCheckEvaluation | dg.Output[None]
 
 
 def checks_of(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefinition]:
@@ -29,83 +32,99 @@ def checks_of(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefin
         if names:
             group = table(names[0]).group
             step = names[0].replace("/", "_") if len(names) == 1 else f"{group}_{made.op.name.removeprefix(f'{group}__')}"
-            found.append(_suite(step, names, made.partitions_def, by_partition=made.backfill_policy is None))
+            found.append(_suite(step, names, made.partitions_def))
     return found
 
 
-def _suite(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None, *, by_partition: bool) -> dg.AssetChecksDefinition:
+def _suite(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None) -> dg.AssetChecksDefinition:
     """All rules of some tables as one check step, `check_<name>`."""
-    of_results = partitions if by_partition else None
 
     @dg.multi_asset_check(
         name=f"check_{name}",
         specs=[
-            dg.AssetCheckSpec(rule.name, asset=key(one), description=rule.description, blocking=rule.blocking, partitions_def=of_results)
+            dg.AssetCheckSpec(rule.name, asset=key(one), description=rule.description, blocking=rule.blocking)
             for one in tables
             for rule in rules_for(one)
         ],
         can_subset=True,
         compute_kind="polars",
     )
-    def check(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[_Yielded]:
+    def check(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
         wanted = {(found.asset_key, found.name) for found in context.selected_asset_check_keys}
         made = _of_the_run(context, partitions)
+        failures: dict[str, Exception] = {}
         for one in tables:
             chosen = [rule for rule in rules_for(one) if (key(one), rule.name) in wanted]
-            if of_results is not None and made and len(made) > 1:
-                yield from _each_checked(lake, table(one), made, chosen)
-            elif chosen:
-                yield from _checked(lake, table(one), _in_lake(table(one), partitions, made), chosen)
+            if chosen:
+                yield from _checked(lake, table(one), _in_lake(table(one), partitions, made), chosen, failures)
+        if failures and made and len(failures) < len(made):
+            raise failed(failures)
 
     return check
 
 
-def _each_checked(lake: LakeResource, declared: Table, partitions: Sequence[str], rules: Sequence[Rule]) -> Iterator[_Yielded]:
-    """A result per rule and partition; Dagster's own results have the partition of the run, and none in a run over several."""
-    for partition in partitions:
-        for result in _checked(lake, declared, [lake_partition(declared, partition)], rules) if rules else ():
-            yield dg.AssetCheckEvaluation(
-                asset_key=key(declared.name),
-                check_name=str(result.check_name),
-                passed=result.passed,
-                metadata=result.metadata,
-                severity=result.severity,
-                blocking=next(rule.blocking for rule in rules if rule.name == result.check_name),
-                partition=partition,
-            )
-    for rule in rules:
-        yield dg.Output(None, dg.AssetCheckSpec(rule.name, asset=key(declared.name)).get_python_identifier())
-
-
 def _checked(
-    lake: LakeResource, declared: Table, partitions: list[tuple[str, ...]] | None, rules: Sequence[Rule]
+    lake: LakeResource,
+    declared: Table,
+    partitions: list[Partition] | None,
+    rules: Sequence[Rule],
+    failures: dict[str, Exception],
 ) -> Iterator[dg.AssetCheckResult]:
-    """One result per rule of a table. A rule that could not be evaluated fails the step: it says nothing about the data."""
+    """One result per rule of a table. A rule that could not be evaluated fails the step: that is not a fact about the data.
+
+    failures: filled with the partitions in which a blocking rule is broken.
+    """
+    rows = lake.lake.slice(declared, partitions, missing="skip")
+    stored = [manifest.partition for manifest in rows.manifests]
+    size = CHUNK if declared.partitioned_by == ("day",) else 1
+    chunks = [rows.only(stored[start : start + size]) for start in range(0, len(stored), size)] or [rows]
+    of_chunks = [_outcomes(lake, chunk, rules) for chunk in chunks]
+    for number, rule in enumerate(rules):
+        outcomes = [outcomes[number] for outcomes in of_chunks]
+        crashed = next((outcome for outcome in outcomes if outcome.passed is None), None)
+        if crashed:
+            raise dg.Failure(
+                f"the check {rule.name} of {declared.name} could not run (this says nothing about the data): {crashed.crashed}"
+            )
+        if rule.blocking:
+            for chunk, outcome in zip(chunks, outcomes, strict=True):
+                failures |= {} if outcome.passed else _broken(lake, chunk, rule)
+        yield _result(declared, outcomes)
+
+
+def _outcomes(lake: LakeResource, rows: Slice, rules: Sequence[Rule]) -> list[CheckOutcome]:
     from bellwether.checks import validate
 
-    rows = lake.lake.slice(declared, partitions, missing="skip")
-    rules = [rule.fit(lake.lake, rows) if rule.fit else rule for rule in rules]
-    outcomes = validate(declared, rows.scan().select(columns_read(declared, rules)).collect(), rules)
-    for outcome in outcomes:
-        if outcome.passed is None:
-            continue
-        yield dg.AssetCheckResult(
-            asset_key=key(declared.name),
-            check_name=outcome.name,
-            passed=outcome.passed,
-            severity=dg.AssetCheckSeverity.ERROR if outcome.blocking else dg.AssetCheckSeverity.WARN,
-            metadata={
-                "rows": outcome.rows,
-                "failing rows": outcome.failing_rows,
-                "failing share": outcome.failing_share,
-                **({"sample": dg.MetadataValue.md(outcome.sample)} if outcome.sample else {}),
-            },
-        )
-    for outcome in outcomes:
-        if outcome.passed is None:
-            raise dg.Failure(
-                f"the check {outcome.name} of {declared.name} could not run (this says nothing about the data): {outcome.crashed}"
-            )
+    fitted = [rule.fit(lake.lake, rows) if rule.fit else rule for rule in rules]
+    return validate(rows.table, rows.scan().select(columns_read(rows.table, fitted)).collect(), fitted)
+
+
+def _broken(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str, Exception]:
+    """The partitions in which a rule is broken."""
+    found: dict[str, Exception] = {}
+    for manifest in rows.manifests:
+        (outcome,) = _outcomes(lake, rows.only([manifest.partition]), [rule])
+        if not outcome.passed:
+            reason = f"{outcome.failing_rows} of {outcome.rows} rows of {rows.table.name} break the rule {rule.name} ({rule.description})"
+            found[to_key(rows.table, manifest.partition)] = QualityError(reason)
+    return found
+
+
+def _result(declared: Table, outcomes: Sequence[CheckOutcome]) -> dg.AssetCheckResult:
+    total, failing = sum(outcome.rows for outcome in outcomes), sum(outcome.failing_rows for outcome in outcomes)
+    sample = next((outcome.sample for outcome in outcomes if outcome.sample), "")
+    return dg.AssetCheckResult(
+        asset_key=key(declared.name),
+        check_name=outcomes[0].name,
+        passed=all(outcome.passed for outcome in outcomes),
+        severity=dg.AssetCheckSeverity.ERROR if outcomes[0].blocking else dg.AssetCheckSeverity.WARN,
+        metadata={
+            "rows": total,
+            "failing rows": failing,
+            "failing share": failing / total if total else 0.0,
+            **({"sample": dg.MetadataValue.md(sample)} if sample else {}),
+        },
+    )
 
 
 def _of_the_run(context: dg.AssetCheckExecutionContext, definition: dg.PartitionsDefinition | None) -> list[str] | None:
@@ -116,8 +135,7 @@ def _of_the_run(context: dg.AssetCheckExecutionContext, definition: dg.Partition
         return [context.partition_key]
     if RANGE_START not in context.run.tags:
         return None
-    first, last = context.run.tags[RANGE_START], context.run.tags[RANGE_END]
-    return list(definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last)))
+    return keys_between(definition, context.run.tags[RANGE_START], context.run.tags[RANGE_END], context.instance)
 
 
 def _in_lake(declared: Table, definition: dg.PartitionsDefinition | None, keys: list[str] | None) -> list[tuple[str, ...]] | None:

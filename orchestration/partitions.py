@@ -6,8 +6,10 @@ Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import dagster as dg
 from dagster_shared.check import CheckError
@@ -34,8 +36,13 @@ def daily_partitions() -> dg.DailyPartitionsDefinition:
 
 DAY = daily_partitions()
 
-#: A month of days in one run: a day's own work is far cheaper than a run's start.
-DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=31)
+#: Days of one run: a day's own work is far cheaper than a run's start.
+MOST_DAYS = 100
+DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=MOST_DAYS)
+#: Days whose rows a step holds in memory at once.
+CHUNK = 31
+#: All partitions of a backfill in one run; each is stored as soon as it is made.
+ONE_RUN = dg.BackfillPolicy.single_run()
 
 #: Tags that say for which partitions a run was launched: one, or the first and the last of several.
 PARTITION, RANGE_START, RANGE_END = "dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -67,7 +74,7 @@ def to_key(declared: Table, partition: Partition) -> str:
     return "|".join(value for _, value in sorted(zip(declared.partitioned_by, partition, strict=True)))
 
 
-def spans(days: Iterable[str], *, most: int = 31, step: timedelta = timedelta(days=1)) -> list[tuple[str, str]]:
+def spans(days: Iterable[str], *, most: int = MOST_DAYS, step: timedelta = timedelta(days=1)) -> list[tuple[str, str]]:
     """Days (ISO), or weeks by their first day, as closed ranges of neighbours, at most `most` long."""
     ranges: list[list[str]] = []
     for day in sorted(days):
@@ -76,3 +83,39 @@ def spans(days: Iterable[str], *, most: int = 31, step: timedelta = timedelta(da
         else:
             ranges.append([day])
     return [(span[0], span[-1]) for span in ranges]
+
+
+def ranges(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance) -> list[list[str]]:
+    """Partition keys as ranges, each of which can be one run: neighbours in Dagster's order, rectangles where there are two dimensions."""
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        first, second = (dimension.partitions_def for dimension in definition.partitions_defs)
+        rows: dict[str, list[str]] = defaultdict(list)
+        for key in keys:
+            one, _, two = key.partition("|")
+            rows[two].append(one)
+        equal: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for two, ones in rows.items():
+            for row in ranges(first, ones, instance):
+                equal[tuple(row)].append(two)
+        found = ((row, twos) for row, several in equal.items() for twos in ranges(second, several, instance))
+        return [[f"{one}|{two}" for two in twos for one in row] for row, twos in found]
+    if definition is None:
+        return [[key] for key in keys]
+    order = {name: place for place, name in enumerate(definition.get_partition_keys(dynamic_partitions_store=instance))}
+    groups: list[list[str]] = []
+    for key in sorted(keys, key=order.__getitem__):
+        if groups and order[groups[-1][-1]] + 1 == order[key] and len(groups[-1]) < MOST_DAYS:
+            groups[-1].append(key)
+        else:
+            groups.append([key])
+    return groups
+
+
+def keys_between(definition: dg.PartitionsDefinition[Any], first: str, last: str, instance: dg.DagsterInstance) -> list[str]:
+    """The partitions of a range in Dagster's order, rectangles where there are two dimensions."""
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        ends = zip(definition.partitions_defs, first.split("|"), last.split("|"), strict=True)
+        ones, twos = (keys_between(dimension.partitions_def, start, end, instance) for dimension, start, end in ends)
+        return [f"{one}|{two}" for two in twos for one in ones]
+    names = list(definition.get_partition_keys(dynamic_partitions_store=instance))
+    return names[names.index(first) : names.index(last) + 1] if first in names and last in names else []

@@ -36,3 +36,10 @@ def _listening(init_context: dg.InitLoggerContext) -> logging.Logger:
 
 #: The logger that jobs of the command line run with.
 progress = dg.LoggerDefinition(_listening, description="Lines that steps log by themselves, for the command line's progress.")
+
+
+def tell(line: str) -> None:
+    """Show a line where a command waits for the run; it is no event of the run."""
+    hear = listener.get()
+    if hear is not None:
+        hear(line)

@@ -23,11 +23,11 @@ from orchestration.automation import recipe
 from orchestration.declare import key
 from orchestration.home import LOCATION, REPOSITORY, STORAGE_ADVICE, tells_of_storage
 from orchestration.orphans import STOPPED, Process, end_orphans
-from orchestration.partitions import to_key
+from orchestration.partitions import RANGE_END, RANGE_START, ranges, to_key
 from orchestration.precedence import COMMAND, LAUNCHED_BY
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
-from orchestration.step_errors import causes, partitions_of, reason
+from orchestration.steps import causes, partitions_of, reason
 from orchestration.submission import daemon_port, follow, submit
 from resources import LakeResource, ModelsResource
 from resources.venues import STOPPED as BY_SIGNAL
@@ -89,11 +89,10 @@ class Runner:
         job: Any,
         label: str,
         *,
-        partition: str | None = None,
-        tags: dict[str, str] | None = None,
+        partitions: Sequence[str] = (),
         config: dict[str, Any] | None = None,
     ) -> None:
-        """Run a job and wait for it.
+        """Run a job and wait for it. partitions: the range of partitions that it makes.
 
         Raises:
             RunFailed: it did not succeed.
@@ -102,8 +101,9 @@ class Runner:
         self.doing = label
         self.progress.say(label)
         go_on()
+        tags = {RANGE_START: partitions[0], RANGE_END: partitions[-1]} if len(partitions) > 1 else {}
         started = time.perf_counter()
-        run, events = self._execute(job.name, label, partition, {**TAGS, **(tags or {})}, config or {})
+        run, events = self._execute(job.name, label, partitions[0] if len(partitions) == 1 else None, {**TAGS, **tags}, config or {})
         seconds = time.perf_counter() - started
         self.stats.runs += 1
         self.stats.seconds += seconds
@@ -149,21 +149,39 @@ class Runner:
     def run_due(
         self, job: Any, names: Sequence[str], wanted: Iterable[Partition], label: str, *, go_on: bool = False
     ) -> dict[str, BellwetherError | None]:
-        """Run a job for each partition that is out of date. go_on: a failure does not stop the others."""
+        """Run a job for the partitions that are out of date, as few runs as possible. go_on: return the failures by partition.
+
+        Raises `RunFailed` otherwise.
+        """
         wanted = list(wanted)
         due = self.due(names, wanted)
         self.stats.fresh += len(wanted) - len(due)
-        ends: dict[str, BellwetherError | None] = {to_key(table(names[0]), partition): None for partition in wanted}
-        with self.progress.stage(f"{label}s", len(due)) as advance:
-            for partition in due:
-                name = to_key(table(names[0]), partition)
+        declared = table(names[0])
+        ends: dict[str, BellwetherError | None] = {to_key(declared, partition): None for partition in wanted}
+        ends |= self.run_partitions(job, names[0], [to_key(declared, partition) for partition in due], label)
+        first = next((error for error in ends.values() if error), None)
+        if first and not go_on:
+            raise first
+        return ends
+
+    def run_partitions(
+        self, job: Any, name: str, partitions: Sequence[str], label: str, config: dict[str, Any] | None = None
+    ) -> dict[str, BellwetherError | None]:
+        """Run a job for partitions of a table, in one run for each range of them; returns how each ended."""
+        ends: dict[str, BellwetherError | None] = dict.fromkeys(partitions)
+        definition = self._defs.resolve_asset_graph().get(key(name)).partitions_def
+        with self.progress.stage(f"{label}s", len(partitions)) as advance:
+            for group in ranges(definition, partitions, self.instance):
                 try:
-                    self.launch(job, f"{label} {' in '.join(name.split('|'))}", partition=name)
+                    shown = " in ".join(group[0].split("|"))
+                    self.launch(
+                        job, f"{label} {shown}{f' and {len(group) - 1} more' if group[1:] else ''}", partitions=group, config=config
+                    )
                 except RunFailed as error:
-                    if not go_on:
-                        raise
-                    ends[name] = error
-                advance(1)
+                    ends |= {one: RunFailed(f"{label} {one}: {text}") for one, text in error.partitions.items()} or dict.fromkeys(
+                        group, error
+                    )
+                advance(len(group))
         return ends
 
     def reference(self, job: Any, name: str, *others: str, most_age: timedelta) -> None:
@@ -190,7 +208,7 @@ class Runner:
     def run_if_due(self, job: Any, names: Sequence[str], label: str, partition: Partition = ()) -> None:
         """Run a job for one partition if one of its tables is out of date."""
         if self.due(names, [partition]):
-            self.launch(job, label, partition="|".join(partition) or None)
+            self.launch(job, label, partitions=partition)
         else:
             self.stats.fresh += 1
 

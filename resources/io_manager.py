@@ -6,7 +6,7 @@ Concept: https://docs.dagster.io/guides/build/io-managers
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -37,7 +37,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
     """Asset key `group/name` is the table of that name, and the asset's partitions are the table's.
 
     An asset returns a `polars.DataFrame`, an iterable of them (written in bounded memory), or, in a run over several
-    partitions, a mapping from partition key to either, or to `Unchanged`. There a single frame is split by the table's partition columns.
+    partitions, a mapping from partition key to either, or to `Unchanged`. There a single frame is split by the table's partition columns,
+    as is each frame of an iterator of partition keys and frames.
     Downstream assets receive a `bellwether.lake.Slice`.
     """
 
@@ -59,7 +60,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
         partitions = {key: lake_partition(declared, key) for key in keys}
         lake, started = self.lake.lake, time.perf_counter()
-        versions = self._versions(context, declared)
+        versions = self._versions(_step(context), context.asset_key)
         written = {
             key: _stored(lake, declared, partition)
             if isinstance(own, Unchanged)
@@ -77,7 +78,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             step.set_data_version(context.asset_key, _data_version(written))
             if len(written) > 1:
                 for key, manifest in written.items():
-                    step.add_asset_metadata(_of_partition(lake, manifest), context.asset_key, key)
+                    step.add_asset_metadata(_of_partition(manifest), context.asset_key, key)
 
     def load_input(self, context: dg.InputContext) -> Slice:
         """The upstream partitions that the step depends on.
@@ -92,18 +93,27 @@ class LakeIOManager(dg.ConfigurableIOManager):
             keys.append(settings().now().astimezone(UTC).date().isoformat())
         partitions = [lake_partition(declared, key) for key in keys] if context.has_asset_partitions else [()]
         rows = self.lake.lake.slice(declared, partitions, missing=_missing(context))
-        self._loaded.setdefault(_step_key(context), {})[declared.name] = {one.partition: one for one in rows.manifests}
+        self._loaded.setdefault(step.step.key if (step := _step(context)) else "", {})[declared.name] = {
+            one.partition: one for one in rows.manifests
+        }
         return rows
 
-    def _versions(self, context: dg.OutputContext, declared: Table) -> Callable[[Partition], dict[str, Any]]:
-        """What the manifest of a partition says of the inputs and the code that made it."""
-        step = _step(context)
+    def store(self, context: dg.AssetExecutionContext, name: str, key: str, rows: Any) -> None:
+        """Write one partition of a run over several at once; the step returns `Unchanged` for it at its end."""
+        declared, step = table(name), context.get_step_execution_context()
+        partition = lake_partition(declared, key)
+        versions = self._versions(step, dg.AssetKey(name.split("/")))
+        self.lake.lake.write(declared, partition, rows, run_id=context.run_id, **versions(partition))
+
+    def _versions(self, step: Any, key: dg.AssetKey) -> Callable[[Partition], dict[str, Any]]:
+        """What the manifest of a partition states of the inputs and the code that made it."""
         if step is None or step.assets_def is None:
             return lambda partition: {}
-        names = ["/".join(parent.path) for parent in step.assets_def.asset_deps[context.asset_key]]
+        declared = table("/".join(key.path))
+        names = ["/".join(parent.path) for parent in step.assets_def.asset_deps[key]]
         recipe = Recipe(declared, tuple(TABLES[name] for name in sorted(names) if name in TABLES and name != declared.name))
-        loaded, code = self._loaded.get(_step_key(context), {}), step.assets_def.code_versions_by_key.get(context.asset_key)
-        state = AsRead(self.lake.lake, settings().now().date(), loaded, since=self._since, run_id=context.run_id)
+        loaded, code = self._loaded.get(step.step.key, {}), step.assets_def.code_versions_by_key.get(key)
+        state = AsRead(self.lake.lake, settings().now().date(), loaded, since=self._since, run_id=step.run_id)
         return lambda partition: {"inputs": state.versions(recipe, partition), "code_version": code}
 
 
@@ -119,7 +129,8 @@ def note(lake: Lake, context: dg.AssetExecutionContext, declared: Table, read: M
 
 def lake_partition(declared: Table, key: str) -> Partition:
     """A Dagster partition key as the lake's; dimensions are taken by name, in the order of the table's partition columns."""
-    dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else dict.fromkeys(declared.partitioned_by[:1], str(key))
+    columns = sorted(declared.partitioned_by)
+    dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else dict(zip(columns, str(key).split("|"), strict=False))
     if set(dimensions) != set(declared.partitioned_by):
         raise ConfigError(
             f"asset {declared.name}: its partition {key!r} has the dimensions ({', '.join(dimensions)}), "
@@ -128,7 +139,7 @@ def lake_partition(declared: Table, key: str) -> Partition:
     return tuple(dimensions[name] for name in declared.partitioned_by)
 
 
-def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> list[tuple[str, Partition, Any]]:
+def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> Iterable[tuple[str, Partition, Any]]:
     """The rows of each partition of the run, as (key, partition, rows)."""
     if isinstance(obj, Mapping):
         if set(obj) != set(partitions):
@@ -141,6 +152,8 @@ def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any
         return [("", (), obj)]
     if len(partitions) == 1:
         return [(key, partition, obj) for key, partition in partitions.items()]
+    if isinstance(obj, Iterator):
+        return _by_chunk(declared, partitions, obj)
     if not isinstance(obj, pl.DataFrame):
         raise SchemaError(
             f"table {declared.name}: the run writes {len(partitions)} partitions and the asset returned {type(obj).__name__}; "
@@ -148,6 +161,14 @@ def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any
         )
     rows = split(declared, obj, partitions.values())
     return [(key, partition, rows[partition]) for key, partition in partitions.items()]
+
+
+def _by_chunk(
+    declared: Table, partitions: Mapping[str, Partition], chunks: Iterator[tuple[Sequence[str], pl.DataFrame]]
+) -> Iterator[tuple[str, Partition, Any]]:
+    for keys, frame in chunks:
+        rows = split(declared, frame, [partitions[key] for key in keys])
+        yield from ((key, partitions[key], rows[partitions[key]]) for key in keys)
 
 
 def _stored(lake: Lake, declared: Table, partition: Partition) -> Manifest:
@@ -188,11 +209,6 @@ def _step(context: dg.OutputContext | dg.InputContext) -> Any:
         return None
 
 
-def _step_key(context: dg.OutputContext | dg.InputContext) -> str:
-    step = _step(context)
-    return step.step.key if step else ""
-
-
 def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
     """What a run shows of its output: rows as numbers, which the UI plots, and sizes as text, which it does not.
 
@@ -214,12 +230,10 @@ def size(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 
 
-def _of_partition(lake: Lake, manifest: Manifest) -> dict[str, Any]:
+def _of_partition(manifest: Manifest) -> dict[str, Any]:
     return {
         "dagster/row_count": manifest.rows,
         "dagster/partition_row_count": manifest.rows,
-        "dagster/uri": lake.storage.location(manifest.file),
-        "size": size(manifest.bytes),
     }
 
 

@@ -1,6 +1,6 @@
 """The arena: universes, decisions, trades and evidence by week, marks by day, and what one fold makes of them."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,12 @@ from bellwether.lake import Slice
 from bellwether.tables import table
 from orchestration.declare import FOLLOW, key, of, out
 from orchestration.figures import MOST_BYTES, picture
-from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
+from orchestration.partitions import DAY, DAYS_PER_RUN, ONE_RUN, keys_of
+from orchestration.progress import tell
+from orchestration.steps import Made, Rows, failed, keep, make_each, require_blocking
+from resources import LakeIOManager
 from resources.arena import ArenaResource
+from resources.io_manager import Unchanged
 from resources.models import payer
 
 if TYPE_CHECKING:
@@ -57,27 +61,26 @@ class WeekConfig(CohortConfig):
     """Ids of markets with bets that are looked at now, due or not."""
 
 
-@dg.asset(**of("arena/universe", "polymarket"), partitions_def=WEEK)
-def universe(context: dg.AssetExecutionContext, config: CohortConfig, arena: ArenaResource) -> dg.Output[dict[str, pl.DataFrame]]:
+@dg.asset(**of("arena/universe", "polymarket"), partitions_def=WEEK, backfill_policy=ONE_RUN)
+def universe(
+    context: dg.AssetExecutionContext, config: CohortConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
+) -> Iterator[Made]:
     """One market of a week's universe, frozen before the first agent decided; of each venue on which a cohort decides."""
     from bellwether.arena.weekly.means import frozen_universe, venues_of
     from bellwether.arena.weekly.rows import universe_rows
 
-    made: dict[str, pl.DataFrame] = {}
-    shown: dict[str, Any] = {}
-    try:
-        world = arena.world(context.run_id, lineup=config.lineup, methodology=config.methodology)
-        for name in keys_of(context):
-            week = date.fromisoformat(name)
-            universes = [frozen_universe(world, week, venue) for venue in venues_of(world, week)]
-            found, made[name] = universes[0], universe_rows(week, *universes)
-            shown = {"as of": found.at.isoformat(), "reconstructed": found.reconstructed}
-            for one in universes:
-                of_venue = {"source": one.source, "digest": one.universe.digest[:16], "objects that are no market": one.rejects}
-                shown |= {f"{one.venue}: {name}": value for name, value in of_venue.items()}
-    except BellwetherError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
-    return dg.Output(made, metadata=shown)
+    world = arena.world(context.run_id, lineup=config.lineup, methodology=config.methodology)
+
+    def make(name: str) -> Rows:
+        week = date.fromisoformat(name)
+        universes = [frozen_universe(world, week, venue) for venue in venues_of(world, week)]
+        shown: dict[str, Any] = {"as of": universes[0].at.isoformat(), "reconstructed": universes[0].reconstructed}
+        for one in universes:
+            of_venue = {"source": one.source, "digest": one.universe.digest[:16], "objects that are no market": one.rejects}
+            shown |= {f"{one.venue}: {label}": value for label, value in of_venue.items()}
+        return {"arena/universe": universe_rows(week, *universes)}, {"arena/universe": shown}
+
+    yield from make_each(context, io_manager, ("arena/universe",), make)
 
 
 @dg.multi_asset(
@@ -85,28 +88,44 @@ def universe(context: dg.AssetExecutionContext, config: CohortConfig, arena: Are
     outs={name.split("/")[1]: dg.AssetOut(**of(name, "python"), is_required=False) for name in DECIDED_TABLES},
     deps=[key("arena/universe"), *(dg.AssetDep(key(name), partition_mapping=BEFORE) for name in DECIDED_TABLES)],
     # Each table waits for its own week before: a backfill then makes them together, week after week.
-    internal_asset_deps={name.split("/")[1]: {key("arena/universe"), key(name)} for name in DECIDED_TABLES},
+    # Evidence is looked for in what earlier weeks have traded.
+    internal_asset_deps={
+        name.split("/")[1]: {key("arena/universe"), key(name), *([key("arena/trades")] if name == "arena/evidence" else [])}
+        for name in DECIDED_TABLES
+    },
     partitions_def=WEEK,
+    backfill_policy=ONE_RUN,
     can_subset=True,
     pool="arena",
 )
-def week(context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaResource) -> Iterator[dg.Output]:
-    """A week: its cohort, every decision with trades and refusals, and evidence. What is done already is used as it is stored."""
+def week(
+    context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
+) -> Iterator[Made]:
+    """A week: its cohort, every decision with trades and refusals, and evidence. What is done already is used as it is stored.
+
+    The first week that fails ends the step, since later ones build on it; those before it are stored.
+    """
     wanted = context.op_execution_context.selected_output_names
-    made: dict[str, dict[str, pl.DataFrame]] = {name.split("/")[1]: {} for name in DECIDED_TABLES}
-    shown: dict[str, Any] = {}
+    tables, names = [name for name in DECIDED_TABLES if name.split("/")[1] in wanted], keys_of(context)
+    done: dict[str, Mapping[str, Mapping[str, Any]]] = {}
     try:
         world = arena.world(payer(context.run), dollars=config.dollars, lineup=config.lineup, methodology=config.methodology)
-        for name, rows, about in _weeks(world, keys_of(context), wanted, forced=config.forced, asked=config.asked):
-            context.log.info(f"week {name}: {', '.join(f'{table} {found.height}' for table, found in rows.items())}")
-            shown = about or shown
-            for table, found in rows.items():
-                made[table][name] = found
+        for name, rows, about in _weeks(world, names, wanted, forced=config.forced, asked=config.asked):
+            tell(f"week {name}: {', '.join(f'{table} {found.height}' for table, found in rows.items())}")
+            require_blocking(tables, {one: rows[one.split("/")[1]] for one in tables})
+            for one in tables:
+                io_manager.store(context, one, name, rows[one.split("/")[1]])
+            done[name] = {"arena/decisions": about} if about else {}
     except BellwetherError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
-    for table in (name.split("/")[1] for name in DECIDED_TABLES):
-        if table in wanted:
-            yield dg.Output(made[table], table, metadata=shown if table == "decisions" else None)
+        if not done:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        yield from keep(tables, done)
+        raise failed(dict.fromkeys(names[len(done) :], error)) from error
+    for name, shown in done.items():
+        for one, metadata in shown.items():
+            context.add_asset_metadata(metadata, key(one), name)
+    for one in tables:
+        yield dg.Output({name: Unchanged() for name in names}, one.split("/")[1])
 
 
 def _weeks(

@@ -23,7 +23,7 @@ from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.arena import DECISION_VERSIONS
-from orchestration.partitions import RANGE_END, RANGE_START, spans
+from orchestration.partitions import spans
 from orchestration.runner import Runner
 
 #: Weeks of the demo, the last so long ago that their markets are resolved.
@@ -31,7 +31,7 @@ DEMO_WEEKS = 8
 #: What says which cohort a week starts.
 COHORT = ("lineup", "methodology")
 #: Weeks of one run.
-MOST_WEEKS = 13
+MOST_WEEKS = 53
 _RESOLVED = LATEST + timedelta(days=7)
 
 
@@ -49,7 +49,7 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherE
     given = {"ops": {"week": {"config": stated}, "arena__universe": {"config": {name: stated[name] for name in COHORT if name in stated}}}}
     with work.progress.stage("arena weeks", len(due)) as advance:
         for span in _runs(due):
-            _launch(work, jobs.WEEKS, f"arena weeks {span[0]} to {span[-1]}", span, given)
+            work.launch(jobs.WEEKS, f"arena weeks {span[0]} to {span[-1]}", partitions=span, config=given)
             advance(len(span))
     return follow(work, present=week_of(settings().now()) in weeks)
 
@@ -59,10 +59,10 @@ def follow_intervention(work: Runner, done: Intervention) -> None:
     renew(work)
     if done.kind is Kind.CANCEL:
         week = week_of(done.at).isoformat()
-        work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partition=week)
+        work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week])
     else:
         week = done.subject.partition("/")[0]
-        work.launch(jobs.AGENTS, f"arena agents of {week}", partition=week)
+        work.launch(jobs.AGENTS, f"arena agents of {week}", partitions=[week])
     follow(work)
 
 
@@ -70,7 +70,7 @@ def resolve(work: Runner, market_id: str) -> None:
     """Look at a market now, due or not, and make what follows."""
     renew(work)
     week = week_of(settings().now()).isoformat()
-    work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partition=week, config={"ops": {"week": {"config": {"asked": [market_id]}}}})
+    work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week], config={"ops": {"week": {"config": {"asked": [market_id]}}}})
     follow(work)
 
 
@@ -90,7 +90,7 @@ def renew(work: Runner) -> None:
     declared = table("arena/agents")
     old = [partition[0] for partition, found in work.lake.manifests(declared).items() if found.version != declared.version]
     for span in _runs(old):
-        _launch(work, jobs.AGENTS, f"arena agents of {span[0]} to {span[-1]}", span, {})
+        work.launch(jobs.AGENTS, f"arena agents of {span[0]} to {span[-1]}", partitions=span)
 
 
 def follow(work: Runner, *, present: bool = False) -> BellwetherError | None:
@@ -153,25 +153,13 @@ def _evidence(work: Runner) -> None:
     present, first = week_of(settings().now()), date.fromisoformat(min(traded)[0])
     weeks = [((first + number * WEEK).isoformat(),) for number in range((present - first).days // 7 + 1)]
     for span in _runs([week for (week,) in work.due(("arena/evidence",), weeks)]):
-        _launch(work, jobs.EVIDENCE, f"arena evidence of {span[0]} to {span[-1]}", span, {})
+        work.launch(jobs.EVIDENCE, f"arena evidence of {span[0]} to {span[-1]}", partitions=span)
 
 
 def _runs(weeks: Sequence[str]) -> list[list[str]]:
-    """Weeks in order, those that follow each other together, at most `MOST_WEEKS` of them: a run over neighbours is one run."""
-    found: list[list[str]] = []
-    for name in sorted(weeks):
-        if found and len(found[-1]) < MOST_WEEKS and date.fromisoformat(found[-1][-1]) + WEEK == date.fromisoformat(name):
-            found[-1].append(name)
-        else:
-            found.append([name])
-    return found
-
-
-def _launch(work: Runner, job: Any, label: str, span: Sequence[str], config: dict[str, Any]) -> None:
-    if len(span) == 1:
-        work.launch(job, label, partition=span[0], config=config)
-    else:
-        work.launch(job, label, tags={RANGE_START: span[0], RANGE_END: span[-1]}, config=config)
+    """Weeks in order, neighbours together: a run over neighbours is one run."""
+    found = spans(weeks, most=MOST_WEEKS, step=WEEK)
+    return [[week for week in sorted(weeks) if first <= week <= last] for first, last in found]
 
 
 def _marks(work: Runner) -> None:
@@ -183,5 +171,6 @@ def _marks(work: Runner) -> None:
     first, today = weeks.min(), settings().now().date()
     assert isinstance(first, date)
     days = [(first + timedelta(days=number)).isoformat() for number in range((today - first).days)]
-    for start, end in spans(day for (day,) in work.due(("arena/prices",), [(day,) for day in days])):
-        work.launch(jobs.MARKS, f"arena marks {start} to {end}", tags={RANGE_START: start, RANGE_END: end})
+    due = [day for (day,) in work.due(("arena/prices",), [(day,) for day in days])]
+    for start, end in spans(due):
+        work.launch(jobs.MARKS, f"arena marks {start} to {end}", partitions=[day for day in due if start <= day <= end])

@@ -1,5 +1,6 @@
 """The benchmark: questions of a release, every forecaster's forecasts on them, scores, reliability and the leaderboard."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,10 +11,12 @@ import polars as pl
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
+from bellwether.tables import table
 from orchestration.declare import FOLLOW, Follow, key, of, out
 from orchestration.figures import picture
-from orchestration.partitions import ALL_DAYS
-from resources import LakeResource, ModelsResource
+from orchestration.partitions import ALL_DAYS, ONE_RUN, of_key
+from orchestration.steps import Made, Rows, make_each
+from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.models import limits, payer
 
 if TYPE_CHECKING:
@@ -55,9 +58,10 @@ class ForecastConfig(dg.Config):
     """Most tokens per minute; the model's own limit holds besides."""
 
 
-def _pair(context: dg.AssetExecutionContext) -> tuple[str, str]:
-    keys = context.partition_key.keys_by_dimension
-    return keys["release"], keys["forecaster"]
+def _pair(name: str) -> tuple[str, str]:
+    """Release and forecaster of a partition."""
+    release, forecaster = of_key(table("benchmark/forecasts"), name)
+    return release, forecaster
 
 
 @dg.asset(
@@ -102,21 +106,25 @@ def _shape(frame: pl.DataFrame) -> dict[str, int | float]:
     **of("benchmark/forecasts", "polars", follows=ONCE),
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
+    backfill_policy=ONE_RUN,
 )
 def forecasts(
-    context: dg.AssetExecutionContext, config: ForecastConfig, questions: Slice, models: ModelsResource
-) -> dg.Output[pl.DataFrame]:
+    context: dg.AssetExecutionContext,
+    config: ForecastConfig,
+    questions: Slice,
+    models: ModelsResource,
+    io_manager: dg.ResourceParam[LakeIOManager],
+) -> Iterator[Made]:
     """One forecast of one forecaster on one question, or the reason why there is none."""
-    from bellwether.errors import BellwetherError
     from bellwether.forecasting import forecaster
 
-    _, name = _pair(context)
-    try:
+    def make(pair: str) -> Rows:
+        release, name = _pair(pair)
         asking = models.of_run(config.paid_by or payer(context.run), _limits(config))
-        frame = forecaster(name).forecast(questions.read(), asking)
-    except BellwetherError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
-    return dg.Output(frame, metadata=_came_of_it(frame))
+        frame = forecaster(name).forecast(questions.only([(release,)]).read(), asking)
+        return {"benchmark/forecasts": frame}, {"benchmark/forecasts": _came_of_it(frame)}
+
+    yield from make_each(context, io_manager, ("benchmark/forecasts",), make)
 
 
 def _limits(config: ForecastConfig) -> "Limits":
@@ -148,36 +156,52 @@ def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
     **of("benchmark/scores", "numpy", follows=FOLLOW),
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
+    backfill_policy=ONE_RUN,
 )
-def scores(config: ScoreConfig, forecasts: Slice, questions: Slice) -> dg.Output[pl.DataFrame]:
+def scores(
+    context: dg.AssetExecutionContext,
+    config: ScoreConfig,
+    forecasts: Slice,
+    questions: Slice,
+    io_manager: dg.ResourceParam[LakeIOManager],
+) -> Iterator[Made]:
     """One metric of one forecaster on one release, over all questions or a part of them, with its interval."""
     from bellwether.calibration.scores import score
 
-    asked = questions.read()
-    frame = score(forecasts.read(), asked, **config.model_dump())
-    overall = frame.filter((pl.col("scope") == "all") & pl.col("value").is_not_null())
-    return dg.Output(frame, metadata=dict(zip(overall["metric"], overall["value"], strict=True)))
+    def make(pair: str) -> Rows:
+        release, name = _pair(pair)
+        frame = score(forecasts.only([(release, name)]).read(), questions.only([(release,)]).read(), **config.model_dump())
+        overall = frame.filter((pl.col("scope") == "all") & pl.col("value").is_not_null())
+        return {"benchmark/scores": frame}, {"benchmark/scores": dict(zip(overall["metric"], overall["value"], strict=True))}
+
+    yield from make_each(context, io_manager, ("benchmark/scores",), make)
 
 
 @dg.asset(
     **of("benchmark/reliability", "numpy", follows=FOLLOW),
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
+    backfill_policy=ONE_RUN,
 )
-def reliability(context: dg.AssetExecutionContext, forecasts: Slice, questions: Slice) -> dg.Output[pl.DataFrame]:
+def reliability(
+    context: dg.AssetExecutionContext, forecasts: Slice, questions: Slice, io_manager: dg.ResourceParam[LakeIOManager]
+) -> Iterator[Made]:
     """One bin of a forecaster's reliability diagram on one release."""
     from bellwether.calibration.scores import reliability as bins
     from bellwether.report.figures import confidence_picture, reliability_picture
 
-    release, name = _pair(context)
-    asked, title = questions.read(), f"{name} on {release}"
-    answers = forecasts.read()
-    frame = bins(answers, asked)
-    shown = {
-        "reliability diagram": picture(reliability_picture(frame, answers, asked, title)),
-        "confidence": picture(confidence_picture(answers, asked, title)),
-    }
-    return dg.Output(frame, metadata=shown)
+    def make(pair: str) -> Rows:
+        release, name = _pair(pair)
+        asked, title = questions.only([(release,)]).read(), f"{name} on {release}"
+        answers = forecasts.only([(release, name)]).read()
+        frame = bins(answers, asked)
+        shown = {
+            "reliability diagram": picture(reliability_picture(frame, answers, asked, title)),
+            "confidence": picture(confidence_picture(answers, asked, title)),
+        }
+        return {"benchmark/reliability": frame}, {"benchmark/reliability": shown}
+
+    yield from make_each(context, io_manager, ("benchmark/reliability",), make)
 
 
 @dg.multi_asset(

@@ -22,7 +22,11 @@ EVALUATE = dg.define_asset_job(
 )
 #: The ranking of a release.
 RANKING_TABLES = ("benchmark/leaderboard", "benchmark/comparisons")
-RANK = dg.define_asset_job("rank", select(*RANKING_TABLES), description="Compare and rank the forecasters of a release.")
+RANK = dg.define_asset_job(
+    "rank",
+    select(*RANKING_TABLES, "benchmark/dataset_analysis", "benchmark/report"),
+    description="Compare and rank the forecasters of a release, analyse its questions and write its report.",
+)
 #: What a release's questions are like.
 ANALYSE = dg.define_asset_job("analyse", select("benchmark/dataset_analysis"), description="Analyse the question set of a release.")
 #: The files that people read and publish.

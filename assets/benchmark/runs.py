@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import dagster as dg
 import polars as pl
 
 from assets.benchmark import jobs
@@ -15,9 +14,12 @@ from assets.warehouse.runs import publish
 from bellwether.errors import BellwetherError
 from bellwether.tables import table
 from orchestration.partitions import to_key
-from orchestration.runner import RunFailed, Runner
+from orchestration.runner import Runner
 from orchestration.session import require_success
 
+FORECASTS = table("benchmark/forecasts")
+#: What follows from the scores of a release.
+RANKED = (*RANKING_TABLES, "benchmark/dataset_analysis", "benchmark/report")
 #: The release of the demo.
 DEMO = "sandbox-2026"
 
@@ -53,7 +55,7 @@ def questions(work: Runner, release: str) -> pl.DataFrame:
     for name in dict.fromkeys((ReleaseName.parse(release).whole_name, release)):
         work.instance.add_dynamic_partitions(str(RELEASE.name), [name])
         if frozen(work.lake, name) is None:
-            work.launch(jobs.QUESTIONS, f"questions of {name}", partition=name)
+            work.launch(jobs.QUESTIONS, f"questions of {name}", partitions=[name])
         else:
             work.stats.fresh += 1
     return work.lake.slice(table("benchmark/questions"), [(release,)]).read()
@@ -69,28 +71,20 @@ def release(
     failed; one that fails stops no other.
     """
     questions(work, release)
-    ends = {}
-    with work.progress.stage(f"forecasters on {release}", len(forecasters)) as advance:
-        for name in forecasters:
-            ends[name] = _forecaster(work, release, name, asking or {}, always=name in again)
-            advance(1)
+    pairs = {to_key(FORECASTS, (release, name)): name for name in forecasters}
+    due = [pair for pair, name in pairs.items() if name in again or _is_due(work, release, name)]
+    work.stats.fresh += len(pairs) - len(due)
+    work.instance.add_dynamic_partitions(str(FORECASTER.name), [pairs[pair] for pair in due])
+    config = {"ops": {"benchmark__forecasts": {"config": dict(asking or {})}}}
+    found = work.run_partitions(jobs.EVALUATE, FORECASTS.name, due, "forecast", config)
+    ends = {name: found.get(pair) for pair, name in pairs.items()}
     if any(error is None for error in ends.values()):
         _follow(work, release)
     return ends
 
 
-def _forecaster(work: Runner, release: str, name: str, asking: Mapping[str, Any], *, always: bool) -> BellwetherError | None:
-    pair = str(dg.MultiPartitionKey({"release": release, "forecaster": name}))
-    if not always and not work.due(("benchmark/forecasts",), [(release, name)]) and _is_as_registered(work, release, name):
-        work.stats.fresh += 1
-        return None
-    work.instance.add_dynamic_partitions(str(FORECASTER.name), [name])
-    config = {"ops": {"benchmark__forecasts": {"config": dict(asking)}}}
-    try:
-        work.launch(jobs.EVALUATE, f"{name} on {release}", partition=pair, config=config)
-    except RunFailed as error:
-        return error
-    return None
+def _is_due(work: Runner, release: str, name: str) -> bool:
+    return bool(work.due((FORECASTS.name,), [(release, name)])) or not _is_as_registered(work, release, name)
 
 
 def _is_as_registered(work: Runner, release: str, name: str) -> bool:
@@ -105,16 +99,13 @@ def _is_as_registered(work: Runner, release: str, name: str) -> bool:
 def _follow(work: Runner, release: str) -> None:
     """Make what is derived from all forecasters of a release, where it is out of date."""
     _rescore(work, release)
-    work.run_if_due(jobs.RANK, RANKING_TABLES, f"leaderboard of {release}", (release,))
-    work.run_if_due(jobs.ANALYSE, ("benchmark/dataset_analysis",), f"analysis of {release}", (release,))
-    work.run_if_due(jobs.REPORT, ("benchmark/report",), f"report of {release}", (release,))
+    work.run_if_due(jobs.RANK, RANKED, f"leaderboard and report of {release}", (release,))
 
 
 def _rescore(work: Runner, release: str) -> None:
     """Score again whoever was not run now, and whose scores are of earlier questions or forecasts: all are ranked on the same questions."""
     answered = [pair for pair in work.lake.manifests(table("benchmark/forecasts")) if pair[0] == release]
     due = [to_key(table("benchmark/forecasts"), pair) for pair in work.due(SCORE_TABLES, answered)]
-    with work.progress.stage(f"scores on {release}", len(due)) as advance:
-        for pair in due:
-            work.launch(jobs.SCORE, f"scores of {pair.partition('|')[0]} on {release}", partition=pair)
-            advance(1)
+    for error in work.run_partitions(jobs.SCORE, FORECASTS.name, due, "score").values():
+        if error:
+            raise error

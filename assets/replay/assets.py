@@ -9,14 +9,15 @@ from pydantic import Field
 
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from bellwether.errors import BellwetherError
-from bellwether.lake import Slice
+from bellwether.lake import Lake, Slice
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from bellwether.tables.schema import outside
 from orchestration.declare import FOLLOW, OWNER, Follow, key, of, out
 from orchestration.figures import MOST_BYTES, picture
-from orchestration.partitions import ALL_DAYS
-from resources import LakeResource, ModelsResource
+from orchestration.partitions import ALL_DAYS, ONE_RUN, of_key
+from orchestration.steps import Made, Rows, make_each
+from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
 from resources.io_manager import note
 from resources.models import ModelsOfRun, limits, payer
@@ -81,42 +82,55 @@ class BacktestConfig(dg.Config):
     **of("replay/episodes", "parquet"),
     deps=[dg.AssetDep(key(f"raw/{name}"), partition_mapping=ALL_DAYS) for name in SOURCES],
     partitions_def=EPISODE,
+    backfill_policy=ONE_RUN,
 )
-def episodes(
-    context: dg.AssetExecutionContext, config: EpisodeConfig, lake: LakeResource, recordings: RecordingsResource, store: EpisodesResource
-) -> dg.Output[pl.DataFrame]:
+def episodes(  # noqa: PLR0917 - Dagster passes resources by name
+    context: dg.AssetExecutionContext,
+    config: EpisodeConfig,
+    lake: LakeResource,
+    recordings: RecordingsResource,
+    store: EpisodesResource,
+    io_manager: dg.ResourceParam[LakeIOManager],
+) -> Iterator[Made]:
     """One market of an episode: what was recorded of it, how it was settled, and on which terms it traded."""
+
+    def make(name: str) -> Rows:
+        rows, shown = _episode(name, config, lake.lake, recordings, store)
+        return {"replay/episodes": rows}, {"replay/episodes": shown}
+
+    yield from make_each(context, io_manager, ("replay/episodes",), make)
+
+
+def _episode(
+    name: str, config: EpisodeConfig, lake: Lake, recordings: RecordingsResource, store: EpisodesResource
+) -> tuple[pl.DataFrame, dict[str, Any]]:
     from bellwether.recordings.books import has_yes_prices
     from bellwether.replay.building import Outcomes, build, frames_of_table, known_with, overrides_of, stated_results
     from bellwether.replay.building.sources import Sources
     from bellwether.replay.episode import validate, write
     from bellwether.replay.episode.table import episode_rows
 
-    name = context.partition_key
-    try:
-        recording, event = recordings.of_episode(name)
-        sources = Sources.of(lake.lake, recording.name)
-        stored = lake.lake.slice(table("raw/recordings"), [(recording.name,)]).scan()
-        yes_prices = has_yes_prices(frames_of_table(stored.collect_batches()), flag=recording.about.use_yes_price)
-        known = known_with(lake.lake, recording.about.tickers, overrides_of(config.fee, config.series, ()))
-        outcomes = Outcomes(stated_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
-        drafts = build(
-            recording.name,
-            recording.about,
-            frames_of_table(stored.collect_batches()),
-            known=known,
-            outcomes=outcomes,
-            yes_prices=yes_prices,
-        )
-        draft = next((draft for draft in drafts if draft.metadata.episode_id == name), None)
-        if draft is None:
-            raise dg.Failure(f"making the episode {name}: the recording {recording.name} holds no book of {event}", allow_retries=False)
-        written = write(store.root / name, draft)
-        rows = episode_rows(written, [finding.message for finding in validate(written.folder).warnings], sources)
-        book = _book(written, store)
-    except BellwetherError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
-    return dg.Output(rows, metadata=_of_episode(rows) | {"folder": dg.MetadataValue.path(str(written.folder))} | book)
+    recording, event = recordings.of_episode(name)
+    sources = Sources.of(lake, recording.name)
+    stored = lake.slice(table("raw/recordings"), [(recording.name,)]).scan()
+    yes_prices = has_yes_prices(frames_of_table(stored.collect_batches()), flag=recording.about.use_yes_price)
+    known = known_with(lake, recording.about.tickers, overrides_of(config.fee, config.series, ()))
+    outcomes = Outcomes(stated_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
+    drafts = build(
+        recording.name,
+        recording.about,
+        frames_of_table(stored.collect_batches()),
+        known=known,
+        outcomes=outcomes,
+        yes_prices=yes_prices,
+    )
+    draft = next((draft for draft in drafts if draft.metadata.episode_id == name), None)
+    if draft is None:
+        raise BellwetherError(f"making the episode {name}: the recording {recording.name} holds no book of {event}")
+    written = write(store.root / name, draft)
+    rows = episode_rows(written, [finding.message for finding in validate(written.folder).warnings], sources)
+    book = _book(written, store)
+    return rows, _of_episode(rows) | {"folder": dg.MetadataValue.path(str(written.folder))} | book
 
 
 def _book(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
@@ -133,19 +147,21 @@ def _book(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
     **of("replay/books", "numba", follows=FOLLOW),
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE,
+    backfill_policy=ONE_RUN,
 )
-def books(context: dg.AssetExecutionContext, episodes: Slice, store: EpisodesResource) -> dg.Output[pl.DataFrame]:
+def books(
+    context: dg.AssetExecutionContext, episodes: Slice, store: EpisodesResource, io_manager: dg.ResourceParam[LakeIOManager]
+) -> Iterator[Made]:
     """The top of every market's book over the time of an episode."""
     from bellwether.replay import prepare
     from bellwether.replay.results.books import books as rows_of
 
-    name = context.partition_key
-    known_at = episodes.read()["known_at"].to_list()[0]
-    try:
+    def make(name: str) -> Rows:
+        known_at = episodes.only([(name,)]).read()["known_at"].to_list()[0]
         rows = rows_of(prepare(store.load(name), cache=store.cache).tape, name, known_at)
-    except BellwetherError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
-    return dg.Output(rows, metadata={"markets": rows["ticker"].n_unique(), "instants": rows["at"].n_unique()})
+        return {"replay/books": rows}, {"replay/books": {"markets": rows["ticker"].n_unique(), "instants": rows["at"].n_unique()}}
+
+    yield from make_each(context, io_manager, ("replay/books",), make)
 
 
 def _of_episode(rows: pl.DataFrame) -> dict[str, Any]:
@@ -166,30 +182,32 @@ def _of_episode(rows: pl.DataFrame) -> dict[str, Any]:
     outs={name.split("/")[1]: out(name, "numba", follows=ONCE) for name in BACKTEST_TABLES},
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE_AGENT,
+    backfill_policy=ONE_RUN,
 )
-def backtest(
-    context: dg.AssetExecutionContext, config: BacktestConfig, episodes: Slice, store: EpisodesResource, models: ModelsResource
-) -> Iterator[dg.Output]:
+def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
+    context: dg.AssetExecutionContext,
+    config: BacktestConfig,
+    episodes: Slice,
+    store: EpisodesResource,
+    models: ModelsResource,
+    io_manager: dg.ResourceParam[LakeIOManager],
+) -> Iterator[Made]:
     """One agent in one episode: what it earned, its orders, fills and equity."""
     from bellwether.replay import run
     from bellwether.replay.registry import agent_of
     from bellwether.replay.results.frames import frames
 
-    keys = context.partition_key.keys_by_dimension
-    known_at = episodes.read()["known_at"].to_list()[0]
-    try:
-        entry = agent_of(keys["agent"])
+    def make(pair: str) -> Rows:
+        episode, name = of_key(table("replay/backtests"), pair)
+        entry = agent_of(name)
         agent = entry.source() if entry.isolated else entry.make()
         if entry.asks is not None:
             _give_models(agent, models.of_run(payer(context.run), limits(config.dollars)))
-        done = run(store.load(keys["episode"]), agent, _settings(config, entry), isolated=entry.isolated, cache=store.cache)
-        made = frames(done, known_at=known_at)
-    except BellwetherError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
-    shown = _of_backtest(done, made)
-    for name in BACKTEST_TABLES:
-        short = name.split("/")[1]
-        yield dg.Output(made[name], short, metadata=shown if short == "backtests" else None)
+        done = run(store.load(episode), agent, _settings(config, entry), isolated=entry.isolated, cache=store.cache)
+        made = frames(done, known_at=episodes.only([(episode,)]).read()["known_at"].to_list()[0])
+        return made, {"replay/backtests": _of_backtest(done, made)}
+
+    yield from make_each(context, io_manager, BACKTEST_TABLES, make)
 
 
 def _give_models(agent: "Agent | AgentSource", models: ModelsOfRun) -> None:

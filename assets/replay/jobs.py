@@ -21,7 +21,11 @@ BOOKS = dg.define_asset_job("episode_books", select("replay/books"), description
 #: One agent in one episode.
 BACKTEST = dg.define_asset_job("replay", select(*BACKTEST_TABLES), description="Let one agent trade one episode.")
 #: How agents compare.
-STANDING = dg.define_asset_job("compare_agents", select(*STANDING_TABLES), description="Compare the agents over their episodes.")
+STANDING = dg.define_asset_job(
+    "compare_agents",
+    select(*STANDING_TABLES, "replay/report"),
+    description="Compare the agents over their episodes, and write the report of all backtests.",
+)
 TRADING = dg.define_asset_job("trading_report", select("replay/report"), description="Write the report of all backtests.")
 
 JOBS = (EPISODES, BOOKS, BACKTEST, STANDING, TRADING)

@@ -42,14 +42,12 @@ def replay(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | N
     work.instance.add_dynamic_partitions(str(AGENT.name), list(agents))
     work.run_due(RECORDINGS, RECORDING_TABLES, [(name,) for name in names], "recording")
     outdated = outdated_episodes(work.lake, {name: found.name for name, (found, _) in held.items()})
-    with work.progress.stage("episodes", len(outdated)) as advance:
-        for name in outdated:
-            work.launch(jobs.EPISODES, f"episode {name}", partition=name)
-            advance(1)
+    for error in work.run_partitions(jobs.EPISODES, "replay/episodes", list(outdated), "episode").values():
+        if error:
+            raise error
     work.stats.fresh += len(held) - len(outdated)
     work.run_due(jobs.BOOKS, ("replay/books",), [(name,) for name in held], "book")
     pairs = [(name, agent) for name in held for agent in agents]
     ends = work.run_due(jobs.BACKTEST, BACKTEST_TABLES, pairs, "backtest", go_on=True)
-    work.run_if_due(jobs.STANDING, STANDING_TABLES, "compare agents")
-    work.run_if_due(jobs.TRADING, ("replay/report",), "trading report")
+    work.run_if_due(jobs.STANDING, (*STANDING_TABLES, "replay/report"), "comparison and report of agents")
     return ends

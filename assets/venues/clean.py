@@ -1,6 +1,9 @@
 """Clean tables: one shape for all venues, built by SQL over the lake, one partition per UTC close day."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import dagster as dg
 import polars as pl
@@ -9,15 +12,40 @@ from bellwether.lake import Slice
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from orchestration.declare import FOLLOW, Follow, key, of
-from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
+from orchestration.partitions import CHUNK, DAY, DAYS_PER_RUN, keys_of
 from resources import LakeResource
 
 CLEAN_TABLES = ("clean/resolutions", "clean/markets", "clean/prices")
 
 
-def _days(context: dg.AssetExecutionContext) -> dict[str, date]:
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Neighbouring days."""
+
+    keys: list[str]
+
+    @property
+    def parameters(self) -> dict[str, date]:
+        """The days as parameters of SQL."""
+        return {"first_day": date.fromisoformat(self.keys[0]), "last_day": date.fromisoformat(self.keys[-1])}
+
+    def of(self, **inputs: Slice) -> dict[str, Slice]:
+        """The inputs of these days."""
+        days = [(key,) for key in self.keys]
+        return {name: rows.only(days) if rows.table.partitioned_by else rows for name, rows in inputs.items()}
+
+
+def _by_chunk(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl.DataFrame]) -> Any:
+    """The rows of the days of a run, `CHUNK` of them in memory at a time."""
     keys = keys_of(context)
-    return {"first_day": date.fromisoformat(keys[0]), "last_day": date.fromisoformat(keys[-1])}
+    if len(keys) <= CHUNK:
+        return build(Chunk(keys))
+
+    def rows(start: int) -> tuple[list[str], pl.DataFrame]:
+        chunk = Chunk(keys[start : start + CHUNK])
+        return chunk.keys, build(chunk)
+
+    return map(rows, range(0, len(keys), CHUNK))  # Dagster takes a generator for the step itself
 
 
 @dg.asset(
@@ -29,11 +57,15 @@ def _days(context: dg.AssetExecutionContext) -> dict[str, date]:
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
 )
-def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, polymarket_winners: Slice) -> pl.DataFrame:
+def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, polymarket_winners: Slice) -> Any:
     """What the evidence about a market of Polymarket amounts to: its state, its outcome or why it has none."""
     from bellwether.venues.polymarket.resolution import resolutions as resolve
 
-    return resolve(polymarket_markets.scan(), polymarket_winners.scan())
+    def build(chunk: Chunk) -> pl.DataFrame:
+        found = chunk.of(markets=polymarket_markets, winners=polymarket_winners)
+        return resolve(found["markets"].scan(), found["winners"].scan())
+
+    return _by_chunk(context, build)
 
 
 @dg.asset(
@@ -59,7 +91,7 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
     polymarket_markets: Slice,
     polymarket_events: Slice,
     resolutions: Slice,
-) -> pl.DataFrame:
+) -> Any:
     """One market of any venue that was to close on this UTC day, with its outcome or why it has none."""
     archive = lake.lake.slice(table("raw/kalshi_archive"), missing="skip")
     inputs = {
@@ -71,7 +103,7 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
         "polymarket_events": polymarket_events,
         "resolutions": resolutions,
     }
-    return run_sql(table("clean/markets"), inputs, _days(context))
+    return _by_chunk(context, lambda chunk: run_sql(table("clean/markets"), chunk.of(**inputs), chunk.parameters))
 
 
 @dg.asset(
@@ -84,7 +116,7 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
 )
-def prices(context: dg.AssetExecutionContext, kalshi_candles: Slice, polymarket_prices: Slice, markets: Slice) -> pl.DataFrame:
+def prices(context: dg.AssetExecutionContext, kalshi_candles: Slice, polymarket_prices: Slice, markets: Slice) -> Any:
     """One point-in-time price of a market of this UTC day, at or before its close."""
     inputs = {"kalshi_candles": kalshi_candles, "polymarket_prices": polymarket_prices, "markets": markets}
-    return run_sql(table("clean/prices"), inputs, _days(context))
+    return _by_chunk(context, lambda chunk: run_sql(table("clean/prices"), chunk.of(**inputs), chunk.parameters))

@@ -15,8 +15,8 @@ from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.declare import key, out
 from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
-from orchestration.step_errors import failed_partitions
-from resources import LakeResource
+from orchestration.steps import Made, failed, keep
+from resources import LakeIOManager, LakeResource
 from resources.io_manager import Unchanged
 from resources.venues import KalshiVenue, PolymarketVenue
 
@@ -109,7 +109,13 @@ def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi
     pool=KALSHI_POOL,
     retry_policy=RETRY,
 )
-def kalshi_day(context: dg.AssetExecutionContext, config: DayConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
+def kalshi_day(
+    context: dg.AssetExecutionContext,
+    config: DayConfig,
+    kalshi: KalshiVenue,
+    lake: LakeResource,
+    io_manager: dg.ResourceParam[LakeIOManager],
+) -> Iterator[Made]:
     """Everything Kalshi says about the markets that closed on a UTC day: markets, their events and candles, and what did not fit."""
     if not kalshi.asked:
         yield from _nothing(KALSHI_TABLES, keys_of(context))
@@ -122,12 +128,13 @@ def kalshi_day(context: dg.AssetExecutionContext, config: DayConfig, kalshi: Kal
     pages = PageStore(lake.lake.storage)
     archive = lake.lake.slice(KALSHI_ARCHIVE).scan() if lake.lake.manifest(KALSHI_ARCHIVE, ()) else None
 
-    async def pull_all(client: "KalshiClient") -> "Mapping[str, DayPull]":
+    async def pull_all(client: "KalshiClient") -> "tuple[Mapping[str, DayPull], Mapping[str, Exception]]":
         how: dict[str, Any] = {"refresh": config.refresh, "today": _today(config), "progress": context.log.info}
         pull = partial(pull_day, client, pages, archive=archive, plan=plan, **how)
         return await _every(pull, days)
 
-    yield from _outputs(lake.lake, KALSHI_TABLES, _no_older(lake.lake, KALSHI_PULLS, kalshi.run(pull_all)), KALSHI_DOCS)
+    pulls, failures = kalshi.run(pull_all)
+    yield from _outputs(context, io_manager, KALSHI_TABLES, _no_older(lake.lake, KALSHI_PULLS, pulls), failures)
 
 
 @dg.multi_asset(
@@ -139,8 +146,12 @@ def kalshi_day(context: dg.AssetExecutionContext, config: DayConfig, kalshi: Kal
     retry_policy=RETRY,
 )
 def polymarket_day(
-    context: dg.AssetExecutionContext, config: DayConfig, polymarket: PolymarketVenue, lake: LakeResource
-) -> Iterator[dg.Output]:
+    context: dg.AssetExecutionContext,
+    config: DayConfig,
+    polymarket: PolymarketVenue,
+    lake: LakeResource,
+    io_manager: dg.ResourceParam[LakeIOManager],
+) -> Iterator[Made]:
     """Everything Polymarket says about the markets whose scheduled end lies on a UTC day, and what did not fit."""
     if not polymarket.asked:
         yield from _nothing(POLYMARKET_TABLES, keys_of(context))
@@ -155,31 +166,24 @@ def polymarket_day(
     plan = PricePlan(days=polymarket.candle_days, markets=polymarket.candle_markets)
     pages = PageStore(lake.lake.storage, "polymarket")
 
-    async def pull_all(gamma: GammaClient, clob: ClobClient) -> Mapping[str, PolymarketDay]:
+    async def pull_all(gamma: GammaClient, clob: ClobClient) -> tuple[Mapping[str, PolymarketDay], Mapping[str, Exception]]:
         how: dict[str, Any] = {"refresh": config.refresh, "today": _today(config), "progress": context.log.info}
         pull = partial(pull_polymarket, gamma, clob, pages, plan=plan, **how)
         return await _every(pull, days)
 
-    pulls = _no_older(lake.lake, POLYMARKET_PULLS, polymarket.run(pull_all))
-    yield from _outputs(lake.lake, POLYMARKET_TABLES, pulls, POLYMARKET_DOCS)
+    pulls, failures = polymarket.run(pull_all)
+    yield from _outputs(context, io_manager, POLYMARKET_TABLES, _no_older(lake.lake, POLYMARKET_PULLS, pulls), failures)
 
 
-async def _every(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> Mapping[str, T]:
-    """The pulls of days, by day. One that fails does not end the others, whose pages stay stored; the step fails afterwards, naming each.
-
-    Raises the failure itself where there is a single day.
-    """
-    from bellwether.venues.http.bodies import TooLargeError
-    from bellwether.venues.http.retry import RefusedError
+async def _every(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> tuple[Mapping[str, T], Mapping[str, Exception]]:
+    """The pulls of days, by day, and the failures of the others: one that fails does not end the others. A single day's failure is raised."""
     from bellwether.venues.http.together import each
 
     found, failures = await each({day.isoformat(): partial(pull, day) for day in days}, most=DAYS_AT_ONCE)
-    if not failures:
-        return {day.isoformat(): found[day.isoformat()] for day in days}
-    if len(days) == 1:
+    if failures and len(days) == 1:
         raise next(iter(failures.values()))
-    last = all(isinstance(error, LakeError | RefusedError | TooLargeError) for error in failures.values())
-    raise failed_partitions({day: str(failures[day]) for day in sorted(failures)}, allow_retries=not last)
+    names = [day.isoformat() for day in days]
+    return {day: found[day] for day in names if day in found}, {day: failures[day] for day in names if day in failures}
 
 
 def _today(config: DayConfig) -> date | None:
@@ -218,8 +222,25 @@ def rows_of(lake: Lake, name: str, part: str, pull: Any) -> Any:
     return getattr(pull, part)()
 
 
-def _outputs(lake: Lake, tables: Mapping[str, str], pulls: Mapping[str, Any], docs: str) -> Iterable[dg.Output]:
-    """One output per table of a venue: the rows that each day's pull has for it. Rejects come last: they are met on the way."""
-    requests: dict[str, Any] = {"requests": sum(pull.requests for pull in pulls.values()), "venue": dg.MetadataValue.url(docs)}
+def _outputs(
+    context: dg.AssetExecutionContext,
+    io_manager: LakeIOManager,
+    tables: Mapping[str, str],
+    pulls: Mapping[str, Any],
+    failures: Mapping[str, Exception],
+) -> Iterator[Made]:
+    """One output per table of a venue: the rows that each day's pull has for it. Rejects come last: they are met on the way.
+
+    Where days failed, the others are stored, and the step fails.
+    """
+    lake = io_manager.lake.lake
+    if failures:
+        for name, part in tables.items():
+            for day, pull in pulls.items():
+                if not isinstance(rows := rows_of(lake, name, part, pull), Unchanged):
+                    io_manager.store(context, name, day, rows)
+        yield from keep(tables, {day: {} for day in pulls})
+        raise failed(failures)
+    requests = {"requests": sum(pull.requests for pull in pulls.values())}
     for name, part in tables.items():
         yield dg.Output({day: rows_of(lake, name, part, pull) for day, pull in pulls.items()}, name.split("/")[1], metadata=requests)

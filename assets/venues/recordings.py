@@ -1,11 +1,15 @@
 """Recordings: what a stream said, frame by frame, and what is missing among it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 
 from assets.venues.partitions import RECORDING
 from orchestration.declare import out
+from orchestration.partitions import ONE_RUN
+from orchestration.steps import Made, Rows, make_each
+from resources import LakeIOManager
 from resources.recordings import RecordingsResource
 
 RECORDING_TABLES = ("raw/recordings", "raw/recording_gaps")
@@ -15,22 +19,28 @@ RECORDING_TABLES = ("raw/recordings", "raw/recording_gaps")
     name="recording",
     outs={name.split("/")[1]: out(name, "kalshi") for name in RECORDING_TABLES},
     partitions_def=RECORDING,
+    backfill_policy=ONE_RUN,
 )
-def recording(context: dg.AssetExecutionContext, recordings: RecordingsResource) -> Iterator[dg.Output]:
+def recording(
+    context: dg.AssetExecutionContext, recordings: RecordingsResource, io_manager: dg.ResourceParam[LakeIOManager]
+) -> Iterator[Made]:
     """Every frame of a recording in order of arrival, and its gap report. One that is being written is refused."""
     from bellwether.recordings.frames import batches, gap_rows
     from bellwether.recordings.gaps import gap_report
 
-    found = recordings.ended(context.partition_key)
-    report = gap_report(found)
-    numbers = {
-        "frames": report.frames,
-        "connections": report.connections,
-        "lost": report.lost,
-        "holes expected": report.partial,
-        "book outages": len(report.outages),
-        "duplicates": report.duplicates,
-        "inversions": report.inversions,
-    }
-    yield dg.Output(batches(found), "recordings", metadata={"status": str(found.status), **numbers})
-    yield dg.Output(gap_rows(report), "recording_gaps", metadata=numbers)
+    def make(name: str) -> Rows:
+        found = recordings.ended(name)
+        report = gap_report(found)
+        numbers: dict[str, Any] = {
+            "frames": report.frames,
+            "connections": report.connections,
+            "lost": report.lost,
+            "holes expected": report.partial,
+            "book outages": len(report.outages),
+            "duplicates": report.duplicates,
+            "inversions": report.inversions,
+        }
+        shown = {"raw/recordings": {"status": str(found.status), **numbers}, "raw/recording_gaps": numbers}
+        return {"raw/recordings": batches(found), "raw/recording_gaps": gap_rows(report)}, shown
+
+    yield from make_each(context, io_manager, RECORDING_TABLES, make)

@@ -18,7 +18,7 @@ from bellwether.settings import World, settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
 from orchestration.home import STORAGE_ADVICE
-from orchestration.partitions import RANGE_END, RANGE_START, spans
+from orchestration.partitions import spans
 from orchestration.runner import RunFailed, Runner
 
 
@@ -61,9 +61,8 @@ def _launch(work: Runner, span: list[str], config: dict[str, Any], *, alone: boo
 
     alone: there is no other day, so that a failure is raised as it is.
     """
-    tags = {RANGE_START: span[0], RANGE_END: span[-1]}
     try:
-        work.launch(jobs.DAYS, f"days {span[0]} to {span[-1]}", tags=tags, config=config)
+        work.launch(jobs.DAYS, f"days {span[0]} to {span[-1]}", partitions=span, config=config)
     except RunFailed as error:
         if alone or STORAGE_ADVICE in str(error):
             raise

@@ -20,7 +20,7 @@ from bellwether.errors import LakeError
 from bellwether.files import checksum
 from bellwether.lake import parquet, partitions
 from bellwether.lake.checksums import compare, is_sound, missing
-from bellwether.lake.manifest import FILE_NAME, Manifest, dump, load
+from bellwether.lake.manifest import FILE_NAME, NOTE_NAME, Manifest, dump, load
 from bellwether.lake.partitions import Partition
 from bellwether.lake.remedies import remedy
 from bellwether.lake.slices import Slice
@@ -101,7 +101,13 @@ class Lake:
     def note(self, table: Table, partition: Partition, *, run_id: str, inputs: Mapping[str, str]) -> None:
         """Record the versions of the inputs from which files outside the lake, such as a report, were made."""
         manifest = Manifest(table.name, partition, "", 0, 0, "", table.version, run_id, self.clock(), None, inputs)
-        self.storage.put(f"{partitions.folder(table, partition)}/{FILE_NAME}", dump(manifest))
+        self.storage.put(f"{partitions.folder(table, partition)}/{NOTE_NAME}", dump(manifest))
+
+    def notes(self, table: Table) -> dict[Partition, Manifest]:
+        """What was recorded of files outside the lake, by partition."""
+        names = [entry.name for entry in self.storage.files(table.name) if entry.name.endswith(f"/{NOTE_NAME}")]
+        found = (load(text, self.storage.location(name)) for name, text in self.storage.read(names).items())
+        return {manifest.partition: manifest for manifest in found}
 
     def _publish(self, draft: Path, stem: str) -> str:
         """Store the draft under the first free name: a file that some manifest may name is never replaced."""
@@ -129,7 +135,7 @@ class Lake:
         return {
             partition: manifest
             for partition, manifest in self.legible(table, listed).items()
-            if manifest.version == table.version and (not manifest.file or listed.get(manifest.file) == manifest.bytes)
+            if manifest.version == table.version and listed.get(manifest.file) == manifest.bytes
         }
 
     def legible(self, table: Table, listed: Iterable[str] | None = None) -> dict[Partition, Manifest]:

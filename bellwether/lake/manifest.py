@@ -16,6 +16,8 @@ from bellwether.errors import LakeError
 
 #: Name of the manifest in a partition's folder.
 FILE_NAME = "manifest.json"
+#: Name of what is recorded of files outside the lake.
+NOTE_NAME = "inputs.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Manifest:
     Attributes:
         table: `group/name`.
         partition: the values of the partition, one per partition column; () when unpartitioned.
-        file: name of the Parquet file below the lake's root; empty where the rows are files elsewhere, such as a report.
+        file: name of the Parquet file below the lake's root.
         rows, bytes: size of that file.
         sha256: of that file's bytes, in hex.
         version: of the table's rules when the rows were made.

@@ -55,6 +55,10 @@ class Slice:
         kept = [(manifest, file) for manifest, file in zip(self.manifests, self.files, strict=True) if manifest.partition not in partitions]
         return replace(self, manifests=tuple(manifest for manifest, _ in kept), files=tuple(file for _, file in kept))
 
+    def only(self, partitions: Collection[Partition]) -> Slice:
+        """The same with no other partitions than these."""
+        return self.without({manifest.partition for manifest in self.manifests} - set(partitions))
+
     def damaged(self) -> frozenset[Partition]:
         """The partitions whose file is missing or not as it was written; none in an object store. A file is read once in a process."""
         return frozenset(

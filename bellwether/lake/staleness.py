@@ -67,7 +67,7 @@ class Staleness:
     def stored(self, table: Table) -> dict[Partition, Manifest]:
         """The partitions of a table whose file is there, made by the table's current rules."""
         if table.name not in self._stored:
-            self._stored[table.name] = self._lake.intact(table)
+            self._stored[table.name] = self._lake.notes(table) if table.outside else self._lake.intact(table)
         return self._stored[table.name]
 
     def versions(self, recipe: Recipe, partition: Partition) -> dict[str, str]:

@@ -60,6 +60,7 @@ class Table:
         mart: True when the warehouse holds the rows themselves instead of a view over the lake.
         often: True when it is written many times an hour: changes of such tables alone are published at most once an hour.
         history: names of inputs partitioned by time of which a partition reads all partitions up to its own.
+        outside: True for files outside the lake, such as a report, of which the lake records only the inputs.
         version: of the rules that make the rows; part of every manifest.
         added: by older version, what its rows are given in columns that they lack; rows of other versions are made again.
     """
@@ -74,6 +75,7 @@ class Table:
     often: bool = False
     history: tuple[str, ...] = ()
     version: str = "1"
+    outside: bool = False
     added: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -161,4 +163,4 @@ class Table:
 def outside(name: str, *partitioned_by: str) -> Table:
     """The declaration of files outside the lake, such as a report: the lake stores only what they were made from."""
     columns = tuple(Column(column, TEXT, "partition") for column in partitioned_by)
-    return Table(name, "One file outside the lake.", columns, key=partitioned_by, partitioned_by=partitioned_by)
+    return Table(name, "One file outside the lake.", columns, key=partitioned_by, partitioned_by=partitioned_by, outside=True)

@@ -72,7 +72,7 @@ def test_a_table_that_is_added_as_the_page_says_is_made_checked_and_published(tm
     used = subprocess.run([sys.executable, "-c", USE], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert used.returncode == 0, used.stderr[-3000:]
     assert json.loads(used.stdout.splitlines()[-1]) == {
-        "days of a run": 31,
+        "days of a run": 100,
         "follows": 3,
         "in the job": True,
         "checks": {"unique_key": True, "resolved_are_markets": True},

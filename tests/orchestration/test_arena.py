@@ -32,8 +32,9 @@ from bellwether.tables import TABLES, table
 from cli.main import main
 from orchestration.checks import checks_of
 from orchestration.declare import key
-from orchestration.partitions import DAY, RANGE_END, RANGE_START
+from orchestration.partitions import DAY, RANGE_END, RANGE_START, keys_between
 from orchestration.runner import RunFailed
+from orchestration.steps import partitions_of
 from resources import LakeResource
 from resources.arena import ArenaResource
 from tests.damage import flip
@@ -87,14 +88,6 @@ def test_weeks_run_together_and_their_books_hold(here: World) -> None:
     assert [found.status.value for found in checks.values()] == ["SUCCEEDED", "SUCCEEDED"]
 
 
-def test_a_check_of_a_week_has_the_result_of_each_week(here: World) -> None:
-    check = dg.AssetCheckKey(key("arena/decisions"), "is_finished")
-    history = here.instance.event_log_storage.get_asset_check_execution_history(check, limit=50)
-    assert {(found.partition, found.status.value) for found in history} == {
-        (week.isoformat(), "SUCCEEDED") for week in rows(here, "arena/decisions")["week"].unique()
-    }
-
-
 def test_a_broken_week_fails_its_own_check_and_its_run(here: World, tmp_path: Path) -> None:
     lake, declared = LakeResource(uri=str(tmp_path)), table("arena/trades")
     for week, own in rows(here, "arena/trades").partition_by("week", as_dict=True).items():
@@ -111,10 +104,9 @@ def test_a_broken_week_fails_its_own_check_and_its_run(here: World, tmp_path: Pa
         tags={RANGE_START: WEEK.isoformat(), RANGE_END: (WEEK + SEVEN).isoformat()},
         raise_on_error=False,
     )
-    found = {(check.check_name, check.partition): check.passed for check in done.get_asset_check_evaluations()}
-    assert [one for one, passed in found.items() if not passed] == [("known_action", WEEK.isoformat())]
-    assert found["known_action", (WEEK + SEVEN).isoformat()]
-    assert not done.success
+    assert [check.check_name for check in done.get_asset_check_evaluations() if not check.passed] == ["known_action"]
+    (failure,) = (event for event in done.all_events if event.is_step_failure)
+    assert set(partitions_of(failure)) == {WEEK.isoformat()}
 
 
 def test_what_is_done_is_not_run_again(here: World) -> None:
@@ -346,7 +338,7 @@ def test_past_weeks_get_their_marks_by_themselves(here: World) -> None:
     days = [(one.tags[RANGE_START], one.tags[RANGE_END]) for one in found]
     assert days[0][0] == str(WEEK + SEVEN), "the days before are not concerned"
     for one in found:
-        here.runner().launch(MARKS, "marks", tags=dict(one.tags))
+        here.runner().launch(MARKS, "marks", partitions=keys_between(DAY, one.tags[RANGE_START], one.tags[RANGE_END], here.instance))
     assert isinstance(asked(), dg.SkipReason)
 
 
@@ -420,7 +412,7 @@ def test_operators_close_agents_and_cancel_markets(here: World) -> None:
     arena = _resource(here).world("operators")
     close_agent(arena, agent, "ann", "it never bets")
     work = here.runner()
-    work.launch(AGENTS, "agents", partition=str(WEEK))
+    work.launch(AGENTS, "agents", partitions=[str(WEEK)])
     assert rows(here, "arena/agents").filter(pl.col("closed_at").is_not_null())["agent_id"].to_list() == [agent]
     runs.follow_intervention(work, cancel_market(arena, market, "ann", "withdrawn"))
     mine = rows(here, "arena/ledger").filter(pl.col("market_id") == market)

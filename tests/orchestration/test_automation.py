@@ -15,10 +15,12 @@ import pytest
 from assets.benchmark.partitions import automatic
 from assets.replay.partitions import automatic as automatic_agents
 from assets.venues.runs import _stale_days
+from bellwether import checks
+from bellwether.errors import QualityError
 from bellwether.lake.warehouse import publish
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.automation import BACK_OFF, MADE_FROM, Plan, automation, requests
+from orchestration.automation import _BLOCKED, BACK_OFF, MADE_FROM, Plan, automation, requests
 from orchestration.orphans import Process
 from orchestration.partitions import spans
 from tests.orchestration.conftest import FORECASTERS, World, run_all
@@ -94,13 +96,19 @@ def test_without_dagsters_history_nothing_is_to_be_made_until_an_input_changes(f
     followers = {f"benchmark/{name}" for name in ("scores", "reliability")}
     assert asked(fresh) == {(name, "always-half|sandbox-2026") for name in followers}, "the ranking waits for the scores"
     command = run_all(fresh)
-    assert command.stats.by_job.keys() == {"score", "rank", "report", "publish"}
+    assert command.stats.by_job.keys() == {"score", "rank", "publish"}
     scored = [run for run in fresh.instance.get_runs() if run.job_name == "score"]
     assert [run.tags["dagster/partition"] for run in scored] == ["always-half|sandbox-2026"]
     assert asked(fresh) == set()
 
 
-def test_the_sensor_waits_for_a_command_and_for_runs_in_progress(fresh: World) -> None:
+def test_the_sensor_waits_for_a_command_and_for_runs_in_progress_and_stops_at_a_blocking_rule(
+    fresh: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(name: str, rows: pl.LazyFrame) -> None:
+        if name == "clean/markets":
+            raise QualityError("broken")
+
     day = DAYS[2]
     lost = fresh.lake.manifest(table("clean/prices"), (day,))
     assert lost is not None
@@ -117,6 +125,11 @@ def test_the_sensor_waits_for_a_command_and_for_runs_in_progress(fresh: World) -
         assert asked(fresh) == set()
         fresh.instance.delete_run(pull.run_id)
         assert asked(fresh) == {("clean/prices", day)}
+        with monkeypatch.context() as patch:
+            patch.setattr(checks, "require", broken)
+            _BLOCKED.clear()
+            assert asked(fresh) == set(), "an input breaks a blocking rule"
+        _BLOCKED.clear()
     finally:
         file.write_bytes(held)
 

@@ -568,7 +568,7 @@ def test_an_entry_that_changes_is_asked_again_and_a_recipe_that_changes_makes_a_
     assert "evaluate" in forecast("always-half", "guess")
     assert forecast("always-half", "guess") == set()
     forecasters.write_text(GUESS.format(p_yes=0.4))
-    assert forecast("always-half", "guess") == {"evaluate", "rank", "report", "publish"}
+    assert forecast("always-half", "guess") == {"evaluate", "rank", "publish"}
     assert set(harness.forecasts("changing", "guess")["p_yes"]) == {0.4}
     releases.write_text(changing.format(size=8))
     assert forecast("always-half") == set()

@@ -9,7 +9,7 @@ from assets.arena.partitions import weekly_partitions
 from bellwether.arena.identity import week_of
 from bellwether.settings import settings
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, daily_partitions, keys_of
-from orchestration.step_errors import reason
+from orchestration.steps import reason
 
 TWO = dg.DailyPartitionsDefinition("2026-06-29", end_date="2026-07-01")
 

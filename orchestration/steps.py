@@ -1,0 +1,126 @@
+"""Steps over several partitions, and the reasons of failed steps.
+
+Not here: who is notified (alarms.py, runner.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+import polars as pl
+
+from bellwether.errors import BellwetherError, VenueError
+from orchestration.declare import key
+from orchestration.partitions import keys_of
+from orchestration.progress import tell
+from resources.io_manager import LakeIOManager, Unchanged
+from resources.venues import STOPPED
+
+#: Metadata of a failure: why each partition failed, by its key.
+_PARTITIONS = "partitions"
+
+
+def causes(event: dg.DagsterEvent) -> Iterator[str]:
+    """The messages of a step's failure and of what caused it, the innermost last; none where Dagster recorded none."""
+    error = event.step_failure_data.error
+    while error is not None:
+        yield " ".join(error.message.split())
+        error = error.cause
+
+
+def reason(event: dg.DagsterEvent) -> str:
+    """Why a step failed, in one line: the description of a `dg.Failure`, otherwise the innermost cause; empty where Dagster recorded neither."""
+    data = event.step_failure_data
+    if data.user_failure_data is not None and data.user_failure_data.description:
+        return " ".join(data.user_failure_data.description.split())
+    return ["", *causes(event)][-1]
+
+
+def failed_partitions(reasons: Mapping[str, str], *, allow_retries: bool) -> dg.Failure:
+    """The failure of a step over several partitions some of which failed, for these `reasons`, while the others were finished."""
+    described = "; ".join(f"{partition}: {text}" for partition, text in reasons.items())
+    return dg.Failure(f"failed for {described}", metadata={_PARTITIONS: dg.MetadataValue.json(dict(reasons))}, allow_retries=allow_retries)
+
+
+def partitions_of(event: dg.DagsterEvent) -> dict[str, str]:
+    """Why each partition failed, by its key, where the step's failure is one of `failed_partitions`."""
+    failure = event.step_failure_data.user_failure_data
+    found = failure.metadata.get(_PARTITIONS) if failure else None
+    return dict(found.value) if isinstance(found, dg.JsonMetadataValue) and isinstance(found.value, Mapping) else {}
+
+
+#: Rows of one partition by table, and by table the metadata of its materialization.
+Rows = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]
+#: What a step yields.
+Made = dg.AssetMaterialization | dg.Output[Any]
+
+
+def make_each(context: dg.AssetExecutionContext, lake: LakeIOManager, tables: Sequence[str], make: Callable[[str], Rows]) -> Iterator[Made]:
+    """Make the partitions of a run one by one, and store each at once: the outputs of the step.
+
+    A partition that fails, or whose rows break a blocking rule, does not stop the others. The step fails afterwards, naming each.
+    """
+    names, shown, failures = keys_of(context), dict[str, Mapping[str, Mapping[str, Any]]](), dict[str, Exception]()
+    for name in names:
+        try:
+            rows, shown_of_tables = make(name)
+            require_blocking(tables, rows)
+            for one in tables:
+                lake.store(context, one, name, rows[one])
+        except Exception as error:
+            if len(names) == 1 or _is_stopped(error):
+                raise (dg.Failure(str(error), allow_retries=False) if isinstance(error, BellwetherError) else error) from error
+            failures[name] = error
+        else:
+            shown[name] = shown_of_tables
+        tell(f"{len(shown) + len(failures)} of {len(names)}, {name}")
+    if failures:
+        yield from keep(tables, shown)
+        raise failed(failures)
+    for name, of_tables in shown.items():
+        for one, metadata in of_tables.items():
+            context.add_asset_metadata(metadata, key(one), name)
+    for one in tables:
+        yield dg.Output({name: Unchanged() for name in names}, one.split("/")[1] if len(tables) > 1 else "result")
+
+
+def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:
+    """Raise `QualityError` where rows break a blocking rule of their table. Rows that are not in memory are left to the checks of the table."""
+    from bellwether.checks import require
+
+    for one in tables:
+        if isinstance(rows[one], pl.DataFrame):
+            require(one, rows[one].lazy())
+
+
+def keep(tables: Iterable[str], shown: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[dg.AssetMaterialization]:
+    """The materializations of the partitions of a step that are stored although others failed."""
+    for one in tables:
+        for name, of_tables in shown.items():
+            yield dg.AssetMaterialization(key(one), partition=name, metadata=of_tables.get(one, {}))
+
+
+def failed(failures: Mapping[str, Exception]) -> dg.Failure:
+    """The failure of a step over several partitions some of which failed, while the others are stored. It is repeated unless all reasons are final."""
+    reasons = {
+        name: (error.description or "") if isinstance(error, dg.Failure) else str(error) or type(error).__name__
+        for name, error in failures.items()
+    }
+    final = all(_is_final(error) for error in failures.values())
+    return failed_partitions(reasons, allow_retries=not final)
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether a repetition fails in the same way: not of venues that did not answer, and not of bugs."""
+    from bellwether.venues.http.bodies import TooLargeError
+    from bellwether.venues.http.retry import RefusedError
+
+    if isinstance(error, dg.Failure):
+        return not error.allow_retries
+    return isinstance(error, RefusedError | TooLargeError) or (isinstance(error, BellwetherError) and not isinstance(error, VenueError))
+
+
+def _is_stopped(error: Exception) -> bool:
+    return isinstance(error, dg.Failure) and error.description == STOPPED
