@@ -12,6 +12,7 @@ import time
 from fnmatch import fnmatch
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from bellwether.lake import Lake
@@ -76,7 +77,15 @@ def kill_when(home: Path, pattern: str) -> bool:
     return alive
 
 
-def test_a_run_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
+def statuses(home: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """How the runs of a home have ended."""
+    folder = str(home / "sandbox" / "dagster")
+    monkeypatch.setenv("DAGSTER_HOME", folder)
+    with dg.DagsterInstance.from_config(folder) as instance:
+        return {run.status.value for run in instance.get_runs()}
+
+
+def test_a_run_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed while it holds the venue's pool slot, between two tables of a day, and wherever the dice say."""
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     calm.mkdir()
@@ -94,3 +103,5 @@ def test_a_run_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path)
         contents(rough)
     finish(rough)
     assert contents(rough) == contents(calm)
+    assert statuses(calm, monkeypatch) == {"SUCCESS"}
+    assert statuses(rough, monkeypatch) == {"SUCCESS", "FAILURE"}, "the next command ends the runs of a killed one"
