@@ -141,7 +141,7 @@ def test_whatever_stands_in_a_field_is_a_row_a_reject_or_a_clear_error(name: str
 @pytest.mark.parametrize("name", PARSERS)
 def test_a_value_of_the_wrong_type_is_a_row_a_reject_or_a_clear_error_in_every_place(name: str):
     table, rejects, answer, parse = PARSERS[name]
-    for path, value in product(places(answer), (None, True, -1.5, "\ud800", ["\ud800"], {"x": 1})):
+    for path, value in product(places(answer), (None, True, -1.5, "x", "\ud800", ["\ud800"], {"x": 1})):
         check(table, rejects, changed(answer, path, value), parse)
 
 
