@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from bellwether.sandbox.models.bettor import Belief, Slip, bet, in_full, slip_of
 from bellwether.sandbox.models.exchange_tools import Called, ExchangeTools, exchange_tools, trader
 from bellwether.sandbox.models.reading import Form, Wish, wish_of
 from bellwether.sandbox.models.request import ChatRequest
-from bellwether.sandbox.models.schema import fill
-from bellwether.sandbox.models.tools import Mind, Tool, arguments, choose
-from bellwether.sandbox.models.trading import best_trade, decide
 from bellwether.sandbox.models.truth import Subject, Truth, number_of
 from bellwether.sandbox.models.writing import MALFORMED, REFUSALS, Statement, malformed_form, thoughts
 from bellwether.sandbox.world.draw import Draw, Purpose
@@ -28,16 +23,6 @@ class Reply:
     reasoning: str = ""
     refusal: str | None = None
     calls: tuple[Called, ...] = ()
-
-    @property
-    def tool(self) -> str | None:
-        """Name of the first tool that is called."""
-        return self.calls[0].name if self.calls else None
-
-    @property
-    def arguments(self) -> str:
-        """What the first tool is called with."""
-        return self.calls[0].arguments if self.calls else ""
 
 
 class Author:
@@ -60,38 +45,18 @@ class Author:
     def _states(self, subject: Subject, sample: int) -> float:
         return self._request.personality.states(subject.probability, self._truth.seed, subject.key, sample)
 
-    def _mind(self, sample: int) -> Mind:
-        request, subject = self._request, self._subject
-        p = self._states(subject, sample)
-        said = thoughts(p, subject.key)
-
-        def belief(market_id: str, text: str) -> float | None:
-            known = self._truth.by_id(market_id, self._now) or self._truth.named(text, self._now)
-            return self._states(known, sample) if known else None
-
-        trade = best_trade(request.shown, belief) if request.tools else None
-        decision = decide(request.shown, belief, said) if request.is_about_money else {}
-        return Mind(subject.id, p, said, trade, decision)
-
     def reply(self, sample: int) -> Reply:
         """The answer number `sample`."""
         request = self._request
         if (slip := slip_of(request)) is not None:
             return self._bet(slip, sample)
-        exchange = exchange_tools(request) if request.forced_tool is None else None
+        exchange = exchange_tools(request)
         if self._manner == "refusing":
             words = REFUSALS[self._subject.key % len(REFUSALS)]
             return Reply(None, refusal=words) if request.json_schema is not None or exchange is not None else Reply(words)
         if exchange is not None:
             return self._trade(exchange, sample)
-        mind = self._mind(sample)
-        reasoning = mind.thoughts if request.personality.reasons else ""
-        if tool := self._tool(mind):
-            return Reply(None, reasoning, calls=(Called(tool.name, self._arguments(tool, mind, sample)),))
-        if request.json_schema is not None and self._manner != "malformed":
-            filled = fill(request.json_schema, mind.wanted())
-            return Reply(json.dumps(filled, ensure_ascii=False), reasoning)
-        return Reply(self._text(mind, sample), reasoning)
+        return self._forecast(sample)
 
     def _bet(self, slip: Slip, sample: int) -> Reply:
         """A decision of the arena."""
@@ -126,29 +91,17 @@ class Author:
         said = f"{len(exchange.quotes)} markets are quoted; I call {', '.join(call.name for call in calls) or 'nothing'}."
         return Reply(None if calls else said, said if request.personality.reasons else "", calls=tuple(calls))
 
-    def _tool(self, mind: Mind) -> Tool | None:
-        request = self._request
-        if not request.tools:
-            return None
-        if request.forced_tool:
-            return next(tool for tool in request.tools if tool.name == request.forced_tool)
-        return choose(list(request.tools), request.used_tools, mind, must=request.must_call)
-
-    def _arguments(self, tool: Tool, mind: Mind, sample: int) -> str:
-        right = arguments(tool, mind.wanted())
-        if self._manner != "malformed":
-            return right
-        wrong = (right[: len(right) // 2], f"```json\n{right}\n```", "", "null", json.dumps({"input": right}))
-        return wrong[(self._subject.key + sample) % len(wrong)]
-
-    def _text(self, mind: Mind, sample: int) -> str:
-        request = self._request
+    def _forecast(self, sample: int) -> Reply:
+        """The probability in the form that is asked for."""
+        request, subject = self._request, self._subject
+        p = self._states(subject, sample)
+        said = thoughts(p, subject.key)
         wish = wish_of(request.instructions, as_object=request.wants_object)
-        decision: Mapping[str, Any] | None = mind.decision if wish.form is Form.DECISION else None
-        statement = Statement(wish, mind.p, mind.thoughts, decision, thinks=not request.personality.reasons)
-        if self._manner == "malformed":
-            return MALFORMED[malformed_form(self._subject.key, sample)](statement)
-        return statement.text()
+        if request.json_schema is not None and self._manner != "malformed":
+            wish = replace(wish, form=Form.OBJECT, fields=tuple(request.json_schema.get("properties", ())))
+        statement = Statement(wish, p, said, thinks=not request.personality.reasons)
+        text = MALFORMED[malformed_form(subject.key, sample)](statement) if self._manner == "malformed" else statement.text()
+        return Reply(text, said if request.personality.reasons else "")
 
 
 def sample_of(request: ChatRequest, choice: int) -> int:

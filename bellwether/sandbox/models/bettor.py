@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bellwether.sandbox.instants import parse_time
-from bellwether.sandbox.models.trading import EDGE
 
 if TYPE_CHECKING:
     from bellwether.sandbox.models.request import ChatRequest
 
+#: A price must be off by so much (dollars) before it is worth acting on.
+EDGE = 0.05
 #: Most bets of one decision.
 MOST_BETS = 3
 #: A position is sold when its price exceeds what it is believed to be worth by so much (dollars).

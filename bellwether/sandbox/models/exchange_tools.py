@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bellwether.sandbox.instants import parse_time
-from bellwether.sandbox.models.schema import MISSING, Schema
-from bellwether.sandbox.models.tools import Tool, arguments, scaled, spelled
 
 if TYPE_CHECKING:
     from bellwether.sandbox.models.request import ChatRequest
@@ -31,16 +29,8 @@ STALE = 0.02
 IDLE = 0.5
 
 _TIME = re.compile(r"^Time: *(\S+)", re.MULTILINE)
-_ROLES = {
-    "place": ("place_order", "submit_order", "create_order"),
-    "cancel": ("cancel_order",),
-    "amend": ("amend_order",),
-    "markets": ("get_markets", "list_markets"),
-    "positions": ("get_positions",),
-    "resting": ("get_resting_orders", "get_open_orders"),
-    "done": ("done", "finish"),
-}
-_LOOKS, _ACTS = ("markets", "positions", "resting"), ("place", "cancel", "amend")
+_PLACE, _CANCEL, _AMEND, _DONE = "place_order", "cancel_order", "amend_order", "done"
+_LOOKS, _ACTS = ("get_markets", "get_positions", "get_resting_orders"), (_PLACE, _CANCEL, _AMEND)
 
 Belief = Callable[[str], float]
 
@@ -84,12 +74,12 @@ class Resting:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeTools:
-    """What a trader sees: tools by what they do, the simulated time (microseconds; None where none is stated), and what the tools said.
+    """What a trader sees: names of its tools, the simulated time (microseconds; None where none is stated), and what the tools said.
 
     held: contracts by (ticker, side). looked, acted: whether tools of these kinds were called since the user spoke.
     """
 
-    tools: Mapping[str, Tool]
+    tools: frozenset[str]
     at: int | None
     quotes: tuple[Quote, ...]
     held: Mapping[tuple[str, str], float]
@@ -99,56 +89,37 @@ class ExchangeTools:
 
     def look(self) -> list[Called]:
         """Ask for everything there is to see."""
-        return [Called(self.tools[role].name, self._text(role, {})) for role in _LOOKS if role in self.tools]
+        return [Called(name, "{}") for name in _LOOKS if name in self.tools]
 
     def done(self) -> list[Called]:
         """Say that the step is over."""
-        return [Called(self.tools["done"].name, "{}")] if "done" in self.tools else []
+        return [Called(_DONE, "{}")] if _DONE in self.tools else []
 
     def order(self, ticker: str, side: str, price: float, *, tif: str, action: str = "buy", count: float = CONTRACTS) -> Called:
         """Place a limit order."""
-        values = {"ticker": ticker, "side": side, "action": action, "type": "limit", "price": price, "count": count, "tif": tif}
-        return Called(self.tools["place"].name, self._text("place", values))
+        size = {"type": "limit", "count": _plain(count), "price_cents": _cents(price), "time_in_force": tif}
+        return Called(_PLACE, json.dumps({"ticker": ticker, "side": side, "action": action, **size}, ensure_ascii=False))
 
     def cancel(self, order: Resting) -> Called:
         """Take out a resting order."""
-        return Called(self.tools["cancel"].name, self._text("cancel", {"order": order.order_id}))
+        return Called(_CANCEL, json.dumps({"order_id": order.order_id}))
 
     def amend(self, order: Resting, price: float) -> Called:
         """Move a resting order to another price."""
-        return Called(self.tools["amend"].name, self._text("amend", {"order": order.order_id, "price": price, "count": order.count}))
-
-    def _text(self, role: str, values: Mapping[str, Any]) -> str:
-        return arguments(self.tools[role], lambda name, schema: _wanted(name.lower(), schema, values))
+        return Called(_AMEND, json.dumps({"order_id": order.order_id, "price_cents": _cents(price), "count": _plain(order.count)}))
 
 
 def _other(price: float | None) -> float | None:
     return None if price is None else round(1 - price, 4)
 
 
-def _wanted(name: str, schema: Schema, values: Mapping[str, Any]) -> Any:
-    """The value for a property of this name."""
-    key = next(
-        (
-            kind
-            for kind, words in (
-                ("price", ("price",)),
-                ("tif", ("time_in_force", "tif")),
-                ("order", ("order_id",)),
-                ("count", ("count", "contracts")),
-            )
-            if any(word in name for word in words)
-        ),
-        name,
-    )
-    value = values.get(key, MISSING)
-    if value is MISSING or key == "order":
-        return value
-    if key == "price":
-        return scaled(value, schema)
-    if key == "count":
-        return int(value) if value == int(value) else value
-    return spelled(value, schema)
+def _cents(price: float) -> float:
+    return round(100 * price, 4)
+
+
+def _plain(count: float) -> float:
+    """A count without decimals where it has none."""
+    return int(count) if count == int(count) else count
 
 
 # --- reading -----------------------------------------------------------------------------------------------------------
@@ -156,19 +127,18 @@ def _wanted(name: str, schema: Schema, values: Mapping[str, Any]) -> Any:
 
 def exchange_tools(request: ChatRequest) -> ExchangeTools | None:
     """What a request offers for trading; None where its tools do not both place and cancel orders."""
-    tools = {role: tool for role, names in _ROLES.items() for tool in request.tools if tool.name in names}
-    if not {"place", "cancel"} <= tools.keys():
+    if not {_PLACE, _CANCEL} <= request.tools:
         return None
     objects = list(_objects(request.answered))
     used = request.used_tools
     return ExchangeTools(
-        tools=tools,
+        tools=request.tools,
         at=_time(request.question),
         quotes=tuple({quote.ticker: quote for one in objects if (quote := _quote(one))}.values()),
         held=_held(objects),
         resting=tuple(order for one in objects if (order := _resting(one))),
-        looked=any(tools[role].name in used for role in _LOOKS if role in tools),
-        acted=any(tools[role].name in used for role in _ACTS if role in tools),
+        looked=not used.isdisjoint(_LOOKS),
+        acted=not used.isdisjoint(_ACTS),
     )
 
 
@@ -258,7 +228,7 @@ def _tidied(exchange: ExchangeTools, fair: Fair) -> list[Called]:
             continue
         if order.price > worth - STALE:
             calls.append(exchange.cancel(order))
-        elif "amend" in exchange.tools and order.price < (price := _floor(worth - EDGE)) - EDGE:
+        elif _AMEND in exchange.tools and order.price < (price := _floor(worth - EDGE)) - EDGE:
             calls.append(exchange.amend(order, price))
     return calls
 
@@ -330,7 +300,7 @@ def garbled(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Called]
     if exchange.acted and draw.chance(0.5):
         return exchange.done()
     right = _example(exchange)
-    name, text = exchange.tools["place"].name, right.arguments
+    name, text = _PLACE, right.arguments
     whole = json.loads(text)
     wrong: tuple[list[Called], ...] = (
         [],
@@ -349,7 +319,7 @@ def garbled(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Called]
         [Called(name, json.dumps({**whole, "count": 10**30}))],
         [Called(name, json.dumps({**whole, "ticker": "NO-SUCH-MARKET"}))],
         [Called(name, json.dumps({**whole, "side": "MAYBE", "leverage": 5}))],
-        [Called(exchange.tools["cancel"].name, json.dumps({"order_id": 10**12}))],
+        [Called(_CANCEL, json.dumps({"order_id": 10**12}))],
         [Called("get_weather", json.dumps({"city": "New York"})), right],
         [Called("drop table; --", "{}")],
         [*exchange.done(), right],

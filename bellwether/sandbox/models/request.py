@@ -9,8 +9,6 @@ from typing import Any
 import orjson
 
 from bellwether.sandbox.models.personalities import PERSONALITIES, Personality
-from bellwether.sandbox.models.schema import flaw
-from bellwether.sandbox.models.tools import Tool
 from bellwether.sandbox.services import OpenAIError
 
 MOST_CHOICES = 16
@@ -41,7 +39,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What POST /chat/completions asks for. `json_schema` is None where none is demanded; `forced_tool` where none is."""
+    """What POST /chat/completions asks for. `json_schema` is None where none is demanded; `tools` are names of functions."""
 
     personality: Personality
     model: str
@@ -51,9 +49,7 @@ class ChatRequest:
     seed: int | None
     wants_object: bool
     json_schema: Any
-    tools: tuple[Tool, ...]
-    forced_tool: str | None
-    must_call: bool
+    tools: frozenset[str]
     streams: bool
     streams_usage: bool
 
@@ -69,21 +65,10 @@ class ChatRequest:
         return "\n\n".join(turn.text for turn in self.turns if turn.role != "assistant")
 
     @property
-    def shown(self) -> str:
-        """What markets and money may be read from: the user's messages and what tools answered."""
-        return "\n\n".join(turn.text for turn in self.turns if turn.role in ("user", "tool", "function"))
-
-    @property
     def answered(self) -> tuple[str, ...]:
         """What tools answered since the user last spoke."""
         last = max((place for place, turn in enumerate(self.turns) if turn.role == "user"), default=-1)
         return tuple(turn.text for turn in self.turns[last + 1 :] if turn.role in ("tool", "function"))
-
-    @property
-    def is_about_money(self) -> bool:
-        """Whether it asks for a decision of the arena, in words, by schema or by tool."""
-        demanded = orjson.dumps([self.json_schema, *(tool.parameters for tool in self.tools)]).decode()
-        return all(word in f"{self.instructions}{demanded}" for word in ("BET", "SELL", "HOLD"))
 
     @property
     def used_tools(self) -> frozenset[str]:
@@ -148,30 +133,16 @@ def _format(body: Mapping[str, Any]) -> tuple[bool, Any]:
     schema = wrapped.get("schema") if isinstance(wrapped, Mapping) else None
     if not isinstance(schema, Mapping):
         raise invalid("Missing required parameter: 'response_format.json_schema.schema'.", "response_format")
-    if keyword := flaw(schema):
-        raise invalid(f"Invalid schema for response_format: look at '{keyword}'.", "response_format")
     return True, schema
 
 
-def _tools(body: Mapping[str, Any]) -> tuple[tuple[Tool, ...], str | None, bool]:
-    """The tools that may be called, the one that must be, and whether any must be."""
-    entries, choice = body.get("tools") or [], body.get("tool_choice")
+def _tools(body: Mapping[str, Any]) -> frozenset[str]:
+    """Names of the functions that may be called."""
     try:
-        tools = tuple(Tool.of(entry) for entry in entries)
-    except (KeyError, TypeError, AttributeError):
+        names = frozenset(str(entry["function"]["name"]) for entry in body.get("tools") or ())
+    except (KeyError, TypeError):
         raise invalid("Invalid value for 'tools': each must be a function with a name.", "tools") from None
-    for tool in tools:
-        if keyword := flaw(tool.parameters):
-            raise invalid(f"Invalid schema for the function '{tool.name[:64]}': look at '{keyword}'.", "tools")
-    if choice == "none" or not tools:
-        return (), None, False
-    if choice in (None, "auto", "required"):
-        return tools, None, choice == "required"
-    function = choice.get("function") if isinstance(choice, Mapping) else None
-    name = function.get("name") if isinstance(function, Mapping) else None
-    if name not in [tool.name for tool in tools]:
-        raise invalid("Invalid value for 'tool_choice': it names none of the tools.", "tool_choice")
-    return tools, name, True
+    return frozenset() if body.get("tool_choice") == "none" else names
 
 
 def read(content: bytes) -> ChatRequest:
@@ -185,7 +156,6 @@ def read(content: bytes) -> ChatRequest:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise invalid("Missing required parameter: 'messages'.", "messages")
-    tools, forced, must = _tools(body)
     wants_object, schema = _format(body)
     options = body.get("stream_options")
     return ChatRequest(
@@ -197,9 +167,7 @@ def read(content: bytes) -> ChatRequest:
         seed=_integer(body, "seed", -(1 << 63), (1 << 63) - 1),
         wants_object=wants_object,
         json_schema=schema,
-        tools=tools,
-        forced_tool=forced,
-        must_call=must,
+        tools=_tools(body),
         streams=body.get("stream") is True,
         streams_usage=isinstance(options, Mapping) and options.get("include_usage") is True,
     )

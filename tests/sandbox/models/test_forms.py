@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 
+from bellwether.forecasting.elicitation import protocol
 from bellwether.sandbox.models.author import Reply
 from bellwether.sandbox.models.reading import Form, wish_of
 from bellwether.sandbox.models.writing import HUGE, MALFORMED, REFUSALS
@@ -60,7 +62,6 @@ def unlikely(says: Says, settled: list[Market]) -> Market:
         ('Reply with JSON only: {"p_yes": number, "reasoning": text}', Form.OBJECT, True, False, ("p_yes", "reasoning")),
         ("Return p_yes.", Form.OBJECT, True, False, ("p_yes",)),
         ('{"answer": "yes" | "no", "confidence": 0-100}', Form.OBJECT, False, True, ("answer", "confidence")),
-        ('{"action": "BET" | "SELL" | "HOLD"}', Form.DECISION, False, False, ()),
         ("What do you think?", Form.PROSE, False, False, ()),
     ],
 )
@@ -99,6 +100,23 @@ def test_objects_have_the_members_that_the_prompt_names(says: Says, unlikely: Ma
 def test_json_mode_gives_json_without_words_for_it(says: Says, unlikely: Market) -> None:
     reply = says("calibrated", about(unlikely, "Will it?"), response_format={"type": "json_object"})
     assert json.loads(content(reply))["p_yes"] == p_of(says, unlikely)
+
+
+def test_an_answer_by_schema_has_its_properties_and_says_what_the_model_believes(says: Says, unlikely: Market) -> None:
+    asked = protocol("json").response_format
+    schema = asked["json_schema"]["schema"]  # type: ignore[index]
+    for model in ("calibrated", "overconfident", "noisy", "slow"):
+        body = json.loads(content(says(model, about(unlikely, "Will it?"), response_format=asked)))
+        jsonschema.validate(body, schema)
+        assert model != "calibrated" or body["p_yes"] == p_of(says, unlikely)
+    wrong = {says("malformed", about(unlikely, "Will it?"), sample=sample, response_format=asked).content for sample in range(14)}
+    assert {"", "null"} <= wrong
+
+
+def test_tools_that_trade_nothing_are_left_alone(says: Says, unlikely: Market) -> None:
+    tools = [{"type": "function", "function": {"name": "search", "parameters": {"type": "object", "properties": {}}}}]
+    reply = says("calibrated", about(unlikely, 'Answer in JSON: {"p_yes": 0.5}'), tools=tools)
+    assert (json.loads(content(reply))["p_yes"], reply.calls) == (p_of(says, unlikely), ())
 
 
 def test_prose_ends_with_the_probability(says: Says, unlikely: Market) -> None:
@@ -144,7 +162,7 @@ def test_every_wrong_format_occurs(wrong: dict[str, str]) -> None:
     assert set(wrong) == set(MALFORMED)
 
 
-@pytest.mark.parametrize("instructions", ['Answer as {"p_yes": 0.5}', '{"action": "BET" or "SELL" or "HOLD"}', "What do you think?"])
+@pytest.mark.parametrize("instructions", ['Answer as {"p_yes": 0.5}', "What do you think?"])
 def test_wrong_formats_exist_for_every_form(says: Says, settled: list[Market], instructions: str) -> None:
     texts = {content(says("malformed", about(settled[0], instructions), sample=sample)) for sample in range(len(MALFORMED))}
     assert len(texts) >= len(MALFORMED) - 1
