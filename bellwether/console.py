@@ -19,7 +19,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bellwether.text_tables import visible
+from bellwether.numbers import number
+from bellwether.text_tables import plain_grid, visible
 from bellwether.units import floor_percent
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ class Rows:
         edge = min(max(map(cell_len, self._names), default=0) + 2, max(room // 2, 1))
         if self._title:
             yield Text(self._title)
-        for number, row in enumerate(self._cells, start=1):
-            yield Text(f"row {number}", style="dim")
+        for place, row in enumerate(self._cells, start=1):
+            yield Text(f"row {place}", style="dim")
             for name, text in zip(self._names, row, strict=True):
                 first, *others = [
                     part
@@ -184,19 +185,13 @@ def _without_interval(frame: pl.DataFrame) -> str:
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
     """Rows of benchmark/leaderboard as people read them, 80 characters wide; the Brier score with its 95 % interval."""
-    table = Grid(
-        title=Text(f"{release}: {max(frame['n_questions'], default=0)} questions"),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 0),
-        show_edge=False,
-    )
-    for name in ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov."):
-        table.add_column(name, justify="left" if name in ("forecaster", "grp") else "right", no_wrap=True)
+    columns = ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov.")
+    title = Text(f"{release}: {max(frame['n_questions'], default=0)} questions")
+    table = plain_grid(title, columns, ("forecaster", "grp"))
     for row in frame.iter_rows(named=True):
         # Too few questions for an interval: the market had no price when most were asked.
         over_market = row["skill_vs_market"] if row["skill_vs_market_lower"] is not None else None
-        skill = [_number(row["brier_skill"], 2), _number(over_market, 2)]
+        skill = [number(row["brier_skill"], 2, none=""), number(over_market, 2, none="")]
         calibration = [_short(row["ece"], 3), _short_p(row["ece_p_calibrated"])]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(
@@ -211,13 +206,9 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
     return Group(table, Text(f"\n{explained}", style="dim"))
 
 
-def _number(value: float | None, digits: int = 3) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
-
-
 def _short(value: float | None, digits: int) -> str:
     """A number below 1 without its leading zero."""
-    return "" if value is None else f"{value:.{digits}f}".removeprefix("0")
+    return number(value, digits, none="").removeprefix("0")
 
 
 def _short_p(value: float | None) -> str:

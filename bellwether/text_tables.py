@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.box import SIMPLE_HEAD
@@ -52,13 +52,7 @@ class TextTable:
     def grid(self, names: Mapping[str, str]) -> Grid:
         """The table without its caption, each name as `names` shortens it."""
         shown = [_BETWEEN.join(names.get(name, name) if self.shortens else name for name in row) for row, _ in self.rows]
-        table = Grid(
-            title=Text(visible(self.title), style="italic"),
-            title_justify="left",
-            box=SIMPLE_HEAD,
-            padding=0,
-            show_edge=False,
-        )
+        table = plain_grid(Text(visible(self.title), style="italic"))
         for index, name in enumerate(self.columns):
             last = index == len(self.columns) - 1
             folds = (index == 0 and not self.shortens) or (last and self.wraps)
@@ -68,6 +62,16 @@ class TextTable:
         for name, (_, cells) in zip(shown, self.rows, strict=True):
             table.add_row(Text(name), *(Text(cell) for cell in cells))
         return table
+
+
+def plain_grid(
+    title: Text, columns: Sequence[str] = (), left: Collection[str] = (), *, padding: int | tuple[int, int, int, int] = 0
+) -> Grid:
+    """A table without rows in the style of all tables: columns whose names are in `left` are aligned there, the others at the right."""
+    table = Grid(title=title, title_justify="left", box=SIMPLE_HEAD, padding=padding, show_edge=False)
+    for name in columns:
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    return table
 
 
 def print_tables(console: Console, tables: Sequence[TextTable], names: Sequence[str]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from rich.box import SIMPLE_HEAD
-from rich.table import Table as Grid
 from rich.text import Text
+
+from bellwether.text_tables import plain_grid
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -77,17 +77,10 @@ def board(rows: pl.DataFrame) -> Iterator[RenderableType]:
     for key, part in rows.group_by("methodology", "reconstructed", maintain_order=True):
         cohorts = part["cohorts"].max()
         kind = "reconstructed" if key[1] else "live"
-        grid = Grid(
-            title=Text(
-                f"Arena, {key[0]!s}: {cohorts!s} {kind} cohort{'' if cohorts == 1 else 's'}{', nothing traded yet' if is_preview(part) else ''}"
-            ),
-            title_justify="left",
-            box=SIMPLE_HEAD,
-            padding=(0, 0),
-            show_edge=False,
+        title = (
+            f"Arena, {key[0]!s}: {cohorts!s} {kind} cohort{'' if cohorts == 1 else 's'}{', nothing traded yet' if is_preview(part) else ''}"
         )
-        for name in _COLUMNS:
-            grid.add_column(name, justify="left" if name == "family" else "right", no_wrap=True)
+        grid = plain_grid(Text(title), _COLUMNS, ("family",))
         for row in part.iter_rows(named=True):
             grid.add_row(*map(Text, _cells(row)))
         yield grid

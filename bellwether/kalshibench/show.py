@@ -16,6 +16,7 @@ from bellwether.kalshibench.labels import Clusters
 from bellwether.kalshibench.notes import notes
 from bellwether.kalshibench.recomputation import Status
 from bellwether.kalshibench.scoring import CORRECTED_BY, PAIR_TESTS, Interval, best, confident_set, interval, pair_interval, significant
+from bellwether.numbers import estimate, number
 from bellwether.text_tables import TextTable, print_tables
 
 _CLUSTERS = {Clusters.SERIES: "series", Clusters.FAMILY: "event families"}
@@ -79,16 +80,13 @@ def _corrected(examination: Examination) -> TextTable:
     return _starred(table, examination)
 
 
-def _interval(estimate: Interval, digits: int, sign: str = "", ends: int | None = None) -> str:
+def _interval(found: Interval, digits: int, sign: str = "", ends: int | None = None) -> str:
     """A value with so many decimals and its interval, whose ends have one less or `ends`."""
-    if estimate.value is None or estimate.lower is None or estimate.upper is None:
-        return _number(estimate.value, digits, sign)
-    less = digits - 1 if ends is None else ends
-    return f"{estimate.value:{sign}.{digits}f} [{estimate.lower:{sign}.{less}f}, {estimate.upper:{sign}.{less}f}]"
+    return estimate(found.value, found.lower, found.upper, digits, ends=digits - 1 if ends is None else ends, sign=sign)
 
 
 def _number(value: float | int | None, digits: int, sign: str = "") -> str:
-    return "–" if value is None else f"{value:{sign}.{digits}f}"
+    return number(None if value is None else float(value), digits, sign=sign)
 
 
 _COUNTS = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from bellwether import numbers
 from bellwether.questions.digest import digest
 from bellwether.questions.release import Release
 from bellwether.report import markdown
@@ -154,17 +155,17 @@ def _recipe(made: Release | None) -> list[str]:
 
 def _counts(questions: pl.DataFrame) -> list[str]:
     horizons = [
-        (f"with a market price {name} before the close", markdown.percent(1 - questions[f"price_{name}"].null_count() / questions.height))
+        (f"with a market price {name} before the close", numbers.percent(1 - questions[f"price_{name}"].null_count() / questions.height))
         for name in HORIZONS
     ]
     return markdown.table(
         ("", "value"),
         [
-            ("questions", markdown.number(questions.height)),
-            ("answered yes", markdown.percent((questions["ground_truth"] == "yes").mean())),  # type: ignore[arg-type]
-            ("series", markdown.number(questions["series_ticker"].n_unique())),
-            ("events", markdown.number(questions["event_id"].n_unique())),
-            ("clusters", markdown.number(questions["cluster"].n_unique())),
+            ("questions", numbers.number(questions.height)),
+            ("answered yes", numbers.percent((questions["ground_truth"] == "yes").mean())),  # type: ignore[arg-type]
+            ("series", numbers.number(questions["series_ticker"].n_unique())),
+            ("events", numbers.number(questions["event_id"].n_unique())),
+            ("clusters", numbers.number(questions["cluster"].n_unique())),
             *horizons,
         ],
     )
@@ -177,7 +178,7 @@ def _categories(questions: pl.DataFrame) -> list[str]:
         .sort("n", "source", "category", descending=[True, False, False])
     )
     rows = [
-        (f"{markdown.text(row['category'])} ({markdown.text(row['source'])})", markdown.number(row["n"]), markdown.percent(row["yes"]))
+        (f"{markdown.text(row['category'])} ({markdown.text(row['source'])})", numbers.number(row["n"]), numbers.percent(row["yes"]))
         for row in counted.iter_rows(named=True)
     ]
     return markdown.table(("category (venue)", "questions", "yes"), rows)

@@ -9,8 +9,9 @@ from typing import Any
 import polars as pl
 
 from bellwether.figures.statistics import from_near
+from bellwether.numbers import interval, number, percent
 from bellwether.report.inputs import Inputs
-from bellwether.report.markdown import interval, number, percent, table, text, when
+from bellwether.report.markdown import table, text, when
 from bellwether.report.material import Material
 from bellwether.report.predictions import dollars
 from bellwether.report.results import scores_of

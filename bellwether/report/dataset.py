@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bellwether.numbers import number, percent
 from bellwether.report.inputs import Inputs
-from bellwether.report.markdown import number, percent, table, text, when
+from bellwether.report.markdown import table, text, when
 from bellwether.units import rounded_down
 
 _MOMENTS = ("mean", "median", "std", "min", "max")

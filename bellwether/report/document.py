@@ -8,11 +8,12 @@ from typing import Any
 import polars as pl
 
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
+from bellwether.numbers import NOTHING, interval, number, percent
 from bellwether.questions.digest import digest
 from bellwether.report.comparison import comparison, contamination, cost, coverage, served, served_warnings
 from bellwether.report.dataset import dataset_section
 from bellwether.report.inputs import Inputs
-from bellwether.report.markdown import NOTHING, interval, number, p_value, percent, table, text, when
+from bellwether.report.markdown import p_value, table, text, when
 from bellwether.report.material import Material
 from bellwether.report.model_section import definitions, model_section
 from bellwether.report.pairs import pairs

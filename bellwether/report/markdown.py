@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 
 from bellwether import markdown
 from bellwether.calibration.comparison import p_text
+from bellwether.numbers import NOTHING
 
 #: Characters of a text that a cell shows.
 MOST = 160
-
-NOTHING = "–"
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>|&~$@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 
@@ -34,26 +33,9 @@ def text(value: object, most: int = MOST) -> str:
     return _BLOCK.sub(lambda found: found[1] + "\\" + found[2], line)
 
 
-def number(value: float | int | None, digits: int = 4) -> str:
-    """A number with `digits` decimals, a whole number with separators of thousands, a dash for null."""
-    if value is None:
-        return NOTHING
-    return f"{value:,}" if isinstance(value, int) else f"{value:z.{digits}f}"
-
-
 def p_value(value: float | None, digits: int = 4) -> str:
     """A p-value: never 0, but below the least number with so many decimals."""
     return NOTHING if value is None else text(p_text(value, digits))
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    """A share in percent."""
-    return NOTHING if value is None else f"{value:.{digits}%}".replace("%", " %")
-
-
-def interval(lower: float | None, upper: float | None, digits: int = 3) -> str:
-    """Both ends in brackets; a dash where there is no interval."""
-    return NOTHING if lower is None or upper is None else f"[{lower:z.{digits}f}, {upper:z.{digits}f}]"
 
 
 def when(value: datetime | str | None) -> str:

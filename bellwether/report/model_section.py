@@ -10,8 +10,9 @@ from typing import Any
 import polars as pl
 
 from bellwether.calibration import METRICS
+from bellwether.numbers import interval, number, percent
 from bellwether.report.inputs import Inputs
-from bellwether.report.markdown import interval, number, p_value, percent, table, text, when
+from bellwether.report.markdown import p_value, table, text, when
 from bellwether.report.material import Picture
 from bellwether.report.predictions import Predictions
 from bellwether.report.results import bin_label, model_config, per_category, scores_of

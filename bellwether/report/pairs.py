@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bellwether.numbers import interval, number
 from bellwether.report.inputs import Inputs
-from bellwether.report.markdown import interval, number, p_value, table, text
+from bellwether.report.markdown import p_value, table, text
 from bellwether.report.results import groups
 
 #: Pairs that are shown one by one; of more, those with the best and those of neighbours in rank.

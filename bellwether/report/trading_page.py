@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 import polars as pl
 
+from bellwether.numbers import interval, money, number, percent
 from bellwether.replay.results.intervals import LEAST_EPISODES
 from bellwether.replay.results.lines import Lines, agent_tables, comparison_table
-from bellwether.report.markdown import NOTHING, interval, number, percent, table, text
+from bellwether.report.markdown import table, text
 from bellwether.report.material import Picture
 from bellwether.report.trading_inputs import TradingInputs
 
@@ -211,11 +211,6 @@ def _ordered(inputs: TradingInputs) -> list[dict[str, Any]]:
 
 def _who(inputs: TradingInputs, row: Mapping[str, Any]) -> tuple[str, str]:
     return text(inputs.title(row["agent"])), text(row["rules"])
-
-
-def money(value: Decimal | None) -> str:
-    """Dollars and cents."""
-    return NOTHING if value is None else f"{value:z,.2f}"
 
 
 def _counted(value: float | None, n: int, of: int) -> str:

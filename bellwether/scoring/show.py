@@ -10,8 +10,10 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
+from bellwether import numbers
 from bellwether.calibration.calibration_test import LEAST_CLUSTERS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
+from bellwether.numbers import NOTHING
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.words import LOSSES, counted, words
 from bellwether.text_tables import TextTable, print_tables, visible
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from bellwether.scoring.score import ScoreResult
 
 _WIDTH = 80
-_NONE = "–"
 _LARGE = 1000
 
 
@@ -73,10 +74,10 @@ def _skill(result: ScoreResult) -> TextTable:
     caption = "Skill is 1 less the ratio of Brier scores: above 0 is better than the reference.\ncov.: share of questions with a forecast."
     table = TextTable("Skill", columns, caption)
     for name, metrics in by_forecaster(result.scores):
-        market = [_NONE if name == MARKET else _interval(metrics["skill_vs_market"], "+", ends=2)] if priced else []
+        market = [NOTHING if name == MARKET else _interval(metrics["skill_vs_market"], "+", ends=2)] if priced else []
         share = metrics["coverage"]["value"]
         cells = [_interval(metrics["brier_skill"], "+", ends=2), *market, number(metrics["accuracy"]["value"])]
-        table.add(name, *cells, _NONE if share is None else floor_percent(share))
+        table.add(name, *cells, NOTHING if share is None else floor_percent(share))
     return table
 
 
@@ -158,17 +159,16 @@ def by_forecaster(scores: pl.DataFrame) -> Iterator[tuple[str, dict[str, dict[st
 
 
 def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 3) -> str:
-    if row["value"] is None:
-        return _NONE
-    text = number(row["value"], sign, digits)
-    return text if row["lower"] is None else f"{text} [{number(row['lower'], sign, ends)}, {number(row['upper'], sign, ends)}]"
+    if row["value"] is None or row["lower"] is None:
+        return number(row["value"], sign, digits)
+    return f"{number(row['value'], sign, digits)} [{number(row['lower'], sign, ends)}, {number(row['upper'], sign, ends)}]"
 
 
 def number(value: float | None, sign: str = "", digits: int = 3) -> str:
     """A number with so many decimals, of a large one its magnitude."""
-    return _NONE if value is None else f"{value:{sign}.{digits}f}" if abs(value) < _LARGE else f"{value:{sign}.0e}"
+    return numbers.number(value, digits, sign=sign) if value is None or abs(value) < _LARGE else f"{value:{sign}.0e}"
 
 
 def p_cell(value: float | None) -> str:
     """A p-value with three decimals, never 0."""
-    return _NONE if value is None else "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
+    return NOTHING if value is None else "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")

@@ -261,6 +261,6 @@ def test_a_picture_has_the_pixels_of_the_renderer_in_sixteen_levels_per_colour()
     chart = score_comparison(board(("best", 1, 0.2), ("next", 2, 0.21)))
     rendered, written = (
         np.asarray(Image.open(io.BytesIO(one)).convert("RGB")).astype(int)
-        for one in (vl_convert.vegalite_to_png(chart.to_dict(validate=False), scale=1.6), png(chart))
+        for one in (vl_convert.vegalite_to_png(chart.to_dict(validate=False), scale=1.5), png(chart))
     )
     assert rendered.shape == written.shape and np.abs(rendered - written).max() <= 8

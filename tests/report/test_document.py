@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from bellwether.figures.statistics import from_near
+from bellwether.numbers import interval, number, percent
 from bellwether.questions.analysis import analyse
 from bellwether.report.figures import release_figures
 from bellwether.report.inputs import Inputs
-from bellwether.report.markdown import interval, number, p_value, percent, table, text, when
+from bellwether.report.markdown import p_value, table, text, when
 from bellwether.report.pairs import pairs, ranked_pairs, telling
 from bellwether.report.write import write_report
 from tests.report import frames

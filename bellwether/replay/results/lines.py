@@ -12,11 +12,10 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.numbers import NOTHING, money, number, percent
 from bellwether.replay.results.intervals import LEAST_EPISODES
 from bellwether.replay.results.summary import TOTAL
 from bellwether.tables.replay import is_portfolio
-
-NOTHING = "–"
 
 _EPISODES = ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)", "PnL band ($)")
 _AGENTS = ("Agent", "Total PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)", "PnL band ($)")
@@ -106,9 +105,9 @@ def _episode_line(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["episode"],
         signed(row["pnl"]) + _marks(row["unsettled"], row["default_fees"]),
         NOTHING if row["return"] is None else signed(100 * row["return"]),
-        percent(row["max_drawdown"], 2),
+        percent(row["max_drawdown"], 2, ""),
         contracts(row["contracts"]),
-        percent(row["fill_ratio"], 1),
+        percent(row["fill_ratio"], 1, ""),
         band(row),
     )
 
@@ -123,11 +122,11 @@ def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         return (NOTHING + marks, *[NOTHING] * (len(_AGENTS) - 2))
     return (
         money(row["pnl"]) + marks,
-        percent(row["return_mean"], 2),
-        percent(row["max_drawdown"], 2),
+        percent(row["return_mean"], 2, ""),
+        percent(row["max_drawdown"], 2, ""),
         contracts(row["contracts"]),
         f"{row['orders']:,}",
-        percent(row["fill_ratio_mean"], 1),
+        percent(row["fill_ratio_mean"], 1, ""),
         band(row),
     )
 
@@ -138,8 +137,8 @@ def _interval_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         NOTHING if row["pnl_mean"] is None else signed(row["pnl_mean"]),
         _interval(row, "pnl_mean", 2),
         NOTHING if row["pnl_median"] is None else signed(row["pnl_median"]),
-        percent(row["profitable"], 0),
-        NOTHING if row["sharpe_mean"] is None else f"{row['sharpe_mean']:z.1f}",
+        percent(row["profitable"], 0, ""),
+        number(row["sharpe_mean"], 1),
         _interval(row, "sharpe_mean", 1),
     )
 
@@ -167,17 +166,7 @@ def _range(first: str, last: str) -> str:
 
 def signed(value: Decimal | float) -> str:
     """Two decimals with a sign."""
-    return f"{value:+z,.2f}"
-
-
-def money(value: Decimal) -> str:
-    """Dollars and cents."""
-    return f"{value:z,.2f}"
-
-
-def percent(value: float | None, digits: int) -> str:
-    """A share in percent, without its sign."""
-    return NOTHING if value is None else f"{100 * value:z.{digits}f}"
+    return money(value, sign="+")
 
 
 def contracts(value: Decimal) -> str:

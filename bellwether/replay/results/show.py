@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table as Grid
 from rich.text import Text
 
 from bellwether.console import console
 from bellwether.replay.results.lines import Lines
+from bellwether.text_tables import plain_grid
 
 #: Least characters of a name, which is folded before any number is.
 _NAME = 12
@@ -15,7 +14,7 @@ _NAME = 12
 
 def show(lines: Lines, most: int | None = None) -> None:
     """Print a table, at most `most` rows of it, and its notes; cells are text, never markup."""
-    table = Grid(title=Text(_plain(lines.title)), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table = plain_grid(Text(_plain(lines.title)), padding=(0, 1, 0, 0))
     table.add_column(Text(lines.header[0]), overflow="fold", min_width=_NAME)
     for place, name in enumerate(lines.header[1:], start=1):
         widest = max(map(len, (*name.split(), *(row[place] for row in lines.rows[:most]))))
