@@ -95,11 +95,12 @@ def _episode(folder: Path) -> Path:
     from bellwether.replay.episode import EpisodeDraft, Market, Metadata, Settlement, write
     from bellwether.replay.episode.writer import BOOK, TRADES
     from bellwether.replay.units import CENT, CONTRACT, MICROS, MINUTE
+    from bellwether.units import MicroDollars
 
     start, ticker = 1_768_867_200_000_000_000, "BENCH-A"
     metadata = Metadata("BENCH", start, start + 10 * MINUTE, (Market(ticker),))
     levels = [(start, 1, ticker, "level", side, 45 * CENT, 100 * CONTRACT) for side in ("yes", "no")]
     rows = [(start, 1, ticker, "snapshot_start", None, None, None), *levels]
     book = pa.table([pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), BOOK, strict=True)], schema=BOOK)
-    settlement = Settlement(ticker, "YES", MICROS, metadata.end)
+    settlement = Settlement(ticker, "YES", MicroDollars(MICROS), metadata.end)
     return write(folder / "BENCH", EpisodeDraft(metadata, book, TRADES.empty_table(), [settlement])).folder

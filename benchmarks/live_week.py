@@ -113,8 +113,8 @@ async def _pull(venue: Apart, lake: Lake, day: date, priced: int) -> list[str]:
             gamma, clob, PageStore(lake.storage, "polymarket"), day, plan=polymarket.PricePlan(markets=priced)
         )
         _write(lake, POLYMARKET_TABLES, theirs)
-    pulls = {"kalshi": ours, "polymarket": theirs}
-    return [name for name, pull in pulls.items() if pull.pulls()["final"].item()]
+    rows = {"kalshi": ours.pulls(), "polymarket": theirs.pulls()}
+    return [name for name, row in rows.items() if row["final"].item()]
 
 
 def _write(lake: Lake, tables: dict[str, str], pull: Any) -> None:
