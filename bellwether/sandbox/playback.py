@@ -15,8 +15,7 @@ import polars as pl
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import SECOND, moment
-from bellwether.sandbox.recorded import Findings, Found, Object, collect, read_time
-from bellwether.sandbox.recorded_files import broken, content_of, files, has_lines, is_polymarket
+from bellwether.sandbox.recorded import Findings, Object, broken, collect, content_of, files, has_lines, is_polymarket, newest, read_time
 from bellwether.sandbox.recorded_tables import collect_table
 from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
 
@@ -53,15 +52,12 @@ def _find(folder: Path, required: bool) -> Findings:
     return findings
 
 
-def _newest(found: list[Found], name: str, updated: str) -> dict[str, Object]:
-    """One object per ticker, in the order of first appearance: the one updated last, among equals the one captured last."""
-    newest: dict[str, tuple[tuple[int, int], Object]] = {}
-    for one in found:
-        ticker = one.body[name]
-        rank = (read_time(one.body.get(updated)) or 0, one.captured or 0)
-        if ticker not in newest or rank > newest[ticker][0]:
-            newest[ticker] = (rank, one.body)
-    return {ticker: body for ticker, (_, body) in newest.items()}
+def _updated(body: Object) -> int | None:
+    return read_time(body.get("updated_time"))
+
+
+def _last_updated(body: Object) -> int | None:
+    return read_time(body.get("last_updated_ts"))
 
 
 def _tuple(value: Any) -> tuple[str, ...]:
@@ -91,9 +87,9 @@ class Recordings:
 
     def __init__(self, folder: str | Path, *, required: bool = True) -> None:
         findings = _find(Path(folder).expanduser(), required)
-        self._markets = _newest(findings.markets, "ticker", "updated_time")
-        self._events = _newest(findings.events, "event_ticker", "last_updated_ts")
-        self._series = {**self._derived_series(), **_newest(findings.series, "ticker", "last_updated_ts")}
+        self._markets = newest(findings.markets, "ticker", _updated)
+        self._events = newest(findings.events, "event_ticker", _last_updated)
+        self._series = {**self._derived_series(), **newest(findings.series, "ticker", _last_updated)}
         self._series_of = findings.series_of
         self._candles = {key: [(end, candles[end].body) for end in sorted(candles)] for key, candles in findings.candles.items()}
         self._with_candles = {ticker for ticker, _ in findings.candles}

@@ -6,17 +6,26 @@ the 2024 dumps of the venue's client library are undone: their names carry an un
 
 from __future__ import annotations
 
+import gzip
 import math
 import re
-from collections.abc import Iterable
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.sandbox.instants import MINUTE, SECOND, parse_time
 from bellwether.sandbox.params import PERIODS
 
 Object = dict[str, Any]
+
+_JSON = (".json", ".json.gz", ".jsonl", ".jsonl.gz")
+
+#: Names that only Polymarket's objects have: a file with one of them that is not JSON is read by its playback alone.
+_POLYMARKET = re.compile(rb'"(condition_?id|clobTokenIds|asset_id)"', re.IGNORECASE)
 
 #: Where recorders note when a body came, and with what parameters it was asked for.
 _CAPTURED = ("captured_at", "recorded_at", "fetched_at")
@@ -31,6 +40,17 @@ class Found:
 
     body: Object
     captured: int | None
+
+
+def newest(found: Iterable[Found], name: str, changed: Callable[[Object], int | None]) -> dict[str, Object]:
+    """One object per `name`, in the order of first appearance: the one changed last, among equals the one captured last."""
+    ranked: dict[str, tuple[tuple[int, int], Object]] = {}
+    for one in found:
+        key = one.body[name]
+        rank = (changed(one.body) or 0, one.captured or 0)
+        if key not in ranked or rank > ranked[key][0]:
+            ranked[key] = (rank, one.body)
+    return {key: body for key, (_, body) in ranked.items()}
 
 
 @dataclass(slots=True)
@@ -176,3 +196,40 @@ def collect(node: Any, findings: Findings, context: _Context | None = None) -> N
         for name, value in node.items():
             named = replace(inner, ticker=name) if _TICKER.fullmatch(name) else inner
             collect(value, findings, named)
+
+
+# --- files -------------------------------------------------------------------------------------------------------------
+
+
+def files(folder: Path, *further: str) -> Iterator[Path]:
+    """JSON and JSON lines under a folder, either gzipped, and files with `further` endings, in the order of their names.
+
+    Raises `ConfigError` when there is no such folder.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"read the recordings: there is no folder {folder}; set BELLWETHER_PLAYBACK to a folder of recorded bodies")
+    return (path for path in sorted(folder.rglob("*")) if path.name.endswith(_JSON + further) and path.is_file())
+
+
+def broken(path: Path, error: Exception | str) -> BellwetherError:
+    """The error of a file that cannot be read."""
+    return BellwetherError(f"read the recordings: {path} is broken: {error}; mend the file, or take it out of the folder")
+
+
+def content_of(path: Path) -> bytes:
+    """What a file holds, unzipped. Raises `BellwetherError` naming a file that cannot be read."""
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise broken(path, error) from error
+
+
+def has_lines(path: Path) -> bool:
+    """Whether each line of a file is a body of its own."""
+    return path.name.removesuffix(".gz").endswith(".jsonl")
+
+
+def is_polymarket(content: bytes) -> bool:
+    """Whether a file holds objects of Polymarket, judged by names that occur in it."""
+    return _POLYMARKET.search(content) is not None

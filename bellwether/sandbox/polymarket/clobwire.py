@@ -16,7 +16,7 @@ from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.quotes import RawLevel
 from bellwether.sandbox.polymarket.resolution_steps import HALF
 from bellwether.sandbox.polymarket.source import Book, Level, Object, Point, Ticks
-from bellwether.sandbox.polymarket.texts import decimal, whole_seconds
+from bellwether.sandbox.polymarket.wire import decimal, whole_seconds
 from bellwether.sandbox.world.latent import SLOT
 from bellwether.sandbox.world.tape import DOLLAR
 

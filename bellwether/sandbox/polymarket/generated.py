@@ -19,7 +19,7 @@ from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_EN
 from bellwether.sandbox.polymarket.model import INDEX_BITS, POSITION_BITS, ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.resolution_steps import HALF, LATEST_RESOLUTION, YES
 from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
-from bellwether.sandbox.polymarket.texts import money
+from bellwether.sandbox.polymarket.wire import money
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.model import day_number
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from bellwether.sandbox.drawn import Drawn
 from bellwether.sandbox.instants import DAY, HOUR, MINUTE, midnight, moment
 from bellwether.sandbox.polymarket.fees import fees_of
 from bellwether.sandbox.polymarket.ids import Ids, slug_of
@@ -15,7 +14,7 @@ from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMar
 from bellwether.sandbox.polymarket.resolution_steps import HALF, NO, YES, Step, automatic, by_uma, delay, legacy_of, without_status
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.catalogue import Family, catalogue
-from bellwether.sandbox.world.draw import Draw
+from bellwether.sandbox.world.draw import Draw, Drawn
 from bellwether.sandbox.world.events import day_text, draw_trading
 from bellwether.sandbox.world.latent import SLOT, Claim, Path
 from bellwether.sandbox.world.model import FIRST_DAY, Event, day_number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import SECOND, moment
 from bellwether.sandbox.polymarket.recorded import Findings, find, is_event, is_market
 from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
-from bellwether.sandbox.recorded import Found, read_time
+from bellwether.sandbox.recorded import Found, newest, read_time
 
 Row = TypeVar("Row", MarketRow, EventRow)
 
@@ -25,17 +25,6 @@ _MILLISECOND = SECOND // 1000
 def _milliseconds(value: Any) -> int | None:
     """The instant of a text of milliseconds since 1970."""
     return int(value) * _MILLISECOND if isinstance(value, str) and value.isascii() and value.isdecimal() else None
-
-
-def _newest(found: Iterable[Found], name: str, changed: Callable[[Object], int | None]) -> dict[str, Object]:
-    """One object per id, in the order of first appearance: the one changed last, among equals the one captured last."""
-    newest: dict[str, tuple[tuple[int, int], Object]] = {}
-    for one in found:
-        key = one.body[name]
-        rank = (changed(one.body) or 0, one.captured or 0)
-        if key not in newest or rank > newest[key][0]:
-            newest[key] = (rank, one.body)
-    return {key: body for key, (_, body) in newest.items()}
 
 
 def _updated(body: Object) -> int | None:
@@ -109,12 +98,12 @@ class RecordedPolymarket:
 
     def __init__(self, folder: str | Path) -> None:
         findings = find(Path(folder).expanduser())
-        self._markets = _newest(findings.markets, "id", _updated)
-        self._events = _newest(findings.events, "id", _updated)
+        self._markets = newest(findings.markets, "id", _updated)
+        self._events = newest(findings.events, "id", _updated)
         self._nested = self._nesting(findings)
         self._clob = self._clob_objects(findings.clob_markets)
         self._conditions = {body["condition_id"]: body for body in self._clob if body["condition_id"]}
-        self._books = {token: _book(body) for token, body in _newest(findings.books, "asset_id", _book_time).items()}
+        self._books = {token: _book(body) for token, body in newest(findings.books, "asset_id", _book_time).items()}
         self._prices = self._price_points(findings.books)
         self._fees = self._base_fees()
         self._market_rows = [self._market_row(place, body) for place, body in enumerate(self._markets.values())]

@@ -16,8 +16,7 @@ from typing import Any
 import orjson
 
 from bellwether.sandbox.polymarket.source import Object
-from bellwether.sandbox.recorded import Found, read_time, texts
-from bellwether.sandbox.recorded_files import broken, content_of, files, has_lines, is_polymarket
+from bellwether.sandbox.recorded import Found, broken, content_of, files, has_lines, is_polymarket, read_time, texts
 
 #: Where recorders note when a body came.
 _CAPTURED = ("captured_at", "recorded_at", "fetched_at", "collector_ts", "run_ts")

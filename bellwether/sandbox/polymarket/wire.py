@@ -7,14 +7,13 @@ from datetime import date
 
 import orjson
 
-from bellwether.sandbox.instants import MINUTE, midnight, wire_time
+from bellwether.sandbox.instants import MINUTE, SECOND, midnight, moment, wire_time
 from bellwether.sandbox.polymarket import quotes
 from bellwether.sandbox.polymarket.ids import Ids
 from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Tag
-from bellwether.sandbox.polymarket.quotes import Quote, Turnover
+from bellwether.sandbox.polymarket.quotes import MONEY, Quote, Turnover
 from bellwether.sandbox.polymarket.resolution_steps import HALF, YES
 from bellwether.sandbox.polymarket.source import Object
-from bellwether.sandbox.polymarket.texts import date_of, decimal, milliseconds, money, spaced, whole_seconds
 from bellwether.sandbox.world.latent import SLOT
 from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID
 
@@ -277,3 +276,37 @@ def series_objects(event: ListedEvent) -> list[Object]:
         return []
     names = {"id": series.id, "ticker": series.slug, "slug": series.slug, "title": series.title}
     return [{**names, "seriesType": "single", "recurrence": series.word, "active": True, "closed": False}]
+
+
+# --- numbers and times as the venue writes them ----------------------------------------------------------------------
+
+
+def decimal(value: int, digits: int) -> str:
+    """An integer of so many decimal digits, without trailing zeros: (4700, 4) is 0.47."""
+    whole, rest = divmod(value, 10**digits)
+    return f"{whole}.{rest:0{digits}d}".rstrip("0").rstrip(".")
+
+
+def money(amount: int) -> float:
+    """Dollars from 1/100000 dollars."""
+    return amount / MONEY
+
+
+def date_of(at: int) -> str:
+    """The UTC date of an instant."""
+    return moment(at).date().isoformat()
+
+
+def whole_seconds(at: int) -> str:
+    """An instant to the second, with Z."""
+    return f"{moment(at // SECOND * SECOND).isoformat()[:19]}Z"
+
+
+def milliseconds(at: int) -> str:
+    """An instant to the millisecond, with Z."""
+    return f"{moment(at).isoformat(timespec='milliseconds')[:23]}Z"
+
+
+def spaced(at: int) -> str:
+    """An instant to the second in the venue's other form, such as 2026-07-24 00:00:16+00."""
+    return f"{moment(at // SECOND * SECOND).isoformat(sep=' ')[:19]}+00"

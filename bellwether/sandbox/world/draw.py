@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from statistics import NormalDist
-from typing import TypeVar
+from threading import RLock
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -72,3 +74,17 @@ class Draw:
         """So many different items, in random order."""
         pool = list(items)
         return [pool.pop(self.integer(0, len(pool) - 1)) for _ in range(min(count, len(pool)))]
+
+
+class Drawn(Generic[T]):
+    """`draw`, whose last `most` results are kept for several threads. Without a lock two listings that are read at once would draw every day twice."""
+
+    def __init__(self, draw: Callable[[int], T], most: int) -> None:
+        self._lock = RLock()
+        self._kept = lru_cache(maxsize=most)(draw)
+        self.cache_info = self._kept.cache_info
+
+    def __call__(self, number: int) -> T:
+        """What is drawn for a number."""
+        with self._lock:
+            return self._kept(number)

@@ -15,14 +15,13 @@ import numpy as np
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.drawn import Drawn
 from bellwether.sandbox.instants import DAY, instant, midnight
 from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
 from bellwether.sandbox.world.candles import candles
 from bellwether.sandbox.world.catalogue import catalogue
 from bellwether.sandbox.world.codes import Codes
 from bellwether.sandbox.world.combos import draw_combos
-from bellwether.sandbox.world.draw import Draw, Purpose
+from bellwether.sandbox.world.draw import Draw, Drawn, Purpose
 from bellwether.sandbox.world.events import draw_event
 from bellwether.sandbox.world.model import FIRST_DAY, Day, Event, Market, day_number
 from bellwether.sandbox.world.timetable import EARLIEST_LEG, LATEST_SETTLEMENT, LONGEST_LIFE
