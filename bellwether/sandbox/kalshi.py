@@ -161,7 +161,7 @@ class Kalshi:
         nested, milestones = params.flag("with_nested_markets"), params.flag("with_milestones")
         status, tickers = params.word("status", EVENT_STATUSES), params.tickers()
         closes, updated = Window(params.instant("min_close_ts"), None), Window(params.instant("min_updated_ts"), None)
-        series = params.single("series_ticker")
+        series = params.text("series_ticker")
         wanted = Wanted(after=params.cursor(), tickers=tickers, series_ticker=series, closes=(closes.low, None))
 
         def matches(event: EventRow) -> bool:
@@ -181,8 +181,6 @@ class Kalshi:
     def event(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /events/{event_ticker}: its live markets beside it or, when asked, nested in it."""
         nested, excluded = params.flag("with_nested_markets"), params.flag("exclude_markets")
-        if nested and excluded:
-            raise bad_request("exclude_markets cannot be combined with with_nested_markets")
         row = next(self._source.events(Wanted(tickers=(path["event_ticker"],)), now), None)
         if row is None:
             raise not_found("event not found")
@@ -222,10 +220,8 @@ class Kalshi:
         return {"market": orjson.Fragment(row.body())}
 
     def historical_markets(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /historical/markets: what has been archived; its filters are mutually exclusive."""
-        tickers, event, series = params.tickers(), params.single("event_ticker"), params.single("series_ticker")
-        if sum(value is not None for value in (tickers, event, series)) > 1:
-            raise bad_request("tickers, event_ticker and series_ticker are mutually exclusive")
+        """GET /historical/markets: what has been archived."""
+        tickers, event, series = params.tickers(), params.text("event_ticker"), params.text("series_ticker")
         plain = params.word("mve_filter", ("exclude",)) == "exclude"
         limit, cutoff = params.limit(0, 1000, 100), self._source.cutoff(now)
         wanted = Wanted(after=params.cursor(), tickers=tickers, event_ticker=event, series_ticker=series, settled_before=cutoff)

@@ -108,13 +108,6 @@ class Params:
         """All values of a parameter that may be there several times."""
         return tuple(filter(None, self._query.getlist(name)))
 
-    def single(self, name: str) -> str | None:
-        """One ticker, not a list."""
-        value = self.text(name)
-        if value and "," in value:
-            raise bad_request(f"invalid {name}: only one is supported")
-        return value
-
     def word(self, name: str, allowed: tuple[str, ...]) -> str | None:
         """One of the allowed words."""
         value = self.text(name)
@@ -187,10 +180,10 @@ class MarketFilter:
 
     @classmethod
     def of(cls, params: Params) -> MarketFilter:
-        """Read and check them. Raises `Refusal` for unknown words and combinations that the venue forbids."""
-        wanted = cls(
-            event_ticker=params.single("event_ticker"),
-            series_ticker=params.single("series_ticker"),
+        """Read them. Raises `Refusal` for unknown words; combinations that the venue forbids are answered."""
+        return cls(
+            event_ticker=params.text("event_ticker"),
+            series_ticker=params.text("series_ticker"),
             tickers=params.tickers(),
             status=params.word("status", tuple(STATUSES)),
             combos=params.word("mve_filter", ("only", "exclude")),
@@ -199,19 +192,3 @@ class MarketFilter:
             closes=Window(params.instant("min_close_ts"), params.instant("max_close_ts")),
             settled=Window(params.instant("min_settled_ts"), params.instant("max_settled_ts")),
         )
-        wanted._check()
-        return wanted
-
-    def _check(self) -> None:
-        families = {"created": self.created, "updated": self.updated, "close": self.closes, "settled": self.settled}
-        asked = [name for name, window in families.items() if window.asked]
-        if len(asked) > 1:
-            raise bad_request(f"{asked[0]} and {asked[1]} timestamp filters are mutually exclusive")
-        compatible = {"created": ("unopened", "open"), "close": ("closed",), "settled": ("settled",), "updated": ()}
-        if asked and self.status is not None and self.status not in compatible[asked[0]]:
-            raise bad_request(f"{asked[0]} timestamp filters are incompatible with status {self.status}")
-        if "updated" in asked:
-            if self.event_ticker or self.tickers is not None or self.combos == "only":
-                raise bad_request("updated timestamp filters are incompatible with other filters besides mve_filter=exclude")
-            if self.series_ticker and self.combos != "exclude":
-                raise bad_request("updated timestamp filters with series_ticker require mve_filter=exclude")

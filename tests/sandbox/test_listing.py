@@ -303,26 +303,7 @@ BAD = [
     ("/events", {"cursor": "%%%"}, "cursor"),
     ("/markets", {"min_close_ts": "2025-06-01"}, "min_close_ts"),
     ("/markets", {"min_close_ts": "--5"}, "min_close_ts"),
-    ("/markets", {"min_close_ts": 1, "status": "settled"}, "incompatible with status settled"),
-    ("/markets", {"max_close_ts": 1, "status": "open"}, "incompatible with status open"),
-    ("/markets", {"min_settled_ts": 1, "status": "closed"}, "incompatible with status closed"),
-    ("/markets", {"max_settled_ts": 1, "status": "open"}, "incompatible with status open"),
-    ("/markets", {"min_created_ts": 1, "status": "closed"}, "incompatible with status closed"),
-    ("/markets", {"max_created_ts": 1, "status": "settled"}, "incompatible with status settled"),
-    ("/markets", {"min_updated_ts": 1, "status": "open"}, "incompatible with status open"),
-    ("/markets", {"min_close_ts": 1, "max_settled_ts": 2}, "mutually exclusive"),
-    ("/markets", {"min_created_ts": 1, "max_close_ts": 2}, "mutually exclusive"),
-    ("/markets", {"min_updated_ts": 1, "min_settled_ts": 2}, "mutually exclusive"),
-    ("/markets", {"min_updated_ts": 1, "mve_filter": "only"}, "incompatible with other filters"),
-    ("/markets", {"min_updated_ts": 1, "tickers": "A"}, "incompatible with other filters"),
-    ("/markets", {"max_updated_ts": 1, "event_ticker": "A"}, "incompatible with other filters"),
-    ("/markets", {"min_updated_ts": 1, "series_ticker": "A"}, "require mve_filter=exclude"),
-    ("/markets", {"event_ticker": "A,B"}, "only one"),
-    ("/historical/markets", {"event_ticker": "A", "series_ticker": "B"}, "mutually exclusive"),
-    ("/historical/markets", {"tickers": "A", "series_ticker": "B"}, "mutually exclusive"),
-    ("/historical/markets", {"tickers": "A", "event_ticker": "B"}, "mutually exclusive"),
     ("/events", {"with_nested_markets": "maybe"}, "with_nested_markets"),
-    ("/events/KXANY-25JAN01", {"with_nested_markets": "true", "exclude_markets": "true"}, "exclude_markets"),
 ]
 
 
@@ -349,11 +330,6 @@ def test_what_does_not_exist_is_not_found(venue: Any, path: str) -> None:
     status, body = venue.status(path)
     assert status == 404
     assert body["error"]["code"] == "not_found"
-
-
-def test_updated_filters_may_be_combined_with_a_series_when_combos_are_excluded(venue: Any) -> None:
-    low = int(ts("2025-05-01T00:00:00Z"))
-    assert venue.get("/markets", min_updated_ts=low, series_ticker="KXGAMEBB", mve_filter="exclude")["markets"] is not None
 
 
 def test_unknown_parameters_are_ignored(venue: Any) -> None:

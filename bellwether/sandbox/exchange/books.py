@@ -72,7 +72,7 @@ class KalshiBooks:
         low, high = params.instant("min_ts"), params.instant("max_ts")
         limit = params.limit(0, 1000, 100)
         wanted = WantedTrades(
-            ticker=params.single("ticker"),
+            ticker=params.text("ticker"),
             low=first if low is None else max(first, low),
             high=last if high is None else min(last, high + SECOND - 1),
             block=params.flag("is_block_trade") if params.text("is_block_trade") else None,

@@ -95,7 +95,6 @@ def test_depth_keeps_the_best_levels(venue: Any, busy: str) -> None:
         ("/markets/orderbooks", {"tickers": [f"KX{number}" for number in range(101)]}, 400),
         ("/markets/trades", {"limit": 1001}, 400),
         ("/markets/trades", {"min_ts": "now"}, 400),
-        ("/markets/trades", {"ticker": "KXA,KXB"}, 400),
         ("/markets/trades", {"is_block_trade": "maybe"}, 400),
         ("/markets/trades", {"cursor": "nonsense"}, 400),
     ],

@@ -86,7 +86,6 @@ def test_offsets_give_the_same_objects_as_a_bare_list_until_they_end(site: Any) 
         ("/gamma/markets/keyset", {"condition_ids": [f"0x{number:064x}" for number in range(101)]}),
         ("/gamma/markets/abc", {}),
         ("/gamma/events/abc", {}),
-        ("/gamma/markets/slug/no%20slug", {}),
     ],
 )
 def test_what_the_venue_refuses(site: Any, path: str, params: dict[str, Any]) -> None:
