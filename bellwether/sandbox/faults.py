@@ -58,7 +58,7 @@ SCOPE_KEY = "sandbox.faults"
 _HANDSHAKE = ("storm", "status", "expired", "credit")
 _EXPECTED = frozenset(f"ASGI callable returned without completing {what}." for what in ("response", "handshake"))
 _MOST_REMEMBERED = 1 << 16
-_LONGEST_STORM = 4
+_MOST_IN_A_ROW, _LONGEST_STORM = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,35 +96,32 @@ class _Memory:
 class Faults:
     """Which faults strike, decided by the seed, the request and how often the same request came before.
 
-    A request is its method, path, query and body. After `in_a_row` faults in a row (a storm: four) the same request passes
+    A request is its method, path, query and body. After two faults in a row (a storm: four) the same request passes
     once for certain, so that a client that repeats always gets on. `expired` and `credit` last: a request that they hit is hit
     every time. May be used from any thread.
 
     Attributes:
         rates: probability of each fault; those over HTTP add up to at most 1, and so do those of streams.
         seed: what decides; the same seed and the same requests give the same faults.
-        in_a_row: most faults in a row on one request.
         stall_seconds: how long a stalled answer is silent before the connection is closed.
 
     Raises `ConfigError` naming the part that is wrong.
     """
 
-    def __init__(self, rates: Mapping[str, float] | None = None, seed: int = 0, *, in_a_row: int = 2, stall_seconds: float = 120.0) -> None:
+    def __init__(self, rates: Mapping[str, float] | None = None, seed: int = 0, *, stall_seconds: float = 120.0) -> None:
         self.rates = MappingProxyType(dict(rates or {}))
         self.seed = seed
         self.stall_seconds = stall_seconds
         #: How often each fault was committed.
         self.stats: Counter[str] = Counter()
-        self._in_a_row = in_a_row
         self._memory = _Memory()
         self._lock = threading.Lock()
         self._check()
 
     def _check(self) -> None:
-        if self.seed < 0 or self._in_a_row < 1 or not self.stall_seconds >= 0:
+        if self.seed < 0 or not self.stall_seconds >= 0:
             raise ConfigError(
-                f"set the sandbox's faults: seed {self.seed}, in_a_row {self._in_a_row}, stall_seconds {self.stall_seconds}; "
-                "take a seed and seconds of at least 0, and at least 1 in a row"
+                f"set the sandbox's faults: seed {self.seed}, stall_seconds {self.stall_seconds}; take a seed and seconds of at least 0"
             )
         for name, rate in self.rates.items():
             if name not in HTTP_FAULTS and name not in STREAM_FAULTS:
@@ -196,7 +193,7 @@ class Faults:
             return Fault("storm", 0.0)
         luck = draw.unit()
         name = _chosen(luck, {name: self.rates.get(name, 0.0) for name in HTTP_FAULTS if name not in LASTING})
-        if name is None or past.streak >= self._in_a_row or (name == "storm" and past.streak):
+        if name is None or past.streak >= _MOST_IN_A_ROW or (name == "storm" and past.streak):
             past.streak = 0
             return None
         past.streak += 1

@@ -8,10 +8,9 @@ from functools import cached_property
 
 from bellwether.sandbox.models.bettor import Belief, Slip, bet, in_full, slip_of
 from bellwether.sandbox.models.exchange_tools import Called, ExchangeTools, exchange_tools, trader
-from bellwether.sandbox.models.reading import Form, Wish, wish_of
 from bellwether.sandbox.models.request import ChatRequest
 from bellwether.sandbox.models.truth import Subject, Truth, number_of
-from bellwether.sandbox.models.writing import MALFORMED, REFUSALS, Statement, malformed_form, thoughts
+from bellwether.sandbox.models.writing import MALFORMED, REFUSALS, Form, Statement, Wish, malformed_form, thoughts, wish_of
 from bellwether.sandbox.world.draw import Draw, Purpose
 
 

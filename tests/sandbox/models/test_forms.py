@@ -12,8 +12,7 @@ import pytest
 
 from bellwether.forecasting.elicitation import protocol
 from bellwether.sandbox.models.author import Reply
-from bellwether.sandbox.models.reading import Form, wish_of
-from bellwether.sandbox.models.writing import HUGE, MALFORMED, REFUSALS
+from bellwether.sandbox.models.writing import HUGE, MALFORMED, REFUSALS, Form, wish_of
 from bellwether.sandbox.world.model import Market
 
 Says = Callable[..., Reply]
