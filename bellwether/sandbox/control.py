@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -16,49 +14,23 @@ from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import instant, wire_time
 
-
-def _seconds(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"set the sandbox's clock: {name} is {value!r}; give a number")
-    return value
+_ORDERS = '{"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}'
 
 
-def _set(clock: Clock, value: Any) -> None:
-    if not isinstance(value, str):
-        raise ConfigError(f"set the sandbox's clock: now is {value!r}; give an RFC 3339 time such as 2025-06-15T12:00:00Z")
+def _obey(clock: Clock, body: bytes) -> None:
+    """Move the clock as a body asks. Raises `ConfigError` for any other body."""
     try:
-        wanted = datetime.fromisoformat(value)
-    except ValueError as error:
-        raise ConfigError(f"set the sandbox's clock: now is {value!r}; give an RFC 3339 time such as 2025-06-15T12:00:00Z") from error
-    clock.set(wanted)
-
-
-def _advance(clock: Clock, value: Any) -> None:
-    seconds = _seconds("advance_seconds", value)
-    try:
-        duration = timedelta(seconds=seconds)
-    except (OverflowError, ValueError) as error:
-        raise ConfigError(f"advance the sandbox's clock: {seconds} seconds are out of range; take less") from error
-    clock.advance(duration)
-
-
-def _run(clock: Clock, value: Any) -> None:
-    clock.run(_seconds("rate", value))
-
-
-_ORDERS: dict[str, Callable[[Clock, Any], None]] = {"now": _set, "advance_seconds": _advance, "rate": _run}
-
-
-def _order(body: bytes) -> tuple[str, Any]:
-    """The one thing that a body asks for. Raises `ConfigError` for anything else."""
-    try:
-        asked = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise ConfigError(f"set the sandbox's clock: the body is not JSON ({error}); send one of {', '.join(_ORDERS)}") from error
-    if not isinstance(asked, dict) or len(asked) != 1 or next(iter(asked)) not in _ORDERS:
-        raise ConfigError(f"set the sandbox's clock: the body must be an object with exactly one of {', '.join(_ORDERS)}")
-    name, value = next(iter(asked.items()))
-    return name, value
+        match orjson.loads(body):
+            case {"now": str(text), **others} if not others:
+                clock.set(datetime.fromisoformat(text))
+            case {"advance_seconds": int(seconds) | float(seconds), **others} if not others:
+                clock.advance(timedelta(seconds=seconds))
+            case {"rate": int(rate) | float(rate), **others} if not others:
+                clock.run(rate)
+            case _:
+                raise ValueError("the body is none of them")
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"set the sandbox's clock: send one of {_ORDERS} ({error})") from error
 
 
 class Control:
@@ -87,8 +59,7 @@ class Control:
         if (origin := request.headers.get("origin")) and urlsplit(origin).netloc != request.url.netloc:
             return _refused(403, "forbidden", f"set the sandbox's clock: a page of {origin} may not")
         try:
-            name, value = _order(await request.body())
-            _ORDERS[name](self._clock, value)
+            _obey(self._clock, await request.body())
         except ConfigError as error:
             return _refused(400, "bad_request", str(error))
         return self._state()
