@@ -69,7 +69,6 @@ def polymarket(world: GeneratedWorld) -> Iterator[bytes]:
         book = venue.book(row.tokens[0], NOW)
         yield orjson.dumps(book.body() if book else None)
         yield orjson.dumps(venue.prices(row.tokens[1], Ticks(0, NOW, HOUR), NOW))
-        yield orjson.dumps(list(venue.trades((row.condition_id,), NOW)))
     for event in venue.events(PolymarketWanted(ends=(NOW - DAY, NOW + DAY)), NOW):
         yield event.body()
 

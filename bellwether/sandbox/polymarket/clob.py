@@ -1,11 +1,10 @@
-"""The CLOB's routes over a world, and the trades of the data API beside them."""
+"""The CLOB's routes over a world."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable
 from decimal import Decimal
-from itertools import islice
 from typing import Any
 
 import orjson
@@ -20,7 +19,6 @@ from bellwether.sandbox.polymarket.source import Book, PolymarketSource, Ticks
 
 PAGE = 1000
 MOST_TOKENS = 500
-MOST_TRADES = 1000
 END_CURSOR = "LTE="
 
 _NO_BOOK = "No orderbook exists for the requested token id"
@@ -50,12 +48,10 @@ class Clob:
             "/time": self.time,
             "/book": self.book,
             "/midpoint": self.midpoint,
-            "/price": self.price,
             "/prices-history": self.prices_history,
             "/markets": self.markets,
             "/markets/{condition_id}": self.market,
             "/fee-rate": self.fee_rate,
-            "/trades": self.trades,
         }
         batches: dict[str, Callable[[list[str], int], Any]] = {"/books": self.books, "/midpoints": self.midpoints}
         return [
@@ -115,14 +111,6 @@ class Clob:
         books = {token: book for token in tokens if (book := self._source.book(token, now))}
         return {token: _text(book.middle) for token, book in books.items() if book.middle is not None}
 
-    def price(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /price: the best bid for buy, the best ask for sell; 0 where there is none."""
-        side = (params.text("side") or "").lower()
-        if side not in ("buy", "sell"):
-            raise clob_error(400, "Invalid side")
-        book = self._book(params, now)
-        return {"price": _text((book.bid if side == "buy" else book.ask) or Decimal(0))}
-
     # --- history -----------------------------------------------------------------------------------------------
 
     def prices_history(self, params: Params, path: dict[str, str], now: int) -> Any:
@@ -140,13 +128,6 @@ class Clob:
             raise clob_error(400, "invalid filters: 'startTs' and 'endTs' or 'interval' are required")
         points = self._source.prices(token, Ticks(first, last, max(minutes or usual, 1) * MINUTE), now) or []
         return {"history": [{"t": seconds, "p": price} for seconds, price in points]}
-
-    def trades(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /trades of the data API: those of the markets (condition ids) asked for, the newest first."""
-        markets = tuple(part for part in (params.text("market") or "").split(",") if part)
-        offset, limit = params.integer("offset") or 0, params.integer("limit")
-        last = offset + min(100 if limit is None else limit, MOST_TRADES)
-        return list(islice(self._source.trades(markets, now), offset, last))
 
     # --- markets -----------------------------------------------------------------------------------------------
 

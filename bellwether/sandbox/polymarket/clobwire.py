@@ -1,9 +1,8 @@
-"""The CLOB's objects of the generated world at an instant: markets, books and trades."""
+"""The CLOB's objects of the generated world at an instant: markets, books and prices."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from decimal import Decimal
 from functools import partial
 
@@ -17,7 +16,6 @@ from bellwether.sandbox.polymarket.quotes import RawLevel
 from bellwether.sandbox.polymarket.resolution_steps import HALF
 from bellwether.sandbox.polymarket.source import Book, Level, Object, Point, Ticks
 from bellwether.sandbox.polymarket.wire import decimal, whole_seconds
-from bellwether.sandbox.world.latent import SLOT
 from bellwether.sandbox.world.tape import DOLLAR
 
 _MILL, _HUNDREDTH = Decimal("0.001"), Decimal("0.01")
@@ -124,26 +122,3 @@ def prices(market: ListedMarket, side: int, ticks: Ticks, at: int) -> list[Point
     if side != market.yes:
         doubled = 2 * DOLLAR - doubled
     return list(zip((times // SECOND).tolist(), (doubled / (2 * DOLLAR)).tolist(), strict=True))
-
-
-def trades(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -> Iterator[Object]:
-    """Trades in yes up to an instant, the newest first."""
-    tape = quotes.tape(market)
-    for slot in reversed(np.flatnonzero(tape.price[: tape.at(at) + 1]).tolist()):
-        price, trade = int(tape.price[slot]), market.number << 20 | slot
-        digest = hashlib.sha256(f"{market.condition_id}|{slot}".encode()).hexdigest()
-        yield {
-            "proxyWallet": ids.address("address", trade % 4096),
-            "side": "BUY" if price == int(tape.ask[slot]) else "SELL",
-            "asset": market.tokens[market.yes],
-            "conditionId": market.condition_id,
-            "size": int(tape.size[slot]) / 100,
-            "price": price / DOLLAR,
-            "timestamp": (market.opens + slot * SLOT) // SECOND,
-            "title": market.question,
-            "slug": market.slug,
-            "eventSlug": event.slug,
-            "outcome": market.outcomes[market.yes],
-            "outcomeIndex": market.yes,
-            "transactionHash": f"0x{digest}",
-        }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache, partial
-from heapq import merge
 from itertools import islice
 
 import numpy as np
@@ -283,12 +282,6 @@ class GeneratedPolymarket:
         """The taker's base fee in basis points."""
         found = self._by_token(token, now)
         return found[1].fees.base if found else None
-
-    def trades(self, condition_ids: tuple[str, ...], now: int) -> Iterator[Object]:
-        """Trades of these markets up to now, the newest first."""
-        pairs = [pair for text in dict.fromkeys(condition_ids) if (pair := self._by_condition(text, now))]
-        streams = [clobwire.trades(market, event, self._ids, now) for event, market in pairs]
-        return merge(*streams, key=lambda trade: -trade["timestamp"])
 
     # --- the truth ---------------------------------------------------------------------------------------------
 

@@ -256,10 +256,6 @@ class RecordedPolymarket:
         """The taker's base fee in basis points, 0 where no recording says."""
         return self._fees.get(token)
 
-    def trades(self, condition_ids: tuple[str, ...], now: int) -> Iterator[Object]:
-        """None are recorded."""
-        return iter(())
-
 
 def _trading_ids(body: Object) -> list[str]:
     """The ids that the outcomes of a market trade by, which its version tells."""

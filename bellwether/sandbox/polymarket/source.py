@@ -156,7 +156,3 @@ class PolymarketSource(Protocol):
     def base_fee(self, token: str, now: int) -> int | None:
         """The taker's base fee in basis points; None when the token is unknown."""
         ...
-
-    def trades(self, condition_ids: tuple[str, ...], now: int) -> Iterator[Object]:
-        """Trades of these markets (of none when empty) in the form of the data API, the newest first."""
-        ...

@@ -1,4 +1,4 @@
-"""The CLOB's routes: books, middles, prices, history, markets, fees and trades."""
+"""The CLOB's routes: books, middles, prices, history, markets and fees."""
 
 from __future__ import annotations
 
@@ -91,20 +91,16 @@ def test_batches_that_are_none_or_too_long_are_refused(site: Any, body: Any) -> 
         assert response.json()["error"]
 
 
-def test_a_middle_and_the_best_prices_are_those_of_the_book(site: Any, trading: list[dict[str, Any]]) -> None:
+def test_a_middle_is_the_price_that_the_market_shows(site: Any, trading: list[dict[str, Any]]) -> None:
     for one in trading[:10]:
         token = tokens(one)[0]
-        book = site.get("/clob/book", token_id=token)
         assert site.get("/clob/midpoint", token_id=token) == {"mid": json.loads(one["outcomePrices"])[0]}
-        for side, levels in (("buy", book["bids"]), ("SELL", book["asks"])):
-            assert site.get("/clob/price", token_id=token, side=side) == {"price": levels[-1]["price"] if levels else "0"}
 
 
-def test_errors_of_books(site: Any, trading: list[dict[str, Any]]) -> None:
+def test_errors_of_books(site: Any) -> None:
     for path in ("book", "midpoint"):
         assert site.refused(f"/clob/{path}", token_id=UNKNOWN) == (404, NO_BOOK)
         assert site.refused(f"/clob/{path}") == (400, {"error": "Invalid token id"})
-    assert site.refused("/clob/price", token_id=tokens(trading[0])[0]) == (400, {"error": "Invalid side"})
     assert site.refused("/clob/book", token_id="-1" + "0" * 300) == (404, NO_BOOK)
 
 
@@ -151,21 +147,6 @@ def test_history_of_very_old_markets_is_gone(at: Any, markets: list[ListedMarket
     params = {"market": market.tokens[0], "startTs": 0, "fidelity": 60}
     assert at(moment(market.closes) + timedelta(days=399)).get("/clob/prices-history", **params)["history"]
     assert at(moment(market.closes) + timedelta(days=401)).get("/clob/prices-history", **params) == {"history": []}
-
-
-def test_trades_lie_on_the_quotes_and_add_up_to_the_volume(site: Any, trading: list[dict[str, Any]]) -> None:
-    one = next(one for one in reversed(trading) if one["volumeNum"] > 200)
-    found: list[dict[str, Any]] = []
-    while True:
-        page = site.get("/clob/trades", market=one["conditionId"], limit=7, offset=len(found))
-        found += page
-        if len(page) < 7:
-            break
-    assert sum(Decimal(str(trade["price"])) * Decimal(str(trade["size"])) for trade in found) == Decimal(one["volume"])
-    assert [trade["timestamp"] for trade in found] == sorted((trade["timestamp"] for trade in found), reverse=True)
-    assert all(trade["timestamp"] <= site.now.timestamp() and trade["asset"] in tokens(one) for trade in found)
-    assert found[0]["outcome"] == json.loads(one["outcomes"])[found[0]["outcomeIndex"]]
-    assert site.get("/clob/trades") == []
 
 
 # --- markets -------------------------------------------------------------------------------------------------------

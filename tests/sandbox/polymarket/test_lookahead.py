@@ -49,7 +49,6 @@ def shown(event: ListedEvent, market: ListedMarket, ids: Any, now: int) -> tuple
         clobwire.market_object(market, event, ids, now),
         book.body() if book else None,
         clobwire.prices(market, 1, Ticks(0, now + DAY, HOUR), now),
-        list(clobwire.trades(market, event, ids, now)) if now > market.opens else [],
     )
 
 

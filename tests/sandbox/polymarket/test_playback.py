@@ -158,7 +158,6 @@ def test_books_middles_and_their_history_are_served(tmp_path: Path, site_of: Any
     assert history == {"history": [{"t": 1_773_265_307, "p": 0.45}, {"t": 1_773_265_367, "p": 0.5}]}
     assert site.get("/clob/prices-history", market=token, startTs=0, endTs=1_773_265_366, fidelity=60)["history"][0]["p"] == 0.45
     assert site.get("/clob/fee-rate", token_id=token) == {"base_fee": 1000}
-    assert site.get("/clob/trades", market="0x1") == []
 
 
 def test_clob_markets_are_served_with_and_without_a_condition(tmp_path: Path, site_of: Any) -> None:
