@@ -68,17 +68,18 @@ class LakeIOManager(dg.ConfigurableIOManager):
             for key, partition, own in _by_partition(declared, partitions, obj)
         }
         seconds = time.perf_counter() - started
-        rows = lake.slice_of(declared, {manifest.partition: manifest for manifest in written.values()})
-        first = obj.select(declared.names).head() if isinstance(obj, pl.DataFrame) else rows.head()
-        context.add_output_metadata(
-            {**_metadata(lake, rows), "seconds": round(seconds, 3), "preview": dg.MetadataValue.md(markdown(first))}
-        )
         step = _step(context)
         if step is not None:
             step.set_data_version(context.asset_key, _data_version(written))
-            if len(written) > 1:
-                for key, manifest in written.items():
-                    step.add_asset_metadata(_of_partition(manifest), context.asset_key, key)
+        if step is not None and len(written) > 1:
+            for key, manifest in written.items():
+                step.add_asset_metadata({"dagster/partition_row_count": manifest.rows}, context.asset_key, key)
+        else:
+            rows = lake.slice_of(declared, {manifest.partition: manifest for manifest in written.values()})
+            first = obj.select(declared.names).head() if isinstance(obj, pl.DataFrame) else rows.head()
+            context.add_output_metadata(
+                {**_metadata(lake, rows), "seconds": round(seconds, 3), "preview": dg.MetadataValue.md(markdown(first))}
+            )
 
     def load_input(self, context: dg.InputContext) -> Slice:
         """The upstream partitions that the step depends on.
@@ -155,10 +156,7 @@ def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any
     if isinstance(obj, Iterator):
         return _by_chunk(declared, partitions, obj)
     if not isinstance(obj, pl.DataFrame):
-        raise SchemaError(
-            f"table {declared.name}: the run writes {len(partitions)} partitions and the asset returned {type(obj).__name__}; "
-            "return a polars.DataFrame, or a mapping from partition key to rows"
-        )
+        raise _not_by_partition(declared, partitions, obj)
     rows = split(declared, obj, partitions.values())
     return [(key, partition, rows[partition]) for key, partition in partitions.items()]
 
@@ -166,9 +164,19 @@ def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any
 def _by_chunk(
     declared: Table, partitions: Mapping[str, Partition], chunks: Iterator[tuple[Sequence[str], pl.DataFrame]]
 ) -> Iterator[tuple[str, Partition, Any]]:
-    for keys, frame in chunks:
+    for chunk in chunks:
+        if not isinstance(chunk, tuple):
+            raise _not_by_partition(declared, partitions, chunks)
+        keys, frame = chunk
         rows = split(declared, frame, [partitions[key] for key in keys])
         yield from ((key, partitions[key], rows[partitions[key]]) for key in keys)
+
+
+def _not_by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> SchemaError:
+    return SchemaError(
+        f"table {declared.name}: the run writes {len(partitions)} partitions and the asset returned {type(obj).__name__}; "
+        "return a polars.DataFrame, or a mapping from partition key to rows"
+    )
 
 
 def _stored(lake: Lake, declared: Table, partition: Partition) -> Manifest:
@@ -210,17 +218,18 @@ def _step(context: dg.OutputContext | dg.InputContext) -> Any:
 
 
 def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
-    """What a run shows of its output: rows as numbers, which the UI plots, and sizes as text, which it does not.
+    """Metadata of the one partition that a run made: rows as numbers, which the UI plots, and sizes as text, which it does not.
 
-    The columns are the asset's: an event that repeated them would be three times as large.
+    The columns are the asset's: an event that repeated them would be three times as large. A run over several partitions states only the rows
+    of each, since Dagster stores an event per partition.
     """
-    declared, several = rows.table, len(rows.files) > 1
+    declared = rows.table
     return {
-        **({} if several else {"dagster/row_count": rows.rows}),
-        **({"dagster/partition_row_count": rows.rows} if declared.partitioned_by and not several else {}),
+        "dagster/row_count": rows.rows,
+        **({"dagster/partition_row_count": rows.rows} if declared.partitioned_by else {}),
         "dagster/table_name": f"{declared.group}.{declared.short_name}",
         "dagster/storage_kind": "parquet",
-        "dagster/uri": lake.storage.location(declared.name) if several else rows.files[0],
+        "dagster/uri": rows.files[0] if rows.files else lake.storage.location(declared.name),
         "size": size(sum(manifest.bytes for manifest in rows.manifests)),
     }
 
@@ -228,13 +237,6 @@ def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
 def size(count: int) -> str:
     """Bytes as people read them."""
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
-
-
-def _of_partition(manifest: Manifest) -> dict[str, Any]:
-    return {
-        "dagster/row_count": manifest.rows,
-        "dagster/partition_row_count": manifest.rows,
-    }
 
 
 def _data_version(written: Mapping[str, Manifest]) -> dg.DataVersion:
