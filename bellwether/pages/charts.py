@@ -18,15 +18,17 @@ __all__ = ["GREY", "LINE", "PALETTE", "Colours", "curves", "depths", "intervals"
 
 
 class Colours:
-    """One colour per name, given in the order in which names first appeared, so that a new name changes no other's."""
+    """One colour per name. The names of an area, such as the arena, have different ones as long as the palette lasts."""
 
     def __init__(self) -> None:
         self._of: dict[str, str] = {}
 
     def add(self, names: Sequence[str]) -> None:
-        """Give the names that have none the next colours."""
-        for name in names:
-            self._of.setdefault(name, PALETTE[len(self._of) % len(PALETTE)])
+        """Give the names of an area that have none the colours that no other of them has, in their order."""
+        new = [name for name in names if name not in self._of]
+        taken = {self._of[name] for name in names if name in self._of}
+        free = [colour for colour in PALETTE if colour not in taken] or PALETTE
+        self._of.update((name, free[place % len(free)]) for place, name in enumerate(new))
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
         """The colours of names."""

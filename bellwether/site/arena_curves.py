@@ -32,7 +32,7 @@ class Curves:
 
 
 def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame) -> Curves:
-    """The curves; agents without a portfolio yet are left out, and of calendar and age those of archived cohorts.
+    """The curves. Calendar and age leave out archived cohorts; an agent without a portfolio row keeps its initial cash.
 
     The calendar is sampled on at most some 80 days, a portfolio stands from a row on until the next.
     """
@@ -69,7 +69,6 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame)
         .sort("at", "agent_id")
         .join_asof(rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False)
         .with_columns(pl.col("total").fill_null(pl.col("initial")))
-        .filter(pl.col("agent_id").is_in(rows["agent_id"].unique().to_list()))
         .group_by(*_GROUP, "weeks")
         .agg(y=(pl.col("total") / pl.col("initial") - 1).mean())
         .select(*_GROUP, x=pl.col("weeks"), y=pl.col("y").round(6))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -86,7 +86,7 @@ def summary_rows(summary: pl.DataFrame) -> list[list[Cell]]:
             text(row["rules"]),
             number(row["episodes"]),
             money(row["pnl"], signed=True),
-            band(row["pnl_pessimistic"], row["pnl_optimistic"]),
+            band(row),
             interval(row["pnl_mean"], row["pnl_mean_lower"], row["pnl_mean_upper"], 2, row["pnl_mean_reason"]),
             interval(row["return_mean"], row["return_mean_lower"], row["return_mean_upper"], 4, row["return_mean_reason"]),
             percent(row["max_drawdown"], 1),
@@ -100,10 +100,16 @@ def summary_rows(summary: pl.DataFrame) -> list[list[Cell]]:
     ]
 
 
-def band(pessimistic: Decimal, optimistic: Decimal) -> Cell:
+def extremes(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
+    """The least and the greatest P&L of a backtest, or of several, under its own and the two other queue models."""
+    models = (row["pnl"], row["pnl_pessimistic"], row["pnl_optimistic"])
+    return min(models), max(models)
+
+
+def band(row: Mapping[str, Any]) -> Cell:
     """The range in which the queue alone can move a P&L."""
-    low, high = sorted((pessimistic, optimistic))
-    title = f"pessimistic queue {pessimistic}, optimistic {optimistic}"
+    low, high = extremes(row)
+    title = f"pessimistic queue {row['pnl_pessimistic']}, optimistic {row['pnl_optimistic']}"
     return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
 
 
@@ -174,7 +180,7 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[s
         [
             text(row["episode"], run_path(row["episode"], name)),
             money(row["pnl"], signed=True),
-            band(row["pnl_pessimistic"], row["pnl_optimistic"]),
+            band(row),
             percent(row["return"], 2),
             percent(row["max_drawdown"], 2),
             percent(row["fill_ratio"], 1),
@@ -185,8 +191,9 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[s
         for row in runs.iter_rows(named=True)
     ]
     drawn = [
-        {"name": row["episode"], "value": float(row["pnl"]), "lower": float(row["pnl_pessimistic"]), "upper": float(row["pnl_optimistic"])}
+        {"name": row["episode"], "value": float(row["pnl"]), "lower": float(low), "upper": float(high)}
         for row in runs.iter_rows(named=True)
+        for low, high in [extremes(row)]
     ]
     parts: list[Part] = [Grid("episodes", f"Episodes of {name}", heads, rows, search=(0, 8))]
     if len(drawn) <= 40:
@@ -232,7 +239,7 @@ def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFram
 def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:
     """The tear sheet of an agent in an episode."""
     above = [("Trading", "trading/index.html"), (title, episode_path(run["episode"])), (run["agent"], agent_path(run["agent"]))]
-    pnl, low, high = (money(run[name], signed=True).text for name in ("pnl", "pnl_pessimistic", "pnl_optimistic"))
+    pnl, low, high = (money(value, signed=True).text for value in (run["pnl"], *extremes(run)))
     lead = f"P&L {pnl} in {run['episode']}; between {low} and {high} with the place in the queue."
     parts = tear_sheet.sections(run, colours=colours, **rows)
     yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, parts, above))
@@ -257,7 +264,7 @@ def _runs(episode: str, runs: pl.DataFrame) -> Table:
         [
             text(row["agent"], run_path(episode, row["agent"])),
             money(row["pnl"], signed=True),
-            band(row["pnl_pessimistic"], row["pnl_optimistic"]),
+            band(row),
             percent(row["return"], 2),
             percent(row["max_drawdown"], 2),
             number(row["orders"]),

@@ -38,6 +38,22 @@ def test_an_archived_cohort_is_on_no_curve_and_its_agents_keep_their_returns() -
     assert read(everything, portfolios, RELEASES.empty()).calendar.is_empty()
 
 
+def test_an_agent_that_never_traded_counts_with_its_initial_cash() -> None:
+    agents = pl.DataFrame(
+        [(name, "a", "v1", False, FIRST, 10_000, None) for name in ("traded", "held")],
+        schema={
+            "agent_id": str, "family": str, "methodology": str, "reconstructed": bool, "week": pl.Date, "initial_cash": pl.Int64, "archived_at": TIME
+        },
+        orient="row",
+    )  # fmt: skip
+    start = datetime.combine(FIRST, datetime.min.time(), UTC)
+    marks = [("traded", start + timedelta(days=day), 11_000) for day in (1, 8)]
+    portfolios = pl.DataFrame(marks, schema={"agent_id": str, "at": TIME, "total": pl.Int64}, orient="row")
+    curves = read(agents, portfolios, RELEASES.empty())
+    assert dict(curves.age.select("x", "y").iter_rows()) == {0: 0.0, 1: 0.05}
+    assert set(curves.calendar["y"]) == {0.05}
+
+
 def test_releases_of_reconstructed_cohorts_are_marked_on_the_curve_of_reconstructed_cohorts_alone() -> None:
     calendar = pl.DataFrame(
         [(name, reconstructed, "a", datetime.combine(FIRST, datetime.min.time(), UTC), 0.1) for name in ("v1", "v2") for reconstructed in (False, True)],

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from bellwether.pages.charts import GREY, PALETTE
+from bellwether.pages.charts import GREY, PALETTE, Colours
 
 _TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
 _WHITE = np.array([0.95047, 1.0, 1.08883])
@@ -39,3 +39,14 @@ def test_colours_of_names_stand_out_from_both_papers_and_from_each_other() -> No
     assert len(papers) >= 2 and len(set(PALETTE)) == 16
     assert min(_contrast(colour, paper) for colour in PALETTE for paper in papers) >= 3
     assert min(_distance(*pair) for pair in combinations((*PALETTE, GREY), 2)) >= 20
+
+
+def test_names_of_an_area_have_different_colours_and_keep_them() -> None:
+    colours = Colours()
+    forecasters, families = [f"forecaster {n}" for n in range(14)], ["forecaster 3", *(f"family {n}" for n in range(11))]
+    colours.add(forecasters)
+    first = colours.of(forecasters)
+    colours.add(families)
+    assert len(set(first.values())) == 14
+    assert len(set(colours.of(families).values())) == 12
+    assert colours.of(forecasters) == first

@@ -135,21 +135,26 @@ def drawn(equity: pl.DataFrame) -> dict[str, Rows]:
     numbers = (pl.when(pl.col(name).is_finite()).then(name) for name in ("equity", "equity_pessimistic", "equity_optimistic", "drawdown"))
     rows = rows.select("agent", seconds("at").alias("x"), *numbers)
     parts = rows.partition_by("agent", as_dict=True, include_key=False)
-    return {
-        agent: (part[list(thin(part.height, _POINTS))] if part.height > _POINTS else part).rows(named=True)
-        for (agent,), part in parts.items()
-    }
+    return {agent: _thinned(part).rows(named=True) for (agent,), part in parts.items()}
+
+
+def _thinned(curve: pl.DataFrame) -> pl.DataFrame:
+    """At most `_POINTS` evenly spread rows, and those with the least and greatest equity and the deepest drawdown."""
+    extremes = curve.select(pl.col("equity").arg_min(), pl.col("equity").arg_max().alias("peak"), pl.col("drawdown").arg_min()).row(0)
+    return curve[sorted({*thin(curve.height, _POINTS), *(place for place in extremes if place is not None)})]
 
 
 def _equity(agent: str, equity: Rows, colour: str) -> list[Part]:
     if not equity:
         return [Note("The warehouse has no equity of this backtest.")]
-    rows = [
-        {"name": agent, "x": row["x"], "y": row["equity"], "lower": row["equity_pessimistic"], "upper": row["equity_optimistic"]}
-        for row in equity
-    ]
+    rows = []
+    for row in equity:
+        models = [value for name in ("equity", "equity_pessimistic", "equity_optimistic") if (value := row[name]) is not None]
+        rows.append(
+            {"name": agent, "x": row["x"], "y": row["equity"], "lower": min(models, default=None), "upper": max(models, default=None)}
+        )
     falls = [{"name": agent, "x": row["x"], "y": row["drawdown"]} for row in equity]
-    title = "Equity, with the band between the pessimistic and the optimistic queue"
+    title = "Equity, with the band of the pessimistic and the optimistic queue"
     return [
         charts.lines(title, "UTC", "dollars", rows, {agent: colour}, band=True),
         charts.lines("Drawdown from the running peak", "UTC", "share", falls, {agent: colour}, height=140),

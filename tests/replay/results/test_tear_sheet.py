@@ -50,13 +50,15 @@ def chart(sheet: Page, title: str) -> list[dict[str, Any]]:
 def test_the_equity_drawn_is_that_of_the_frame(backtest: Backtest, sheet: Page) -> None:
     drawn, frame = chart(sheet, "Equity, with"), backtest.equity
     shown = {name: [row[name] for row in drawn] for name in ("y", "lower", "upper")}
-    for name, column in (("y", "equity"), ("lower", "equity_pessimistic"), ("upper", "equity_optimistic")):
-        assert set(shown[name]) <= set(frame[column].cast(pl.Float64))
-        assert (shown[name][0], shown[name][-1]) == (500, float(frame[column][-1]))
+    models = frame.select(pl.col("equity", "equity_pessimistic", "equity_optimistic").cast(pl.Float64))
+    for name, values in (("y", models["equity"]), ("lower", models.min_horizontal()), ("upper", models.max_horizontal())):
+        assert set(shown[name]) <= set(values)
+        assert (shown[name][0], shown[name][-1]) == (500, values[-1])
     if frame.height <= 240:
         assert shown["y"] == frame["equity"].cast(pl.Float64).to_list()
-        fallen = [row["y"] for row in chart(sheet, "Drawdown")]
-        assert -min(fallen) == pytest.approx(backtest.summary["max_drawdown"].item(), abs=1e-6)
+    assert (min(shown["y"]), max(shown["y"])) == (models["equity"].min(), models["equity"].max())
+    fallen = [row["y"] for row in chart(sheet, "Drawdown")]
+    assert -min(fallen) == pytest.approx(backtest.summary["max_drawdown"].item(), abs=1e-6)
 
 
 def test_the_inventory_drawn_is_what_the_fills_leave_and_a_settlement_ends_it(backtest: Backtest, sheet: Page) -> None:
