@@ -218,11 +218,11 @@ def number(field: str, channel: type[Any] = alt.Y, *, title: str | None = None, 
 
 def colour(names: Palette, *, legend: bool = False) -> alt.Color:
     """The colour of `name` by a palette, or by Vega's own colours with a legend without one."""
+    shown: Any = alt.Legend(title=None, symbolOpacity=1, symbolStrokeWidth=2)
     if not names:
-        return alt.Color("name:N", title=None)
+        return alt.Color("name:N", legend=shown)
     scale = alt.Scale(domain=[name for name, _ in names], range=[one for _, one in names])
-    shown: Any = alt.Legend() if legend else None
-    return alt.Color("name:N", scale=scale, legend=shown)
+    return alt.Color("name:N", scale=scale, legend=shown if legend else None)
 
 
 def rule_at(value: float, channel: str = "y", *, dash: Sequence[int] = (2, 3), colour: str = GREY) -> Any:

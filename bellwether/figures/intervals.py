@@ -32,7 +32,7 @@ from bellwether.figures.canvas import (
     rule_at,
     titled,
 )  # fmt: skip
-from bellwether.figures.statistics import answered, from_near, means, weighted_means
+from bellwether.figures.statistics import answered, brier_scores, from_near, weighted_means
 from bellwether.tables.replay import HORIZONS_S
 from bellwether.units import floor_percent
 
@@ -62,11 +62,28 @@ def intervals(axis: str, names: Palette, *, by: str = "name", reference: float |
         color=alt.Color(f"{by}:N", scale=scale, legend=legend),
         tooltip=tips,
     )
-    ends = own.transform_filter(alt.FieldValidPredicate(field="lower", valid=True))
+    ends = own.transform_calculate(lower=_or_value("lower"), upper=_or_value("upper"))
     bars = ends.mark_rule(strokeWidth=2).encode(x=number("lower", alt.X, title=axis), x2="upper:Q")
     points = own.mark_point(filled=True, size=70, opacity=1).encode(x=number("value", alt.X, title=axis))
     dotted = [] if reference is None else [rule_at(reference, "x")]
-    return layered(*dotted, bars, points, *_written(texts))
+    return layered(*dotted, _room(axis), bars, points, *_written(texts))
+
+
+def _or_value(end: str) -> str:
+    """An end of an interval, the value where there is none: an axis of missing ends alone has wrong labels."""
+    return f"isValid(datum.{end}) ? datum.{end} : datum.value"
+
+
+def _room(axis: str) -> alt.Chart:
+    """An invisible layer that gives a single value an axis with a length: a tenth of the value at each side."""
+    room = "datum.least == datum.most ? abs(datum.most) / 10 || 0.1 : 0"
+    return (
+        alt.Chart()
+        .transform_aggregate(least="min(value)", most="max(value)")
+        .transform_calculate(left=f"datum.least - ({room})", right=f"datum.most + ({room})")
+        .mark_rule(opacity=0)
+        .encode(x=number("left", alt.X, title=axis), x2="right:Q")
+    )
 
 
 def _written(columns: Sequence[str]) -> list[alt.Chart]:
@@ -159,11 +176,11 @@ def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str)
 def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
     """Brier score by the month in which a question was resolved, with intervals, one panel per forecaster.
 
-    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions. Intervals are over the clusters of the month; a month
-    from one cluster has none. `names` are the forecasters in the order of their panels; all of them by name when left out.
+    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions. Intervals are those of the leaderboard, over the clusters of
+    the month; a month of fewer than three clusters has none. `names` are the forecasters in the order of their panels; all of them by name when left out.
     """
     rows = answered(forecasts, questions).with_columns(month=pl.col("resolved").dt.strftime("%Y-%m"))
-    series = means(rows, "month", "squared_error").rename({"month": "label"})
+    series = brier_scores(rows, "month").rename({"month": "label"})
     months = questions.select(pl.coalesce("settled_at", "close_time").dt.strftime("%Y-%m")).to_series().unique().sort().to_list()
     return _series(
         series, months, names or forecasts["forecaster"].unique().sort().to_list(), title, metric="brier", along="month of resolution"

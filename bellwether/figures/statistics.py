@@ -1,22 +1,25 @@
-"""Statistics that the figures of the benchmark show: one row per forecaster and question, and means with intervals over clusters."""
+"""Statistics that the figures of the benchmark show: one row per forecaster and question, Brier scores and means with intervals over clusters."""
 
 from __future__ import annotations
 
 import re
 
-import numpy as np
 import polars as pl
 
 from bellwether.calibration.answers import combine_samples
+from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.consistency import corp_curve, reliability_bands
+from bellwether.calibration.evaluation import evaluate_forecasts
+from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.inference import Inference
 from bellwether.calibration.means import ClusterSums, mean_tests
 
 
 def answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
     """One row per forecaster and question with a forecast, the samples combined, without what the forecaster could have known.
 
-    Columns forecaster, id, p, y, right (the majority's answer, else p >= 0.5, is the outcome), squared_error, cluster and resolved (when the
-    market was paid out, else closed).
+    Columns forecaster, id, p, y, right (the majority's answer, else p >= 0.5, is the outcome), cluster and resolved (when the market was paid
+    out, else closed).
     """
     truth = questions.select("id", "cluster", y=pl.col("ground_truth") == "yes", resolved=pl.coalesce("settled_at", "close_time"))
     decision = pl.when(pl.col("answer").is_null()).then(pl.col("p") >= 0.5).otherwise(pl.col("answer") == "yes")
@@ -32,7 +35,6 @@ def answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
             "cluster",
             "resolved",
             right=decision == pl.col("y"),
-            squared_error=(pl.col("p") - pl.col("y").cast(pl.Float64)) ** 2,
         )
         .sort("forecaster", "id")
     )
@@ -56,16 +58,17 @@ def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tu
     return pl.concat(bands), pl.concat(curves)
 
 
-def means(rows: pl.DataFrame, by: str, value: str) -> pl.DataFrame:
-    """Mean of `value` per forecaster and `by`, with its 95 % interval over clusters (null where there is none).
+def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Brier score per forecaster and `by` of rows of `answered`, with the 95 % interval of the leaderboard's scores (null where there is none).
 
     Returns forecaster, `by`, value, lower, upper, n, sorted.
     """
     found = []
     for key, part in rows.partition_by("forecaster", by, as_dict=True).items():
-        sums = part.group_by("cluster", maintain_order=True).agg(total=pl.col(value).cast(pl.Float64).sum(), n=pl.len())
-        lower, upper = _interval(sums["total"].to_numpy(), sums["n"].to_numpy().astype(np.float64))
-        found.append((*key, float(sums["total"].sum()) / part.height, lower, upper, part.height))
+        clusters = Clusters.of(part["cluster"], part.height)
+        scores = evaluate_forecasts(Forecasts.of(part["p"], part["y"]), clusters, part.height, Inference(replicates=0))
+        brier = scores["brier"]
+        found.append((*key, brier.value, brier.lower, brier.upper, part.height))
     numbers = {"value": pl.Float64(), "lower": pl.Float64(), "upper": pl.Float64(), "n": pl.Int64()}
     return pl.DataFrame(found, schema={"forecaster": pl.String(), by: rows.schema[by], **numbers}, orient="row").sort("forecaster", by)
 
@@ -78,12 +81,9 @@ def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) ->
     weights = float(sums["n"].sum())
     if not weights:
         return None, None, None
-    return float(sums["total"].sum()) / weights, *_interval(sums["total"].to_numpy(), sums["n"].to_numpy())
-
-
-def _interval(totals: np.ndarray, weights: np.ndarray) -> tuple[float | None, float | None]:
-    tests = mean_tests([ClusterSums(totals[:, None], weights[:, None])])
-    return (None, None) if tests.reason[0] is not None else (float(tests.lower[0]), float(tests.upper[0]))
+    mean = float(sums["total"].sum()) / weights
+    tests = mean_tests([ClusterSums(sums["total"].to_numpy()[:, None], sums["n"].to_numpy()[:, None])])
+    return (mean, None, None) if tests.reason[0] is not None else (mean, float(tests.lower[0]), float(tests.upper[0]))
 
 
 def from_near(scope: str) -> tuple[float, bool, str]:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+import vl_convert
 
 from bellwether.calibration import reliability_bins
-from bellwether.figures.canvas import MOST_PANELS, PALETTE, label, png
+from bellwether.calibration.scores import leaderboard, score
+from bellwether.figures.canvas import MOST_PANELS, PALETTE, filled, label, png
 from bellwether.figures.costs import coverage_bars
-from bellwether.figures.intervals import brier_over_time, score_by_distance, score_comparison
-from bellwether.figures.reliability import confidence_histograms, reliability_diagram
-from bellwether.figures.statistics import answered, calibration_overlays, means
+from bellwether.figures.equity import lines
+from bellwether.figures.intervals import brier_over_time, listed, score_by_distance, score_comparison
+from bellwether.figures.reliability import confidence_histograms, curves, diagram, reliability_diagram
+from bellwether.figures.statistics import answered, brier_scores, calibration_overlays
 from tests.figures.drawn import picture, rows, strings, texts
+from tests.report.frames import forecast, release
+from tests.report.frames import forecasts as stated
 
 
 def bins(*names: str, n: int = 400) -> pl.DataFrame:
@@ -131,15 +137,36 @@ def test_what_could_be_known_is_not_drawn() -> None:
     assert answered(said("a", could_know=True), asked()).is_empty()
 
 
-def test_means_have_the_interval_of_their_clusters() -> None:
-    """Copies of a question add nothing: the interval is that of the clusters, and one cluster has none."""
-    rows = pl.DataFrame({"forecaster": "a", "month": "m", "cluster": ["c1", "c2", "c3"] * 10, "value": [0.1, 0.2, 0.6] * 10})
-    found = means(rows, "month", "value").row(0, named=True)
-    assert found["value"] == pytest.approx(0.3)
-    alone = means(rows.head(3), "month", "value").row(0, named=True)
-    assert (found["lower"], found["upper"]) == pytest.approx((alone["lower"], alone["upper"]))
-    assert found["lower"] < 0.1 < 0.6 < found["upper"]
-    assert means(rows.filter(pl.col("cluster") == "c1"), "month", "value").row(0, named=True)["lower"] is None
+def test_scores_of_one_month_have_the_interval_of_the_leaderboard() -> None:
+    """One that always says no, right on 6 of 11 questions in 4 series: the interval around 5/11 stays inside [0, 1]."""
+    truths = ["yes", "no", "no", "yes", "no", "yes", "no", "no", "yes", "no", "yes"]
+    questions = release(11).with_columns(ground_truth=pl.Series(truths), cluster=pl.Series([f"c{index // 3}" for index in range(11)]))
+    forecasts = stated([forecast("always-no", number, 0.0) for number in range(11)])
+    board = leaderboard(score(forecasts, questions, replicates=0), {"always-no": "constant"}).row(0, named=True)
+    found = brier_scores(answered(forecasts, questions).with_columns(month=pl.lit("2025-09")), "month").row(0, named=True)
+    assert found["value"] == pytest.approx(5 / 11) and found["n"] == 11
+    assert (found["lower"], found["upper"]) == pytest.approx((board["brier_lower"], board["brier_upper"]))
+    assert 0 < found["lower"] < 5 / 11 < found["upper"] < 1
+    few = answered(forecasts, questions.head(6)).with_columns(month=pl.lit("2025-09"))
+    assert brier_scores(few, "month").row(0, named=True)["lower"] is None
+
+
+@pytest.mark.parametrize(("value", "least", "most"), [(0.225, 0.2, 0.25), (0.5, 0.45, 0.56), (0.0, -0.1, 0.1)])
+def test_a_single_value_without_an_interval_has_an_axis_around_it(value: float, least: float, most: float) -> None:
+    shown = [
+        one.replace("\N{MINUS SIGN}", "-") for one in texts(listed([{"name": "a", "value": value, "lower": None, "upper": None}], "x"))
+    ]
+    ticks = [float(one) for one in shown if one not in ("a", "x")]
+    assert (min(ticks), max(ticks)) == (least, most) and len(set(ticks)) == len(ticks) > 3
+
+
+def test_legends_of_bands_have_the_full_colour() -> None:
+    for chart in (diagram((), banded=True), curves(()), lines("t", "y", (), timed=False, band=True)):
+        point = {"name": "a", "forecast": 0.5, "observed": 0.5, "recalibrated": 0.5, "low": 0.4, "high": 0.6, "n": 3}
+        drawn = vl_convert.vegalite_to_svg(filled(chart, [{**point, "x": 1, "y": 1, "lower": 0, "upper": 1}]).to_dict())
+        (symbol,) = re.findall(r'class="mark-symbol role-legend-symbol".*?<path[^>]*>', drawn)
+        opacity = re.search(r'opacity="([^"]*)"', symbol)
+        assert opacity is None or float(opacity[1]) == 1
 
 
 def test_samples_of_one_question_are_one_forecast() -> None:
