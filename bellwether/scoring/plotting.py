@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
@@ -50,6 +51,8 @@ def plot_reliability(
     from bellwether.figures import reliability
     from bellwether.figures.canvas import filled, finite
 
+    if not np.size(p):
+        raise ScoringError("plotting reliability: there are no rows; give forecasts")
     name = pl.lit("forecasts" if label is None else label).alias("name")
     if curve:
         ends = ["lower", "upper"] if band else []

@@ -55,6 +55,12 @@ def test_a_second_forecaster_is_laid_over_the_first_in_another_colour() -> None:
     assert {"one", "two"} <= set(texts(both))
 
 
+@pytest.mark.parametrize("curve", [False, True])
+def test_no_rows_are_refused(curve: bool) -> None:
+    with pytest.raises(ScoringError, match="plotting reliability: there are no rows; give forecasts"):
+        plot_reliability([], [], curve=curve)
+
+
 def test_weights_move_the_band_as_they_move_the_points() -> None:
     p, y = np.tile([0.12, 0.18], 100), np.tile([0.0, 1.0], 100)
     weights = np.tile([1.0, 9.0], 100)
