@@ -224,6 +224,17 @@ def test_a_probability_opens_the_prompt_and_the_answer_as_text(site: Path, page:
     assert page.seen == []
 
 
+def test_a_printed_page_has_every_chart(site: Path, page: Any) -> None:
+    page.set_viewport_size({"width": 1000, "height": 300})
+    page.goto((site / "benchmark/release-0/index.html").as_uri())
+    page.locator(".chart svg").first.wait_for(state="attached")
+    assert not all(page.evaluate(_MARKS))
+    page.evaluate(f"addEventListener('afterprint', () => {{ window.printed = {_MARKS}; }})")
+    page.pdf()
+    assert all(page.evaluate("window.printed"))
+    assert page.seen == []
+
+
 def test_a_chart_is_a_picture(site: Path, browser: Any) -> None:
     page = site / "benchmark/release-0/index.html"
     with Image.open(io.BytesIO(chromium.picture(browser, page, "Reliability diagrams", lines=["model-1"]))) as shown:

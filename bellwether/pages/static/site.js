@@ -257,11 +257,16 @@ const bellwether = (() => {
   document.querySelectorAll(".more").forEach(more);
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      seen.unobserve(entry.target);
-      chart(entry.target).catch((error) => { entry.target.querySelector(".canvas").textContent = "The chart cannot be drawn: " + error.message; });
+      if (entry.isIntersecting) show(entry.target);
     }
   }, { rootMargin: "400px" });
-  document.querySelectorAll(".chart").forEach((holder) => seen.observe(holder));
+  const unseen = new Set(document.querySelectorAll(".chart"));
+  function show(holder) {
+    if (!unseen.delete(holder)) return;
+    seen.unobserve(holder);
+    chart(holder).catch((error) => { holder.querySelector(".canvas").textContent = "The chart cannot be drawn: " + error.message; });
+  }
+  unseen.forEach((holder) => seen.observe(holder));
+  window.addEventListener("beforeprint", () => unseen.forEach(show));
   return { put };
 })();
