@@ -54,7 +54,7 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
     rows = tuple((name, *_agent_cells(row)) for name, row in _best_first(summary, titles))
-    notes = ["Return and Fill: mean over episodes. Max DD: the largest.", *_band_notes(summary)]
+    notes = ["Return and Fill: mean over episodes. Max DD: the largest.", *_band_notes(summary.filter(pl.col("episodes") > 0))]
     most = max(summary["unsettled"].to_list(), default=0)
     if most:
         episodes = f"{most} episode{'' if most == 1 else 's'}"

@@ -35,7 +35,7 @@ def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame
             pl.lit(rules).alias("rules"),
             pl.lit(TOTAL).alias("episode"),
             *(pl.col(name).sum() for name in _SUMS),
-            pl.lit(_band(rows)).alias("band"),
+            pl.lit(_band(rows, every)).alias("band"),
             pl.col("return", "fill_ratio").mean(),
             pl.col("max_drawdown").max(),
             pl.lit(rows.height).alias("episodes"),
@@ -86,7 +86,7 @@ def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
         "default_fees": int(rows["default_fees"].sum()),
         "failures": rows["failure"].count(),
         **{name: rows[name].sum() for name in _SUMS},
-        "band": _band(rows),
+        "band": _band(rows, every),
         **_ends("pnl_mean", pnl),
         "pnl_mean_df": pnl.df,
         "pnl_median": _middle(rows, "pnl"),
@@ -108,9 +108,9 @@ def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
     }
 
 
-def _band(rows: pl.DataFrame) -> str:
-    """Where the bounds of all rows come from; mixed where they differ."""
-    kinds = rows["band"].unique().to_list()
+def _band(rows: pl.DataFrame, every: pl.DataFrame) -> str:
+    """Kind of band of the counted rows, of every row if none counts; mixed where they differ."""
+    kinds = (every if rows.is_empty() else rows)["band"].unique().to_list()
     return kinds[0] if len(kinds) == 1 else MIXED
 
 

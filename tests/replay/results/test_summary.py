@@ -123,6 +123,15 @@ def test_tables_say_where_their_bands_come_from() -> None:
             assert sum(note.startswith(f"PnL band ({kind}):") for note in table.notes) == 1
 
 
+@pytest.mark.parametrize("kind", ["accounts", "rerun"])
+def test_the_band_of_an_agent_without_a_counted_episode_is_that_of_its_lines(kind: str) -> None:
+    frame = backtests(backtest("a", "E", 7, unsettled=True, band=kind))
+    assert results(frame)["band"].to_list() == [kind] * 2
+    assert summarise(frame)["band"].to_list() == [kind]
+    assert [note[: len(kind) + 12] for note in agent_tables(results(frame))[0].notes if "band" in note] == [f"PnL band ({kind}):"]
+    assert not any("band" in note for note in comparison_table(summarise(frame)).notes)  # it shows none
+
+
 def test_intervals_are_shown_from_three_episodes_on() -> None:
     chaser, keeper = (
         dict(zip(("agent", "n", "mean", "interval"), row[:4], strict=True)) for row in reversed(interval_table(summarise(FOUR)).rows)
