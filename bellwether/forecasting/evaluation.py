@@ -27,6 +27,8 @@ from bellwether.models.client import ModelClient
 _ASKED = ("question", "description", "source", "market_id", "open_time", "close_time")
 #: Failures that say nothing about the model: the request got no response of it.
 _ON_THE_WAY = (Outcome.PROVIDER_ERROR.value, Outcome.TIMEOUT.value, Outcome.RATE_LIMIT.value)
+#: Reasons of `MALFORMED` for a response that is no answer of a model; an empty answer or reasoning alone is one.
+_NO_ANSWER = r"^HTTP |\(finish reason: none\)$"
 _RUN = re.compile(r"evaluate-[0-9]{8}T[0-9]{6}Z(?:-[0-9]+)?")
 
 #: Told after each sample: the model, how many are done, and of how many.
@@ -153,8 +155,13 @@ async def ask_all(
 def _all_failed(name: str, rows: pl.DataFrame) -> BellwetherError | None:
     """An error if there are only failures of the server, with the most frequent reason; a request that it refuses is not one."""
     sent = rows.filter(pl.col("failure").is_null() | (pl.col("failure") != NOT_ASKED))
-    lost = sent.filter(pl.col("failure").is_in(_ON_THE_WAY) & ~pl.col("error").str.starts_with("HTTP 4"))
+    unspoken = (pl.col("output_tokens").fill_null(0) == 0) & pl.col("error").str.contains(_NO_ANSWER)
+    refused = (pl.col("failure") == Outcome.PROVIDER_ERROR.value) & pl.col("error").str.starts_with("HTTP 4")
+    failed = pl.col("failure").is_in(_ON_THE_WAY) & ~refused
+    lost = sent.filter(failed | ((pl.col("failure") == Outcome.MALFORMED.value) & unspoken))
     if lost.is_empty() or lost.height < sent.height:
         return None
     errors = lost["error"]
-    return BellwetherError(f"asking {name}: none of {len(errors)} calls was answered: {errors.mode().sort()[0]}; resume later")
+    return BellwetherError(
+        f"asking {name}: none of {len(errors)} calls was answered: {errors.mode().sort()[0]}; resume when that is mended"
+    )

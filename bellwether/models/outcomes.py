@@ -17,6 +17,7 @@ from bellwether.backoff import http_date, seconds_until
 from bellwether.credentials import redact
 from bellwether.journal.facts import Outcome, Reply, Usage
 from bellwether.models.prices import UNBILLED, usage_of
+from bellwether.models.providers import BY_PREFIX
 from bellwether.models.reply import Ending, Message, ToolCall, decoded, ending_of, flaw_of, read_reply, served_of
 
 if TYPE_CHECKING:
@@ -125,7 +126,10 @@ def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> Resul
     raw = raw.without(secret)
     status = raw.status or 200
     message = read_reply(raw.body)
-    found = refused(status, Words.within(raw.body)) if status >= 300 else _answered(message)
+    if 300 <= status < 400 and (target := raw.headers.get("location")):
+        found = _redirected(model, status, target)
+    else:
+        found = refused(status, Words.within(raw.body)) if status >= 300 else _answered(message)
     return Result(
         found.outcome,
         replace(_reply(raw, message, _usage(model, status, message, found)), served=served_of(message, raw.headers, model.model)),
@@ -267,6 +271,14 @@ def refused(status: int, words: Words) -> Classification:
     outcome = Outcome.RATE_LIMIT if status in _LIMITED else Outcome.TIMEOUT if status == 408 else Outcome.PROVIDER_ERROR
     permanent = status < 500 and status not in (408, 409, 425, 429)
     return Classification(outcome, reason, permanent=permanent, unbilled=status in _TURNED_AWAY or (status < 500 and status != 408))
+
+
+def _redirected(model: Model, status: int, target: str) -> Classification:
+    """Meaning of a redirect, which is not followed: prompt and key are for the configured address alone."""
+    provider = None if model.api_base else BY_PREFIX.get(model.provider)
+    setting = " or ".join(provider.base_variables) if provider else "api_base in models.toml"
+    reason = f"HTTP {status}: a redirect, which is not followed; correct the base address ({setting}). It names {_address(target) or 'the same address'}"
+    return Classification(Outcome.PROVIDER_ERROR, reason, permanent=True, unbilled=True)
 
 
 def reported(error: Any) -> Classification:

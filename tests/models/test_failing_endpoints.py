@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import re
 import socket
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -23,7 +25,7 @@ from bellwether.journal.budget import RESERVED_FOR
 from bellwether.models.client import Answer, Limits, ModelClient, NoAnswer, Retry, Stopped
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
-from bellwether.models.wire import load
+from bellwether.models.wire import LARGEST_BODY, load
 from tests.clean.rows import market, markets, prices
 from tests.forecasting.test_interview import RELEASE, build
 from tests.journal.calls import Clock
@@ -227,6 +229,46 @@ async def test_a_gateway_without_a_backend_is_an_error_of_the_evaluation(stub: S
     async with client(journal, stub.root, retry=Retry(attempts=2, base=0.01)) as opened:
         ends = await ask_all([LanguageModel(dear(stub.root, input_price="0", output_price="0"))], questions(6), opened, lambda *done: None)
     assert "none of 6 calls was answered: HTTP 502" in str(ends["dear"])
+
+
+@pytest.mark.parametrize(
+    ("response", "reason", "requests"),
+    [
+        (http(200, b"<html>Welcome</html>"), r"HTTP 200 with a web page", 4),
+        (http(200, b'{"choices": [{"mess'), r"HTTP 200 with a body of 19 bytes that is no JSON object", 4),
+        (http(200, b"{}"), r"HTTP 200 with no choices", 4),
+        (http(200, gzip.compress(b" " * (LARGEST_BODY + 1)), {"Content-Encoding": "gzip"}), r"HTTP 200 with a body of more than 8 MB", 4),
+        (http(200, b"no gzip", {"Content-Encoding": "gzip"}), r"HTTP 200 with a body that cannot be unpacked", 4),
+        (http(200, {"choices": [{"message": {"content": ""}}]}), r"an answer without text \(finish reason: none\)", 4),
+        (http(408, b""), r"HTTP 408", 4),
+        (http(429, openai_error("Slow down")), r"HTTP 429", 20),
+        (http(308, b"", {"Location": "https://models.example/v1"}), r"HTTP 308: a redirect", 1),
+    ],
+    ids=["HTML", "cut JSON", "no choices", "a gzip bomb", "no gzip", "empty", "408", "429", "a redirect"],
+)
+async def test_an_endpoint_that_never_answers_is_an_error_of_the_evaluation(
+    stub: Stub, journal: Journal, response: bytes, reason: str, requests: int
+) -> None:
+    stub.response = response
+    async with client(journal, stub.root, retry=Retry(base=0.001, cap=0.002)) as opened:
+        ends = await ask_all([LanguageModel(dear(stub.root, input_price="0", output_price="0"))], questions(2), opened, lambda *done: None)
+    assert re.search(f"none of 2 calls was answered: {reason}", str(ends["dear"]))
+    assert len(stub.asked) == 2 * requests
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "", "reasoning": "Perhaps yes"},
+        {"content": ""},
+        {"content": None, "refusal": "I cannot help with that"},
+    ],
+    ids=["reasoning alone", "empty", "refused"],
+)
+async def test_a_model_that_says_nothing_of_use_has_been_heard(stub: Stub, journal: Journal, message: dict[str, Any]) -> None:
+    stub.response = http(200, {**chat(), "choices": [{"message": message, "finish_reason": "stop"}]})
+    async with client(journal, stub.root, limits=Limits()) as opened:
+        assert await ask_all([LanguageModel(dear(stub.root))], questions(2), opened, lambda *done: None) == {"dear": None}
 
 
 @pytest.mark.parametrize("response", [GOOD, http(400, openai_error("bad request"))], ids=["one answer", "a refused request"])

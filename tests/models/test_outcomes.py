@@ -174,3 +174,23 @@ def test_a_usage_beyond_belief_has_an_unknown_cost_and_loses_no_answer(model: st
     found = judged(200, chat(content="0.4", usage={"prompt_tokens": 1000, "completion_tokens": 1000, **usage}), model=model)
     assert (found.outcome, found.reply.content) == (Outcome.OK, "0.4")
     assert (found.reply.usage.cost, found.reply.usage.cost_source) == (None, None)
+
+
+@pytest.mark.parametrize("status", [301, 307, 308])
+@pytest.mark.parametrize("setting", ["api_base in models.toml", "OPENAI_API_BASE or OPENAI_BASE_URL"])
+def test_a_redirect_names_its_address_and_the_setting_to_correct(status: int, setting: str) -> None:
+    own = MODEL.model_copy(update={"model": "openai/gpt-4o", "api_base": "http://a.example/v1" if "toml" in setting else None})
+    found = classify(own, RawReply(status, {"location": "https://user:hidden@b.example/v1/chat?token=hidden#x"}))
+    assert (found.outcome, found.permanent, found.reply.usage.cost) == (Outcome.PROVIDER_ERROR, True, 0)
+    assert found.reason == (
+        f"HTTP {status}: a redirect, which is not followed; correct the base address ({setting}). It names https://b.example/v1/chat"
+    )
+
+
+@pytest.mark.parametrize("target", ["//[b", "/v1\x1b[2J\n" + "x" * 9999, "?token=hidden", "//user:hidden@b.example/v1"])
+def test_a_strange_redirect_is_one_short_line_without_credentials(target: str) -> None:
+    reason = classify(MODEL, RawReply(307, {"location": target})).reason
+    assert reason.startswith("HTTP 307: a redirect, which is not followed; correct the base address (")
+    assert reason.isprintable()
+    assert len(reason) <= 300
+    assert "hidden" not in reason
