@@ -133,7 +133,7 @@ def test_agents_of_an_older_version_are_made_again_from_the_journal(tmp_path: Pa
         launched: list[dict[str, object]] = []
         work = SimpleNamespace(lake=arena.lake, launch=lambda job, label, **more: launched.append({"job": job.name, **more}))
         runs.renew(work)  # type: ignore[arg-type]
-        assert [(one["job"], *one["tags"].values()) for one in launched] == [("arena_agents", *names)]  # type: ignore[attr-defined]
+        assert [(one["job"], one["partitions"]) for one in launched] == [("arena_agents", names)]
         for name, made, _ in _weeks(world, names, {"agents"}, forced=True, asked=()):
             arena.lake.write(tables.AGENTS, (name,), made["agents"], run_id="r")
     assert arena.read(tables.AGENTS)["week"].unique().len() == 2

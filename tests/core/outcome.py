@@ -48,7 +48,7 @@ def check(found: dict[str, Any]) -> None:
     assert found["file"]["brier"] == found["scores"]["brier"]
     assert (found["file"]["n"], found["file"]["clusters"]) == (4, 3)
     assert found["file"]["figures"] == ["reliability.png", "scores.png"]
-    assert found["file"]["page"] > 1_000_000 and found["file"]["plots"] == 3
+    assert found["file"]["page"] > 500_000 and found["file"]["plots"] == 8
     assert found["file"]["refused"].startswith("Error: forecasts.csv, line 2, column 'probability': '90' is no probability")
     # Ten contracts at 48 cents that pay a dollar, less the taker's fee: 7 % of 10 * 0.48 * 0.52, up to the next cent.
     assert (found["replay"]["pnl"], found["replay"]["fills"]) == ("5.020000", 1)

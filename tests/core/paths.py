@@ -80,7 +80,7 @@ def file() -> dict[str, object]:
         "clusters": brier["n_clusters"],
         "figures": sorted(path.name for path in Path("figures").iterdir()),
         "page": len(page),
-        "plots": page.count("Plotly.newPlot("),
+        "plots": page.count('class="chart"'),
         "refused": refused.stderr,
     }
 

@@ -535,8 +535,8 @@ def _enforce(connection) -> None:  # type: ignore[no-untyped-def]
         connection.execute("PRAGMA foreign_keys=ON")
 
 
-def test_importing_the_package_and_its_commands_loads_no_sqlalchemy() -> None:
-    code = "import sys, bellwether.journal, bellwether.journal.commands; print('sqlalchemy' in sys.modules)"
+def test_importing_the_package_and_the_command_line_loads_no_sqlalchemy() -> None:
+    code = "import sys, bellwether.journal, cli.main; print('sqlalchemy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -158,9 +158,10 @@ def test_the_damaged_manifest_of_a_live_week_is_left_to_a_person(here: World, mo
 def test_a_methodology_that_is_asked_for_reaches_the_universe_and_the_cohort(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the venue: both steps must start from the same one."""
     asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(runs, "_launch", lambda work, job, label, span, config: asked.append(config))
+    work = here.runner()
+    monkeypatch.setattr(work, "launch", lambda job, label, *, partitions, config: asked.append(config))
     monkeypatch.setattr(runs, "follow", lambda work, **how: None)
-    runs.run_weeks(here.runner(), [WEEK - SEVEN], lineup=None, methodology="v1-kalshi", dollars=3.0)
+    runs.run_weeks(work, [WEEK - SEVEN], lineup=None, methodology="v1-kalshi", dollars=3.0)
     steps = {"week": {"config": {"methodology": "v1-kalshi", "dollars": 3.0}}, "arena__universe": {"config": {"methodology": "v1-kalshi"}}}
     assert asked == [{"ops": steps}]
     dg.validate_run_config(here.defs.resolve_job_def("arena_week"), asked[0])
@@ -201,7 +202,8 @@ def test_each_table_of_a_week_is_made_after_its_week_before(here: World) -> None
     graph = here.defs.resolve_asset_graph()
     for name in DECIDED_TABLES:
         node = graph.get(key(name))
-        assert node.parent_keys == {key("arena/universe"), key(name)}
+        trades = {key("arena/trades")} if name == "arena/evidence" else set()
+        assert node.parent_keys == {key("arena/universe"), key(name)} | trades
         mapping = node.partition_mappings[key(name)]
         assert isinstance(mapping, dg.TimeWindowPartitionMapping)
         assert (mapping.start_offset, mapping.end_offset) == (-1, -1)
