@@ -78,11 +78,14 @@ def is_orphan(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[str]:
     """Report every unfinished run of a killed command as failed and free its pool slots. Returns the run ids.
 
-    of_ui: those of the UI's daemon as well, where this process is about to start the UI and no other runs.
+    Without a UI its runs are ended as well whose processes are gone: they would keep their pool slots, for which commands wait.
+    of_ui: all of them, where this process is about to start the UI and no other runs.
     """
     ended = []
+    without_ui = ui_note(instance) is None
     for run in _unfinished(instance):
-        if is_orphan(instance, run) or (of_ui and _is_of_ui(instance, run)):
+        of_dead_ui = _is_of_ui(instance, run) and (of_ui or (without_ui and _is_abandoned(instance, run)))
+        if is_orphan(instance, run) or of_dead_ui:
             instance.report_run_failed(run, "The process that executed this run was killed; nothing stored is lost.")
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
             ended.append(run.run_id)
@@ -145,6 +148,22 @@ def _is_executed_here(instance: dg.DagsterInstance) -> bool:
 def _is_of_ui(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Whether the UI of this home launched a run: in a database that several homes share, it may be another's."""
     return TAG not in run.tags and _is_executed_here(instance) and type(instance.run_storage).__name__ == "SqliteRunStorage"
+
+
+def _is_abandoned(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether processes have worked on a run and none of them is alive."""
+    pids = {entry.dagster_event.pid for entry in instance.all_logs(run.run_id) if entry.dagster_event and entry.dagster_event.pid}
+    return bool(pids) and not any(_is_running(pid) for pid in pids)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _home(instance: dg.DagsterInstance) -> str:

@@ -130,7 +130,7 @@ class Runner:
 
         port = daemon_port(self.instance)
         if port is not None:
-            run_id = submit(port, job, partition, tags, config)
+            run_id = submit(self.instance, port, job, partition=partition, tags=tags, config=config)
             run = follow(self.instance, run_id, port, say)
             entries = self.instance.all_logs(run_id, of_type={dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE})
             return run, [entry.get_dagster_event() for entry in entries]

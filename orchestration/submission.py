@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import re
+import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 _POLL_SECONDS = 0.5
+#: Tag that names a submission, so that its run is found when the submitting command is interrupted.
+SUBMISSION = "bellwether/submission"
+#: Time in which Dagster creates a run, after which an interrupted submission is taken for one that never arrived.
+_CREATION_SECONDS = 15.0
 #: Time for a run to end after its command was interrupted.
 _PATIENCE_SECONDS = 60.0
 #: Variables of the environment that a run may need and that are not settings: keys and addresses of model providers and venues.
@@ -59,18 +64,34 @@ def answers(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def submit(port: int, job: str, partition: str | None, tags: Mapping[str, str], config: Mapping[str, Any]) -> str:
-    """Queue a run of a job, and return its id. Raises `BellwetherError` when Dagster refuses it or does not answer."""
+def submit(
+    instance: dg.DagsterInstance, port: int, job: str, *, partition: str | None, tags: Mapping[str, str], config: Mapping[str, Any]
+) -> str:
+    """Queue a run of a job, and return its id.
+
+    Raises:
+        BellwetherError: Dagster refuses it or does not answer.
+        KeyboardInterrupt: a signal interrupted the command; a run that was created is canceled.
+    """
     from dagster_graphql import DagsterGraphQLClientError
 
+    submission = {SUBMISSION: secrets.token_hex(8)}
     try:
         run_id = _client(port).submit_job_execution(
             job,
             repository_location_name=LOCATION,
             repository_name=REPOSITORY,
             run_config=dict(config),
-            tags={**tags, **({PARTITION: partition} if partition else {})},
+            tags={**tags, **submission, **({PARTITION: partition} if partition else {})},
         )
+    except KeyboardInterrupt:
+        end = time.monotonic() + _CREATION_SECONDS
+        while time.monotonic() < end:
+            for run in instance.get_runs(dg.RunsFilter(tags=submission)):
+                _cancel(instance, run.run_id, port)
+                end = 0.0
+            time.sleep(_POLL_SECONDS)
+        raise
     except DagsterGraphQLClientError as error:
         raise BellwetherError(f"submitting {job} to the UI on port {port}: {error.__cause__ or error}") from error
     return str(run_id)
@@ -117,11 +138,14 @@ def _cancel(instance: dg.DagsterInstance, run_id: str, port: int) -> None:
     """Cancel a submitted run and wait until it has ended. Where the UI has ended too, the run is queued again."""
     from dagster_graphql import DagsterGraphQLClientError
 
-    with suppress(DagsterGraphQLClientError):
-        _client(port).terminate_run(run_id)
-        end = time.monotonic() + _PATIENCE_SECONDS
-        while time.monotonic() < end and (run := instance.get_run_by_id(run_id)) is not None and not run.is_finished:
-            time.sleep(_POLL_SECONDS)
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < end and (run := instance.get_run_by_id(run_id)) is not None and not run.is_finished:
+        if run.status is not dg.DagsterRunStatus.CANCELING:
+            with suppress(DagsterGraphQLClientError):  # a run that is being created cannot be canceled yet
+                _client(port).terminate_run(run_id)
+        if ui_note(instance) is None:
+            return
+        time.sleep(_POLL_SECONDS)
 
 
 @cache

@@ -55,6 +55,19 @@ def test_a_run_whose_process_is_gone_is_ended_and_its_slot_is_free(instance: dg.
     assert instance.event_log_storage.claim_concurrency_slot("pool", other.run_id, "step").is_claimed
 
 
+def test_without_a_ui_a_command_ends_the_runs_of_its_dead_processes(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    dead, alive = started(instance, {}), started(instance, {})
+    for run, pid in ((dead, gone.pid), (alive, os.getpid())):
+        instance.report_dagster_event(dg.DagsterEvent("STEP_START", "nothing", step_key="one", pid=pid), run_id=run.run_id)
+    ui = Process(instance, UI)
+    assert end_orphans(instance) == []
+    ui.close()
+    assert end_orphans(instance) == [dead.run_id]
+    assert (status(instance, dead), status(instance, alive)) == (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED)
+
+
 def test_a_run_whose_process_lives_is_left_alone(instance: dg.DagsterInstance) -> None:
     process = Process(instance)
     run = started(instance, process.tags)

@@ -13,11 +13,13 @@ from typing import IO
 
 import dagster as dg
 import pytest
+from dagster_graphql import DagsterGraphQLClientError
 
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake
 from bellwether.settings import settings
 from bellwether.tables import table
+from orchestration import submission
 from orchestration.home import prepare
 from orchestration.orphans import TAG, UI, Process
 from orchestration.precedence import COMMAND, LAUNCHED_BY
@@ -25,6 +27,11 @@ from orchestration.session import runner
 from orchestration.submission import announce, daemon_port, follow
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@dg.job
+def nothing() -> None:
+    """A job without steps, whose runs only have a status here."""
 
 
 @pytest.fixture
@@ -102,6 +109,32 @@ def test_what_the_steps_of_a_followed_run_log_is_progress(instance: dg.DagsterIn
     ui.close()
     assert done.status is (dg.DagsterRunStatus.FAILURE if tags else dg.DagsterRunStatus.SUCCESS)
     assert lines == ["one of two", "two of two"]
+
+
+def test_an_interrupted_submission_is_canceled_once_its_run_exists(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    created: list[dg.DagsterRun] = []
+    refusals = [DagsterGraphQLClientError("being created")]
+
+    class Client:
+        def submit_job_execution(self, job: str, tags: dict[str, str], **how: object) -> str:
+            created.append(instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.NOT_STARTED, tags=tags))
+            raise KeyboardInterrupt
+
+        def terminate_run(self, run_id: str) -> None:
+            if refusals:
+                raise refusals.pop()
+            run = instance.get_run_by_id(run_id)
+            assert run is not None
+            instance.report_run_canceled(run)
+
+    monkeypatch.setattr(submission, "_client", lambda port: Client())
+    monkeypatch.setattr(submission, "_POLL_SECONDS", 0.01)
+    ui = Process(instance, UI)
+    with pytest.raises(KeyboardInterrupt):
+        submission.submit(instance, 1, "nothing", partition=None, tags={}, config={})
+    ui.close()
+    run = instance.get_run_by_id(created[0].run_id)
+    assert run is not None and run.status is dg.DagsterRunStatus.CANCELED
 
 
 def test_a_run_whose_ui_is_stopped_continues_later(instance: dg.DagsterInstance) -> None:
