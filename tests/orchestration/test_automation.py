@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,6 +36,8 @@ def fresh(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("BELLWETHER_HOME", str(evaluated.config.home))
     monkeypatch.setattr("bellwether.forecasting.competitors", lambda *_: dict.fromkeys(FORECASTERS))
     settings.cache_clear()
+    lake, before = evaluated.config.world_home / "lake", tmp_path / "lake"
+    shutil.copytree(lake, before)
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         world = replace(evaluated, instance=instance)
         world.runner()
@@ -42,6 +45,8 @@ def fresh(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         for name, keys in (("release", [RELEASE]), ("forecaster", FORECASTERS)):
             instance.add_dynamic_partitions(name, list(keys))
         yield world  # type: ignore[misc]
+    shutil.rmtree(lake)  # other tests read the same world
+    shutil.copytree(before, lake)
     settings.cache_clear()
 
 

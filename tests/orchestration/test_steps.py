@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,10 +34,14 @@ FAILING = FORECASTERS[1]
 def world(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setenv("BELLWETHER_HOME", str(evaluated.config.home))
     settings.cache_clear()
+    lake, before = evaluated.config.world_home / "lake", tmp_path / "lake"
+    shutil.copytree(lake, before)
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         instance.add_dynamic_partitions("release", [RELEASE])
         instance.add_dynamic_partitions("forecaster", list(FORECASTERS))
         yield replace(evaluated, instance=instance)
+    shutil.rmtree(lake)  # other tests read the same world
+    shutil.copytree(before, lake)
     settings.cache_clear()
 
 
