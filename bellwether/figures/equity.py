@@ -51,6 +51,20 @@ def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
     return np.array(sorted(kept))
 
 
+def banded(equity: pl.DataFrame, most: int = MOST_POINTS) -> pl.DataFrame:
+    """Rows of replay/equity of one agent in one episode as they are drawn: by time, amounts as floats, a long curve with about `most` points.
+
+    Adds lower and upper, the least and the greatest of the three queue models in dollars, and drawdown, the change from the running peak as a
+    share. A long curve keeps the extremes of these columns and of equity.
+    """
+    models = ("equity", "equity_pessimistic", "equity_optimistic")
+    rows = equity.sort("at").with_columns(pl.col(pl.Decimal).cast(pl.Float64))
+    rows = rows.with_columns(
+        lower=pl.min_horizontal(*models), upper=pl.max_horizontal(*models), drawdown=pl.col("equity") / pl.col("equity").cum_max() - 1
+    )
+    return rows[extremes(*(rows[name].to_numpy() for name in ("equity", "lower", "upper", "drawdown")), most=most)] if rows.height else rows
+
+
 def lines(
     x: str,
     y: str,
@@ -92,19 +106,10 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
     `equity` contains rows of replay/equity of one agent in one episode. The dotted line is the first sample, the orange line marks positions at
     the middle of the book.
     """
-    rows = equity.sort("at").with_columns(pl.col(pl.Decimal).cast(pl.Float64))
-    if rows.is_empty():
+    if equity.is_empty():
         return nothing(title, "no sample")
-    models = ("equity", "equity_pessimistic", "equity_optimistic")
-    shown = rows.select(
-        pl.col("at").alias("x"),
-        "equity",
-        middle="equity_mid",
-        lower=pl.min_horizontal(*models),
-        upper=pl.max_horizontal(*models),
-        drawdown=100 * (pl.col("equity") / pl.col("equity").cum_max() - 1),
-    )
-    kept = extremes(*(shown[name].to_numpy() for name in ("equity", "lower", "upper", "drawdown")), most=MOST_POINTS)
+    rows = banded(equity)
+    shown = rows.select("equity", "lower", "upper", x="at", middle="equity_mid", drawdown=100 * pl.col("drawdown"))
     x, axis = time("x"), "equity ($)"
     own = alt.Chart().encode(x=x)
     upper = layered(
@@ -119,18 +124,12 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
         y=number("drawdown", title="drawdown (%)", zero=True)
     )
     chart = alt.vconcat(upper, lower.properties(width=620, height=80), spacing=8).resolve_scale(x="shared")
-    return titled(
-        filled(chart, finite(shown[kept])), title, "blue: equity, with the range of the queue models; orange: marked at the middle"
-    )
+    return titled(filled(chart, finite(shown)), title, "blue: equity, with the range of the queue models; orange: marked at the middle")
 
 
 def equity_with_band(equity: pl.DataFrame, name: str) -> alt.LayerChart:
     """Equity of one backtest in dollars with what the queue model alone can change. equity: rows of replay/equity of one agent in one episode."""
-    rows = equity.sort("at").with_columns(pl.col(pl.Decimal).cast(pl.Float64))
-    models = ("equity", "equity_pessimistic", "equity_optimistic")
-    shown = rows.select(x="at", y="equity", lower=pl.min_horizontal(*models), upper=pl.max_horizontal(*models), name=pl.lit(name))
-    if shown.height:
-        shown = shown[extremes(*(shown[one].to_numpy() for one in ("y", "lower", "upper")), most=MOST_POINTS)]
+    shown = banded(equity).select("lower", "upper", x="at", y="equity", name=pl.lit(name))
     chart = lines("UTC", "equity ($)", (), step=True, band=True, dots=False)
     return filled(chart.properties(width=620), finite(shown))
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from bellwether.figures.equity import extremes
 from bellwether.pages import charts
 from bellwether.pages.charts import Colours
 from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, finite, floats, grouped, interval, money, number, percent, slug, text, thin, when, yes_no
+from bellwether.pages.values import any_value, finite, floats, grouped, interval, money, number, percent, slug, text, when, yes_no
 from bellwether.replay.results import tear_sheet
+from bellwether.replay.results.lines import ends_of_band
 from bellwether.site import books
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
@@ -100,15 +102,9 @@ def summary_rows(summary: pl.DataFrame) -> list[list[Cell]]:
     ]
 
 
-def extremes(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
-    """The least and the greatest P&L of a backtest, or of several, under its own and the two other queue models."""
-    models = (row["pnl"], row["pnl_pessimistic"], row["pnl_optimistic"])
-    return min(models), max(models)
-
-
 def band(row: Mapping[str, Any]) -> Cell:
     """The range in which the queue alone can move a P&L."""
-    low, high = extremes(row)
+    low, high = ends_of_band(row)
     title = f"pessimistic queue {row['pnl_pessimistic']}, optimistic {row['pnl_optimistic']}"
     return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
 
@@ -193,7 +189,7 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[s
     drawn = [
         {"name": row["episode"], "value": float(row["pnl"]), "lower": float(low), "upper": float(high)}
         for row in runs.iter_rows(named=True)
-        for low, high in [extremes(row)]
+        for low, high in [ends_of_band(row)]
     ]
     parts: list[Part] = [Grid("episodes", f"Episodes of {name}", heads, rows, search=(0, 8))]
     if len(drawn) <= 40:
@@ -211,7 +207,7 @@ def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFram
     curves = [
         {"name": agent, "x": own[place]["x"], "y": own[place]["equity"]}
         for agent, own in equity.items()
-        for place in thin(len(own), _POINTS)
+        for place in extremes(np.array([row["equity"] for row in own], dtype=np.float64), most=_POINTS).tolist()
     ]
     ranked = runs.sort(["pnl", "agent"], descending=[True, False])
     first = ranked["agent"].to_list()[:5]
@@ -239,7 +235,7 @@ def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFram
 def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:
     """The tear sheet of an agent in an episode."""
     above = [("Trading", "trading/index.html"), (title, episode_path(run["episode"])), (run["agent"], agent_path(run["agent"]))]
-    pnl, low, high = (money(value, signed=True).text for value in (run["pnl"], *extremes(run)))
+    pnl, low, high = (money(value, signed=True).text for value in (run["pnl"], *ends_of_band(run)))
     lead = f"P&L {pnl} in {run['episode']}; between {low} and {high} with the place in the queue."
     parts = tear_sheet.sections(run, colours=colours, **rows)
     yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, parts, above))

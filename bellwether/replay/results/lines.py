@@ -154,9 +154,15 @@ def _band_notes(rows: pl.DataFrame) -> tuple[str, ...]:
 
 
 def band(row: Mapping[str, Any]) -> str:
-    """The range of P&L over the chosen, the pessimistic and the optimistic queue, of a row of any of the tables."""
+    """The range of P&L over the queue models, of a row of any of the tables."""
+    low, high = ends_of_band(row)
+    return _range(signed(low), signed(high))
+
+
+def ends_of_band(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
+    """The least and the greatest P&L over the chosen, the pessimistic and the optimistic queue, in dollars."""
     models = [row[name] for name in ("pnl", "pnl_pessimistic", "pnl_optimistic")]
-    return _range(signed(min(models)), signed(max(models)))
+    return min(models), max(models)
 
 
 def _range(first: str, last: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from bellwether.figures.equity import banded
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, Part, Section, Table
 from bellwether.pages.values import any_value, floats, instant, money, number, percent, seconds, text, thin, when, yes_no
@@ -130,29 +131,17 @@ def drawn(equity: pl.DataFrame) -> dict[str, Rows]:
 
     What is not finite is null.
     """
-    fall = pl.col("equity") / pl.col("equity").cum_max() - 1
-    rows = floats(equity).with_columns(fall.over("agent").alias("drawdown"))
-    numbers = (pl.when(pl.col(name).is_finite()).then(name) for name in ("equity", "equity_pessimistic", "equity_optimistic", "drawdown"))
-    rows = rows.select("agent", seconds("at").alias("x"), *numbers)
-    parts = rows.partition_by("agent", as_dict=True, include_key=False)
-    return {agent: _thinned(part).rows(named=True) for (agent,), part in parts.items()}
-
-
-def _thinned(curve: pl.DataFrame) -> pl.DataFrame:
-    """At most `_POINTS` evenly spread rows, and those with the least and greatest equity and the deepest drawdown."""
-    extremes = curve.select(pl.col("equity").arg_min(), pl.col("equity").arg_max().alias("peak"), pl.col("drawdown").arg_min()).row(0)
-    return curve[sorted({*thin(curve.height, _POINTS), *(place for place in extremes if place is not None)})]
+    found: dict[str, Rows] = {}
+    for (agent,), part in equity.partition_by("agent", as_dict=True, include_key=False).items():
+        numbers = (pl.when(pl.col(name).is_finite()).then(name) for name in ("equity", "lower", "upper", "drawdown"))
+        found[agent] = banded(part, _POINTS).select(seconds("at").alias("x"), *numbers).rows(named=True)
+    return found
 
 
 def _equity(agent: str, equity: Rows, colour: str) -> list[Part]:
     if not equity:
         return [Note("The warehouse has no equity of this backtest.")]
-    rows = []
-    for row in equity:
-        models = [value for name in ("equity", "equity_pessimistic", "equity_optimistic") if (value := row[name]) is not None]
-        rows.append(
-            {"name": agent, "x": row["x"], "y": row["equity"], "lower": min(models, default=None), "upper": max(models, default=None)}
-        )
+    rows = [{"name": agent, "x": row["x"], "y": row["equity"], "lower": row["lower"], "upper": row["upper"]} for row in equity]
     falls = [{"name": agent, "x": row["x"], "y": row["drawdown"]} for row in equity]
     title = "Equity, with the band of the pessimistic and the optimistic queue"
     return [
