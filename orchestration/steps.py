@@ -79,11 +79,19 @@ def make_each(context: dg.AssetExecutionContext, lake: LakeIOManager, tables: Se
     if failures:
         yield from keep(tables, shown)
         raise failed(failures)
+    yield from finish(context, tables, names, shown)
+
+
+def finish(
+    context: dg.AssetExecutionContext, tables: Sequence[str], names: Sequence[str], shown: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> Iterator[Made]:
+    """The outputs of a step whose partitions, `names`, are all stored. shown: by partition and table the metadata of its materialization."""
     for name, of_tables in shown.items():
         for one, metadata in of_tables.items():
             context.add_asset_metadata(metadata, key(one), name)
     for one in tables:
-        yield dg.Output({name: Unchanged() for name in names}, one.split("/")[1] if len(tables) > 1 else "result")
+        output = one.split("/")[1]
+        yield dg.Output({name: Unchanged() for name in names}, output if output in context.op_def.output_dict else "result")
 
 
 def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:

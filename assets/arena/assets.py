@@ -16,10 +16,9 @@ from orchestration.declare import FOLLOW, key, of, out
 from orchestration.figures import MOST_BYTES, picture
 from orchestration.partitions import DAY, DAYS_PER_RUN, ONE_RUN, keys_of
 from orchestration.progress import tell
-from orchestration.steps import Made, Rows, failed, keep, make_each, require_blocking
+from orchestration.steps import Made, Rows, failed, finish, keep, make_each, require_blocking
 from resources import LakeIOManager
 from resources.arena import ArenaResource
-from resources.io_manager import Unchanged
 from resources.models import payer
 
 if TYPE_CHECKING:
@@ -121,11 +120,7 @@ def week(
             raise dg.Failure(str(error), allow_retries=False) from error
         yield from keep(tables, done)
         raise failed(dict.fromkeys(names[len(done) :], error)) from error
-    for name, shown in done.items():
-        for one, metadata in shown.items():
-            context.add_asset_metadata(metadata, key(one), name)
-    for one in tables:
-        yield dg.Output({name: Unchanged() for name in names}, one.split("/")[1])
+    yield from finish(context, tables, names, done)
 
 
 def _weeks(
