@@ -24,7 +24,7 @@ from bellwether.settings import settings
 from bellwether.tables import TABLES, Table
 from bellwether.tables.schema import outside
 from orchestration.declare import Follow, follows
-from orchestration.orphans import is_orphan, running_commands
+from orchestration.orphans import UNFINISHED, is_orphan, running_commands
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_between, of_key, ranges, to_key
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource
@@ -33,13 +33,6 @@ from resources import LakeResource
 BACK_OFF = timedelta(minutes=5)
 #: Tag of the sensor's runs: a digest of the partitions and the versions of their inputs.
 MADE_FROM = "bellwether/made_from"
-UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 
 
 def recipe(graph: Any, key: dg.AssetKey) -> Recipe:
@@ -109,13 +102,11 @@ class Plan:
         )
         due = set(self._state.due(found, candidates))
         for partition in sorted(candidates - self._changing[found.table.name]):
-            if (
-                self._has_input(self._changing, found, partition)
-                or self._has_input(self._requested, found, partition, apart=True)
-                or ((partition in due or self._has_input(self._requested, found, partition)) and self._is_blocked(found, partition))
-            ):
+            waits = self._has_input(self._changing, found, partition) or self._has_input(self._requested, found, partition, apart=True)
+            wanted = partition in due or self._has_input(self._requested, found, partition)
+            if waits or (wanted and self._is_blocked(found, partition)):
                 self._changing[found.table.name].add(partition)
-            elif partition in due or self._has_input(self._requested, found, partition):
+            elif wanted:
                 self._requested[found.table.name].add(partition)
                 yield Due(key, partition, self._made_from(found, partition), follow.attempts)
 

@@ -23,6 +23,7 @@ from pathlib import Path
 import dagster as dg
 
 from bellwether.files import try_lock
+from bellwether.journal.holders import is_running
 
 #: Run tag `HOME/LOCK`: the home and the lock of the command that executes the run.
 TAG = "bellwether/process"
@@ -31,7 +32,9 @@ UI = "ui"
 STOPPED = "Stopped. What it had stored is kept: run again, it goes on from there."
 #: A lock that another process only tests is free again after this time.
 _PATIENCE_SECONDS = 0.5
-_UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+_BEGUN = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+#: Statuses of runs that have not ended.
+UNFINISHED = [dg.DagsterRunStatus.QUEUED, *_BEGUN]
 
 
 class Process:
@@ -83,7 +86,7 @@ def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[st
     """
     ended = []
     without_ui = ui_note(instance) is None
-    for run in _unfinished(instance):
+    for run in _begun(instance):
         of_dead_ui = _is_of_ui(instance, run) and (of_ui or (without_ui and _is_abandoned(instance, run)))
         if is_orphan(instance, run) or of_dead_ui:
             instance.report_run_failed(run, "The process that executed this run was killed; nothing stored is lost.")
@@ -101,7 +104,7 @@ def queue_again(instance: dg.DagsterInstance) -> list[str]:
     The daemon launches it at its next start. One that a user was cancelling is canceled.
     """
     queued = []
-    for run in _unfinished(instance):
+    for run in _begun(instance):
         if not _is_of_ui(instance, run):
             continue
         if run.status is dg.DagsterRunStatus.CANCELING or run.remote_job_origin is None:
@@ -136,8 +139,8 @@ def _end_after(sentinel: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _unfinished(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
-    return (record.dagster_run for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)))
+def _begun(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
+    return (record.dagster_run for record in instance.get_run_records(dg.RunsFilter(statuses=_BEGUN)))
 
 
 def _is_executed_here(instance: dg.DagsterInstance) -> bool:
@@ -153,17 +156,7 @@ def _is_of_ui(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 def _is_abandoned(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Whether processes have worked on a run and none of them is alive."""
     pids = {entry.dagster_event.pid for entry in instance.all_logs(run.run_id) if entry.dagster_event and entry.dagster_event.pid}
-    return bool(pids) and not any(_is_running(pid) for pid in pids)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+    return bool(pids) and not any(is_running(pid) for pid in pids)
 
 
 def _home(instance: dg.DagsterInstance) -> str:

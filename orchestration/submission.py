@@ -86,11 +86,10 @@ def submit(
         )
     except KeyboardInterrupt:
         end = time.monotonic() + _CREATION_SECONDS
-        while time.monotonic() < end:
-            for run in instance.get_runs(dg.RunsFilter(tags=submission)):
-                _cancel(instance, run.run_id, port)
-                end = 0.0
+        while not (created := instance.get_runs(dg.RunsFilter(tags=submission))) and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
+        for run in created:
+            _cancel(instance, run.run_id, port)
         raise
     except DagsterGraphQLClientError as error:
         raise BellwetherError(f"submitting {job} to the UI on port {port}: {error.__cause__ or error}") from error

@@ -14,17 +14,10 @@ from bellwether.errors import LakeError
 from bellwether.lake.warehouse import current_files, published_files, written_since
 from bellwether.settings import settings
 from bellwether.tables import TABLES
-from orchestration.orphans import is_orphan, running_commands
+from orchestration.orphans import UNFINISHED, is_orphan, running_commands
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource, WarehouseResource
 
-_UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 #: Between two publications of nothing but tables that are written often, or of what a command at work has written.
 _OFTEN = timedelta(hours=1)
 #: Names this process in the publisher's cursor.
@@ -135,7 +128,7 @@ def _waits(instance: dg.DagsterInstance, job: str, published: int) -> str | None
 
     published: when the warehouse was published, in nanoseconds.
     """
-    if any(not is_orphan(instance, run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=_UNFINISHED))):
+    if any(not is_orphan(instance, run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED))):
         return f"a run of {job} is under way; what it does not show is shown by the next"
     if running_commands(instance) and _age(published) < _OFTEN:
         return "a command is at work; it publishes what it makes, and what it leaves is published when it ends, or once an hour"

@@ -25,7 +25,7 @@ def is_gone(holder: str | None) -> bool:
     if space != _space():
         return False
     now = _started(pid) if space else None
-    return not _runs(pid) if now is None or not started else now != started
+    return not is_running(pid) if now is None or not started else now != started
 
 
 @lru_cache(maxsize=4)
@@ -63,7 +63,8 @@ def _started(pid: int) -> str | None:
     return "" if state in "ZX" else fields[18]
 
 
-def _runs(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """Return whether this machine has a process of that number; True where the system does not say."""
     if os.name != "posix":
         return True
     try:
