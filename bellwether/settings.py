@@ -199,6 +199,11 @@ class Settings(BaseSettings):
         return (self.world_home / "site").expanduser().absolute()
 
     @property
+    def data_docs_path(self) -> Path:
+        """Folder of Great Expectations' Data Docs, next to the site."""
+        return self.site_path.with_name("data-docs")
+
+    @property
     def journal_url(self) -> str:
         """Database URL of the journal; it may hold a password, so it is shown to nobody."""
         return self.journal or f"sqlite:///{self.world_home / 'journal.db'}"

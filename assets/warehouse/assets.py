@@ -102,7 +102,7 @@ def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.Materializ
     from bellwether.checks.data_docs import build_data_docs
 
     with warehouse.get_connection() as connection:
-        validated = build_data_docs(connection, lake.lake, settings().site_path.with_name("data-docs"))
+        validated = build_data_docs(connection, lake.lake, settings().data_docs_path)
     return dg.MaterializeResult(
         metadata={
             "data docs": dg.MetadataValue.url(validated.index.as_uri()),

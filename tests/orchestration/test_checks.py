@@ -82,7 +82,7 @@ def test_great_expectations_validates_every_published_table_and_builds_data_docs
     broken = found.metadata["broken rules"].value
     assert not found.passed
     assert "known_status" in broken["clean/markets"]
-    folder = world.config.site_path.with_name("data-docs")
+    folder = world.config.data_docs_path
     pages = {page.relative_to(folder).parts[:2]: page.read_text() for page in folder.rglob("*.html")}
     assert {path for path in pages if path[0] == "expectations"} == {("expectations", name.split("/")[0]) for name in RULES}
     assert not any(markup in page for page in pages.values())
