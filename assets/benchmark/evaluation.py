@@ -1,4 +1,4 @@
-"""Evaluation of language models on a release: they are asked side by side, then scored and ranked through the graph.
+"""Evaluation of language models on a release: calls run concurrently, then the graph scores and ranks the forecasts.
 
 Dagster is imported inside, so that `bellwether evaluate --dry-run` and its refusals stay quick.
 """
@@ -55,7 +55,7 @@ def _evaluations() -> Any:
 
 
 def release_name(release: str | None, samples: int | None) -> str:
-    """The release, the first of this world when None, or the one of its first `samples` questions. Raises `ConfigError` where there is none."""
+    """Name of a release, by default the first of this world, or of its first `samples` questions. Raises `ConfigError` for an unknown release."""
     from bellwether.questions import release as find
     from bellwether.questions import releases_here
 
@@ -113,7 +113,7 @@ def require_questions(release: str, questions: pl.DataFrame) -> None:
 
 
 def estimates(chosen: Chosen, begun: Evaluation | None) -> list[dict[str, Any]]:
-    """What each model would take, on the questions as they are fixed or would be; nothing is written."""
+    """Estimated calls, tokens and cost of each model on the release's questions, built in memory where it is not stored."""
     from bellwether.forecasting.interview import estimated
     from bellwether.journal import Journal
     from bellwether.lake import Lake

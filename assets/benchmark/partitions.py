@@ -34,5 +34,5 @@ def automatic(questions: Mapping[Partition, Manifest]) -> list[Partition]:
 
 
 def is_new(made: Manifest) -> bool:
-    """Whether a partition was written in the last days."""
+    """True for a partition written in the last days."""
     return datetime.now(UTC) - made.written_at < NEW

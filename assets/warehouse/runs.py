@@ -44,7 +44,7 @@ def _shows(path: str, lake: Lake) -> bool:
 
 
 def _data_docs_are_behind(database: Path) -> bool:
-    """Whether Data Docs are missing or older than the published file."""
+    """True if Data Docs are missing or older than the published file."""
     index = settings().data_docs_path / "index.html"
     return not index.exists() or index.stat().st_mtime < database.stat().st_mtime
 

@@ -1,4 +1,4 @@
-"""When the warehouse is published, its site built and its tables validated."""
+"""Sensors and the schedule that publish the warehouse, build its site and validate its tables."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, POSITIONS, PRIC
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 from bellwether.tables.schema import Table
 
-#: Every held price has a row at least once a day; so much later nobody has looked.
+#: A held price without a row for this long was not marked: marks write one at least once a day.
 STALE = timedelta(hours=26)
 #: Examples that an observation names.
 _NAMED = 3

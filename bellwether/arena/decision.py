@@ -111,9 +111,12 @@ def _number(millionths: int) -> int | float:
 
 
 class DecisionState(StrEnum):
-    """OPEN: no answer yet. IN_PROGRESS: another worker has its lease. READ: the answer is stored, and no leg of it was executed yet. FINISHED: a leg was
-    executed, or there is none. REFUSED: every leg was refused, for good. FAILED: the model gave no usable response, for good. BLOCKED: no call can
-    succeed now (credit, key, budget, network)."""
+    """State of a decision.
+
+    OPEN: no answer yet. IN_PROGRESS: another worker holds its lease. READ: the answer is stored, none of its legs is executed yet. FINISHED: a leg
+    was executed, or there is none. BLOCKED: no call can succeed now (credit, key, budget, network). Final without a trade are REFUSED, every leg
+    was refused, and FAILED, the model gave no usable response.
+    """
 
     OPEN = "open"
     IN_PROGRESS = "in progress"

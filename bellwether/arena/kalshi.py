@@ -1,10 +1,10 @@
 """Kalshi in the arena: events and contracts as markets, quotes, and results.
 
-A contract is a market with the sides YES and NO. The contracts of an event of which at most one can win are one market instead, whose outcomes are what
-YES stands for in each; NO has no side there. Rows are those of raw/kalshi_markets, raw/kalshi_events and raw/kalshi_series.
+A contract is a market with the sides YES and NO. The contracts of a mutually exclusive event form one market instead, with an outcome per contract,
+named after its YES; NO cannot be bought there. Rows are those of raw/kalshi_markets, raw/kalshi_events and raw/kalshi_series.
 
-Only what is paid out (finalized) is a result; before, it can be disputed and amended. The rules are those of clean/markets, and of a market with named
-outcomes all contracts must be paid out. `settlements` of `bellwether.arena.resolution` decides when a result counts.
+Only a paid-out (finalized) result counts; until then it can be disputed and amended. The rules are those of clean/markets; a market with named outcomes
+needs the payout of all its contracts. `settlements` of `bellwether.arena.resolution` decides when a result counts.
 """
 
 from __future__ import annotations
