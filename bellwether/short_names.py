@@ -1,4 +1,4 @@
-"""Names in tables that are narrower than they are: shortened in the middle, and still distinct."""
+"""Short forms of untrusted text: on one line, or shortened in the middle and still distinct."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from itertools import accumulate
 from rich.cells import cell_len
 
 _LEAST = 5
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """`text` on one line of at most `most` characters; what cannot be printed becomes a space."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return line if most is None or len(line) <= most else line[: most - 1] + "…"
 
 
 def shortened(names: Sequence[str], width: int) -> Mapping[str, str]:

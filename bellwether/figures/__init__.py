@@ -5,5 +5,6 @@
 
     picture = png(reliability_diagram(bins, "Reliability"))
 
-A chart is saved as HTML with `chart.save("chart.html")` and shown by notebooks; `png` renders it for files and for Dagster's metadata.
+Notebooks show a chart, and `png` renders it for files and for Dagster's metadata. `chart.save("chart.html")` does not escape names: only for names
+of your own.
 """

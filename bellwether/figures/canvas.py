@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import vl_convert
 
-from bellwether.short_names import shortened
+from bellwether.short_names import one_line, shortened
 
 Rows = list[dict[str, Any]]
 #: Names with their colours, in order.
@@ -85,9 +85,8 @@ def palette(names: Iterable[str]) -> Palette:
 
 
 def label(text: str, most: int = 48) -> str:
-    """`text` on one line of at most `most` characters, control characters as spaces."""
-    single = " ".join("".join(one if one.isprintable() else " " for one in text).split())
-    return single if len(single) <= most else single[: most - 1] + "…"
+    """`text` as a label: one line of at most `most` characters."""
+    return one_line(text, most)
 
 
 def distinct(names: Sequence[str], most: int = 44) -> dict[str, str]:

@@ -19,6 +19,7 @@ from bellwether.journal.facts import Outcome, Reply, Usage
 from bellwether.models.prices import UNBILLED, usage_of
 from bellwether.models.providers import BY_PREFIX
 from bellwether.models.reply import Ending, Message, ToolCall, decoded, ending_of, flaw_of, read_reply, served_of
+from bellwether.short_names import one_line
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model
@@ -85,7 +86,7 @@ def tidy(text: str, secret: str | None = None) -> str:
     """`text` as a reason: one line without credentials, at most 300 characters."""
     if secret is not None and len(secret) >= _SHORTEST_SECRET:
         text = text.replace(secret, "***")
-    line = redact(" ".join("".join(sign if sign.isprintable() else " " for sign in text[: 10 * _MOST_CHARACTERS]).split()))
+    line = redact(one_line(text[: 10 * _MOST_CHARACTERS]))
     return line if len(line) <= _MOST_CHARACTERS else line[: _MOST_CHARACTERS - 1] + "…"
 
 

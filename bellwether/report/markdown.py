@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from bellwether import markdown
 from bellwether.calibration.comparison import p_text
 from bellwether.numbers import NOTHING
+from bellwether.short_names import one_line
 
 #: Characters of a text that a cell shows.
 MOST = 160
@@ -26,10 +27,7 @@ def text(value: object, most: int = MOST) -> str:
     """
     if value is None:
         return NOTHING
-    line = " ".join("".join(one if one.isprintable() else " " for one in str(value)).split())
-    if len(line) > most:
-        line = line[: most - 1] + "…"
-    line = _MARKUP.sub(lambda found: "\\" + found[0], line)
+    line = _MARKUP.sub(lambda found: "\\" + found[0], one_line(str(value), most))
     return _BLOCK.sub(lambda found: found[1] + "\\" + found[2], line)
 
 

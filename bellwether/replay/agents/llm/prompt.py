@@ -21,6 +21,7 @@ from bellwether.replay.rules.ruleset import UNITS
 from bellwether.replay.rules.terms import FLOAT, QUADRATIC
 from bellwether.replay.tape.layout import FEE_COLS, TAKER_KIND, UNIT_COLS, WAIVER_UNTIL
 from bellwether.replay.units import MICROS, SECOND
+from bellwether.short_names import one_line
 from bellwether.units import Lots, Mills
 
 if TYPE_CHECKING:
@@ -292,8 +293,7 @@ def _of(tickers: Sequence[str], episode: EpisodeInfo) -> str:
 
 def _plain(text: str) -> str:
     """One line of printable signs, cut where it is long."""
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 10 * _LONGEST_TITLE]).split())
-    return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1]}…"
+    return one_line(text[: 10 * _LONGEST_TITLE], _LONGEST_TITLE)
 
 
 def _listed(items: Sequence[str] | Iterator[str]) -> str:
