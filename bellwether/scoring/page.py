@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bellwether.calibration import METRICS, Better
-from bellwether.figures.canvas import PALETTE, Rows, distinct, finite
+from bellwether.figures.canvas import Rows, distinct, finite, palette
 from bellwether.figures.reliability import rows_of
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section, Table
@@ -48,7 +48,7 @@ def page(result: ScoreResult) -> Page:
 
 def _sections(result: ScoreResult) -> Iterator[Section]:
     level, (bands, curves) = f"{100 * result.plan.level:.4g} %", bands_and_curves(result)
-    colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(result.forecasters)}
+    colours = dict(palette(result.forecasters))
     note = (
         f"In brackets: {level} intervals; clusters: {result.clusters}. Brier score and log loss: lower is better. Skill is 1 less the ratio of Brier "
         "scores: above 0 is better than the reference. Coverage: share of questions with a forecast. "

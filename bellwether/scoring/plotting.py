@@ -3,7 +3,7 @@
 from bellwether.scoring import plot_reliability
 
 chart = plot_reliability(p, y, clusters=series, label="mine") + plot_reliability(q, y, label="other")
-chart.save("reliability.html")
+chart.save("reliability.png")
 """
 
 from __future__ import annotations

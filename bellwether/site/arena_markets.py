@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.figures.canvas import palette
 from bellwether.pages import charts
 from bellwether.pages.model import Grid, Head, Note, Page, Part, Section, Table
 from bellwether.pages.render import File, render
@@ -146,7 +147,7 @@ def _prices(prices: Rows) -> list[Part]:
     ]
     if not rows:
         return [Note("The warehouse has no marks of this market.")]
-    colours = {name: charts.PALETTE[place % len(charts.PALETTE)] for place, name in enumerate(by_outcome)}
+    colours = dict(palette(by_outcome))
     return [charts.lines("Price by which positions are marked", "UTC", "dollars per share", rows, colours, step=True, height=240)]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.figures.canvas import palette
 from bellwether.pages import charts
 from bellwether.pages.model import Note, Part
 from bellwether.replay.results.tear_sheet import book_rows, price_chart
@@ -35,7 +36,7 @@ def parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]
         )
     depths = [{name: row[name] for name in ("name", "x", "until", "bid_depth", "ask_depth")} for name in shown for row in rows[name]]
     title = f"Contracts at the best {BOOK_LEVELS} prices of each side: bids above, asks below"
-    colours = {name: charts.PALETTE[place] for place, name in enumerate(shown)}
+    colours = dict(palette(shown))
     return [
         Note(said),
         price_chart("Best bid and ask, with the fills of all agents", shown, rows, fills),

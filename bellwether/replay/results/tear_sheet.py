@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from bellwether.figures.canvas import palette
 from bellwether.figures.equity import banded
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, Part, Section, Table
@@ -174,7 +175,7 @@ def price_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fi
         rows += [{**{one: row[one] for one in columns}, "fill": None, "way": None, "what": None} for row in book.get(ticker, ())]
         own = [row for row in fills if row["ticker"] == ticker]
         rows += [_fill(own[place]) for place in thin(len(own), _MARKS)]
-    return charts.quotes(title, rows, {name: charts.PALETTE[place] for place, name in enumerate(tickers)}, tickers[:1])
+    return charts.quotes(title, rows, dict(palette(tickers)), tickers[:1])
 
 
 def _fill(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,7 +204,7 @@ def _prices(run: Mapping[str, Any], fills: Rows, markets: Rows, book: Mapping[st
     said = "Prices are of YES. Triangles point up where YES was bought or NO sold."
     if len(counts) > len(tickers):
         said += f" Drawn are the {len(tickers)} markets with the most fills of {len(counts)}."
-    colours = {name: charts.PALETTE[place] for place, name in enumerate(tickers)}
+    colours = dict(palette(tickers))
     held = [row for ticker in tickers for row in _inventory(run, ticker, fills, markets)]
     title = "Contracts of YES held, those of NO as negative"
     return [
