@@ -1,33 +1,35 @@
-"""What the command line shows: tables and progress for people, JSON for programs."""
+"""Output of the command line: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
+from itertools import accumulate
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bellwether.numbers import number
-from bellwether.text_tables import plain_grid, visible
-from bellwether.units import floor_percent
+from bellwether.untrusted_text import visible
 
 if TYPE_CHECKING:
     import polars as pl
 
-#: Contaminated forecasters that are named below a leaderboard.
-_CONTAMINATED = 4
+#: Minimum width of a shortened name.
+_LEAST = 5
+#: Between two names in one cell.
+_BETWEEN = " – "
 
 
 @lru_cache(maxsize=1)
@@ -166,57 +168,110 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _known(frame: pl.DataFrame) -> str:
-    """A sentence about what was excluded; nothing where nothing was."""
-    some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
-    if some.is_empty():
-        return ""
-    most = [f"{row['could_know']} of {row['forecaster']}" for row in some.head(_CONTAMINATED).iter_rows(named=True)]
-    others = [f"some of {some.height - _CONTAMINATED} more"] if some.height > _CONTAMINATED else []
-    said = f"Questions that do not count, because the model could know the outcome: {', '.join(most + others)}."
-    return "".join(f"\n{line}" for line in wrap(said, 80))
+# --- tables of named rows -----------------------------------------------------------------------------------------------
 
 
-def _without_interval(frame: pl.DataFrame) -> str:
-    """Why Brier scores have no interval, one line per reason; nothing where all have one."""
-    reasons = Counter(frame.filter(frame["brier"].is_not_null())["brier_reason"].drop_nulls().sort())
-    return "".join(f"\nNo interval for {count} of {frame.height}: {reason}." for reason, count in reasons.items())
+@dataclass(slots=True)
+class TextTable:
+    """A table with a row per name or pair of names, and cells; control characters are shown, never sent to the terminal.
+
+    columns: heads of all columns, with a line break where the head may take two lines. wraps: the last column is text that may take several lines.
+    shortens: the first column holds names that are shortened where they do not fit; else it may take several lines too.
+    """
+
+    title: str
+    columns: Sequence[str]
+    caption: str = ""
+    wraps: bool = False
+    shortens: bool = True
+    rows: list[tuple[tuple[str, ...], list[str]]] = field(default_factory=list)
+
+    def add(self, names: str | tuple[str, ...], *cells: str) -> None:
+        """Append a row."""
+        several = (names,) if isinstance(names, str) else names
+        self.rows.append((tuple(map(visible, several)), [visible(cell) for cell in cells]))
+
+    def room(self, width: int) -> int:
+        """Characters that a table of `width` leaves for each name; `width` where all fit as they are."""
+        cells = self.columns[1:-1] if self.wraps else self.columns[1:]
+        taken = sum(1 + max(_longest(head.split("\n")), _longest(row[index] for _, row in self.rows)) for index, head in enumerate(cells))
+        least = 1 + _longest(self.columns[-1].split()) if self.wraps else 0
+        names = max((len(names) for names, _ in self.rows), default=1)
+        free = width - taken - least
+        if _longest(_BETWEEN.join(names) for names, _ in self.rows) <= free:
+            return width
+        return (free - len(_BETWEEN) * (names - 1)) // names
+
+    def grid(self, names: Mapping[str, str]) -> Grid:
+        """The table without its caption, each name as `names` shortens it."""
+        shown = [_BETWEEN.join(names.get(name, name) if self.shortens else name for name in row) for row, _ in self.rows]
+        table = plain_grid(Text(visible(self.title), style="italic"))
+        for index, name in enumerate(self.columns):
+            last = index == len(self.columns) - 1
+            folds = (index == 0 and not self.shortens) or (last and self.wraps)
+            table.add_column(
+                Text(visible(name, "\n")), justify="left" if index == 0 or folds else "right", no_wrap=not folds, overflow="fold"
+            )
+        for name, (_, cells) in zip(shown, self.rows, strict=True):
+            table.add_row(Text(name), *(Text(cell) for cell in cells))
+        return table
 
 
-def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
-    """Rows of benchmark/leaderboard as people read them, 80 characters wide; the Brier score with its 95 % interval."""
-    columns = ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov.")
-    title = Text(f"{release}: {max(frame['n_questions'], default=0)} questions")
-    table = plain_grid(title, columns, ("forecaster", "grp"))
-    for row in frame.iter_rows(named=True):
-        # Too few questions for an interval: the market had no price when most were asked.
-        over_market = row["skill_vs_market"] if row["skill_vs_market_lower"] is not None else None
-        skill = [number(row["brier_skill"], 2, none=""), number(over_market, 2, none="")]
-        calibration = [_short(row["ece"], 3), _short_p(row["ece_p_calibrated"])]
-        rank = "–" if row["rank"] is None else str(row["rank"])
-        table.add_row(
-            rank, Text(row["forecaster"]), _interval(row, "brier"), row["group"] or "", *skill, *calibration, floor_percent(row["coverage"])
-        )
-    explained = (
-        "Lower Brier is better. grp: forecasters that share a letter do not differ\n"
-        "significantly. skill: over the base rate; vs mkt: over the market's price at the\n"
-        "same time (blank: too few had one); p: of a test of calibration by ECE; cov.:\n"
-        "share of questions scored (–: too little to be ranked)." + _without_interval(frame) + _known(frame)
+def plain_grid(
+    title: Text, columns: Sequence[str] = (), left: Collection[str] = (), *, padding: int | tuple[int, int, int, int] = 0
+) -> Grid:
+    """A table without rows in the style of all tables: columns whose names are in `left` are aligned there, the others at the right."""
+    table = Grid(title=title, title_justify="left", box=SIMPLE_HEAD, padding=padding, show_edge=False)
+    for name in columns:
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    return table
+
+
+def print_tables(console: Console, tables: Sequence[TextTable], names: Sequence[str]) -> None:
+    """Print tables that share `names`, each shortened alike in all of them, with a legend where names are shortened."""
+    width = console.width
+    short = shortened(
+        [visible(name) for name in names], min((table.room(width) for table in tables if table.rows and table.shortens), default=width)
     )
-    return Group(table, Text(f"\n{explained}", style="dim"))
+    legend = [f"{shown} = {name}" for name, shown in short.items() if shown != name]
+    if legend:
+        console.print(Text(f"Names: {'; '.join(legend)}\n", style="dim"))
+    for table in tables:
+        console.print(table.grid(short))
+        if table.caption:
+            console.print(Text(visible(table.caption, "\n"), style="dim"))
+        console.print()
 
 
-def _short(value: float | None, digits: int) -> str:
-    """A number below 1 without its leading zero."""
-    return number(value, digits, none="").removeprefix("0")
+def _longest(texts: Iterable[str]) -> int:
+    return max((cell_len(text) for text in texts), default=0)
 
 
-def _short_p(value: float | None) -> str:
-    return "" if value is None else "<.01" if value < 0.01 else _short(value, 2)
+def shortened(names: Sequence[str], width: int) -> Mapping[str, str]:
+    """Each of `names`, distinct, at most `width` columns wide where that leaves them distinct: `GPT-5.2-XHigh` in 9 is `GPT-…High`.
+
+    Names keep their beginning and their end; where several come out alike, their ends get more room, and at last each gets its number.
+    """
+    distinct = list(dict.fromkeys(names))
+    room = max(width, _LEAST)
+    for tail in range((room - 1) // 2, room):
+        short = [name if cell_len(name) <= room else f"{_beginning(name, room - 1 - tail)}…{_end(name, tail)}" for name in distinct]
+        if len(set(short)) == len(distinct):
+            return dict(zip(distinct, short, strict=True))
+    return {name: name if cell_len(name) <= room and not _numbers(name) else f"#{index}" for index, name in enumerate(distinct, 1)}
 
 
-def _interval(row: dict[str, Any], metric: str) -> str:
-    if row[metric] is None or row[f"{metric}_lower"] is None:
-        return _short(row[metric], 3)
-    lower, upper = (_short(row[f"{metric}_{end}"], 3) for end in ("lower", "upper"))
-    return f"{_short(row[metric], 3)} [{lower}, {upper}]"
+def _beginning(name: str, width: int) -> str:
+    """As many characters of the beginning as take at most `width` columns; letters of East Asian scripts take two."""
+    taken = list(accumulate(map(cell_len, name)))
+    return name[: bisect_right(taken, width)]
+
+
+def _end(name: str, width: int) -> str:
+    taken = list(accumulate(map(cell_len, reversed(name))))
+    return name[len(name) - bisect_right(taken, width) :]
+
+
+def _numbers(name: str) -> bool:
+    """Whether a name could be taken for a number of this table."""
+    return name.startswith("#")

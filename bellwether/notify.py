@@ -1,6 +1,6 @@
 """Tells operators of an incident: in the log, by a webhook, by e-mail. What is secret in the settings is in no message, log or error.
 
-Not here: what an incident is, and whether it was told already (orchestration/alarms.py).
+Not here: what an incident is, and whether operators know of it (orchestration/alarms.py).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
 
-from bellwether.backoff import delay
-from bellwether.credentials import redact
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Channel, Settings
+from bellwether.untrusted_text import redact
+from bellwether.venues.http.retry import delay
 
 LOG = logging.getLogger("bellwether.alarms")
 _ATTEMPTS = 3

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import IO, Protocol
 
-from bellwether.text_tables import visible
+from bellwether.untrusted_text import visible
 
 #: What takes less says nothing.
 PATIENCE = 2.0

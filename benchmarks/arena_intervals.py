@@ -19,11 +19,11 @@ import numpy as np
 import polars as pl
 from scipy.special import expit, logit, ndtr, ndtri
 
-from bellwether import markdown
 from bellwether.arena.rankings.estimates import stated_scores
 from bellwether.arena.rankings.pairs import compared
 from bellwether.arena.rankings.price_noise import Exposure, Linear, PricedMeans
 from bellwether.calibration.forecasts import Floats, Ints
+from bellwether.formatting import markdown_table
 
 COHORTS = (3, 6, 12, 30)
 REPLICATES = 2_000
@@ -359,11 +359,11 @@ def tables(singles: pl.DataFrame, pairs: pl.DataFrame) -> Iterator[str]:
     false = pairs.with_columns(value=100 - 100 * pl.col("good") / pl.col("shown"))
     yield "Coverage of 95 % intervals, lowest of seven metrics:"
     yield ""
-    yield from markdown.table(["agent", *(f"{count} cohorts" for count in counts)], _cells(covered, "kind", counts, pl.col("value").min()))
+    yield from markdown_table(["agent", *(f"{count} cohorts" for count in counts)], _cells(covered, "kind", counts, pl.col("value").min()))
     yield ""
     yield "Equal pairs that differ at 5 %, most of all pairs:"
     yield ""
-    yield from markdown.table(["metric", *(f"{count} cohorts" for count in counts)], _cells(false, "metric", counts, pl.col("value").max()))
+    yield from markdown_table(["metric", *(f"{count} cohorts" for count in counts)], _cells(false, "metric", counts, pl.col("value").max()))
 
 
 def _cells(rows: pl.DataFrame, name: str, counts: Sequence[int], value: pl.Expr) -> Iterator[list[str]]:

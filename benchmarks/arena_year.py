@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bellwether import interruptible
+from bellwether import concurrency
 from bellwether.arena.identity import week_of
 from bellwether.arena.results import Facts, results
 from bellwether.arena.weekly import rows
@@ -105,7 +105,7 @@ class Sandbox:
                 async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
                     return await work(gamma, clob)
 
-        return interruptible.run(session())
+        return concurrency.run(session())
 
     def write(self, name: str, frame: Any, *partition: str) -> None:
         """Store rows of a table."""

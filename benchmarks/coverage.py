@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
-from bellwether import markdown
 from bellwether.calibration import strict
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.comparison_pairs import Loss, Panel, pair_tests
@@ -29,6 +28,7 @@ from bellwether.calibration.intervals import intervals
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS
 from bellwether.calibration.ordered import Ordered
 from bellwether.calibration.sufficient import total
+from bellwether.formatting import markdown_table
 
 CLUSTERS = (3, 5, 8, 12, 20, 40, 100)
 SETS = 400
@@ -152,7 +152,7 @@ def lines(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: S
         yield f"\n**{name}**\n"
         cells = {design: [found[design, count].get(name, (0.0, 0.0)) for count in counts] for design in designs}
         rows = ([design, *("–" if share < SHOWN else f"{100 * value:.0f}" for value, share in cells[design])] for design in designs)
-        yield from markdown.table(["clusters", *map(str, counts)], rows)
+        yield from markdown_table(["clusters", *map(str, counts)], rows)
 
 
 def summary(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str]) -> Iterator[str]:
@@ -166,7 +166,7 @@ def summary(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names:
             shown = [100 * value for value, share in values if share >= SHOWN]
             cells.append(f"{min(shown):.0f}-{max(shown):.0f}" if shown else "–")
         rows.append([f"`{name}`", *cells])
-    yield from markdown.table(["metric", *map(str, counts)], rows)
+    yield from markdown_table(["metric", *map(str, counts)], rows)
 
 
 def misses(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str], sets: int) -> list[str]:

@@ -11,13 +11,12 @@ from typing import Any
 
 import click
 
-from bellwether.connections import try_connections
 from bellwether.console import console, emit
-from bellwether.doctor import examine
+from bellwether.doctor import examine, try_connections
 from bellwether.domains import domains, resolve
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import World, settings
-from bellwether.text_tables import visible
+from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
 from orchestration.session import close, require_success, runner
 

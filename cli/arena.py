@@ -22,7 +22,7 @@ from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS
 from bellwether.tables.outgoing import write_rows
-from bellwether.text_tables import visible
+from bellwether.untrusted_text import visible
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
 from orchestration.session import close, require_venues, runner
 

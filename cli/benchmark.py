@@ -15,14 +15,14 @@ import cloup
 import polars as pl
 
 from assets.benchmark import evaluation
-from assets.benchmark.results import show_leaderboards
-from bellwether.console import console, emit, grid, leaderboard_table
+from assets.benchmark.results import leaderboard_table, show_leaderboards
+from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError, suggestion
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import query
 from bellwether.questions.versions import built, compare
 from bellwether.settings import settings
-from bellwether.text_tables import visible
+from bellwether.untrusted_text import visible
 from cli.options import ARCHIVE, AS_JSON, DAY, DOLLARS
 from orchestration.session import close, runner
 

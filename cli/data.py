@@ -20,7 +20,7 @@ from bellwether.recordings.catalogue import find_recording, list_recordings
 from bellwether.recordings.gaps import gap_summary, keep_gap_summary
 from bellwether.recordings.importing import import_captures
 from bellwether.settings import World, settings
-from bellwether.text_tables import visible
+from bellwether.untrusted_text import visible
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
 from cli.options import ARCHIVE, AS_JSON, DAY
 
@@ -142,7 +142,7 @@ def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
 
 def _require_answer(venue: Addresses, world: World) -> None:
     """Raise `ConfigError` where the live venue does not answer: a person without a network would wait for all retries of a call."""
-    from bellwether.connections import try_kalshi
+    from bellwether.doctor import try_kalshi
 
     if world is World.LIVE and (found := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
         raise ConfigError(f"{found.name}: {found.found}; {found.advice}")

@@ -17,7 +17,7 @@ from bellwether.calibration.inference import LEAST_REPLICATES
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
 from bellwether.scoring.score import score as score_files
-from bellwether.text_tables import visible
+from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import dagster as dg
 from pydantic import Field
 
-from bellwether import interruptible
+from bellwether import concurrency
 from bellwether.settings import Settings, settings
 from resources.journal import JournalResource
 from resources.lake import LakeResource
@@ -77,11 +77,11 @@ class ArenaResource(dg.ConfigurableResource):
             async with self.polymarket.clients() as (gamma, clob):
                 return await work(gamma, clob)
 
-        return interruptible.run(session())
+        return concurrency.run(session())
 
     def _ask_kalshi(self, work: "Callable[[KalshiClient], Awaitable[T]]") -> T:
         async def session() -> T:
             async with self.kalshi.client() as client:
                 return await work(client)
 
-        return interruptible.run(session())
+        return concurrency.run(session())

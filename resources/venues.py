@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dagster as dg
 from pydantic import Field
 
-from bellwether import interruptible
+from bellwether import concurrency
 from bellwether.errors import ConfigError, LakeError
 from bellwether.settings import Settings, World
 from bellwether.venues.http.page import without_user
@@ -105,7 +105,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
     if _stopped.is_set():
         raise dg.Failure(STOPPED, allow_retries=False)
     try:
-        return interruptible.run(session())
+        return concurrency.run(session())
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
         # Dagster's retry policies hold for interrupts too: the step would begin again, and the steps beside it would go on.
         _stopped.set()

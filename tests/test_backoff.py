@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from bellwether.backoff import delay, seconds_until
+from bellwether.venues.http.retry import delay, seconds_until
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

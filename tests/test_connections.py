@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from bellwether import connections
-from bellwether.connections import KALSHI_KEY_PATH, PROVIDERS, Connection, Provider, try_connections, try_kalshi_key, try_provider
+from bellwether import doctor
+from bellwether.doctor import KALSHI_KEY_PATH, PROVIDERS, Connection, Provider, try_connections, try_kalshi_key, try_provider
 from bellwether.sandbox import serve
 from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.params import Refusal
@@ -175,7 +175,7 @@ def test_an_address_that_does_not_answer_is_unreachable(address: str):
 
 
 def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch, serving: Serving):
-    monkeypatch.setattr(connections, "WHOLE_SECONDS", 0.3)
+    monkeypatch.setattr(doctor, "WHOLE_SECONDS", 0.3)
 
     async def dripping() -> AsyncIterator[bytes]:
         while True:

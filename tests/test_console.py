@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from bellwether.console import console, emit, grid, leaderboard_table
+from assets.benchmark.results import leaderboard_table
+from bellwether.console import console, emit, grid
 from cli.main import main
 from cli.options import INSTANT
 from tests.report.frames import example

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from bellwether.served_models import is_requested, named_as_requested
+from bellwether.registry.model_names import is_requested, named_as_requested
 
 SAME = [
     ("openai/gpt-4o", "gpt-4o-2024-08-06"),

@@ -1,12 +1,24 @@
-"""What commands show of a release when they have made it."""
+"""Leaderboards as commands show them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
-from bellwether.console import console, leaderboard_table
+from rich.console import Group
+from rich.text import Text
+
+from bellwether.console import console, plain_grid
+from bellwether.formatting import floor_percent, number
 from bellwether.settings import settings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Contaminated forecasters that are named below a leaderboard.
+_CONTAMINATED = 4
 
 
 def show_leaderboards(releases: Sequence[str], as_json: bool) -> dict[str, Any]:
@@ -32,3 +44,59 @@ def demo(as_json: bool) -> dict[str, Any]:
     from assets.benchmark.runs import DEMO
 
     return show_leaderboards((DEMO,), as_json)
+
+
+def _known(frame: pl.DataFrame) -> str:
+    """A sentence about what was excluded; nothing where nothing was."""
+    some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
+    if some.is_empty():
+        return ""
+    most = [f"{row['could_know']} of {row['forecaster']}" for row in some.head(_CONTAMINATED).iter_rows(named=True)]
+    others = [f"some of {some.height - _CONTAMINATED} more"] if some.height > _CONTAMINATED else []
+    said = f"Questions that do not count, because the model could know the outcome: {', '.join(most + others)}."
+    return "".join(f"\n{line}" for line in wrap(said, 80))
+
+
+def _without_interval(frame: pl.DataFrame) -> str:
+    """Why Brier scores have no interval, one line per reason; nothing where all have one."""
+    reasons = Counter(frame.filter(frame["brier"].is_not_null())["brier_reason"].drop_nulls().sort())
+    return "".join(f"\nNo interval for {count} of {frame.height}: {reason}." for reason, count in reasons.items())
+
+
+def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
+    """Rows of benchmark/leaderboard as people read them, 80 characters wide; the Brier score with its 95 % interval."""
+    columns = ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov.")
+    title = Text(f"{release}: {max(frame['n_questions'], default=0)} questions")
+    table = plain_grid(title, columns, ("forecaster", "grp"))
+    for row in frame.iter_rows(named=True):
+        # Too few questions for an interval: the market had no price when most were asked.
+        over_market = row["skill_vs_market"] if row["skill_vs_market_lower"] is not None else None
+        skill = [number(row["brier_skill"], 2, none=""), number(over_market, 2, none="")]
+        calibration = [_short(row["ece"], 3), _short_p(row["ece_p_calibrated"])]
+        rank = "–" if row["rank"] is None else str(row["rank"])
+        table.add_row(
+            rank, Text(row["forecaster"]), _interval(row, "brier"), row["group"] or "", *skill, *calibration, floor_percent(row["coverage"])
+        )
+    explained = (
+        "Lower Brier is better. grp: forecasters that share a letter do not differ\n"
+        "significantly. skill: over the base rate; vs mkt: over the market's price at the\n"
+        "same time (blank: too few had one); p: of a test of calibration by ECE; cov.:\n"
+        "share of questions scored (–: too little to be ranked)." + _without_interval(frame) + _known(frame)
+    )
+    return Group(table, Text(f"\n{explained}", style="dim"))
+
+
+def _short(value: float | None, digits: int) -> str:
+    """A number below 1 without its leading zero."""
+    return number(value, digits, none="").removeprefix("0")
+
+
+def _short_p(value: float | None) -> str:
+    return "" if value is None else "<.01" if value < 0.01 else _short(value, 2)
+
+
+def _interval(row: dict[str, Any], metric: str) -> str:
+    if row[metric] is None or row[f"{metric}_lower"] is None:
+        return _short(row[metric], 3)
+    lower, upper = (_short(row[f"{metric}_{end}"], 3) for end in ("lower", "upper"))
+    return f"{_short(row[metric], 3)} [{lower}, {upper}]"

@@ -177,7 +177,7 @@ def polymarket_day(
 
 async def _every(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> tuple[Mapping[str, T], Mapping[str, Exception]]:
     """The pulls of days, by day, and the failures of the others: one that fails does not end the others. A single day's failure is raised."""
-    from bellwether.venues.http.together import each
+    from bellwether.concurrency import each
 
     found, failures = await each({day.isoformat(): partial(pull, day) for day in days}, most=DAYS_AT_ONCE)
     if failures and len(days) == 1:

@@ -14,7 +14,7 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.states import START_WINDOW, decisions_due
 from bellwether.checks.rule import LakeCheck, Observation, Rule, between, concerning, holds, present, unique, words
 from bellwether.lake import Lake
-from bellwether.served_models import named_as_requested
+from bellwether.registry.model_names import named_as_requested
 from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, POSITIONS, PRICES, TRADES
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 from bellwether.tables.schema import Table

@@ -23,11 +23,11 @@ from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.prompt import FIRST_VERSION
 from bellwether.arena.terms import Terms
 from bellwether.arena.universe import Universe, frozen
-from bellwether.credentials import redact
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, CallKey, Journal
 from bellwether.journal.records import Records
 from bellwether.units import MicroDollars
+from bellwether.untrusted_text import redact
 from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime
 
 #: Content of an answer that the journal lacks.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.text import Text
 
-from bellwether.text_tables import plain_grid
+from bellwether.console import plain_grid
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

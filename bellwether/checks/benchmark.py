@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from bellwether.checks.rule import Rule, holds, present, prices, row_count, unique, words
-from bellwether.served_models import named_as_requested
+from bellwether.registry.model_names import named_as_requested
 from bellwether.tables.benchmark import HORIZONS
 
 _QUESTION = (

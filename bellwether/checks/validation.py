@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.checks.rule import Rule, columns_read
 from bellwether.checks.rules import rules_for
 from bellwether.errors import QualityError
-from bellwether.markdown import table as markdown_table
+from bellwether.formatting import markdown_table
 from bellwether.tables import table
 from bellwether.tables.schema import Table
 

@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 import vl_convert
 
-from bellwether.short_names import one_line, shortened
+from bellwether.console import shortened
+from bellwether.untrusted_text import one_line
 
 Rows = list[dict[str, Any]]
 #: Names with their colours, in order.

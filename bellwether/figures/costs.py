@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from bellwether.figures.canvas import BLUE, INK, MOST_LINES, Palette, colour, distinct, filled, label, layered, nothing, number, titled
-from bellwether.units import floor_percent
+from bellwether.formatting import floor_percent
 
 #: Colours of the commonest kinds of failure; the rest are one.
 _FAILURES = ("#c2562e", "#a8862b", "#7a5aa6", "#3d8361", "#9c4a6d", "#5f6b76")

@@ -33,8 +33,8 @@ from bellwether.figures.canvas import (
     titled,
 )  # fmt: skip
 from bellwether.figures.statistics import answered, brier_scores, from_near, weighted_means
+from bellwether.formatting import floor_percent
 from bellwether.tables.replay import HORIZONS_S
-from bellwether.units import floor_percent
 
 #: Scores of always saying 0.5, and of guessing.
 _REFERENCE = {"brier": (0.25, "always 0.5"), "accuracy": (0.5, "a coin")}

@@ -11,7 +11,7 @@ from datetime import datetime
 
 import polars as pl
 
-from bellwether import interruptible
+from bellwether import concurrency
 from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.models.model import Model
@@ -70,4 +70,4 @@ class LanguageModel:
             async with models.client() as client:
                 return await interview(self, questions, client)
 
-        return interruptible.run(ask())
+        return concurrency.run(ask())

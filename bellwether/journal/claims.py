@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any, TypeVar
 
-from bellwether.credentials import redact
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal import rows
 from bellwether.journal.budget import Budget, keep, reserve
 from bellwether.journal.database import Database, Transaction
 from bellwether.journal.facts import FAILURES, UNBILLED, Answered, CostSource, Outcome, Reply, State, Usage
 from bellwether.journal.request import CallKey, Request, natural
+from bellwether.untrusted_text import redact
 
 T = TypeVar("T")
 

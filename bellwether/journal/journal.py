@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
-from bellwether.credentials import redact
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import rows
 from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, spending
@@ -22,6 +21,7 @@ from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome
 from bellwether.journal.holders import is_gone, this_process
 from bellwether.journal.request import CallKey, Request, short
 from bellwether.journal.schema import calls
+from bellwether.untrusted_text import redact
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,13 +12,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from bellwether.credentials import redact
 from bellwether.errors import BellwetherError
 from bellwether.journal.database import Transaction
 from bellwether.journal.holders import is_gone, this_process
 from bellwether.journal.journal import Journal
 from bellwether.journal.request import Request
 from bellwether.journal.schema import records
+from bellwether.untrusted_text import redact
 
 _LONGEST_REASON = 500
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NewType
 
-from bellwether.credentials import is_credential_name
 from bellwether.errors import ConfigError
+from bellwether.untrusted_text import is_credential_name
 
 _LARGEST = 2**63 - 1
 

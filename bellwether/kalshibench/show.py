@@ -11,13 +11,13 @@ from rich.console import Console
 
 from bellwether.calibration import Comparison, Scores
 from bellwether.calibration.comparison import p_text
+from bellwether.console import TextTable, print_tables
+from bellwether.formatting import estimate, number
 from bellwether.kalshibench.examination import Examination, ModelExamination
 from bellwether.kalshibench.labels import Clusters
 from bellwether.kalshibench.notes import notes
 from bellwether.kalshibench.recomputation import Status
 from bellwether.kalshibench.scoring import CORRECTED_BY, PAIR_TESTS, Interval, best, confident_set, interval, pair_interval, significant
-from bellwether.numbers import estimate, number
-from bellwether.text_tables import TextTable, print_tables
 
 _CLUSTERS = {Clusters.SERIES: "series", Clusters.FAMILY: "event families"}
 _MARKS = {Status.EQUAL: "=", Status.DIFFERS: "≠", Status.TIES: "~", Status.NOT_RECOMPUTED: "?"}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from bellwether.formatting import escape_cell, markdown_table
 from bellwether.lake import meta
 from bellwether.lake.duck import sql_type
-from bellwether.markdown import escaped
-from bellwether.markdown import table as markdown_table
 from bellwether.tables import TABLES, Column, Table
 
 PAGE = Path("docs/data-dictionary.md")
@@ -56,7 +55,7 @@ def _table(table: Table) -> str:
 
 def _column(column: Column) -> list[str]:
     cells = (f"`{column.name}`", sql_type(column.dtype), column.unit or "", "yes" if column.nullable else "", column.description)
-    return [*map(escaped, cells)]
+    return [*map(escape_cell, cells)]
 
 
 def _names(columns: Iterable[str]) -> str:

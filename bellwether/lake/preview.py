@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.markdown import table
+from bellwether.formatting import markdown_table
 
 #: Characters of a text that are shown.
 WIDTH = 40
@@ -15,7 +15,7 @@ COLUMNS = 12
 def markdown(frame: pl.DataFrame) -> str:
     """`frame` and its first columns as a Markdown table; every text is cut and set in code."""
     shown = frame.select(frame.columns[:COLUMNS])
-    lines = table([_code(name) for name in shown.columns], ([_cell(value) for value in row] for row in shown.iter_rows()))
+    lines = markdown_table([_code(name) for name in shown.columns], ([_cell(value) for value in row] for row in shown.iter_rows()))
     left = frame.width - shown.width
     return "\n".join([*lines, "", f"{left} more columns"] if left else lines)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from aiolimiter import AsyncLimiter
 
-from bellwether.backoff import delay
 from bellwether.errors import ConfigError
 from bellwether.journal import Budget, Scope
+from bellwether.venues.http.retry import delay
 
 _MICRO = Decimal(1_000_000)
 
@@ -60,7 +60,7 @@ class Retry:
     Attributes:
         attempts: of one call in one run, not counting those that were turned away by a rate limit.
         turned_away: of those, per call.
-        base, cap: seconds of `bellwether.backoff.delay`, with equal jitter; a wait is never shorter than the provider asks for.
+        base, cap: seconds of `bellwether.venues.http.retry.delay`, with equal jitter; a wait is never shorter than the provider asks for.
         patience: seconds without any answer after which a model that turns calls away, or that fails call after call, is stopped.
         in_a_row: calls that must have failed since the last answer before a failing model is stopped.
         unreachable: rounds of connection errors, without any connection between them, after which a model is stopped.

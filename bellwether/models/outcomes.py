@@ -13,13 +13,12 @@ from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bellwether.backoff import http_date, seconds_until
-from bellwether.credentials import redact
 from bellwether.journal.facts import Outcome, Reply, Usage
 from bellwether.models.prices import UNBILLED, usage_of
 from bellwether.models.providers import BY_PREFIX
 from bellwether.models.reply import Ending, Message, ToolCall, decoded, ending_of, flaw_of, read_reply, served_of
-from bellwether.short_names import one_line
+from bellwether.untrusted_text import one_line, redact
+from bellwether.venues.http.retry import http_date, seconds_until
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model

@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bellwether import registry
-from bellwether.credentials import is_credential_name, redact
 from bellwether.errors import ConfigError
 from bellwether.models.model import VARIABLE, Model
 from bellwether.settings import settings
+from bellwether.untrusted_text import is_credential_name, redact
 
 FILE = "models.toml"
 

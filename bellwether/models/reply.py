@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import orjson
 
-from bellwether.credentials import redact
 from bellwether.journal.facts import NO_USAGE, NOT_STATED, Outcome, Served, Usage
 from bellwether.journal.request import CallKey
 from bellwether.models.prices import NO_TOKENS, Tokens
-from bellwether.served_models import is_requested
+from bellwether.registry.model_names import is_requested
+from bellwether.untrusted_text import redact
 
 _THOUGHT = re.compile(r"\s*<(think|thinking)>")
 _LARGEST = 2**62

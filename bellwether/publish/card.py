@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from bellwether import numbers
+from bellwether.formatting import number, percent
 from bellwether.questions.digest import digest
 from bellwether.questions.release import Release
 from bellwether.report import markdown
@@ -155,17 +155,17 @@ def _recipe(made: Release | None) -> list[str]:
 
 def _counts(questions: pl.DataFrame) -> list[str]:
     horizons = [
-        (f"with a market price {name} before the close", numbers.percent(1 - questions[f"price_{name}"].null_count() / questions.height))
+        (f"with a market price {name} before the close", percent(1 - questions[f"price_{name}"].null_count() / questions.height))
         for name in HORIZONS
     ]
     return markdown.table(
         ("", "value"),
         [
-            ("questions", numbers.number(questions.height)),
-            ("answered yes", numbers.percent((questions["ground_truth"] == "yes").mean())),  # type: ignore[arg-type]
-            ("series", numbers.number(questions["series_ticker"].n_unique())),
-            ("events", numbers.number(questions["event_id"].n_unique())),
-            ("clusters", numbers.number(questions["cluster"].n_unique())),
+            ("questions", number(questions.height)),
+            ("answered yes", percent((questions["ground_truth"] == "yes").mean())),  # type: ignore[arg-type]
+            ("series", number(questions["series_ticker"].n_unique())),
+            ("events", number(questions["event_id"].n_unique())),
+            ("clusters", number(questions["cluster"].n_unique())),
             *horizons,
         ],
     )
@@ -178,7 +178,7 @@ def _categories(questions: pl.DataFrame) -> list[str]:
         .sort("n", "source", "category", descending=[True, False, False])
     )
     rows = [
-        (f"{markdown.text(row['category'])} ({markdown.text(row['source'])})", numbers.number(row["n"]), numbers.percent(row["yes"]))
+        (f"{markdown.text(row['category'])} ({markdown.text(row['source'])})", number(row["n"]), percent(row["yes"]))
         for row in counted.iter_rows(named=True)
     ]
     return markdown.table(("category (venue)", "questions", "yes"), rows)

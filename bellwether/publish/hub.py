@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bellwether.credentials import redact
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.models.providers import is_well_formed
 from bellwether.publish.card import CARD, is_export
+from bellwether.untrusted_text import redact
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

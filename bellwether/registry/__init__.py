@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from bellwether.credentials import is_credential_name, redact
 from bellwether.errors import ConfigError
+from bellwether.untrusted_text import is_credential_name, redact
 
 #: Names become partition keys, folders and file names.
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

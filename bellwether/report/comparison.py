@@ -9,14 +9,13 @@ from typing import Any
 import polars as pl
 
 from bellwether.figures.statistics import from_near
-from bellwether.numbers import interval, number, percent
+from bellwether.formatting import interval, number, percent, rounded_down, rounded_up
+from bellwether.registry.model_names import is_requested
 from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import table, text, when
 from bellwether.report.material import Material
 from bellwether.report.predictions import dollars
 from bellwether.report.results import scores_of
-from bellwether.served_models import is_requested
-from bellwether.units import rounded_down, rounded_up
 
 #: The metrics of each table: our name and the heading of its column.
 CLASSIFICATION = {

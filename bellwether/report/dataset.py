@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bellwether.numbers import number, percent
+from bellwether.formatting import number, percent, rounded_down
 from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import table, text, when
-from bellwether.units import rounded_down
 
 _MOMENTS = ("mean", "median", "std", "min", "max")
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
-from bellwether.numbers import NOTHING, interval, number, percent
+from bellwether.formatting import NOTHING, interval, number, percent, rounded_down
 from bellwether.questions.digest import digest
 from bellwether.report.comparison import comparison, contamination, cost, coverage, served, served_warnings
 from bellwether.report.dataset import dataset_section
@@ -18,7 +18,6 @@ from bellwether.report.material import Material
 from bellwether.report.model_section import definitions, model_section
 from bellwether.report.pairs import pairs
 from bellwether.report.results import leaderboards, scores_of
-from bellwether.units import rounded_down
 
 #: KalshiBench, as its authors ask to be cited.
 BIBTEX = """@misc{kalshibench2024,

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from bellwether import markdown
 from bellwether.calibration.comparison import p_text
-from bellwether.numbers import NOTHING
-from bellwether.short_names import one_line
+from bellwether.formatting import LEFT, NOTHING, RIGHT, markdown_table
+from bellwether.untrusted_text import one_line
 
 #: Characters of a text that a cell shows.
 MOST = 160
@@ -52,4 +51,4 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 
     cells = list(rows)
     if not cells:
         return ["Nothing.", ""]
-    return [*markdown.table(header, cells, [markdown.LEFT] * texts + [markdown.RIGHT] * (len(header) - texts)), ""]
+    return [*markdown_table(header, cells, [LEFT] * texts + [RIGHT] * (len(header) - texts)), ""]

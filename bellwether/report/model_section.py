@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.calibration import METRICS
-from bellwether.numbers import interval, number, percent
+from bellwether.formatting import interval, number, percent
 from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import p_value, table, text, when
 from bellwether.report.material import Picture

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bellwether.numbers import interval, number
+from bellwether.formatting import interval, number
 from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import p_value, table, text
 from bellwether.report.results import groups

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.numbers import interval, money, number, percent
+from bellwether.formatting import interval, money, number, percent
 from bellwether.replay.results.intervals import LEAST_EPISODES
 from bellwether.replay.results.lines import Lines, agent_tables, comparison_table
 from bellwether.report.markdown import table, text

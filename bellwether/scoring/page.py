@@ -11,6 +11,7 @@ import polars as pl
 from bellwether.calibration import METRICS, Better
 from bellwether.figures.canvas import Rows, distinct, finite, palette
 from bellwether.figures.reliability import rows_of
+from bellwether.formatting import floor_percent
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section, Table
 from bellwether.pages.render import write
@@ -19,7 +20,6 @@ from bellwether.scoring.overlays import bands_and_curves
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.show import by_forecaster, group_name, number, p_cell, reasons, summary
 from bellwether.scoring.words import LOSSES, words
-from bellwether.units import floor_percent
 
 if TYPE_CHECKING:
     from bellwether.scoring.score import Progress, ScoreResult

@@ -10,14 +10,14 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
-from bellwether import numbers
+from bellwether import formatting
 from bellwether.calibration.calibration_test import LEAST_CLUSTERS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
-from bellwether.numbers import NOTHING
+from bellwether.console import TextTable, print_tables
+from bellwether.formatting import NOTHING, floor_percent
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.words import LOSSES, counted, words
-from bellwether.text_tables import TextTable, print_tables, visible
-from bellwether.units import floor_percent
+from bellwether.untrusted_text import visible
 
 if TYPE_CHECKING:
     from bellwether.scoring.score import ScoreResult
@@ -166,7 +166,7 @@ def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 
 
 def number(value: float | None, sign: str = "", digits: int = 3) -> str:
     """A number with so many decimals, of a large one its magnitude."""
-    return numbers.number(value, digits, sign=sign) if value is None or abs(value) < _LARGE else f"{value:{sign}.0e}"
+    return formatting.number(value, digits, sign=sign) if value is None or abs(value) < _LARGE else f"{value:{sign}.0e}"
 
 
 def p_cell(value: float | None) -> str:

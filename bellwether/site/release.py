@@ -10,13 +10,13 @@ import polars as pl
 
 from bellwether.calibration import reliability_bands
 from bellwether.figures.reliability import rows_of as bins
+from bellwether.formatting import rounded_down
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
 from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, interval, number, percent, slug, text, when
 from bellwether.site import pairs
 from bellwether.site.source import Source
-from bellwether.units import rounded_down
 
 #: Resamples of a band: as few as a report takes for many forecasts; more take a quarter of a build.
 _RESAMPLES = 200

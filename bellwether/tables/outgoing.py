@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.credentials import CREDENTIAL, redact, redact_name
 from bellwether.files import atomic_file
+from bellwether.untrusted_text import CREDENTIAL, redact, redact_name
 
 #: Columns that quote a model, by table. `messages` is made without credentials, and the journal keeps what came.
 _QUOTING = {

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bellwether import markdown
+from bellwether.formatting import markdown_table
 from benchmarks._replay import processes, tapes
 from benchmarks._replay.environments import CACHE, HFTBACKTEST, NAUTILUS, ROOT, Environment, environment
 from benchmarks._replay.market import DAY, START
@@ -232,7 +232,7 @@ def table(run: Run) -> str:
         ),
         "",
     ]
-    return "\n".join([*head, *markdown.table(["measured, against", "tape", "ratio", "range", "target", ""], map(_cells, run.lines)), ""])
+    return "\n".join([*head, *markdown_table(["measured, against", "tape", "ratio", "range", "target", ""], map(_cells, run.lines)), ""])
 
 
 def _cells(line: Line) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from bellwether import interruptible
+from bellwether import concurrency
 from bellwether.arena.weekly.means import World
 from bellwether.journal import Journal
 from bellwether.venues.http.client import RateLimit
@@ -56,4 +56,4 @@ class KalshiArena(Arena):
                 async with KalshiClient(found.kalshi, **how) as client:
                     return await work(client)
 
-        return interruptible.run(session())
+        return concurrency.run(session())

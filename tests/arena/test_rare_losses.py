@@ -11,7 +11,7 @@ import pytest
 
 from bellwether.arena.rankings import rankings
 from bellwether.arena.rankings.price_noise import Exposure, Linear, PricedMeans
-from bellwether.units import floor_percent, rounded_down, rounded_up
+from bellwether.formatting import floor_percent, rounded_down, rounded_up
 from benchmarks.arena_intervals import COVERED, FALSE, HOLD, KINDS, measured
 from tests.arena.test_questions import PLAN, Bet, arena, submitted
 

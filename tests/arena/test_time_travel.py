@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether import interruptible
+from bellwether import concurrency
 from bellwether.arena.records import Plan, stored
 from bellwether.arena.weekly.means import decided_at
 from bellwether.tables import arena as tables
@@ -79,7 +79,7 @@ class Tampered(Arena):
                 async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
                     return await work(gamma, clob)
 
-        return interruptible.run(session())
+        return concurrency.run(session())
 
 
 changed: Counter[str] = Counter()

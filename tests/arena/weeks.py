@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether import interruptible
+from bellwether import concurrency
 from bellwether.arena.results import Facts, Results, results
 from bellwether.arena.weekly import rows
 from bellwether.arena.weekly.deciding import WeekDecided, decide_week
@@ -80,7 +80,7 @@ class Arena:
                 async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
                     return await work(gamma, clob)
 
-        return interruptible.run(session())
+        return concurrency.run(session())
 
     def decide(self, week: date = WEEK, run: str = "r", **more: Any) -> WeekDecided:
         """Decide a week and store its rows."""

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from bellwether.console import shortened
 from bellwether.kalshibench import Examination, examine, read_labels, read_results
 from bellwether.kalshibench.show import print_examination
-from bellwether.short_names import shortened
 from tests.kalshibench.original import TIERS, A, B, World
 
 NAMES = [name for _, models in TIERS.values() for name in models]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from bellwether.figures.statistics import from_near
-from bellwether.numbers import interval, number, percent
+from bellwether.formatting import interval, number, percent
 from bellwether.questions.analysis import analyse
 from bellwether.report.figures import release_figures
 from bellwether.report.inputs import Inputs

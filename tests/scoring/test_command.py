@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.cells import cell_len
 
+from bellwether.console import shortened
 from bellwether.scoring import ScoreResult, score
-from bellwether.short_names import shortened
-from bellwether.text_tables import visible
+from bellwether.untrusted_text import visible
 from cli.main import main
 from tests.scoring.conftest import Row, Write
 

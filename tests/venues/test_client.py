@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from bellwether.backoff import http_date
 from bellwether.errors import ConfigError, VenueError
 from bellwether.venues.http.page import Page
-from bellwether.venues.http.retry import RefusedError, Retry, error_text
+from bellwether.venues.http.retry import RefusedError, Retry, error_text, http_date
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from tests.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
 

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
+from bellwether.concurrency import each, together
 from bellwether.errors import BellwetherError, ConfigError, LakeError, VenueError
-from bellwether.venues.http.together import each, together
 
 
 class Tracker:

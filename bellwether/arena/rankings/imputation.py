@@ -13,7 +13,7 @@ from enum import StrEnum
 import polars as pl
 
 from bellwether.calibration.scores import COVERAGE_FLOOR
-from bellwether.units import floor_percent
+from bellwether.formatting import floor_percent
 
 
 class Imputation(StrEnum):

@@ -16,13 +16,13 @@ from bellwether.arena.rankings.estimates import RELATIVE
 from bellwether.arena.rankings.inputs import Inputs
 from bellwether.arena.rankings.rankings import rankings
 from bellwether.arena.weekly.reading import AS_KNOWN, Rows, as_known
+from bellwether.console import TextTable
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.tables.arena import AGENTS
 from bellwether.tables.arena_lineups import RELEASES
 from bellwether.tables.arena_rankings import GROUP, INPUTS
 from bellwether.tables.schema import Table
-from bellwether.text_tables import TextTable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -17,7 +17,6 @@ from bellwether.arena.results import LAST_EXECUTION, Facts, newest, results
 from bellwether.arena.states import completed, may_start
 from bellwether.arena.weekly.means import World, deciding, stored_cohort
 from bellwether.arena.weekly.state import keys_of
-from bellwether.credentials import redact, redact_name
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
 from bellwether.lake import Lake
@@ -35,6 +34,7 @@ from bellwether.tables.arena import (
 )
 from bellwether.tables.outgoing import redacted
 from bellwether.tables.schema import Table
+from bellwether.untrusted_text import redact, redact_name
 
 #: Tables without known_at that `as_known` has: results, folded from the facts.
 AS_KNOWN = frozenset({POSITIONS.name, PORTFOLIOS.name, LEADERBOARD.name})

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.numbers import NOTHING, money, number, percent
+from bellwether.formatting import NOTHING, money, number, percent
 from bellwether.replay.results.intervals import LEAST_EPISODES
 from bellwether.replay.results.summary import TOTAL
 from bellwether.tables.replay import is_portfolio

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from bellwether.console import console
+from bellwether.console import console, plain_grid
 from bellwether.replay.results.lines import Lines
-from bellwether.text_tables import plain_grid
 
 #: Least characters of a name, which is folded before any number is.
 _NAME = 12

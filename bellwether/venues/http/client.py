@@ -21,7 +21,7 @@ import httpx
 from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-from bellwether.backoff import http_date
+from bellwether.concurrency import together
 from bellwether.errors import ConfigError, VenueError
 from bellwether.settings import settings
 from bellwether.venues.http.bodies import ENCODINGS, Oversized, TooLargeError, read_body
@@ -38,10 +38,10 @@ from bellwether.venues.http.retry import (
     check_body,
     check_status,
     error_text,
+    http_date,
     moved,
     transient_failure,
 )
-from bellwether.venues.http.together import together
 from bellwether.venues.wire.times import is_plausible
 
 P = ParamSpec("P")

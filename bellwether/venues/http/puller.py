@@ -10,13 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from bellwether.concurrency import together
 from bellwether.errors import BellwetherError
 from bellwether.venues.http.client import HttpClient
 from bellwether.venues.http.page import Call, Page, Params, request_text
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing, walk
 from bellwether.venues.http.retry import RefusedError
-from bellwether.venues.http.together import together
 from bellwether.venues.wire.decode import MalformedBody
 
 #: Gets a line of text now and then during a long pull.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from bellwether.backoff import delay, seconds_until
 from bellwether.errors import VenueError
 from bellwether.venues.http.page import Page, without_user
 from bellwether.venues.wire.decode import MalformedBody
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 
+#: Doublings after which every cap is reached.
+_MOST_DOUBLINGS = 30
+
+
 @dataclass(frozen=True, slots=True)
 class Retry:
     """Bounds of repeating one call.
 
-    base, cap: seconds of `bellwether.backoff.delay`, with full jitter. seconds: bound on all waits and attempts of a call together.
+    base, cap: seconds of `delay`, with full jitter. seconds: bound on all waits and attempts of a call together.
     attempts: bound on their number.
     """
 
@@ -71,6 +75,15 @@ def moved(call: str, attempts: int, response: httpx.Response, setting: str) -> R
     status, lasting = response.status_code, response.status_code in (301, 308)
     cause = f"HTTP {status}: the address has moved{'' if lasting else ' for now'} to {address!r}"
     return RefusedError(call, attempts, status, cause, f"Put the new address into the setting {setting}" if lasting else None)
+
+
+def delay(failures: int, rng: Random, *, base: float, cap: float, least: float = 0.0) -> float:
+    """Seconds to wait after so many failures: drawn uniformly from `least` to 1 times min(cap, base * 2**(failures - 1)).
+
+    `least` 0 is the "full jitter", 1/2 the "equal jitter" of M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+    """
+    longest = min(cap, base * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
+    return rng.uniform(least * longest, longest)
 
 
 class Backoff:
@@ -130,6 +143,20 @@ def retry_after(response: httpx.Response, now: Callable[[], datetime]) -> float 
     if text.isascii() and text.isdigit():
         return float(text)
     return seconds_until(text, now())
+
+
+def http_date(text: str) -> datetime | None:
+    """The aware UTC instant of an HTTP date; None when it is none."""
+    try:
+        return parsedate_to_datetime(text).astimezone(UTC)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def seconds_until(text: str, now: datetime) -> float | None:
+    """Seconds from `now` to an HTTP date, 0 when it is over; None when it is none."""
+    until = http_date(text) if text else None
+    return None if until is None else max(0.0, (until - now).total_seconds())
 
 
 def error_text(body: bytes, *, most: int = 300) -> str:

@@ -21,8 +21,8 @@ from bellwether.replay.rules.ruleset import UNITS
 from bellwether.replay.rules.terms import FLOAT, QUADRATIC
 from bellwether.replay.tape.layout import FEE_COLS, TAKER_KIND, UNIT_COLS, WAIVER_UNTIL
 from bellwether.replay.units import MICROS, SECOND
-from bellwether.short_names import one_line
 from bellwether.units import Lots, Mills
+from bellwether.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.agent import EpisodeInfo

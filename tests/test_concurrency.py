@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bellwether.interruptible import SIGNALS, run
+from bellwether.concurrency import SIGNALS, run
 
 
 class Stopped(BaseException):

@@ -1,0 +1,51 @@
+"""Untrusted text made safe to store and show: credentials redacted, on one line, control characters visible."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+#: As Polars reads it, too.
+CREDENTIAL = (
+    r"(?i)\b(?:bearer\s+[^\s\"']+|(?:sk|pk|rk)-[\w-]{8,}|gsk_\w{8,}|fw_\w{8,}|hf_\w{8,}|tgp_v1_[\w-]{8,}|xai-[\w-]{8,}|AIza[\w-]{8,})"
+)
+_CREDENTIAL = re.compile(CREDENTIAL)
+
+#: Names that carry credentials and determine nothing; compared in lower case with underscores.
+CREDENTIAL_NAMES = frozenset(
+    {"api_key", "apikey", "x_api_key", "authorization", "proxy_authorization", "access_token", "bearer_token", "client_secret", "password"}
+    | {"headers", "extra_headers", "default_headers"}
+)
+
+
+def redact(text: str) -> str:
+    """`text` without what looks like a credential."""
+    return _CREDENTIAL.sub("***", text)
+
+
+def redact_name(text: str) -> str:
+    """`redact` for names of markets: what is all capitals, as tickers are and keys are not, stays."""
+    return _CREDENTIAL.sub(lambda found: found[0] if found[0].isupper() else "***", text)
+
+
+def is_credential_name(name: str) -> bool:
+    """Whether what is called so may carry a credential."""
+    return name.lower().replace("-", "_") in CREDENTIAL_NAMES
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """`text` on one line of at most `most` characters; what cannot be printed becomes a space."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return line if most is None or len(line) <= most else line[: most - 1] + "…"
+
+
+def visible(text: str, kept: str = "") -> str:
+    r"""Text with a sign in place of every control character but those `kept`: `\x1b[31m` in a name shows as `␛[31m` and colours nothing."""
+    return text if text.isprintable() else "".join(letter if letter in kept else _sign(letter) for letter in text)
+
+
+def _sign(letter: str) -> str:
+    if letter < " ":
+        return chr(ord("\N{SYMBOL FOR NULL}") + ord(letter))
+    # Controls, marks that turn the direction of writing, separators of lines, and what no terminal can show.
+    return letter if unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} else "\N{REPLACEMENT CHARACTER}"
