@@ -184,16 +184,16 @@ class Runner:
                 advance(len(group))
         return ends
 
-    def reference(self, job: Any, name: str, *others: str, most_age: timedelta) -> None:
+    def reference(self, job: Any, name: str, *others: str, most_age: timedelta, refresh: bool = False) -> None:
         """Run the job of an unpartitioned table and those made with it, unless that was done less than `most_age` ago.
 
-        The venue is queried again where it was before.
+        The venue is queried again where it was before. refresh: run in any case, and take nothing that is stored.
         """
         made = self.lake.legible(table(name)).get(())
-        if made is not None and datetime.now(UTC) - made.written_at < most_age and not self.due((name, *others)):
+        if not refresh and made is not None and datetime.now(UTC) - made.written_at < most_age and not self.due((name, *others)):
             self.stats.fresh += 1
             return
-        self.launch(job, name, config={"ops": {name.replace("/", "__"): {"config": {"refresh": made is not None}}}})
+        self.launch(job, name, config={"ops": {name.replace("/", "__"): {"config": {"refresh": refresh or made is not None}}}})
 
     def state(self) -> Staleness:
         """The lake as of now."""

@@ -10,7 +10,7 @@ import polars as pl
 
 from assets.venues import jobs
 from assets.venues.clean import CLEAN_TABLES
-from assets.venues.raw import DAY_TABLES
+from assets.venues.raw import ARCHIVE_TABLES, DAY_TABLES, SERIES_TABLES
 from bellwether.errors import BellwetherError, QualityError
 from bellwether.lake import Lake
 from bellwether.lake.staleness import Recipe
@@ -26,14 +26,14 @@ class DaysFailed(RunFailed):
     """Some days of several failed; the others are stored."""
 
 
-def series(work: Runner) -> None:
+def series(work: Runner, *, refresh: bool = False) -> None:
     """Pull the list of series, unless that was done less than a day ago."""
-    work.reference(jobs.SERIES, "raw/kalshi_series", "raw/kalshi_series_rejects", most_age=timedelta(days=1))
+    work.reference(jobs.SERIES, *SERIES_TABLES, most_age=timedelta(days=1), refresh=refresh)
 
 
-def archive(work: Runner) -> None:
+def archive(work: Runner, *, refresh: bool = False) -> None:
     """Scan the venue's archive, unless that was done less than a week ago."""
-    work.reference(jobs.ARCHIVE, "raw/kalshi_archive", "raw/kalshi_archive_rejects", most_age=timedelta(days=7))
+    work.reference(jobs.ARCHIVE, *ARCHIVE_TABLES, most_age=timedelta(days=7), refresh=refresh)
 
 
 def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:
@@ -124,9 +124,9 @@ def _reason(row: Mapping[str, Any]) -> str:
 
 def pull(work: Runner, first: date, last: date, *, with_archive: bool, refresh: bool = False) -> None:
     """Pull, clean and check days, after the list of series and, if asked, the archive."""
-    series(work)
+    series(work, refresh=refresh)
     if with_archive:
-        archive(work)
+        archive(work, refresh=refresh)
     days(work, first, last, refresh=refresh)
 
 

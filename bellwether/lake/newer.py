@@ -6,13 +6,17 @@ from datetime import datetime
 
 from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
-from bellwether.lake.partitions import Partition
+from bellwether.lake.manifest import FILE_NAME
+from bellwether.lake.partitions import Partition, folder
 from bellwether.tables import Table
 
 
 def require_newer(lake: Lake, table: Table, partition: Partition, known_at: datetime) -> None:
-    """Raise `LakeError` when the lake has rows of `partition` that were known later than `known_at` (aware)."""
-    stored = lake.manifest(table, partition)
+    """Raise `LakeError` when the lake has rows of `partition` that were known later than `known_at` (aware).
+
+    A damaged manifest counts as missing: the rows that are about to be written restore it.
+    """
+    stored = lake.legible(table, [f"{folder(table, partition)}/{FILE_NAME}"]).get(partition)
     if stored is None or stored.known_at is None or stored.known_at <= known_at:
         return
     raise LakeError(

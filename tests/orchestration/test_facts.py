@@ -113,3 +113,23 @@ def test_what_following_cannot_change_is_left_as_it_is(tmp_path: Path) -> None:
     assert rows_of(lake, markets, "markets", Followed("0001")) == "markets"
     lake.storage.delete(manifest.file)
     assert rows_of(lake, candles, "candles", Followed("0001")) == "candles", "what the lake has lost is restored"
+
+
+@pytest.mark.slow
+def test_refresh_restores_a_day_whose_manifests_stored_pages_and_notes_are_damaged(tmp_path: Path) -> None:
+    tables = ("raw/kalshi_archive", "raw/kalshi_pulls", "raw/kalshi_markets", "raw/polymarket_pulls", "raw/polymarket_markets")
+    day, world = date(2026, 3, 2), open_world(tmp_path)
+    with world.instance:
+        runs.pull(world.runner(), day, day, with_archive=True)
+        before = {name: world.lake.slice(table(name)).rows for name in tables}
+        raw = Path(world.lake.uri) / "raw"
+        for pattern in ("*_pulls/**/manifest.json", "*_pages/**/pages.parquet", "*_pages/**/done.json"):
+            damaged = list(raw.glob(pattern))
+            assert len(damaged) >= 2
+            for path in damaged:
+                path.write_bytes(b'{"x')
+        runs.pull(world.runner(), day, day, with_archive=True, refresh=True)
+        assert {name: world.lake.slice(table(name)).rows for name in tables} == before
+        again = world.runner()
+        runs.pull(again, day, day, with_archive=True)
+        assert again.stats.runs == 0

@@ -171,12 +171,12 @@ def test_a_damaged_page_is_fetched_again_or_reported(store: PageStore, storage: 
     name = f"{pull.folder}/markets/00000.page"
     storage.put(name, damage(storage.read([name])[name]))
     assert pull.find("markets", 0) is None
-    with pytest.raises(LakeError, match=r"00000.page: page 0 of markets is gone or damaged; pull again with refresh"):
+    with pytest.raises(LakeError, match=r"00000.page: page 0 of markets is gone or damaged; pull again with --refresh"):
         reopen(store).finish({"markets": 1}, {})
     pull.write("markets", PAGE)
     name = f"{finished(pull, markets=1).folder}/pages.parquet"
     storage.put(name, damage(storage.read([name])[name]))
-    with pytest.raises(LakeError, match=r"pages.parquet: page 0 of markets is gone or damaged; pull again with refresh"):
+    with pytest.raises(LakeError, match=r"pages.parquet: page 0 of markets is gone or damaged; pull again with --refresh"):
         list(reopen(store).pages("markets"))
 
 

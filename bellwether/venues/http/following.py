@@ -26,14 +26,15 @@ def open_day(pages: PageStore, day: date, plan: dict[str, Any], *, refresh: bool
     leave a day alone that rests until after it; None: look at once.
     """
     name = day.isoformat()
+    if refresh:
+        return pages.open(LISTING, name, refresh=True)
     last = pages.latest_finished(LISTING, name)
     found = pages.open(
         LISTING,
         name,
-        refresh=refresh,
         reuse=lambda note: note["plan"] == plan and (note["final"] or (today is not None and rests(note, today))),
     )
-    if found.note is not None or last is None or last.note is None or refresh or any(found.has_begun(step) for step in _FIRST_STEPS):
+    if found.note is not None or last is None or last.note is None or any(found.has_begun(step) for step in _FIRST_STEPS):
         return found
     if last.note["final"] or not last.note.get("complete") or last.note["plan"] != plan:
         return found

@@ -86,7 +86,7 @@ class StoredPull:
         if page is None:
             name = f"{self.folder}/{PAGES}" if self.note and not self._is_of_parts else self._name(step, ordinal)
             raise LakeError(
-                f"reading the stored page {self.storage.location(name)}: page {ordinal} of {step} is gone or damaged; pull again with refresh"
+                f"reading the stored page {self.storage.location(name)}: page {ordinal} of {step} is gone or damaged; pull again with --refresh"
             )
         return page
 
@@ -175,12 +175,15 @@ class PageStore:
     def open(self, listing: str, partition: str, *, refresh: bool = False, reuse: Callable[[Note], bool] = bool) -> StoredPull:
         """The pull to go on with: the latest when it is unfinished, or finished and `reuse` says yes to its note; else the next, empty.
 
-        refresh: always the next: no page is taken from the store.
+        refresh: always the next: no page and no note is read, so that damaged ones do not matter.
         """
-        latest = self.latest(listing, partition)
-        if latest is not None and not refresh and (latest.note is None or reuse(latest.note)):
+        folder, names = self._latest(listing, partition)
+        if not names:
+            return StoredPull(self._storage, folder)
+        latest = StoredPull(self._storage, folder) if refresh else self._pull(folder, names)
+        if not refresh and (latest.note is None or reuse(latest.note)):
             return latest
-        return self.following(latest) if latest else StoredPull(self._storage, f"{self._root}/{listing}/{partition}/0001")
+        return self.following(latest)
 
     def following(self, pull: StoredPull) -> StoredPull:
         """The pull after `pull`, empty."""
@@ -189,12 +192,15 @@ class PageStore:
 
     def latest(self, listing: str, partition: str) -> StoredPull | None:
         """The last pull of a partition, finished or not; None when there is none. Raises `LakeError` for a note that cannot be read."""
+        folder, names = self._latest(listing, partition)
+        return self._pull(folder, names) if names else None
+
+    def _latest(self, listing: str, partition: str) -> tuple[str, list[str]]:
+        """The folder of a partition's last pull, of the first where there is none, and the files of all its pulls."""
         prefix = f"{self._root}/{listing}/{partition}"
         names = [entry.name for entry in self._storage.files(prefix)]
         numbers = {name.removeprefix(f"{prefix}/").split("/")[0] for name in names}
-        if not numbers:
-            return None
-        return self._pull(f"{prefix}/{max(numbers, key=int)}", names)
+        return f"{prefix}/{max(numbers, key=int, default='0001')}", names
 
     def latest_finished(self, listing: str, partition: str) -> StoredPull | None:
         """The last pull of a partition that is finished; None when there is none. Raises `LakeError` for a note that cannot be read."""
@@ -253,7 +259,7 @@ class PageStore:
             return orjson.loads(self._storage.read([name])[name])
         except (KeyError, orjson.JSONDecodeError) as error:
             raise LakeError(
-                f"reading {self._storage.location(name)}: it is no note of a finished pull ({error}); remove the file and pull again"
+                f"reading {self._storage.location(name)}: it is no note of a finished pull ({error}); pull again with --refresh"
             ) from error
 
 

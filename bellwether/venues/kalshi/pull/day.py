@@ -171,8 +171,9 @@ def _source(page: Page) -> str:
 
 def _known(pages: PageStore, day: date) -> set[str]:
     """The live markets and curable rejects of the day's last finished pull; none where its pages are gone or damaged."""
-    last, gathering = pages.latest_finished(LISTING, day.isoformat()), Gathering(day)
+    gathering = Gathering(day)
     with suppress(LakeError):
+        last = pages.latest_finished(LISTING, day.isoformat())
         for step in STEPS if last else ():
             for page in last.pages(step) if last else ():
                 gathering.add(step, page, last=True)

@@ -276,8 +276,9 @@ async def _listed(puller: Puller, gamma: GammaClient, step: str, listings: Itera
 
 def _known(pages: PageStore, day: date) -> set[str]:
     """The markets and curable rejects of the day's last finished pull; none where its pages are gone or damaged."""
-    last, gathering = pages.latest_finished(LISTING, day.isoformat()), Gathering(day)
+    gathering = Gathering(day)
     with suppress(LakeError):
+        last = pages.latest_finished(LISTING, day.isoformat())
         for step in STEPS if last else ():
             for page in last.pages(step) if last else ():
                 gathering.add(page, step=step, last=True)
