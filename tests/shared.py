@@ -1,8 +1,11 @@
-"""What the processes of a test run share."""
+"""Helpers for tests with several processes: the folder that they share, and waiting with a deadline."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,3 +15,19 @@ def shared(factory: pytest.TempPathFactory) -> Path:
     """The folder of this test run, the same in all of its processes."""
     own = factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 120.0) -> None:
+    """Wait for another thread or process; fail with `what` after so many seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not after {seconds:g} seconds: {what}"
+        time.sleep(0.01)
+
+
+async def until(condition: Callable[[], object], what: str = "what other tasks do", seconds: float = 120.0) -> None:
+    """`wait_until` for other tasks of the same event loop."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not after {seconds:g} seconds: {what}"
+        await asyncio.sleep(0.002)

@@ -33,13 +33,13 @@ def test_the_draft_of_a_killed_process_is_removed_by_the_next_and_that_of_a_runn
     killed, abandoned = writer(tmp_path / "killed")
     running, kept = writer(tmp_path / "running")
     killed.send_signal(signal.SIGKILL)
-    killed.communicate()
+    killed.communicate(timeout=60)
     assert abandoned.is_dir()
     with atomic_folder(tmp_path / "next") as draft:
         (draft / "file").write_text("whole")
     assert not abandoned.exists()
     assert kept.is_dir()
-    running.communicate("")
+    running.communicate("", timeout=60)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["next", "running"]
     assert (tmp_path / "running" / "file").read_text() == "half"
 

@@ -64,7 +64,10 @@ def _started(pid: int) -> str | None:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether this machine has a process of that number; True where the system does not say."""
+    """Return whether a process of that number is running on this machine; True where the system does not say.
+
+    A process that has ended may keep its number for ever: in a container, the first process often does not read how orphans ended.
+    """
     if os.name != "posix":
         return True
     try:
@@ -73,4 +76,4 @@ def is_running(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return _started(pid) != ""

@@ -170,7 +170,8 @@ def test_two_runs_at_once_make_one_set_of_decisions(decided: Arena, tmp_path: Pa
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
+        assert not thread.is_alive()
     assert failed == []
     arena.decide(WEEK, run="three")
     assert sorted(arena.calls) == sorted(set(arena.calls))

@@ -173,7 +173,7 @@ async def hear(place: Exchange, fault: str | None, *, once: bool) -> Heard:
     """Listen until the stream ends by itself; one that is silenced goes through two connections, or three, before the markets close."""
     silent = fault == "disconnect"
     connections = (2 if once else 3) if silent else 1
-    async with asyncio.timeout(60), KalshiClient(place.rest, limits=RateLimit(tokens_per_second=1e9)) as client:
+    async with asyncio.timeout(300), KalshiClient(place.rest, limits=RateLimit(tokens_per_second=1e9)) as client:
         heard = Heard(place.stream(ALERT if silent else CALM, partial(over_among, client)))
         listening = asyncio.create_task(place.listen(heard))
         passing = asyncio.create_task(place.pass_time(heard, connections))

@@ -35,7 +35,7 @@ class Field:
 
     def race(self, work: Callable[..., Any], url: str, *args: Any) -> list[Any]:
         """What `work(url, number, *args)` returns in each process."""
-        return [one.result(120) for one in [self._pool.submit(work, url, number, *args) for number in range(RUNNERS)]]
+        return [one.result(300) for one in [self._pool.submit(work, url, number, *args) for number in range(RUNNERS)]]
 
     def close(self) -> None:
         self._pool.shutdown()
@@ -46,7 +46,7 @@ def win(url: str, number: int, keys: range) -> list[int]:
     won = []
     with Journal(url) as journal:
         journal.database.open()
-        _start.wait(60)
+        _start.wait(300)
         for key in keys:
             found = journal.claim(ask(key), lease=LEASE, holder=f"runner {number}")
             if isinstance(found, Claim):
@@ -57,7 +57,7 @@ def win(url: str, number: int, keys: range) -> list[int]:
 
 def open_first(url: str, number: int) -> int:
     """Open a journal that nobody has opened before; returns the process id."""
-    _start.wait(60)
+    _start.wait(300)
     with Journal(url) as journal:
         begun(journal, ask(number)).answer(said())
     return os.getpid()
@@ -69,7 +69,7 @@ def make_records(url: str, number: int, count: int) -> tuple[list[int], dict[int
     seen: dict[int, bytes] = {}
     with Journal(url) as journal:
         records = Records(journal, LEASE, holder=f"runner {number}")
-        _start.wait(60)
+        _start.wait(300)
 
         def make(one: int) -> bytes:
             made.append(one)
@@ -86,7 +86,7 @@ def spend(url: str, number: int, limit: int) -> int:
     begins = 0
     with Journal(url) as journal:
         journal.database.open()
-        _start.wait(60)
+        _start.wait(300)
         with suppress(BudgetExceeded):
             while True:
                 claim = claimed(journal.claim(ask(number * 100_000 + begins), lease=LEASE, holder=f"runner {number}", run="race"))
@@ -103,7 +103,7 @@ def spend_the_last(url: str, number: int, rounds: int) -> list[bool]:
     with Journal(url) as journal:
         for turn in range(rounds):
             claim = claimed(journal.claim(ask(number * rounds + turn), lease=LEASE, holder=f"runner {number}", run=f"round {turn}"))
-            _start.wait(60)
+            _start.wait(300)
             try:
                 claim.begin(estimate=ESTIMATE, budgets=(Budget(ESTIMATE, Scope(run=f"round {turn}")),))
                 won.append(True)
@@ -117,12 +117,12 @@ def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
     with Journal(url) as journal:
         journal.database.open()
         if number:
-            _start.wait(60)
-            _start.wait(60)
+            _start.wait(300)
+            _start.wait(300)
             return [_take_over(journal, key, number) for key in keys]
         slow = [claimed(journal.claim(ask(key), lease=timedelta(microseconds=1), holder="slow")).begin() for key in keys]
-        _start.wait(60)
-        _start.wait(60)
+        _start.wait(300)
+        _start.wait(300)
         return [_wake(attempt) for attempt in slow]
 
 

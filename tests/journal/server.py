@@ -94,7 +94,7 @@ def _make(programs: Path, data: Path, shared: dict[str, Any]) -> None:
 def _wait(server: subprocess.Popen[bytes], folder: Path) -> None:
     import psycopg
 
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while True:
         try:
             psycopg.connect(host=str(folder), user="bellwether", dbname="postgres").close()
@@ -110,7 +110,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
     """A fast shutdown: open connections are not waited for."""
     server.send_signal(signal.SIGINT)
     try:
-        server.wait(10)
+        server.wait(60)
     except subprocess.TimeoutExpired:
         server.kill()
-        server.wait()
+        server.wait(60)

@@ -123,7 +123,9 @@ for life in range(1, 200):
 
 def test_a_process_killed_while_it_makes_the_tables_leaves_a_database_that_opens(tmp_path: Path) -> None:
     pattern = f"sqlite:///{tmp_path}/journal-{{life}}.db"
-    found = subprocess.run([sys.executable, "-c", FIRST_OPENING, pattern], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run(
+        [sys.executable, "-c", FIRST_OPENING, pattern], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
+    )
     lives = int(found.stdout)
     assert lives > 10
     for life in range(1, lives + 1):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.journal import Busy, Claim, Journal, Outcome
-from bellwether.journal.holders import is_gone, this_process
+from bellwether.journal.holders import is_gone, is_running, this_process
 from tests.journal.calls import LEASE, ask, begun, outcomes, said
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +31,7 @@ class Other:
     def kill(self, *, reap: bool = True) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
         if reap:
-            self.process.wait()
+            self.process.wait(60)
         else:
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
 
@@ -41,7 +41,7 @@ def other() -> Iterator[Other]:
     running = Other()
     yield running
     running.process.kill()
-    running.process.communicate()
+    running.process.communicate(timeout=60)
 
 
 def test_a_process_is_gone_when_it_was_killed_and_not_before(other: Other) -> None:
@@ -53,8 +53,11 @@ def test_a_process_is_gone_when_it_was_killed_and_not_before(other: Other) -> No
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
 def test_the_remains_of_a_process_hold_nothing(other: Other) -> None:
+    assert is_running(other.process.pid)
     other.kill(reap=False)
+    os.kill(other.process.pid, 0)
     assert is_gone(other.name)
+    assert not is_running(other.process.pid)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")

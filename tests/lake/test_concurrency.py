@@ -23,15 +23,16 @@ OLD, NEW = 30, 60
 #: The processes of the backfill: each writes its share of the days, one run per day, publishes after each, and waits half way until a reader was there.
 #: They are forked before Polars is used: its threads would be missing in them.
 WRITERS = """
-import os, sys, time, traceback
+import os, sys, traceback
 from bellwether.lake import Lake, warehouse
 from tests.lake.frames import PRICES, prices
+from tests.shared import wait_until
 lake, path, rows, was_read, days = Lake(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5:]
 
 def write(days):
     for turn, day in enumerate(days):
-        while turn == len(days) // 2 and not os.path.exists(was_read):
-            time.sleep(0.01)
+        if turn == len(days) // 2:
+            wait_until(lambda: os.path.exists(was_read), "a reader was there")
         frame = prices(day, rows=rows, seed=rows)
         lake.write(PRICES, (day,), frame if turn % 2 else iter([frame.head(7), frame.slice(7)]), run_id=f"backfill-{day}")
         warehouse.publish(lake, path, tables=[PRICES])
@@ -84,7 +85,7 @@ def test_readers_and_writers_never_meet(tmp_path: Path) -> None:
                 was_read.touch()
             assert read_state(analyst.execute) == old
             time.sleep(0.03)
-        errors = writers.communicate()[1].decode()
+        errors = writers.communicate(timeout=120)[1].decode()
     assert writers.returncode == 0, errors
     assert was_read.exists(), "no reader looked while the backfill was under way"
     assert reads > 2

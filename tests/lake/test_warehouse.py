@@ -331,13 +331,13 @@ def test_publishers_wait_for_one_another_and_give_up_in_time(lake: Lake, publish
         assert holder.stdin is not None
         with monkeypatch.context() as patched:
             patched.setattr(warehouse.time, "sleep", lambda _: holder.stdin.close())
-            assert publish(lake, published, tables=CHOSEN, lock_timeout=20.0).rows == 19
+            assert publish(lake, published, tables=CHOSEN, lock_timeout=120.0).rows == 19
 
 
 def test_the_lock_of_a_publisher_that_was_killed_is_free(lake: Lake, published: Path) -> None:
     with another_publisher(published) as holder:
         holder.kill()
-        holder.wait()
+        holder.wait(60)
         assert publish(lake, published, tables=CHOSEN, lock_timeout=0.2).rows == 19
 
 

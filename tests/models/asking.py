@@ -142,10 +142,3 @@ async def ask(client: ModelClient, number: int = 0, of: Model | None = None, **o
 async def ask_all(client: ModelClient, numbers: Iterable[int], of: Model | None = None) -> list[Any]:
     """The answers, or what was raised in their place."""
     return await asyncio.gather(*(ask(client, number, of) for number in numbers), return_exceptions=True)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what other tasks do; ten seconds at most."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.002)

@@ -17,7 +17,8 @@ from bellwether.models.keys import Endpoint
 from bellwether.models.outcomes import Result, Stop
 from bellwether.models.reply import ToolCall
 from bellwether.models.wire import Call
-from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, question, said, until
+from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, question, said
+from tests.shared import until
 
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 
@@ -396,7 +397,7 @@ async def test_an_interruption_keeps_what_came_back_and_releases_the_rest_at_onc
     async def script(call: Call) -> Result:
         if call.messages in (question(0), question(1)):
             return said()
-        await asyncio.sleep(60)
+        await asyncio.sleep(3600)
         return said()
 
     async def evaluate() -> None:
@@ -428,7 +429,7 @@ def test_a_loop_that_is_torn_down_with_all_its_tasks_at_once_leaves_no_call_clai
             asyncio.get_running_loop().call_soon(interrupt)
         if call.messages in (question(0), question(1)):
             return said()
-        await asyncio.sleep(60)
+        await asyncio.sleep(3600)
         return said()
 
     async def evaluate() -> None:

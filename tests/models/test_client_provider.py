@@ -69,7 +69,7 @@ async def test_what_goes_wrong_on_the_way_is_asked_again_until_it_comes(journal:
 async def test_a_body_that_stalls_is_a_timeout(journal: Journal) -> None:
     with provider() as (doorman, url):
         async with asking(journal, url, retry=Retry(attempts=2, base=0.01)) as client:
-            missed = await ask(client, "[stall=5] Will it rain?", personality(timeout=0.3))
+            missed = await ask(client, "[stall=5] Will it rain?", personality(timeout=1.0))
     assert isinstance(missed, NoAnswer)
     assert (missed.outcome, missed.final, missed.attempts, doorman.total, missed.usage.cost) == (Outcome.TIMEOUT, False, 2, 2, None)
     assert journal.pending()[0].state == State.OPEN
@@ -202,7 +202,7 @@ async def test_after_an_evaluation_was_killed_nothing_answered_is_asked_twice(tm
                 assert running.stdout is not None
                 await asyncio.to_thread(lambda: [running.stdout.readline() for _ in range(25)])  # type: ignore[union-attr]
                 os.kill(running.pid, sign)
-                await asyncio.to_thread(running.wait, 120)  # it begins nothing more, and waits for no answer that is on its way
+                await asyncio.to_thread(running.wait, 300)  # it begins nothing more, and waits for no answer that is on its way
             finally:
                 running.kill()
         doorman.most = None
@@ -214,7 +214,7 @@ async def test_after_an_evaluation_was_killed_nothing_answered_is_asked_twice(tm
         started = time.monotonic()
         async with asking(journal, url) as client:
             found = await asyncio.gather(*(ask(client, f"Question {number}", personality(timeout=600.0)) for number in range(80)))
-    assert time.monotonic() - started < 60  # far less than the leases of the process that died
+    assert time.monotonic() - started < 300  # far less than the leases of the process that died
     assert all(isinstance(one, Answer) for one in found)
     assert sum(one.reused for one in found) == answered
     asked_twice = [prompt for prompt, count in doorman.asked.items() if count > 1]

@@ -159,23 +159,23 @@ async def seconds(work: Any) -> float:
 
 
 async def test_a_full_bucket_of_tokens_is_taken_at_once_and_then_at_its_rate() -> None:
-    rate = Rate(6000)  # 100 a second
-    assert await seconds(rate.take(6000, at_once)) < 0.1
+    rate = Rate(1200)  # 20 a second
+    assert await seconds(rate.take(1200, at_once)) < 5
     assert await seconds(rate.take(20, at_once)) > 0.15
 
 
 async def test_what_a_call_used_beyond_its_guess_is_paid_by_the_next_and_what_it_did_not_use_is_not() -> None:
-    rate = Rate(6000)
-    await rate.take(6000, at_once)
+    rate = Rate(1200)
+    await rate.take(1200, at_once)
     rate.correct(-500)
-    assert await seconds(rate.take(500, at_once)) < 0.1
+    assert await seconds(rate.take(500, at_once)) < 5
     rate.correct(20)
     assert await seconds(rate.take(0, at_once)) > 0.15
 
 
 async def test_a_call_larger_than_the_bucket_passes_and_its_rest_is_owed() -> None:
-    rate = Rate(6000)
-    assert await seconds(rate.take(6020, at_once)) < 0.1
+    rate = Rate(1200)
+    assert await seconds(rate.take(1220, at_once)) < 5
     assert await seconds(rate.take(0, at_once)) > 0.15
 
 
@@ -260,7 +260,7 @@ async def test_a_stop_wakes_those_who_wait(journal: Journal) -> None:
 
     bad = failed(Outcome.AUTHENTICATION, 401, stop=Stop.AUTHENTICATION, permanent=True)
     async with client(journal, FakeWire(lambda call: bad), sleep=asyncio.sleep, now=asyncio.get_running_loop().time) as asking:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             found = await ask_all(asking, range(10), of=model(requests_per_minute=1))
     assert {one.kind for one in found} == {"authentication"}
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import dagster as dg
@@ -15,6 +14,7 @@ import pytest
 from bellwether.lake import Lake
 from bellwether.settings import Venue
 from bellwether.tables import table
+from tests.shared import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "bellwether", "pull", "2026-05-01", "2026-05-03"]
@@ -37,10 +37,9 @@ def test_a_stopped_command_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeyp
     for number in (signal.SIGINT, signal.SIGTERM):
         before = pages(lake)
         process = start(tmp_path)
-        while process.poll() is None and not pages(lake) - before:
-            time.sleep(0.02)
+        wait_until(lambda process=process, before=before: process.poll() is not None or pages(lake) - before, "a page is stored")
         process.send_signal(number)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=300)
         assert process.returncode == 1, said
         assert "Traceback" not in said
         assert "Stopped at: days 2026-05-01 to 2026-05-03. Kept: " in said

@@ -17,6 +17,7 @@ import pytest
 
 from bellwether.lake import Lake
 from bellwether.tables import TABLES, table
+from tests.shared import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def start(home: Path) -> subprocess.Popen[str]:
 
 def finish(home: Path) -> None:
     process = start(home)
-    _, err = process.communicate(timeout=240)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err[-3000:]
 
 
@@ -69,12 +70,15 @@ def exists(lake: Path, pattern: str) -> bool:
 def kill_when(home: Path, pattern: str) -> bool:
     """Start a run and kill it as soon as a file like `pattern` is in the lake; False when it ended before that."""
     process = start(home)
-    while process.poll() is None and not exists(home / "sandbox" / "lake", pattern):
-        time.sleep(0.02)
+    wait_until(lambda: process.poll() is not None or exists(home / "sandbox" / "lake", pattern), f"{pattern} is in the lake")
     alive = process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    kill(process)
     return alive
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
 
 
 def statuses(home: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
@@ -98,8 +102,7 @@ def test_a_run_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path,
     for _ in range(2):
         process = start(rough)
         time.sleep(dice.uniform(2.0, 5.0))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        kill(process)
         contents(rough)
     finish(rough)
     assert contents(rough) == contents(calm)

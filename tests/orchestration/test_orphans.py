@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from bellwether.journal.holders import is_running
 from orchestration.orphans import TAG, UI, Process, end_orphans, is_orphan, queue_again, running_commands, ui_note
+from tests.shared import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,7 +58,7 @@ def test_a_run_whose_process_is_gone_is_ended_and_its_slot_is_free(instance: dg.
 
 def test_without_a_ui_a_command_ends_the_runs_of_its_dead_processes(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
-        gone.wait()
+        gone.wait(60)
     dead, alive = started(instance, {}), started(instance, {})
     for run, pid in ((dead, gone.pid), (alive, os.getpid())):
         instance.report_dagster_event(dg.DagsterEvent("STEP_START", "nothing", step_key="one", pid=pid), run_id=run.run_id)
@@ -148,18 +149,14 @@ def test_the_steps_of_a_run_that_is_killed_end_at_once(tmp_path: Path) -> None:
     run = subprocess.Popen(
         [sys.executable, str(tmp_path / "run.py"), str(started)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
-    while not (started.exists() and started.read_text().endswith("\n")):
-        assert run.poll() is None
-        time.sleep(0.05)
-    step = int(started.read_text())
-    time.sleep(0.5)
-    os.kill(step, 0)
-    run.kill()
-    run.wait()
-    with pytest.raises(ProcessLookupError):
-        for _ in range(200):
-            os.kill(step, 0)
-            time.sleep(0.05)
+    try:
+        wait_until(lambda: started.exists() and started.read_text().endswith("\n"), "the step has started")
+        step = int(started.read_text())
+        assert run.poll() is None and is_running(step)
+    finally:
+        run.kill()
+    run.wait(60)
+    wait_until(lambda: not is_running(step), "the step has ended")
 
 
 def test_a_command_runs_until_it_ends_however_it_ends(instance: dg.DagsterInstance) -> None:

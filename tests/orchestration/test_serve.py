@@ -8,8 +8,6 @@ import signal
 import socket
 import sqlite3
 import sys
-import threading
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +16,11 @@ import dagster as dg
 import pytest
 
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.journal.holders import is_running
 from bellwether.settings import Settings
 from orchestration import serve
 from orchestration.orphans import TAG, UI, Process, queue_again
+from tests.shared import wait_until
 
 #: Stands for Dagster: it answers on its port, and so does a child of it, which both refuse to end when they are asked to.
 SERVER = """
@@ -110,21 +110,17 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
         if text.startswith("Ready"):
             with dg.DagsterInstance.get() as instance:
                 runs.append(run(instance, dg.DagsterRunStatus.STARTED))
-            while not notes.exists():
-                time.sleep(0.05)
-            threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
+            wait_until(lambda: notes.exists() and notes.read_text().endswith(" "), "the child of the server has started")
+            os.kill(os.getpid(), number)
 
     assert serve.serve(Settings(home=home), port, say) == 0
     assert f"http://127.0.0.1:{port}" in said[2]
     assert "1 run under way: queued again" in said[-1]
     assert notes.read_text().strip().isdigit(), "no process was asked to end before it ended"
-    with pytest.raises(ProcessLookupError):
-        for _ in range(100):
-            os.kill(int(notes.read_text()), 0)
-            time.sleep(0.05)
+    wait_until(lambda: not is_running(int(notes.read_text())), "the child of the server has ended")
     with dg.DagsterInstance.get() as instance:
         assert status(instance, runs[0]) is dg.DagsterRunStatus.QUEUED
-        assert Process(instance, UI).held, "the next UI can start"
+        assert Process(instance, UI).held, "the next UI cannot start"
 
 
 def test_dagster_that_ends_by_itself_is_an_error_that_shows_its_log(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +134,7 @@ def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
     home: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = Settings(home=home)
-    code = "import socket, sys, time; print(sys.argv[2], flush=True); s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(60)"
+    code = "import socket, sys, time; print(sys.argv[2], flush=True); s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(600)"
     config.alarms_path.parent.mkdir(parents=True)
     config.alarms_path.write_text("an alarm of yesterday\n")
     said: list[str] = []

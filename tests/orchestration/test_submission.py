@@ -6,10 +6,8 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import dagster as dg
 import pytest
@@ -25,6 +23,7 @@ from orchestration.orphans import TAG, UI, Process
 from orchestration.precedence import COMMAND, LAUNCHED_BY
 from orchestration.session import runner
 from orchestration.submission import announce, daemon_port, follow
+from tests.shared import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -102,10 +101,9 @@ def test_what_the_steps_of_a_followed_run_log_is_progress(instance: dg.DagsterIn
     )
     instance.delete_run(run.run_id)
     worker.start()
-    while instance.get_run_by_id(run.run_id) is None:
-        time.sleep(0.01)
+    wait_until(lambda: instance.get_run_by_id(run.run_id), "the run exists")
     done = follow(instance, run.run_id, 0, lines.append)
-    worker.join()
+    worker.join(60)
     ui.close()
     assert done.status is (dg.DagsterRunStatus.FAILURE if tags else dg.DagsterRunStatus.SUCCESS)
     assert lines == ["one of two", "two of two"]
@@ -150,15 +148,8 @@ def call(home: Path, *arguments: str, **settings: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=home, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def wait_for(output: IO[str], text: str) -> None:
-    for line in output:
-        if text in line:
-            return
-    raise AssertionError(f"{text!r} was not printed")
-
-
 def finished(process: subprocess.Popen[str]) -> str:
-    text, _ = process.communicate(timeout=600)
+    text, _ = process.communicate(timeout=300)
     return text
 
 
@@ -168,8 +159,8 @@ def test_a_command_submits_its_runs_to_the_ui_of_its_home(tmp_path: Path, monkey
         port = str(free.getsockname()[1])
     ui = call(tmp_path, "ui", "--port", port)
     try:
-        assert ui.stdout is not None
-        wait_for(ui.stdout, "Ready")
+        note = tmp_path / "sandbox" / "dagster" / "processes" / UI
+        wait_until(lambda: ui.poll() is not None or (note.exists() and note.read_text()), "the UI is ready")
         submitted = call(tmp_path, "pull", "2026-06-01")
         text = finished(submitted)
         assert submitted.returncode == 0, text
@@ -181,9 +172,7 @@ def test_a_command_submits_its_runs_to_the_ui_of_its_home(tmp_path: Path, monkey
         monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "sandbox" / "dagster"))
         with dg.DagsterInstance.get() as instance:
             started = dg.RunsFilter(job_name="days", statuses=[dg.DagsterRunStatus.STARTED], tags={LAUNCHED_BY: COMMAND})
-            while not instance.get_runs(started):
-                assert interrupted.poll() is None, finished(interrupted)
-                time.sleep(0.2)
+            wait_until(lambda: interrupted.poll() is not None or instance.get_runs(started), "the run has started")
             interrupted.send_signal(signal.SIGINT)
             assert "goes on from there" in finished(interrupted)
             runs = instance.get_runs(dg.RunsFilter(job_name="days", tags={LAUNCHED_BY: COMMAND}))

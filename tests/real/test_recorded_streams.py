@@ -200,7 +200,7 @@ async def test_a_capture_that_is_played_back_and_recorded_again_says_the_same(
             patience=Patience(quiet=0.2, tick=0.05),
         )
         task = asyncio.create_task(listen(stream, recorder))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while deltas_in(tmp_path / "again") < sum(map(len, wanted.values())):
                 clock.advance(timedelta(seconds=5))
                 await asyncio.sleep(0.05)

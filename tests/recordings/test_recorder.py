@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import Recording, Status, Torn
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.recordings.frames import ABOUT, AT_ONCE, frames, recorded
+from tests.shared import wait_until
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 SOME = [snapshot(A, 1), delta(A, 2), delta(A, 3)]
@@ -287,18 +287,21 @@ with Recorder(Path(sys.argv[1]), ABOUT, pace=Pace(flush_seconds=0.001, flush_byt
 """
 
 
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.ndjson"))
+
+
 @pytest.mark.slow
 def test_a_killed_recorder_leaves_whole_lines_and_a_restarted_one_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     seen = 0
     for run in (1, 2, 3):
         process = subprocess.Popen([sys.executable, "-c", BUSY, str(folder)], cwd=Path(__file__).parents[2])
-        written = 0
-        while written < 400_000 and process.poll() is None:
-            time.sleep(0.01)
-            written = sum(path.stat().st_size for path in folder.glob("*.ndjson")) - seen
+        wait_until(
+            lambda process=process, enough=seen + 400_000: process.poll() is not None or size(folder) >= enough, "400 kB are written"
+        )
         process.send_signal(signal.SIGKILL)
-        assert process.wait(30) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
         recording = Recording(folder)
         found = list(recording.frames())
         assert recording.status is Status.INTERRUPTED

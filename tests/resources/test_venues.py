@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
-import time
 
 import dagster as dg
 import pytest
@@ -50,8 +48,8 @@ def test_a_signal_ends_a_step_that_would_be_tried_again_and_the_steps_beside_it(
 
     async def wait(name: str) -> None:
         began.append(name)
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-        await asyncio.sleep(30)
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+        await asyncio.sleep(3600)
 
     def asset(name: str) -> dg.AssetsDefinition:
         @dg.asset(name=name, retry_policy=dg.RetryPolicy(max_retries=2))
@@ -60,12 +58,10 @@ def test_a_signal_ends_a_step_that_would_be_tried_again_and_the_steps_beside_it(
 
         return made
 
-    started = time.monotonic()
     try:
         result = dg.materialize([asset("one"), asset("two")], raise_on_error=False)
         assert not result.success
         assert len(began) == 1, "the other one asks no venue after the signal"
-        assert time.monotonic() - started < 25
     finally:
         venues.go_on()
 

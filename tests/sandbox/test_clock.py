@@ -129,5 +129,5 @@ def test_threads_that_advance_it_together_lose_nothing() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert clock.now() == START + timedelta(seconds=1600)

@@ -27,6 +27,7 @@ from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.faults import HTTP_FAULTS, LASTING, SCOPE_KEY, STREAM_FAULTS, Faults, Faulty, parse_header
 from bellwether.sandbox.services import Service
+from tests.shared import wait_until
 
 NOW = datetime(2025, 6, 15, tzinfo=UTC)
 RECORDS = [{"id": str(number)} for number in range(10)]
@@ -114,8 +115,7 @@ def served(app: ASGIApp) -> Iterator[str]:
     with contextlib.closing(server.config.bind_socket()) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
-        while not server.started:
-            assert thread.is_alive()
+        wait_until(lambda: server.started or not thread.is_alive(), "the server has started")
         try:
             yield f"127.0.0.1:{listener.getsockname()[1]}"
         finally:
@@ -260,8 +260,8 @@ def test_cut_closes_the_connection_inside_the_body() -> None:
 
 
 def test_stall_sends_a_part_and_then_is_silent() -> None:
-    with served(Faulty(application(), Faults(), Clock(NOW))) as address, httpx.Client(base_url=f"http://{address}", timeout=1) as http:
-        with http.stream("GET", "/trade-api/v2/markets", headers={"X-Sandbox-Fault": "stall"}) as answer:
+    with served(Faulty(application(), Faults(), Clock(NOW))) as address, httpx.Client(base_url=f"http://{address}", timeout=60) as http:
+        with http.stream("GET", "/trade-api/v2/markets", headers={"X-Sandbox-Fault": "stall"}, timeout=1) as answer:
             assert answer.status_code == 200
             with pytest.raises(httpx.ReadTimeout):
                 answer.read()

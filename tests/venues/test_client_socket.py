@@ -47,7 +47,7 @@ async def stall(writer: asyncio.StreamWriter) -> None:
     """The headers, and then nothing for longer than the client waits."""
     writer.write(WHOLE[:-26])
     await writer.drain()
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(2.0)
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
@@ -75,7 +75,7 @@ async def venue(first: Talk) -> AsyncIterator[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize("first", [cut, reset, cut_chunks, stall, hang_up])
 async def test_an_answer_that_breaks_off_is_asked_for_again(first: Talk):
-    limits = RateLimit(timeout=0.3 if first is stall else 60)
+    limits = RateLimit(timeout=1.0 if first is stall else 60)
     async with venue(first) as (address, requests), KalshiClient(address, limits=limits, sleep=Naps()) as client:
         page = await client.page("/markets", (("limit", "5"),))
     assert page.body == BODY

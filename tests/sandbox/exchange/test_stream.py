@@ -40,7 +40,7 @@ class Client:
         self._ids = iter(range(1, 1000))
 
     async def read(self) -> Frame:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(300):
             return json.loads(await self._socket.recv())
 
     async def until(self, wanted: Callable[[Frame], bool]) -> list[Frame]:
@@ -68,7 +68,7 @@ class Client:
         return (await self.until(lambda frame: frame.get("id") == command_id))[:-1]
 
     async def ping(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(300):
             await (await self._socket.ping())
 
     async def raw(self, text: str | bytes) -> Frame:

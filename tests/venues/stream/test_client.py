@@ -17,13 +17,13 @@ from bellwether.venues.kalshi.stream.protocol import Wanted
 from tests.venues.stream.peer import CALM, CREDENTIALS, FAST, A, B, Peer, Venue, delta, lifecycle, snapshot, trade, venue
 
 ALL = (DELTA, TRADE, LIFECYCLE)
-BRISK = Patience(quiet=0.1, answer=0.2, first=FAST, again=FAST, tick=0.02)
+BRISK = Patience(quiet=0.2, answer=2.0, first=FAST, again=FAST, tick=0.02)
 
 
 async def take(stream: KalshiStream, wanted: int) -> list[Frame]:
     """So many frames; the stream is closed then."""
     found: list[Frame] = []
-    async with asyncio.timeout(30), aclosing(stream.frames()) as frames:
+    async with asyncio.timeout(300), aclosing(stream.frames()) as frames:
         async for frame in frames:
             found.append(frame)
             if len(found) == wanted:
@@ -33,7 +33,7 @@ async def take(stream: KalshiStream, wanted: int) -> list[Frame]:
 
 async def drain(stream: KalshiStream) -> list[Frame]:
     """All frames of a stream that ends by itself."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         return [frame async for frame in stream.frames()]
 
 
@@ -204,7 +204,7 @@ async def test_books_that_never_come_end_in_a_new_connection() -> None:
     async with venue(deaf, play(snapshot(A, 1), trade(A, 1))) as place:
         stream = place.stream(patience=BRISK)
         frames = []
-        async with asyncio.timeout(30), aclosing(stream.frames()) as source:
+        async with asyncio.timeout(300), aclosing(stream.frames()) as source:
             async for frame in source:
                 frames.append(frame)
                 if frame.connection == 2 and json.loads(frame.data)["type"] == "trade":
@@ -236,7 +236,7 @@ async def test_a_broken_connection_is_opened_anew_and_subscribed_again() -> None
     async with venue(broken, closed, play(snapshot(A, 1), delta(A, 2), delta(A, 3))) as place:
         frames = []
         stream = place.stream()
-        async with asyncio.timeout(30), aclosing(stream.frames()) as source:
+        async with asyncio.timeout(300), aclosing(stream.frames()) as source:
             async for frame in source:
                 frames.append(frame)
                 if frame.connection == 3 and len([f for f in frames if f.connection == 3]) == 5:
@@ -439,7 +439,7 @@ async def test_to_be_cancelled_closes_the_connection() -> None:
                 heard.set()
 
         task = asyncio.create_task(listen())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             await heard.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
