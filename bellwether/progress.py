@@ -10,6 +10,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import IO, Protocol
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
 from bellwether.untrusted_text import visible
 
 #: What takes less says nothing.
@@ -133,10 +137,6 @@ def shown(stream: IO[str] | None = None) -> Iterator[Progress]:
 
 @contextmanager
 def _live(stream: IO[str]) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(file=stream), transient=True) as bars:
         yield _Live(bars)
@@ -146,8 +146,6 @@ class _Live:
     """Bars in a terminal: one per open stage, and a line that says what is being done."""
 
     def __init__(self, bars: object) -> None:
-        from rich.progress import Progress as Bars
-
         assert isinstance(bars, Bars)
         self._bars = bars
         self._doing = bars.add_task("starting", total=None)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
+from dotenv import dotenv_values
 from pydantic import AwareDatetime, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -268,8 +269,6 @@ def settings() -> Settings:
 
 def _require_known_names() -> None:
     """Raise `ConfigError` for a variable that begins like a setting and is none: what it was to change would stay as it is."""
-    from dotenv import dotenv_values
-
     prefix, known = "BELLWETHER_", [name.upper() for name in Settings.model_fields]
     for place, names in (("the environment", os.environ), (".env", dotenv_values(".env"))):
         for name in names:

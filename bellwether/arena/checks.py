@@ -11,6 +11,7 @@ from bellwether.arena.decision import ANSWERED
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.market import LISTING
 from bellwether.arena.methodology import methodologies
+from bellwether.arena.resolution import incidents
 from bellwether.arena.states import START_WINDOW, decisions_due
 from bellwether.checks.rule import LakeCheck, Observation, Rule, between, concerning, holds, present, unique, words
 from bellwether.lake import Lake
@@ -227,7 +228,6 @@ def _listed(lake: Lake, now: datetime) -> Observation:
 
 def _settlements_stand(lake: Lake, now: datetime) -> Observation:
     from bellwether.arena.frames import observations_of
-    from bellwether.arena.resolution import incidents
 
     seen = observations_of(lake.slice(EVIDENCE, missing="skip").read())
     newest = {one.market_id: one.observed_at for one in sorted(seen, key=lambda one: one.observed_at)}

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, field_
 
 from bellwether import registry
 from bellwether.models.model import Dollars
+from bellwether.models.prices import price, price_list
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model
@@ -100,8 +101,6 @@ def prices(release: Release | None, model: Model) -> tuple[Decimal, Decimal, str
 
     In this order: those of the release, of the model's entry, and of LiteLLM's price map for a short prompt.
     """
-    from bellwether.models.prices import price, price_list
-
     if release is not None and release.input_price is not None and release.output_price is not None:
         return release.input_price, release.output_price, "registry"
     if model.input_price is not None and model.output_price is not None:

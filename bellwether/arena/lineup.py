@@ -20,6 +20,7 @@ from bellwether.arena.methodology import methodology as methodology_of
 from bellwether.arena.trivial import RULES
 from bellwether.errors import ConfigError, suggestion
 from bellwether.lake.sql import run_sql
+from bellwether.models.registry import models
 from bellwether.settings import World
 from bellwether.tables.arena_lineups import RELEASES
 
@@ -98,8 +99,6 @@ def require_registered(name: str, methodology: str | None, folder: Path | None =
 
 
 def _registered(folder: Path | None) -> Mapping[str, Model]:
-    from bellwether.models.registry import models
-
     return models(folder)
 
 
@@ -141,8 +140,6 @@ def _check_model(entry: registry.Entry, found: Lineup, family: str, models: Mapp
 
 def registered(folder: Path | None = None) -> Mapping[str, Family]:
     """The families of the registry by name."""
-    from bellwether.models.registry import models
-
     return families(models(folder), folder)
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from bellwether.arena.families import Family
+from bellwether.arena.families import Family, prices
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model
@@ -88,8 +88,6 @@ class Finding:
 
 def catalogue(models: Mapping[str, Model], entries: Mapping[str, Mapping[str, Any]], today: date) -> list[Offer]:
     """The models that can be asked: chat models of LiteLLM's price map (`entries`) that are not retired, and those of the registry, by id."""
-    from bellwether.arena.families import prices
-
     found: dict[str, Offer] = {}
     for name, entry in entries.items():
         provider = entry.get("litellm_provider")

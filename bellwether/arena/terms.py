@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether.arena.families import families, prices
 from bellwether.arena.lineup import Lineup
 from bellwether.errors import ConfigError
+from bellwether.models.registry import models
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model
@@ -52,8 +53,6 @@ class Terms:
 
 def terms_of(chosen: Lineup, folder: Path | None = None) -> dict[str, Terms]:
     """The terms in force of a lineup's models, by family; rules have none. folder: the user's registry."""
-    from bellwether.models.registry import models
-
     if not chosen.models:
         return {}
     known = models(folder)

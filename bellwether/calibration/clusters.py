@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from bellwether.calibration.forecasts import Bools, Floats, Ints
@@ -112,8 +113,6 @@ def _is_column(values: Any, size: int) -> bool:
 
 
 def _group(name: str, values: Any, size: int) -> Grouping:
-    import polars as pl
-
     if isinstance(values, range):
         values = np.asarray(values)
     if len(values) != size:
@@ -133,8 +132,6 @@ def _group(name: str, values: Any, size: int) -> Grouping:
 
 def _missing(values: Any) -> Bools:
     """Which labels are missing: None, NaN, NaT, pandas' NA and polars' null."""
-    import polars as pl
-
     if isinstance(values, pl.Series):
         floats = values.dtype.is_float()
         return np.asarray((values.is_null() | (values.is_nan() if floats else False)).fill_null(True), dtype=bool)
@@ -155,8 +152,6 @@ def _is_missing(value: Any) -> bool:
 
 def _series(name: str, values: Any) -> Any:
     """A polars series of labels of one kind; others are refused, because 1 and "1" may or may not be the same cluster."""
-    import polars as pl
-
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufSUmM":
         return pl.Series(values.astype(str) if values.dtype.kind == "S" else values)
     labels = [value.item() if isinstance(value, np.generic) else value for value in values]

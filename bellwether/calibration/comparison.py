@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike
 
 from bellwether.calibration.clusters import Clusters, Labels
@@ -26,9 +27,6 @@ from bellwether.calibration.intervals import LEAST_CLUSTERS
 from bellwether.calibration.ranking import confidence_set, letters, share_first
 from bellwether.calibration.resampling import mean_replicates
 from bellwether.errors import ScoringError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 #: Two forecasters differ significantly where Holm's p is at most this.
 SIGNIFICANCE = 0.05
@@ -130,8 +128,6 @@ def _forecaster(name: str, p: ArrayLike, y: Floats, answer: Sequence[Any] | None
 
 
 def _pairs(panel: Panel, tested: PairTests) -> pl.DataFrame:
-    import polars as pl
-
     first, second = panel.pairs
     tests = tested.tests
     floats = {
@@ -159,8 +155,6 @@ def _pairs(panel: Panel, tested: PairTests) -> pl.DataFrame:
 
 
 def _ranking(panel: Panel, ranked: Bools, tested: PairTests, loss: Loss, plan: Inference) -> pl.DataFrame:
-    import polars as pl
-
     size = len(panel.names)
     losses, seen = loss.of(panel.p, panel.y[:, None]), panel.seen
     weight = seen * panel.weight[:, None]

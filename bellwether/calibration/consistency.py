@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike
 
 from bellwether.calibration.binning import BINS, Bins
@@ -26,9 +26,6 @@ from bellwether.calibration.forecasts import Floats, Forecasts, Ints
 from bellwether.calibration.isotonic import fit
 from bellwether.calibration.ordered import Ordered
 from bellwether.errors import ScoringError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 RESAMPLES = 1_000
 
@@ -156,8 +153,6 @@ class _Cells:
 
     def curve(self, band: Floats) -> pl.DataFrame:
         """What `corp_curve` returns, given lower and upper ends, (2, points)."""
-        import polars as pl
-
         mass, yes = self.ordered.tally()
         return pl.DataFrame(
             {
@@ -171,8 +166,6 @@ class _Cells:
 
     def bands(self, rates: Floats, level: float, resamples: int) -> pl.DataFrame:
         """What `reliability_bands` returns, given the resampled weight of yes by bin, (R, bins)."""
-        import polars as pl
-
         p, weight, count = self.forecasts.p, self.forecasts.weight, self.bins.count
         index = self.bins.index(p)
         whole = self.mass @ self.member

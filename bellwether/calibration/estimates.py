@@ -5,13 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from bellwether.calibration.forecasts import Floats
 from bellwether.calibration.metrics import METRICS
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +60,6 @@ class Scores(Mapping[str, Estimate]):
 
     def frame(self) -> pl.DataFrame:
         """One row per metric: metric, value, lower, upper, method, df, reason, expected, p_calibrated, n, n_clusters, better, meaning."""
-        import polars as pl
-
         rows = []
         for name, one in self.items():
             about = METRICS.get(name)

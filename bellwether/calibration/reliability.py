@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike
 
 from bellwether.calibration.binning import BINS, DECILES, Bins
@@ -14,9 +13,6 @@ from bellwether.calibration.inference import Inference
 from bellwether.calibration.intervals import LARGEST_SHARE, LEAST_CLUSTERS, NO_CLUSTERS, rate_ends, too_few, too_large
 from bellwether.calibration.means import ClusterSums, Spread, joint_variance
 from bellwether.calibration.sufficient import total
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _EMPTY = "no forecast in the bin"
 
@@ -42,8 +38,6 @@ def reliability_bins(
 
 def bins_of(forecasts: Forecasts, clusters: Clusters | None, bins: Bins = DECILES, level: float = Inference().level) -> pl.DataFrame:
     """`reliability_bins` of forecasts that are already validated."""
-    import polars as pl
-
     sums = total(forecasts, bins)
     weight, index = sums["bin_n"], bins.index(forecasts.p)
     mean_forecast, yes_rate = (

@@ -18,9 +18,10 @@ from bellwether.errors import BellwetherError
 from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
-from bellwether.journal import CostSource, Journal, Outcome
+from bellwether.journal import CostSource, Journal, Outcome, Scope
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, asked_as, request_of
 from bellwether.models.model import Model
+from bellwether.models.prices import estimate
 from bellwether.models.reply import Ending, ending_of
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
 from bellwether.tables.knowledge import knowledge
@@ -249,8 +250,6 @@ def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[s
 
     Dollars are Decimals, null where the price is not known. Repairs of unreadable answers are not foreseen.
     """
-    from bellwether.models.prices import estimate
-
     form = _form(model)
     samples = [one for one in samples_of(model, questions) if one.as_of is not None]
     keys = [request_of(model, one.prompt, purpose=PURPOSE, sample=one.sample, parameters=form).key for one in samples]
@@ -272,8 +271,6 @@ def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[s
 
 
 def _tokens_per_answer(journal: Journal, name: str) -> float | None:
-    from bellwether.journal import Scope
-
     used = journal.usage("outcome", of=Scope(purpose=PURPOSE, model=name)).filter(outcome=Outcome.OK.value)
     tokens, answers = int(used["completion_tokens"].sum()), int(used["attempts"].sum())
     return tokens / answers if tokens and answers else None

@@ -10,6 +10,7 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import polars as pl
 import sqlalchemy as sa
 
 from bellwether.errors import ConfigError, LakeError
@@ -17,15 +18,16 @@ from bellwether.journal import rows
 from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, spending
 from bellwether.journal.claims import Attempt, Claim, LeaseLost, adopt, require_estimate
 from bellwether.journal.database import Database, Transaction
+from bellwether.journal.export import counts, frames, usage
 from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome, State, Usage
 from bellwether.journal.holders import is_gone, this_process
 from bellwether.journal.request import CallKey, Request, short
 from bellwether.journal.schema import calls
+from bellwether.lake import Lake
+from bellwether.tables import table
 from bellwether.untrusted_text import redact
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from bellwether.settings import Settings
 
 T = TypeVar("T")
@@ -243,20 +245,14 @@ class Journal:
 
         `unknown` counts ended attempts without a known cost; `reserved` is the estimate of their cost and of those in progress.
         """
-        from bellwether.journal.export import usage
-
         return self.database.read("summing usage", lambda transaction: usage(transaction, by, of))
 
     def counts(self) -> pl.DataFrame:
         """Calls by purpose, model, state and outcome."""
-        from bellwether.journal.export import counts
-
         return self.database.read("counting model calls", counts)
 
     def export(self) -> dict[str, pl.DataFrame]:
         """`calls`, `attempts`, `responses`, `reopenings` and `records` as frames of one moment; without lease tokens."""
-        from bellwether.journal.export import frames
-
         return self.database.snapshot("exporting", frames)
 
 
@@ -347,11 +343,6 @@ def _reopen(transaction: Transaction, key: str, by: str, note: str) -> None:
 
 def require_no_answers(config: Settings, where: str) -> None:
     """Raise `LakeError` where tables contain answers that a new journal would not know."""
-    import polars as pl
-
-    from bellwether.lake import Lake
-    from bellwether.tables import table
-
     lake = Lake(config.lake_uri)
     of_models = {"benchmark/forecasts": pl.col("call_key").is_not_null(), "arena/decisions": pl.lit(value=True)}
     for name, answered in of_models.items():

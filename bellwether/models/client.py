@@ -31,6 +31,7 @@ from bellwether.models.keys import Endpoint
 from bellwether.models.limits import Limits, Retry
 from bellwether.models.model import Model
 from bellwether.models.outcomes import Result
+from bellwether.models.prices import most_cost
 from bellwether.models.reply import Answer, Message, NoAnswer, read_reply, served_of
 from bellwether.models.scheduler import ModelStats, Run, Scheduler, Stopped, Tries
 from bellwether.models.wire import Call, ProviderWire, Wire
@@ -103,8 +104,6 @@ class ModelClient:
         self._writer = Writer(self._journal)
         self._shared = Run(self._limits)
         if self._most_cost is None:
-            from bellwether.models.prices import most_cost
-
             self._most_cost = most_cost
         if self._wire is None:
             self._wire = ProviderWire()

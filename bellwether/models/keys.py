@@ -9,6 +9,7 @@ from functools import partial
 from typing import Literal
 
 from bellwether.errors import ConfigError
+from bellwether.models import local
 from bellwether.models.model import Model
 from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, has_local_extra, is_well_formed, provider_name, set_variable
 from bellwether.settings import World, settings
@@ -69,9 +70,7 @@ def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping
             raise ConfigError(f"asking {model.name}: {model.model} is one of the sandbox's models; set BELLWETHER_WORLD=sandbox")
         return Endpoint(addresses_models, SANDBOX_KEY)
     if model.provider == LOCAL:
-        from bellwether.models.local import weights
-
-        weights(model.id)
+        local.weights(model.id)
         return Endpoint(None)
     provider = BY_PREFIX.get(model.provider)
     base = model.api_base or (provider.other_base(environment) if provider else None)

@@ -25,17 +25,18 @@ from functools import cache
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+import httpx
 import orjson
 
 from bellwether.journal.facts import Outcome
+from bellwether.models.local import provider
 from bellwether.models.outcomes import RawReply, Result, cause_of, classify, lost, unreachable
 from bellwether.models.prices import listed
 from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, provider_name
 from bellwether.models.reply import decoded, flaw_of
+from bellwether.venues.http.bodies import ENCODINGS, Oversized, read_body
 
 if TYPE_CHECKING:
-    import httpx
-
     from bellwether.models.keys import Endpoint
     from bellwether.models.model import Model
 
@@ -114,8 +115,6 @@ class _Exchange:
 
     async def send(self, request: httpx.Request) -> None:
         """Send `request` and read the response; failures are recorded, not raised."""
-        from bellwether.venues.http.bodies import Oversized, read_body
-
         self.url, self._started = str(request.url), time.perf_counter()
         request.extensions = {"timeout": {"connect": self.connecting, "read": None, "write": None, "pool": None}}
         if self.verbatim and self._call.endpoint.api_key is None:
@@ -145,9 +144,6 @@ _EXCHANGE: ContextVar[_Exchange | None] = ContextVar("exchange", default=None)
 @cache
 def _session() -> httpx.AsyncClient:
     """The HTTP client that LiteLLM uses. It has no connections of its own: each request belongs to the exchange of the running call."""
-    import httpx
-
-    from bellwether.venues.http.bodies import ENCODINGS
 
     class Recorder(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -180,8 +176,6 @@ def load() -> ModuleType:
     """LiteLLM, imported once (2 seconds) and quiet: no telemetry, no callbacks, nothing from the network."""
     os.environ.update(_ENVIRONMENT)
     import litellm
-
-    from bellwether.models.local import provider
 
     litellm.telemetry = False
     litellm.suppress_debug_info = True
@@ -220,8 +214,6 @@ class ProviderWire:
             await self._clients.popitem()[1].aclose()
 
     def _client(self, model: Model) -> httpx.AsyncClient:
-        import httpx
-
         in_process = self._sandbox is not None and model.provider == SANDBOX
         if in_process not in self._clients:
             limits = httpx.Limits(max_connections=self._connections, keepalive_expiry=_KEEP_ALIVE_SECONDS)
@@ -268,8 +260,6 @@ def _needs_responses(model: Model) -> bool:
 
 def _verbatim(call: Call, base: str) -> dict[str, Any]:
     """Arguments for an endpoint of OpenAI's form. `hosted_vllm` is LiteLLM's plain one: what is in `extra_body` is sent verbatim."""
-    import httpx
-
     renamed = _RENAMED.get(call.model.provider, {}) if call.model.api_base is None else {}
     parameters = {renamed.get(name, name): value for name, value in call.parameters.items() if value is not None}
     messages = [dict(message) for message in call.messages]
@@ -337,8 +327,6 @@ def _result(call: Call, exchange: _Exchange, answer: Any, error: Exception | Non
 
 def _broken(call: Call, exchange: _Exchange, error: Exception) -> Result:
     """A request that brought no whole response."""
-    import httpx
-
     model, secret, url = call.model, call.endpoint.api_key, exchange.url or ""
     if isinstance(error, httpx.ConnectTimeout):
         cause = f"no connection in {exchange.connecting:g} seconds"
@@ -369,8 +357,6 @@ def _take_back(answer: Any, body: bytes) -> None:
 
 def _without_response(call: Call, exchange: _Exchange, error: Exception) -> Result:
     """Meaning of an exception that is all that is known of a call."""
-    import httpx
-
     model, secret = call.model, call.endpoint.api_key
     unsent = _connection_error(error)
     if unsent is not None:
@@ -389,8 +375,6 @@ def _without_response(call: Call, exchange: _Exchange, error: Exception) -> Resu
 
 def _connection_error(error: BaseException | None) -> BaseException | None:
     """The error of the HTTP client below LiteLLM's if there was no connection, so that nothing was sent."""
-    import httpx
-
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol, httpx.InvalidURL)
     while error is not None and not isinstance(error, unsent):
         error = error.__cause__ or error.__context__

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.calibration.answers import Answers
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.questions.build import build
@@ -140,8 +141,6 @@ def affected(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Difference
     Of each: `forecaster`, `unanswered` (new questions, or questions with other words, that it has not answered), `brier` (of its forecasts on the old
     questions) and `brier_new` (of the same forecasts by the outcomes of the new version, where that still has the question); null where it has none.
     """
-    from bellwether.calibration.answers import Answers
-
     release_name = old["release"][0]
     partitions = [partition for partition in lake.manifests(FORECASTS) if partition[0] == release_name]
     forecasts = lake.slice(FORECASTS, partitions).read()

@@ -23,6 +23,7 @@ from bellwether.recordings.recorder import Pace, Position, Recorder
 from bellwether.recordings.recording import About, Recording, check_name
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.venues.kalshi.stream.client import KalshiStream
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
 from bellwether.venues.kalshi.stream.poll import KalshiPolling, over_among
 from bellwether.venues.kalshi.stream.protocol import USUAL, Wanted
@@ -30,7 +31,7 @@ from bellwether.venues.wire.times import instant_of
 from bellwether.worlds import Addresses
 
 if TYPE_CHECKING:
-    from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
+    from bellwether.venues.kalshi.stream.client import Patience
 
 #: Statuses, in the words of answers, of markets whose stream is worth listening to.
 _ALIVE = frozenset({"initialized", "unopened", "active", "open", "inactive", "paused"})
@@ -152,7 +153,6 @@ def _source(
 ) -> KalshiStream | KalshiPolling:
     if plan.rest:
         return KalshiPolling(client, tuple(markets), interval=plan.interval, start=start)
-    from bellwether.venues.kalshi.stream.client import KalshiStream
 
     closes = {ticker: close for ticker, close in markets.items() if close is not None}
     wanted = Wanted(tuple(markets), plan.channels, yes_prices)

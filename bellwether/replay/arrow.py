@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def values_of(array: Any) -> np.ndarray:
@@ -57,6 +58,4 @@ _TYPES = {"<i8": pa.int64(), "<i4": pa.int32(), "|u1": pa.uint8(), "<f8": pa.flo
 
 def first_null(array: Any) -> int:
     """Index of the first null, -1 when there is none."""
-    import pyarrow.compute as pc
-
     return int(pc.index(array.is_null(), True).as_py()) if array.null_count else -1

@@ -25,8 +25,12 @@ from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.engine.settings import settings_values
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
+from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
+from bellwether.replay.results.frames import backtests, equity, fills, orders
+from bellwether.replay.results.lines import band, signed
+from bellwether.replay.results.market_pnl import market_pnl
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
 from bellwether.replay.units import MINUTE
@@ -156,36 +160,26 @@ class Backtest:
     @cached_property
     def summary(self) -> pl.DataFrame:
         """One row of replay/backtests: every metric."""
-        from bellwether.replay.results.frames import backtests
-
         return backtests([self])
 
     @cached_property
     def orders(self) -> pl.DataFrame:
         """Rows of replay/orders."""
-        from bellwether.replay.results.frames import orders
-
         return orders(self)
 
     @cached_property
     def fills(self) -> pl.DataFrame:
         """Rows of replay/fills, with markouts."""
-        from bellwether.replay.results.frames import fills
-
         return fills(self)
 
     @cached_property
     def equity(self) -> pl.DataFrame:
         """Rows of replay/equity."""
-        from bellwether.replay.results.frames import equity
-
         return equity(self)
 
     @cached_property
     def market_pnl(self) -> pl.DataFrame:
         """Rows of replay/market_pnl, one per market traded."""
-        from bellwether.replay.results.market_pnl import market_pnl
-
         return market_pnl(self)
 
     def plot(self) -> alt.LayerChart:
@@ -202,8 +196,6 @@ class Backtest:
 
     def __str__(self) -> str:
         """The line of results as `bellwether backtest` prints it."""
-        from bellwether.replay.results.lines import band, signed
-
         row = self.summary.row(0, named=True)
         failed = "" if self.failure is None else f"; failed at decision {self.failure.step}: {self.failure}"
         return f"{self.agent} in {self.episode}: P&L {signed(row['pnl'])} dollars ({band(row)}), {row['fills']} fills of {row['orders']} orders{failed}"
@@ -341,8 +333,6 @@ def _gateway(kind: type[Gateway], session: Session, prepared: Prepared, settings
 
 
 def _run_isolated(agent: Agent | type[Agent] | AgentSource, one: _Run) -> _Ran:
-    from bellwether.replay.isolation.host import IsolatedAgent
-
     source = agent if isinstance(agent, AgentSource) else AgentSource.of(agent)
     with IsolatedAgent(source, one.limits, one.settings.seconds_per_step) as there:
         name = there.loaded.name

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from numba.core import event
+
 NOTICE = "Compiling the simulator, which takes up to half a minute; the result is kept for all later runs."
 
 
 @contextmanager
 def compile_notice(tell: Callable[[str], object]) -> Iterator[None]:
     """Call `tell` with `NOTICE`, at most once, when numba begins to compile a function of the replay within the block."""
-    from numba.core import event
 
     class Listener(event.Listener):
         told = False

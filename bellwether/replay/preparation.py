@@ -13,8 +13,9 @@ from bellwether.replay.agents.agent import EpisodeInfo, MarketInfo
 from bellwether.replay.portfolio import combine
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet, rule_set, rules_for
-from bellwether.replay.tape import Tape
+from bellwether.replay.tape import Tape, tape_of
 from bellwether.replay.units import SECOND
+from bellwether.settings import World
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ def _of_tape(tape: Tape, rules: str | RuleSet | None) -> Prepared:
 
 
 def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None) -> Prepared:
-    from bellwether.replay.tape import tape_of
-
     about = episode.metadata
     wanted = rules or about.rules
     if wanted is None:
@@ -92,11 +91,8 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
 def _world(episode: Episode) -> str:
     """The world whose home holds the episode, else the sandbox where it was generated there."""
     below = episode.folder.absolute().parent
-    if below.name == "episodes":
-        from bellwether.settings import World
-
-        if below.parent.name in [world.value for world in World]:
-            return below.parent.name
+    if below.name == "episodes" and below.parent.name in [world.value for world in World]:
+        return below.parent.name
     return "sandbox" if episode.metadata.source.get("recorded") == "import: sandbox" else ""
 
 

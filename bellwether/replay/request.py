@@ -14,6 +14,8 @@ import polars as pl
 
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
+from bellwether.lake import Lake
+from bellwether.replay.agents.llm import LLMReplay, Trajectory
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.grid import grid, label, parameters
@@ -23,6 +25,7 @@ from bellwether.replay.results.frames import backtests, equity, fills, frames, m
 from bellwether.replay.sweep import Candidate, Source, open_source
 from bellwether.replay.units import MICROS, SECOND
 from bellwether.settings import settings
+from bellwether.tables import table
 from bellwether.tables.outgoing import neutralised
 from bellwether.units import MicroDollars
 
@@ -147,8 +150,6 @@ def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, 
 
 def _repetition(folder: Path, options: Mapping[str, Any]) -> Candidate:
     """A model's trajectory once more, at its own cadence unless another is asked for, which it then refuses."""
-    from bellwether.replay.agents.llm import LLMReplay, Trajectory
-
     cadence = Trajectory.open(folder).head.identity["settings.cadence"] if options["cadence"] is None else None
     where, params = f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(folder.absolute())}
     return Candidate(where, LLMReplay.name, folder.name, params, cadence=cadence)
@@ -176,9 +177,6 @@ def _folder(name: str) -> Path:
 
 def keep(runs: Sequence[Backtest]) -> None:
     """Write the rows of each run as partitions of the lake, in place of those of the same portfolio and agent."""
-    from bellwether.lake import Lake
-    from bellwether.tables import table
-
     lake = Lake(settings().lake_uri)
     for one in runs:
         for name, frame in frames(one).items():

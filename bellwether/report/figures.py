@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.figures.statistics import calibration_overlays
 from bellwether.report.inputs import Inputs
 
 #: Pictures of calibration that are kept; each has less than 100 kB.
@@ -84,7 +85,6 @@ def reliability_picture(bins: pl.DataFrame, forecasts: pl.DataFrame, questions: 
 
     def draw() -> Any:
         from bellwether.figures.reliability import reliability_diagram
-        from bellwether.figures.statistics import calibration_overlays
 
         bands, curves = calibration_overlays(forecasts, questions)
         return reliability_diagram(bins, title, bands=bands, curves=curves)

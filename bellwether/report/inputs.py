@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from pydantic import BaseModel
 
 from bellwether.errors import ConfigError, suggestion
+from bellwether.forecasting import registry
+from bellwether.questions import ReleaseName, release, releases
 from bellwether.report.dates import latest, stamp_of
 from bellwether.tables import Table
 from bellwether.tables.benchmark import COMPARISONS, DATASET_ANALYSIS, FORECASTS, LEADERBOARD, QUESTIONS, RELIABILITY, SCORES
@@ -98,9 +101,6 @@ def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = N
 
 def registered(inputs: Inputs, folder: Path | None = None) -> Inputs:
     """`inputs` with the recipe and the configurations that the registry has now; what it has no more is left out."""
-    from bellwether.forecasting import registry
-    from bellwether.questions import ReleaseName, release, releases
-
     entries = registry.forecasters(folder)
     recipe = release(inputs.release, folder) if ReleaseName.parse(inputs.release).base in releases(folder) else None
     return replace(
@@ -112,7 +112,5 @@ def registered(inputs: Inputs, folder: Path | None = None) -> Inputs:
 
 def configuration(entry: Any) -> dict[str, Any]:
     """A forecaster's entry as JSON: kind, version, description and parameters; of a language model everything that decides its answers."""
-    from pydantic import BaseModel
-
     fields = entry if isinstance(entry, BaseModel) else entry.model
     return {"kind": entry.kind, "version": entry.version, **fields.model_dump(mode="json")}

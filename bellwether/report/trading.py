@@ -13,6 +13,7 @@ import polars as pl
 
 from bellwether import __version__
 from bellwether.lake.storage import Storage, open_storage
+from bellwether.replay.results import books
 from bellwether.report.draft import Draft, put_in_place
 from bellwether.report.figures import Figure
 from bellwether.report.results import PACKAGES, installed
@@ -56,7 +57,6 @@ def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
 def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
     """Of the episodes with the most fills: the book, and the fills of the agent that had most of them."""
     from bellwether.figures.canvas import tail
-    from bellwether.replay.results import books
 
     shown = [episode for episode in dict.fromkeys(name for name, _ in busiest(inputs.backtests)) if episode in inputs.tapes]
     for episode in shown[:MOST_BOOKS]:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bellwether.errors import ConfigError, suggestion
+from bellwether.replay.episode import load
+from bellwether.replay.preparation import prepare
+from bellwether.replay.registry import agents
 from bellwether.replay.results.folder import read_backtests, read_frame
 from bellwether.replay.results.summary import results, summarise
 from bellwether.report.dates import latest, stamp_of
@@ -121,16 +124,11 @@ def chosen(backtests: pl.DataFrame, agents: Sequence[str] = (), rules: str | Non
 
 def titles() -> dict[str, str]:
     """How the registry calls its agents."""
-    from bellwether.replay.registry import agents
-
     return {name: entry.title for name, entry in agents().items()}
 
 
 def tapes_of(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Tape]:
     """The tapes of the episodes with the most fills, as many as a report shows, that are below `root` as they were replayed. cache: of tapes."""
-    from bellwether.replay.episode import load
-    from bellwether.replay.preparation import prepare
-
     found: dict[str, Tape] = {}
     for name, digest in busiest(backtests):
         if len(found) < MOST_BOOKS and (root / name / "metadata.json").is_file():

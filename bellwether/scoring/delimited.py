@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
+from pyarrow import csv as arrow
 
 from bellwether.errors import ScoringError
 from bellwether.files import open_bytes
@@ -46,9 +48,6 @@ class _Header:
 
 def read_delimited(path: Path) -> Table:
     """Read a CSV file, all columns as text. Raises `ScoringError` that names the line."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
     header = _header(path)
     if not _has_records(path, header):
         raise ScoringError(f"{path}: it has no rows; give forecasts")

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import polars as pl
 
 from bellwether.errors import ScoringError
@@ -126,8 +127,6 @@ def _json(path: Path) -> Table:
 
 def _parsed(text: bytes) -> Any:
     """JSON, with the NaN and Infinity that Python writes. Raises `ValueError`."""
-    import orjson
-
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -13,6 +13,8 @@ from typing import Any
 import orjson
 import polars as pl
 
+from bellwether.tables import TABLES
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -26,8 +28,6 @@ class Unit:
 @cache
 def code() -> str:
     """A digest of the code that makes pages and of the libraries that decide about their bytes."""
-    from bellwether.tables import TABLES
-
     digest = hashlib.sha256()
     for made_from in ("figures", "pages", "site"):
         for name, data in sorted(_sources(files(f"bellwether.{made_from}"), f"{made_from}/")):

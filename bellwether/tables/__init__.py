@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from bellwether.domains import domains
 from bellwether.errors import ConfigError
 from bellwether.tables.schema import Column, Table
 
@@ -21,8 +22,6 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _tables() -> dict[str, Table]:
-    from bellwether.domains import domains
-
     found: dict[str, Table] = {}
     for domain in domains():
         for module in domain.table_modules():

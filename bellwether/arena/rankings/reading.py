@@ -18,6 +18,7 @@ from bellwether.arena.rankings.rankings import rankings
 from bellwether.arena.weekly.reading import AS_KNOWN, Rows, as_known
 from bellwether.console import TextTable
 from bellwether.lake import Lake
+from bellwether.models.registry import models
 from bellwether.tables import table
 from bellwether.tables.arena import AGENTS
 from bellwether.tables.arena_lineups import RELEASES
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 def cutoffs(folder: Path | None = None) -> dict[str, datetime | None]:
     """When the knowledge of each model of the registry ends, by its name."""
-    from bellwether.models.registry import models
-
     return {name: model.knowledge_cutoff for name, model in models(folder).items()}
 
 

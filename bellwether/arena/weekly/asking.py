@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anyio.from_thread import start_blocking_portal
+
 from bellwether.arena import trivial
 from bellwether.arena.deciding import Ask
 from bellwether.arena.decision import response_format
@@ -25,6 +27,8 @@ from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import BudgetExceeded, CostSource, Request, Usage
 from bellwether.journal.records import Records
+from bellwether.models.client import asked_as
+from bellwether.models.registry import models
 from bellwether.models.reply import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 
@@ -78,8 +82,6 @@ def asking(
     models: Models | None, decisions: Mapping[str, Asked], records: Records, registry: Path | None, budgets: WeekBudgets = UNLIMITED
 ) -> Iterator[Ask]:
     """Yield a callable that requests decisions, by id, within the week's budgets. Clients of models are opened with the first of them and closed at the end."""
-    from anyio.from_thread import start_blocking_portal
-
     with start_blocking_portal() as portal:
         clients = _Clients(models, portal)
         known: dict[str, Model] = {}
@@ -92,7 +94,6 @@ def asking(
                 return _ruled(rule, about, records, decision_id, sample)
             if not known:
                 known.update(registered(registry))
-            from bellwether.models.client import asked_as
 
             model = model_of(member, about.rules, known, about.terms)
             terms: dict[str, Any] = {
@@ -129,8 +130,6 @@ def _own_limit(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
 
 def registered(folder: Path | None) -> dict[str, Model]:
     """All models of the registry by name."""
-    from bellwether.models.registry import models
-
     return models(folder)
 
 

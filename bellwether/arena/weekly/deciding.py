@@ -38,6 +38,7 @@ from bellwether.errors import ConfigError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal.records import Records
 from bellwether.models.model import Model
+from bellwether.models.prices import most_cost
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,6 @@ def _prompted(world: World, task: Task, known: Mapping[str, Model], terms: Terms
     tokens = -(-sum(len(one["content"]) for one in asked) // CHARACTERS)
     if rule_of(task.model) is not None:
         return Prompted(name, task.model, 0, 0, stored, asked)
-    from bellwether.models.prices import most_cost
 
     model = model_of(task.model, task.methodology, known, terms)
     return Prompted(

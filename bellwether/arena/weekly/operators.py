@@ -17,6 +17,8 @@ from bellwether.arena.weekly.means import World, stored_cohort
 from bellwether.arena.weekly.reading import agent_key
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
+from bellwether.models.prices import price_map_version
+from bellwether.models.registry import models
 from bellwether.tables.arena import EVIDENCE, TRADES
 from bellwether.tables.arena_lineups import REVIEW
 
@@ -24,7 +26,6 @@ from bellwether.tables.arena_lineups import REVIEW
 def reviewed(world: World) -> list[Finding]:
     """Releases in LiteLLM's price map and the registry for the families of the registry. Raises `ConfigError` when either cannot be read."""
     from bellwether.models.prices import price_map
-    from bellwether.models.registry import models
 
     known = models(world.registry)
     offers = catalogue(known, price_map(), world.now().date())
@@ -34,8 +35,6 @@ def reviewed(world: World) -> list[Finding]:
 
 def review_rows(found: Sequence[Finding], at: datetime) -> pl.DataFrame:
     """Rows of arena/review. at: when it was reviewed."""
-    from bellwether.models.prices import price_map_version
-
     return REVIEW.validate(REVIEW.frame([_row(one, price_map_version(), at) for one in found]))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from bellwether.errors import ConfigError
@@ -26,8 +27,6 @@ from bellwether.replay.episode.metadata import CENTS, PriceRange
 from bellwether.units import Mills
 from bellwether.venues.kalshi.stream.frame import Frame
 
-if TYPE_CHECKING:
-    import polars as pl
 _TENTHS: tuple[PriceRange, ...] = ((Mills(0), Mills(1000), Mills(1)),)
 #: What is counted of the frames of books.
 _COUNTS = (
@@ -74,8 +73,6 @@ def episode_ids(recording: str, about: About) -> dict[str, str]:
 
 def frames_of_table(batches: Iterable[pl.DataFrame]) -> Iterator[Frame]:
     """The frames in rows of `raw/recordings`, given in order of arrival in as many frames of data as one likes."""
-    import polars as pl
-
     for batch in batches:
         held = batch.select(pl.col("received_at").cast(pl.Int64()), "connection", "ordinal", "frame")
         for received_at, connection, ordinal, text in held.iter_rows():

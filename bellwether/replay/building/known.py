@@ -9,15 +9,15 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import polars as pl
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import units
 from bellwether.replay.episode.metadata import PriceRange, Settlement
 from bellwether.replay.episode.settlements import PAID, micros
+from bellwether.tables import TABLES
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from bellwether.lake import Lake
 
 #: Fee terms of a market whose series is not known.
@@ -105,9 +105,6 @@ def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.Da
 
 def known_in_lake(lake: Lake, tickers: Sequence[str]) -> Known:
     """What the lake's tables of listings, pulled or archived, say of these markets; nothing where there are none. Raises `LakeError`."""
-    import polars as pl
-
-    from bellwether.tables import TABLES
 
     def rows(name: str, column: str, values: Sequence[str]) -> pl.DataFrame:
         return lake.slice(TABLES[f"raw/{name}"]).query(lambda rows: rows.filter(pl.col(column).is_in(list(values))))
@@ -119,8 +116,6 @@ def known_in_lake(lake: Lake, tickers: Sequence[str]) -> Known:
 
 def terms_of_series(lake: Lake) -> dict[str, Mapping[str, Any]]:
     """The fee terms of every series of the lake by its ticker. Raises `LakeError`."""
-    from bellwether.tables import TABLES
-
     rows = _latest(lake.slice(TABLES["raw/kalshi_series"]).read(), "series_ticker")
     return {row["series_ticker"]: _fee({}, {}, row) for row in rows if row["fee_type"]}
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numba
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, Flags
+from numba.core.types import unliteral
 
 #: Versions of numba, major and minor, that this was tried with.
 TRIED = frozenset({(0, 68)})
@@ -30,8 +33,6 @@ def pipelines() -> tuple[Any, Any]:
 
 def without_literals(dispatcher: Any) -> Any:
     """Let a compiled function have one form for all constants that it is called with; numba's own way is one for each."""
-    from numba.core.types import unliteral
-
     template_for = dispatcher.get_call_template
 
     def template(args: Any, kws: Any) -> Any:
@@ -42,9 +43,6 @@ def without_literals(dispatcher: Any) -> Any:
 
 
 def _pipelines() -> tuple[Any, Any]:
-    from numba.core.codegen import JITCodeLibrary
-    from numba.core.compiler import Compiler, Flags
-
     class Part(JITCodeLibrary):
         """The code of one function: neither optimised nor turned into machine code, for others to take in."""
 

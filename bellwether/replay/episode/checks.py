@@ -17,6 +17,7 @@ from bellwether.replay.episode.content import Content
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso
 from bellwether.replay.episode.report import ERROR, INFO, WARNING, Findings
 from bellwether.replay.episode.trades import TAKER_PRICE, fits, with_convention
+from bellwether.replay.rules import fee_terms, rule_set, rules_for
 from bellwether.replay.tape.grid import level_grid
 from bellwether.replay.tape.layout import INVALID, unpack
 
@@ -26,8 +27,6 @@ FEE_MODELS = ("kalshi_oct_2025",)
 
 def check_terms(metadata: Metadata, findings: Findings) -> None:
     """Rules and fees must be known."""
-    from bellwether.replay.rules import fee_terms, rule_set, rules_for
-
     if metadata.fee_model_version not in (None, *FEE_MODELS):
         what = f"reading {METADATA}: fee_model_version is {metadata.fee_model_version!r:.80}; it must be one of {', '.join(FEE_MODELS)} or null"
         findings.add(ERROR, "fees", what, METADATA)

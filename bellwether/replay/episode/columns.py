@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
 
 from bellwether.errors import SchemaError
 from bellwether.replay.arrow import first_null, values_of
@@ -157,8 +159,6 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:
     """A `ParquetFile`; columns of these names that are text come dictionary-encoded. Raises `SchemaError` when it is none."""
-    import pyarrow.parquet as pq
-
     with unreadable(path, "Parquet"):
         schema = pq.read_schema(path)
         return pq.ParquetFile(
@@ -184,8 +184,6 @@ def unreadable(path: Path, kind: str) -> Iterator[None]:
 
 def read_csv(path: Path) -> pa.Table:
     """A CSV file, plain or .gz; numbers as they look, all else as text. Raises `SchemaError` when it cannot be read."""
-    from pyarrow import csv
-
     text = ("ts", "timestamp", "ticker", "yes_bids", "no_bids", "trade_id", "side", "taker_side", "kind")
     types = dict.fromkeys(text, pa.string())
     with unreadable(path, "CSV"):

@@ -8,6 +8,7 @@ from typing import Any
 
 from bellwether.errors import SchemaError
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso, parse_metadata, read_json
+from bellwether.replay.episode.report import Findings
 from bellwether.replay.episode.settlements import parse_settlements
 
 COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenous", "digest", "problem")
@@ -56,7 +57,6 @@ def row_of(name: str, about: Metadata, settlements: Sequence[Settlement], digest
 def lonely(about: Metadata) -> str | None:
     """What is said of an event that has one market here."""
     from bellwether.replay.episode.checks import check_event  # compiled: a list of episodes needs none of it
-    from bellwether.replay.episode.report import Findings
 
     findings = Findings()
     check_event(about, findings)

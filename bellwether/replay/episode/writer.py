@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.files import atomic_folder
@@ -16,6 +17,7 @@ from bellwether.replay.arrow import words_of
 from bellwether.replay.episode.books import KINDS, SIDES
 from bellwether.replay.episode.draft import EpisodeDraft
 from bellwether.replay.episode.exogenous import EXOGENOUS
+from bellwether.replay.episode.kernels import as_messages
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, dump_metadata
 from bellwether.replay.episode.reader import Episode, load
 from bellwether.replay.episode.settlements import dump_settlements
@@ -75,8 +77,6 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
 
 
 def _table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
-    import pyarrow.parquet as pq
-
     missing = [name for name in schema.names if name not in table.schema.names]
     if missing:
         raise SchemaError(f"writing {path.name}: column {', '.join(missing)} is missing; the draft has {', '.join(table.schema.names)}")
@@ -96,8 +96,6 @@ def _json(path: Path, values: dict[str, Any]) -> None:
 
 def draft_of(episode: Episode) -> EpisodeDraft:
     """A loaded episode, of either format, as a draft in this one: `write` makes of it an episode with the same digest."""
-    from bellwether.replay.episode.kernels import as_messages
-
     content = episode.content
     book, trades = content.book, content.trades
     same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0)

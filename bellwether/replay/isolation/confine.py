@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import bellwether
 from bellwether.replay.isolation.settings import Confinement
 from bellwether.replay.isolation.syscalls import filter_program
 
@@ -110,8 +111,6 @@ def _limit(which: int, value: int) -> None:
 
 def _python() -> list[Path]:
     """Where Python, its installed packages, this package and the system's libraries lie."""
-    import bellwether
-
     paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     installed = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages", "lib-dynload")]
     own = Path(bellwether.__file__).parent

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bellwether.calibration.means import ClusterSums, mean_tests
+
 Floats = np.ndarray
 
 #: Fewer episodes than this have no interval.
@@ -26,8 +28,6 @@ class Estimate:
 
 def mean_over(values: Floats) -> Estimate:
     """Mean of float64 values, NaN left out, with its interval (`bellwether.calibration.means`) from `LEAST_EPISODES` on."""
-    from bellwether.calibration.means import ClusterSums, mean_tests
-
     defined = values[~np.isnan(values)]
     n = len(defined)
     if n == 0:

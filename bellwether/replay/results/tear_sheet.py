@@ -13,6 +13,7 @@ from bellwether.figures.canvas import palette
 from bellwether.figures.equity import banded
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, Part, Section, Table
+from bellwether.pages.render import write
 from bellwether.pages.values import any_value, floats, instant, money, number, percent, seconds, text, thin, when, yes_no
 from bellwether.replay.results.books import books
 from bellwether.replay.results.lines import band, signed
@@ -32,8 +33,6 @@ _MOST_ORDERS = 1_000
 
 def write_tear_sheet(backtest: Backtest, path: Path) -> None:
     """Write the page whole. It loads nothing from elsewhere; the same backtest gives the same bytes."""
-    from bellwether.pages.render import write
-
     write(tear_sheet(backtest), path)
 
 

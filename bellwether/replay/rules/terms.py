@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.rules.ruleset import FeeRates, RuleSet
+from bellwether.venues.polymarket.fees import schedule_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +89,6 @@ def _float(coefficient: Fraction) -> tuple[int, int, int]:
 
 def _polymarket(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     # Imported here: it brings polars, which no Kalshi replay needs.
-    from bellwether.venues.polymarket.fees import schedule_of
 
     market = {"id": fee.get("source"), "feeType": fee.get("type"), "feeSchedule": fee.get("schedule"), "feesEnabled": fee.get("enabled")}
     schedule = schedule_of(market, datetime.combine(rules.since, time(), UTC), category=fee.get("category"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bellwether.replay.rules import fee_terms
 from bellwether.replay.tape import cache as kept
 from bellwether.replay.tape import kernels
 from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, KIND_MASK, LEVEL, OPEN, SETTLE, VOID, Tape, fixed, pack
@@ -30,8 +31,6 @@ def tape_of(episode: Episode, rules: RuleSet, cache: Path | None = None) -> Tape
 
     cache: folder of tapes by content; one that is missing in it is built and kept. Raises `ConfigError` for fee terms that the rules do not know.
     """
-    from bellwether.replay.rules import fee_terms
-
     fees = np.stack([fee_terms(rules, market.fee) for market in episode.metadata.markets])
     path = None if cache is None else kept.path_of(cache, episode.digest, rules.tie)
     tape = None if path is None else kept.read(path, digest_of(episode.digest, rules.tie))

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.extras import require_platform
+from bellwether.models.registry import model as registered
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm.asking import Asking, OwnModels
@@ -27,6 +29,7 @@ from bellwether.replay.agents.llm.tools import Toolbox
 from bellwether.replay.agents.llm.trajectory import Head, Mismatch, Trajectory, require_repeated, require_same
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.replay.engine.settings import settings_values
+from bellwether.settings import settings
 
 if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Models
@@ -117,9 +120,6 @@ class LLMAgent(_Scripted):
         budget: Decimal | float | str | None = None,
         folder: Path | str | None = None,
     ) -> None:
-        from bellwether.extras import require_platform
-        from bellwether.models.registry import model as registered
-
         require_platform("an agent that asks a language model")
         self.model: Model = registered(model)
         self._rounds = _natural(rounds, "rounds", 1, _MOST_ROUNDS)
@@ -301,8 +301,6 @@ def _digest(value: Any) -> str:
 
 
 def _home() -> Path:
-    from bellwether.settings import settings
-
     return settings().trajectories_path
 
 
@@ -323,8 +321,6 @@ def _natural(value: Any, name: str, least: int, most: int) -> int:
 
 
 def _dollars(budget: Decimal | float | str | None) -> Decimal:
-    from bellwether.settings import settings
-
     if budget is None:
         return settings().budget
     try:

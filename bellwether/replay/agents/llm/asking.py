@@ -15,6 +15,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import BellwetherError
+from bellwether.models.keys import endpoints
+from bellwether.settings import settings
+from bellwether.worlds import addresses
 
 if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Models
@@ -37,10 +40,7 @@ class OwnModels:
         """A client; the sandbox runs as long as it is open."""
         from bellwether.journal import Journal
         from bellwether.models.client import Limits, ModelClient
-        from bellwether.models.keys import endpoints
         from bellwether.models.wire import ProviderWire
-        from bellwether.settings import settings
-        from bellwether.worlds import addresses
 
         config, limits = settings(), Limits(dollars=self.dollars)
         with addresses(config, served=False) as venues, Journal.of(config) as journal:

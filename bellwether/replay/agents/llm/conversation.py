@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bellwether.journal import Outcome
 from bellwether.replay.agents.llm.steps import Called, Ended, Round, Step, usage_of
 from bellwether.replay.agents.llm.tools import MOST_CALLS, Toolbox
 
@@ -60,7 +61,6 @@ def _result(call: Called) -> dict[str, Any]:
 
 def round_of(found: Answer | NoAnswer, number: int) -> Round:
     """What a model said, as a step keeps it."""
-    from bellwether.journal import Outcome
     from bellwether.models.client import NoAnswer
 
     if isinstance(found, NoAnswer):
