@@ -279,13 +279,12 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
 
 
 def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
-    from bellwether.arena.weekly.deciding import preview
+    from bellwether.arena.weekly.summary import preview
 
     require_venues()
     with shown() as progress, reading(lineup, methodology) as world:
         progress.say(f"looking at the markets of the week {week}")
-        plans, prompts = preview(world, week)
-    universes = [plan.universe for plan in plans]
+        universes, prompts = preview(world, week)
     reconstructed, markets = universes[0].reconstructed, sum(len(one.universe.markets) for one in universes)
     unknown = [one.member for one in prompts if one.most_cost is None]
     most = sum(one.most_cost or 0 for one in prompts if not one.stored) / 1_000_000

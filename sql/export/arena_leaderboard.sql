@@ -1,5 +1,5 @@
--- One row per family of the exported cohort: what it decided, how its bets were scored, and what it earned. Run it in the folder of the export:
--- duckdb -c ".read leaderboard.sql". It reads the tables of facts and of the ledger alone, and gives the rows of leaderboard.parquet.
+-- One row per family of the exported cohort: the columns of leaderboard.parquet but rank and completed, which follow from the rules of the methodology.
+-- Run it in the folder of the export: duckdb -c ".read leaderboard.sql". It reads the tables of facts and what they are folded into, not the leaderboard.
 WITH decided AS (
     SELECT
         agent_id,
@@ -17,8 +17,10 @@ refused AS (
     JOIN read_parquet('data/decisions.parquet') AS decisions USING (decision_id)
     GROUP BY decisions.agent_id
 ),
-bought AS (
-    SELECT agent_id, count(*) AS bets FROM read_parquet('data/trades.parquet') WHERE action = 'BUY' GROUP BY agent_id
+traded AS (
+    SELECT agent_id, count(*) FILTER (action = 'BUY') AS bets, sum(amount) AS moved
+    FROM read_parquet('data/trades.parquet')
+    GROUP BY agent_id
 ),
 -- The resolution in force of each market: the last that is known.
 resolved AS (
@@ -27,7 +29,12 @@ resolved AS (
     GROUP BY market_id, methodology
 ),
 won AS (
-    SELECT trades.*, CAST(lower(trades.side) = lower(resolved.winner) AS DOUBLE) AS won
+    SELECT
+        trades.agent_id,
+        trades.confidence,
+        trades.probability,
+        CAST(trades.price AS DOUBLE) AS price,
+        CAST(lower(trades.side) = lower(resolved.winner) AS DOUBLE) AS won
     FROM read_parquet('data/trades.parquet') AS trades
     JOIN read_parquet('data/agents.parquet') AS agents USING (agent_id)
     JOIN resolved ON resolved.market_id = trades.market_id AND resolved.methodology = agents.methodology
@@ -40,38 +47,66 @@ scored AS (
         count(probability) AS stated,
         avg((probability - won) ** 2) AS brier_stated,
         avg(CASE WHEN confidence BETWEEN 0 AND 1 THEN (confidence - won) ** 2 END) AS brier_size,
-        avg((CAST(price AS DOUBLE) - won) ** 2) AS brier_price,
+        avg((price - won) ** 2) AS brier_price,
+        1 - avg((probability - won) ** 2) / nullif(avg((price - won) ** 2) FILTER (probability IS NOT NULL), 0) AS skill_price,
         avg(won) AS win_rate
     FROM won
     GROUP BY agent_id
 ),
+booked AS (
+    SELECT agent_id, arg_max(cash, number) AS cash FROM read_parquet('data/ledger.parquet') GROUP BY agent_id
+),
+held AS (
+    SELECT agent_id, count(*) AS open_positions FROM read_parquet('data/positions.parquet') WHERE status = 'open' GROUP BY agent_id
+),
+curves AS (
+    SELECT
+        agent_id,
+        portfolios."at",
+        portfolios.total,
+        greatest(agents.initial_cash, max(portfolios.total) OVER (PARTITION BY agent_id ORDER BY portfolios."at")) AS peak
+    FROM read_parquet('data/portfolios.parquet') AS portfolios
+    JOIN read_parquet('data/agents.parquet') AS agents USING (agent_id)
+),
 valued AS (
-    SELECT agent_id, arg_max(total, "at") AS total FROM read_parquet('data/portfolios.parquet') GROUP BY agent_id
+    SELECT agent_id, arg_max(total, "at") AS total, max(1 - CAST(total AS DOUBLE) / CAST(peak AS DOUBLE)) AS drawdown
+    FROM curves
+    GROUP BY agent_id
 )
 SELECT
+    agents.methodology,
+    agents.reconstructed,
     agents.family,
     agents.model,
-    decided.decisions,
-    decided.finished,
-    decided.invalid,
-    decided.unfinished,
-    coalesce(bought.bets, 0) AS bets,
+    1 AS cohorts,
+    coalesce(decided.decisions, 0) AS decisions,
+    coalesce(decided.finished, 0) AS finished,
+    coalesce(decided.invalid, 0) AS invalid,
+    coalesce(decided.unfinished, 0) AS unfinished,
+    coalesce(traded.bets, 0) AS bets,
     coalesce(refused.refused, 0) AS refused,
     coalesce(scored.scored, 0) AS scored,
     coalesce(scored.stated, 0) AS stated,
     scored.brier_stated,
     scored.brier_size,
     scored.brier_price,
+    scored.skill_price,
     scored.win_rate,
     agents.initial_cash,
+    coalesce(booked.cash, agents.initial_cash) AS cash,
     coalesce(valued.total, agents.initial_cash) AS total,
     coalesce(valued.total, agents.initial_cash) - agents.initial_cash AS profit,
     CAST(coalesce(valued.total, agents.initial_cash) - agents.initial_cash AS DOUBLE) / CAST(agents.initial_cash AS DOUBLE) AS "return",
+    coalesce(valued.drawdown, 0.0) AS drawdown,
+    CAST(coalesce(traded.moved, 0) AS DOUBLE) / CAST(agents.initial_cash AS DOUBLE) AS turnover,
+    coalesce(held.open_positions, 0) AS open_positions,
     decided.cost
 FROM read_parquet('data/agents.parquet') AS agents
 LEFT JOIN decided USING (agent_id)
 LEFT JOIN refused USING (agent_id)
-LEFT JOIN bought USING (agent_id)
+LEFT JOIN traded USING (agent_id)
 LEFT JOIN scored USING (agent_id)
+LEFT JOIN booked USING (agent_id)
+LEFT JOIN held USING (agent_id)
 LEFT JOIN valued USING (agent_id)
 ORDER BY agents.family

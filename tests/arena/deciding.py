@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from bellwether.arena.account import Account
-from bellwether.arena.deciding import Means, Task
 from bellwether.arena.decision import Decision
 from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.market import Quote
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.prompt import Portfolio, messages
+from bellwether.arena.records import Plan
+from bellwether.arena.universe import frozen
+from bellwether.arena.weekly.asking import Task
+from bellwether.arena.weekly.deciding import Decided, decide_all
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Reply, Request, Usage
 from bellwether.journal.records import InProgress, Records
@@ -52,7 +56,8 @@ class Provider:
         self.journal, self.saw, self.answers = journal, saw, answers
         self.fails: dict[str, Any] = {}
 
-    def __call__(self, model: str, asked: Sequence[Message], decision_id: str, sample: int) -> Answer | NoAnswer:
+    def __call__(self, task: Task, plan: Plan, asked: Sequence[Message], sample: int) -> Answer | NoAnswer:
+        model, decision_id = plan.model, task.key.decision_id
         request = Request(model, asked, "arena/decisions", {"temperature": 0}, decision_id, sample)
         found = self.journal.begin(request, lease=LEASE, estimate=100)
         if isinstance(found, Answered):
@@ -94,17 +99,27 @@ def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> 
         def asked(cash: MicroDollars = account.cash, key: DecisionKey = key) -> list[Message]:
             return messages(rules, Portfolio(cash), list(MARKETS.values()), today=key.week, week=2)
 
-        made.append(Task(key, family, rules, account, asked, DEADLINE, place, "digest"))
+        made.append(Task(key, family, rules, account, asked, look, DEADLINE, frozen(list(MARKETS.values())), place))
     return made
 
 
-def means(journal: Journal, saw: Callable[[str], object] = lambda words: None, now: datetime = NOW, **more: Any) -> Means:
-    return Means(Records(journal, LEASE, run="r", **more), Provider(journal, saw), look, lambda: now)
+@dataclass
+class Run:
+    """A run: who answers, and the time."""
+
+    records: Records
+    ask: Any
+    now: datetime
+
+    def decide(self, tasks: Sequence[Task]) -> list[Decided]:
+        return decide_all(tasks, self.records, self.ask, lambda: self.now)
+
+
+def means(journal: Journal, saw: Callable[[str], object] = lambda words: None, now: datetime = NOW, **more: Any) -> Run:
+    return Run(Records(journal, LEASE, run="r", **more), Provider(journal, saw), now)
 
 
 def main(folder: str, log: str) -> None:
-    from bellwether.arena.deciding import decide_all
-
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     empty = f"{folder}/empty.db"
     with Journal(f"sqlite:///{empty}") as journal:
@@ -123,7 +138,7 @@ def main(folder: str, log: str) -> None:
             with Journal(f"sqlite:///{path}") as journal:
                 journal.pending()
                 sa.event.listen(journal.database._engine, "after_cursor_execute", step)
-                decide_all(tasks(families=KILLED), means(journal, lambda words, life=life: os.write(out, f"{life} {words}\n".encode())))  # type: ignore[misc]
+                means(journal, lambda words, life=life: os.write(out, f"{life} {words}\n".encode())).decide(tasks(families=KILLED))  # type: ignore[misc]
             os._exit(0)
         status = os.waitpid(child, 0)[1]
         if os.WIFEXITED(status):

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
 
-from bellwether.arena.facts import Agent
-from bellwether.arena.frames import agents_frame, ledger_frame, portfolios_frame, positions_frame, trades_frame
-from bellwether.arena.identity import AgentKey
-from bellwether.arena.ledger import fold
-from bellwether.arena.marks import curves
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import Inputs, rankings
 from bellwether.arena.rankings.windows import WINDOWS, equity_in
-from bellwether.arena.records import Intervention, Kind, archives, closures
-from bellwether.arena.results import Facts, leaderboard
+from bellwether.arena.records import archives, closures
 from bellwether.arena.weekly.marking import mark
 from bellwether.arena.weekly.operators import archive_cohort
 from bellwether.arena.weekly.reading import as_known, cohort_rows, stored
@@ -27,33 +20,10 @@ from bellwether.tables import arena as tables
 from bellwether.tables import table
 from bellwether.tables.arena_rankings import INPUTS
 from tests.arena.weeks import SEVEN, Arena
-from tests.arena.world import COHORT, NOW, bought, usd, won
 
 FIRST = datetime(2026, 6, 14, 0, 10, tzinfo=UTC)
 WEEKS = [FIRST.date() + number * SEVEN for number in range(3)]
 OLD = WEEKS[1]
-
-
-def test_k10_an_archived_cohort_is_not_on_the_leaderboard() -> None:
-    """An archived agent that made 10,000 and a current one that made 250: one row of 250, 2.5 %, one cohort."""
-    weeks = {COHORT: "10000", date(2026, 3, 8): "250"}
-    agents = [Agent(AgentKey(week, "acme").agent_id, str(week), "acme", "v1", usd("10000")) for week in weeks]
-    trades = []
-    for agent, amount in zip(agents, weeks.values(), strict=True):
-        name = f"{agent.agent_id}/{agent.cohort}/1"
-        trades.append(bought(str(2 * int(amount)), amount)._replace(trade_id=name, position_id=name, agent_id=agent.agent_id))
-    book = fold(agents, trades, [won("Yes")])
-    archived = Intervention(Kind.ARCHIVE, str(COHORT), "ann", "its prompts were wrong", NOW)
-    rows = [
-        agents_frame([agent], {"acme": "m"}, week, NOW, archived=archived if week == COHORT else None)
-        for agent, week in zip(agents, weeks, strict=True)
-    ]
-    empty = {name: getattr(tables, name.upper()).empty() for name in ("decisions", "refusals", "evidence", "prices")}
-    facts = Facts(agents=pl.concat(rows), trades=trades_frame(trades), **empty)
-    folded = {"arena/ledger": ledger_frame(book), "arena/positions": positions_frame(book)}
-    folded["arena/portfolios"] = portfolios_frame(curves(book, []), book)
-    board = leaderboard(facts, book, folded, methodologies())
-    assert board.select("family", "profit", "return", "cohorts").rows() == [("acme", Decimal(250), 0.025, 1)]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import pytest
 
-from bellwether.arena.account import PositionStatus
 from bellwether.arena.decision import Reason
 from bellwether.arena.facts import confidence
 from bellwether.arena.ledger import fold
@@ -17,7 +16,6 @@ from bellwether.units import SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.arena.world import (
     AGENT,
-    KEY,
     NOW,
     REALISTIC,
     V1,
@@ -26,13 +24,10 @@ from tests.arena.world import (
     bet,
     bets,
     binary,
-    bought,
-    holding,
     mid,
     named,
     raw_mid,
     run,
-    sold,
     usd,
     won,
 )
@@ -46,12 +41,6 @@ def test_b1_a_bet_buys_shares_at_the_price_of_yes() -> None:
     assert (trade.shares, done.account.cash, done.account.invested) == (usd(250), usd(9900), usd(100))
     assert (position.cost, position.shares * 400_000 // 10**6, position.realized) == (usd(100), usd(100), 0)
     assert done.account.cash + position.cost == usd(10000)
-
-
-def test_b2_sides_are_stored_in_one_spelling() -> None:
-    done = run(bets(bet("100", "yes")), account(), binary(yes="0.5"))
-    assert done.account is not None
-    assert [trade.side for trade in done.trades] == ["YES"] == [position.side for position in done.account.positions.values()]
 
 
 def test_b4_the_example_of_the_seed() -> None:
@@ -103,13 +92,6 @@ def test_b21_a_price_above_one_is_never_filled_at() -> None:
     assert "1.2" in done.refusals[0].message
 
 
-def test_b22_both_sides_may_be_held() -> None:
-    done = run(bets(bet(), bet(side="NO")), account(), binary(yes="0.5"))
-    assert [trade.side for trade in done.trades] == ["YES", "NO"]
-    assert done.account is not None
-    assert len(done.account.open) == 2
-
-
 @pytest.mark.parametrize("rules", [V1, V2, REALISTIC], ids=lambda rules: rules.name)
 def test_b24_a_leg_that_the_venue_cannot_fill_is_refused_alone(rules: Methodology) -> None:
     """Each leg has its own reason: a closed market, a book without offers, too few of them, a price off the grid, an order below the smallest."""
@@ -155,31 +137,6 @@ def test_v1_falls_back_on_the_price_of_the_listing_and_v2_does_not() -> None:
     assert [(trade.price, trade.quote_source) for trade in quoted.trades] == [(400_000, "clob")]
 
 
-def test_b26_a_further_bet_averages_the_price() -> None:
-    first = bought("10", "4")
-    after = holding(first, bought("5", "4", leg=2, position_id=first.trade_id))
-    (position,) = after.positions.values()
-    assert (position.shares, position.cost, position.average) == (usd(15), usd(8), 533_333)
-
-
-def test_b28_a_bet_after_a_close_opens_a_new_position() -> None:
-    first = bought("5", "2")
-    closed = holding(first, sold("5", "3.5", first, 2))
-    done = run(bets(bet("100")), closed, binary(yes="0.7"), week=KEY.week.replace(day=8))
-    assert done.account is not None
-    old, new = done.account.positions.values()
-    assert old.status is PositionStatus.CLOSED
-    assert (old.shares, new.position_id) == (0, done.trades[0].trade_id)
-    assert new.position_id != old.position_id
-
-
-def test_b29_a_position_never_loses_shares_by_a_purchase() -> None:
-    first = bought("15", "6")
-    problem = holding(first).problem(bought("15", "6", leg=2, position_id=first.trade_id)._replace(shares=-usd(15)))
-    assert problem is not None
-    assert "shares" in problem
-
-
 def test_b30_legs_of_a_decision_have_one_base() -> None:
     done = run(bets(bet("1000"), bet("500", market_id="n")), account(), binary(), binary("n"))
     assert [trade.confidence for trade in done.trades] == [0.4, 0.2]
@@ -191,11 +148,6 @@ def test_no_is_filled_at_what_yes_leaves_of_a_dollar_whatever_the_order_of_token
     market = replace(binary(), outcomes=("No", "Yes"), token_ids=("n", "y"))
     done = run(bets(bet(side="NO"), bet(side="YES")), account(), market, quotes={"m": {0: mid("0.1"), 1: mid("0.2")}})
     assert [trade.price for trade in done.trades] == [800_000, 200_000]
-
-
-def test_outcomes_are_found_without_case_and_stored_as_the_venue_spells_them() -> None:
-    done = run(bets(bet(side="candidate a")), account(), named({"Candidate A": "0.25", "No": "0.5"}))
-    assert [(trade.side, trade.price, trade.binary) for trade in done.trades] == [("Candidate A", 250_000, False)]
 
 
 def test_an_outcome_called_no_in_a_market_of_several_is_an_outcome() -> None:
@@ -217,12 +169,6 @@ def test_bets_never_spend_more_than_the_cash() -> None:
     assert done.account.cash == 0
 
 
-def test_five_hundred_bets_are_refused_as_a_whole_where_they_share_the_limit() -> None:
-    done = run(bets(*[bet("50")] * 500), account(), binary(), rules=V2)
-    assert [refusal.reason for refusal in done.refusals] == [Reason.TOTAL_ABOVE_LIMIT] * 500
-    assert done.account == account()
-
-
 def test_a_bet_of_the_printed_limit_is_executed() -> None:
     for cents in range(999_900, 1_000_000):
         cash = Decimal(cents) / 100
@@ -230,12 +176,6 @@ def test_a_bet_of_the_printed_limit_is_executed() -> None:
         done = run(bets(replace(bet(), amount=amount)), account(str(cash)), binary())
         assert len(done.trades) == 1
         assert done.trades[0].confidence == pytest.approx(1, abs=1e-5)
-
-
-def test_a_bet_outside_the_universe_is_refused_even_on_a_market_that_is_held() -> None:
-    first = bought("10", "4")
-    done = run(bets(bet()), holding(first))
-    assert [refusal.reason for refusal in done.refusals] == [Reason.MARKET_UNKNOWN]
 
 
 BOOK = Quote(
@@ -264,20 +204,6 @@ def test_realistic_no_is_bought_at_what_the_bid_for_yes_leaves_of_a_dollar() -> 
     assert (trade.price, trade.shares) == (560_000, usd(100))
 
 
-@pytest.mark.parametrize(
-    ("market", "quote", "reason"),
-    [
-        (binary(), replace(BOOK, asks=BOOK.asks[:1]), Reason.DEPTH),
-        (binary(), replace(BOOK, asks=(), ask=None), Reason.NO_PRICE),
-        (binary(tick=100_000), BOOK, Reason.OFF_TICK),
-        (binary(min_shares=usd(500)), BOOK, Reason.TOO_SMALL),
-    ],
-)
-def test_realistic_refusals(market: object, quote: Quote, reason: Reason) -> None:
-    done = run(bets(bet("100")), account(), market, quotes={"m": {0: quote}}, rules=REALISTIC)  # type: ignore[arg-type]
-    assert [refusal.reason for refusal in done.refusals] == [reason]
-
-
 def off_tick(*prices: tuple[str, int], **more: object) -> Quote:
     """A book of asks at prices with sizes."""
     asks = tuple(Level(usd(price), usd(size)) for price, size in prices)
@@ -299,12 +225,6 @@ def test_the_tick_of_the_book_counts_before_that_of_the_listing() -> None:
     quotes = {"m": {0: off_tick(("0.965", 1000), tick=1_000, skipped=3)}}
     (trade,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).trades
     assert (trade.price, trade.skipped_levels) == (965_000, 3)
-
-
-def test_a_refusal_for_depth_names_the_levels_that_were_left_out() -> None:
-    quotes = {"m": {0: off_tick(("0.95", 10), ("0.965", 1000), skipped=1)}}
-    (refusal,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).refusals
-    assert (refusal.reason, refusal.message[-27:]) == (Reason.DEPTH, "unusable levels left out: 2")
 
 
 def test_unknown_fees_refuse_a_trade_where_fees_are_charged() -> None:

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.arena.deciding import Decided, Means, decide, decide_all
 from bellwether.arena.decision import Action, Bet, Decision, DecisionState, Problem, Reason, Refusal
 from bellwether.arena.execution import MarketData
-from bellwether.arena.identity import AgentKey, DecisionKey
-from bellwether.arena.records import Execution, Intent, decode, encode
+from bellwether.arena.records import Execution, Intent, Plan, decode, encode
+from bellwether.arena.weekly.asking import Task
+from bellwether.arena.weekly.deciding import Decided
 from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import CallKey, Journal, Outcome, Usage
 from bellwether.journal.facts import CostSource
 from bellwether.models.reply import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
-from tests.arena.deciding import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, look, means, tasks
-from tests.arena.world import COHORT, NOW, account, usd
+from tests.arena.deciding import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, Run, look, means, tasks
+from tests.arena.world import NOW, account, usd
 from tests.journal.calls import Clock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,12 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def run(journal: Journal, saw: list[str], *families: str) -> list[Decided]:
-    return decide_all(tasks(families=families or tuple(ANSWERS)), means(journal, saw.append))
+    return means(journal, saw.append).decide(tasks(families=families or tuple(ANSWERS)))
+
+
+def decide(task: Task, run: Run) -> Decided:
+    (done,) = run.decide([task])
+    return done
 
 
 def asked(saw: list[str]) -> list[str]:
@@ -63,17 +68,11 @@ def test_d9_an_answer_that_cannot_be_used_is_asked_for_again_with_its_error(jour
     assert sum("Your previous answer could not be used (no JSON)" in text for text in texts) == 1
 
 
-def test_an_unusable_answer_is_invalid_and_finished(journal: Journal) -> None:
-    (done,) = run(journal, [], "zeta")
-    assert done.intent is not None
-    assert (done.state, done.intent.decision.problem, done.problem) == (DecisionState.FINISHED, Problem.NOT_JSON, False)
-
-
 @pytest.mark.parametrize("outcome", [Outcome.MALFORMED, Outcome.TRUNCATION])
 def test_an_answer_without_text_is_asked_for_once_more_and_then_invalid(journal: Journal, outcome: Outcome) -> None:
     keys, saw = [CallKey(sign * 64) for sign in "ab"], list[str]()
 
-    def ask(model: str, messages: Sequence[Message], decision_id: str, sample: int) -> Answer | NoAnswer:
+    def ask(task: Task, plan: Plan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
         saw.append(messages[-1]["content"])
         spent = Usage(cost=30, cost_source=CostSource.PROVIDER)
         if sample and outcome is Outcome.TRUNCATION:
@@ -99,8 +98,8 @@ def test_d8_a_bankrupt_agent_is_not_asked(journal: Journal) -> None:
 def test_d10_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_again(journal: Journal) -> None:
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
-    unquoted = replace(means(journal, saw.append), look=lambda decision: replace_quotes(look(decision)))
-    first = decide(task, unquoted)
+    unquoted = replace(task, look=lambda decision: replace_quotes(look(decision)))
+    first = decide(unquoted, means(journal, saw.append))
     assert first.execution is not None
     assert (first.state, first.problem, first.execution.trades) == (DecisionState.READ, True, ())
     assert [one.reason for one in first.execution.refusals] == [Reason.NO_PRICE, Reason.NO_PRICE]
@@ -108,7 +107,7 @@ def test_d10_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_a
     second = decide(task, means(journal, saw.append))
     assert second.execution is not None
     assert (second.state, len(second.execution.trades), second.problem, len(asked(saw))) == (DecisionState.FINISHED, 2, False, 1)
-    assert decide(task, unquoted) == second
+    assert decide(unquoted, means(journal, saw.append)) == second
 
 
 def test_d4_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(journal: Journal) -> None:
@@ -120,12 +119,13 @@ def test_d4_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(jo
         looks.append(decision)
         return replace_quotes(look(decision))
 
-    def at(now: datetime) -> Means:
-        return replace(means(journal, saw.append, now=now), look=unquoted)
+    def at(now: datetime) -> Run:
+        return means(journal, saw.append, now=now)
 
-    assert [decide(task, at(NOW + n * timedelta(hours=1))).state for n in range(3)] == [DecisionState.READ] * 3
+    refused = replace(task, look=unquoted)
+    assert [decide(refused, at(NOW + n * timedelta(hours=1))).state for n in range(3)] == [DecisionState.READ] * 3
     for now in (DEADLINE, DEADLINE + timedelta(days=1)):
-        done = decide(task, at(now))
+        done = decide(refused, at(now))
         assert (done.state, done.problem, done.reason) == (DecisionState.REFUSED, True, "every leg was refused: no price (2)")
     assert (len(looks), len(asked(saw))) == (3, 1)
     assert decide(task, means(journal, saw.append, now=DEADLINE)).state is DecisionState.REFUSED, "no late trade"
@@ -133,15 +133,16 @@ def test_d4_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(jo
 
 def test_a_refused_decision_of_a_past_week_stays_refused(journal: Journal) -> None:
     (task,) = tasks(families=["acme"])
-    past = replace(task, past=True)
-    first = decide(past, replace(means(journal), look=lambda decision: replace_quotes(look(decision))))
+    past = replace(task, at=NOW - timedelta(days=7))
+    first = decide(replace(past, look=lambda decision: replace_quotes(look(decision))), means(journal))
     assert (first.state, decide(past, means(journal))) == (DecisionState.REFUSED, first)
+    assert first.plan is not None and first.plan.planned_at == NOW - timedelta(days=7)
 
 
 def test_a_leg_that_was_refused_is_not_repeated_where_another_traded(journal: Journal) -> None:
     (task,) = tasks(families=["acme"])
-    half = replace(means(journal), look=lambda decision: replace(look(decision), quotes={"n": look(decision).quotes["n"]}))
-    first = decide(task, half)
+    half = replace(task, look=lambda decision: replace(look(decision), quotes={"n": look(decision).quotes["n"]}))
+    first = decide(half, means(journal))
     assert first.execution is not None
     assert (first.state, first.problem) == (DecisionState.FINISHED, True)
     assert [trade.market_id for trade in first.execution.trades] == ["n"]
@@ -186,7 +187,7 @@ def test_d33_without_credit_the_run_stops_and_the_next_one_goes_on(journal: Jour
     stopped = means(journal, saw.append)
     assert isinstance(stopped.ask, Provider)
     stopped.ask.fails["acme"] = Stopped("acme", kind, "402")  # type: ignore[arg-type]
-    found = decide_all(tasks(), stopped)
+    found = stopped.decide(tasks())
     assert [done.state for done in found] == [DecisionState.BLOCKED] * 3
     assert all(done.problem and "402" in done.reason for done in found)
     assert asked(saw) == ["asked acme 0"]
@@ -197,7 +198,7 @@ def test_an_outage_leaves_a_decision_open_and_the_others_go_on(journal: Journal)
     out = means(journal)
     assert isinstance(out.ask, Provider)
     out.ask.fails["acme"] = Outcome.TIMEOUT
-    found = decide_all(tasks(), out)
+    found = out.decide(tasks())
     assert [done.state for done in found] == [DecisionState.OPEN, DecisionState.FINISHED, DecisionState.FINISHED]
     assert (found[0].reason, found[0].intent) == ("timeout: the provider's words", None)
     assert run(journal, [])[0].state is DecisionState.FINISHED
@@ -205,7 +206,7 @@ def test_an_outage_leaves_a_decision_open_and_the_others_go_on(journal: Journal)
 
 def test_after_the_deadline_nobody_is_asked(journal: Journal) -> None:
     saw: list[str] = []
-    (done,) = decide_all(tasks(families=["acme"]), means(journal, saw.append, now=DEADLINE))
+    (done,) = means(journal, saw.append, now=DEADLINE).decide(tasks(families=["acme"]))
     assert (done.state, saw) == (DecisionState.OPEN, [])
     assert "deadline" in done.reason
 
@@ -216,7 +217,7 @@ def test_d31_what_was_read_is_executed_by_the_next_run_without_a_call(journal: J
 
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
-    read = decide(task, replace(means(journal, saw.append), look=no_data))
+    read = decide(replace(task, look=no_data), means(journal, saw.append))
     assert (read.state, read.execution, read.problem) == (DecisionState.READ, None, True)
     assert "503" in read.reason
     done = decide(replace(task, deadline=NOW - timedelta(1)), means(journal, saw.append))
@@ -243,7 +244,7 @@ def test_d29_of_two_workers_one_decides(journal: Journal) -> None:
         states.append(decide(task, means(journal, saw.append, holder="second")).state)
         return look(decision)  # type: ignore[arg-type]
 
-    done = decide(task, replace(means(journal, saw.append, holder="first"), look=meanwhile))
+    done = decide(replace(task, look=meanwhile), means(journal, saw.append, holder="first"))
     assert (done.state, states, asked(saw)) == (DecisionState.FINISHED, [DecisionState.READ], ["asked acme 0"])
 
 
@@ -277,16 +278,7 @@ def test_records_of_earlier_versions_are_read_and_written_alike() -> None:
     assert decode(Execution, body.replace(b'"skipped_levels":null,', b"")) == done
 
 
-def test_trades_are_named_by_cohort_family_week_and_leg(journal: Journal) -> None:
-    (done,) = run(journal, [], "acme")
-    assert done.execution is not None
-    key = DecisionKey(AgentKey(COHORT, "acme"), COHORT + timedelta(days=7))
-    assert [trade.trade_id for trade in done.execution.trades] == [key.trade_id(1), key.trade_id(2)]
-    assert done.execution.trades[0].probability == 0.6
-    assert BET
-
-
-def _records(means: Means) -> list[bytes | None]:
+def _records(means: Run) -> list[bytes | None]:
     names = [task.key.decision_id for task in tasks(families=KILLED)]
     return [means.records.stored(step, name) for name in names for step in ("prompt", "intent", "execution")]
 
@@ -331,9 +323,9 @@ def test_what_was_paid_for_answers_that_never_came_is_known(journal: Journal) ->
     provider = Provider(journal, [].append, {"beta": ["no JSON"]})
     keys: list[CallKey] = []
 
-    def ask(model: str, messages: Sequence[Message], decision_id: str, sample: int) -> Answer | NoAnswer:
+    def ask(task: Task, plan: Plan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
         if sample == 0:
-            first = provider(model, messages, decision_id, 0)
+            first = provider(task, plan, messages, 0)
             keys.append(first.key)
             return first
         keys.append(CallKey("f" * 64))

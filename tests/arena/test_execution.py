@@ -40,8 +40,11 @@ class Seeded(Arena):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [7, 11])
-@pytest.mark.parametrize("now", [datetime(2026, 5, 3, 0, 20, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)], ids=["live", "reconstructed"])
+@pytest.mark.parametrize(
+    ("seed", "now"),
+    [(7, datetime(2026, 5, 3, 0, 20, tzinfo=UTC)), (11, datetime(2026, 7, 1, tzinfo=UTC))],
+    ids=["live", "reconstructed"],
+)
 def test_a_week_of_the_sandbox_trades(tmp_path: Path, seed: int, now: datetime) -> None:
     arena = Seeded(tmp_path, now=now, lineup="sandbox")
     arena.seed = seed
@@ -117,8 +120,7 @@ def _row(number: int, fields: dict[str, Any]) -> dict[str, Any]:
     return market(number, closed=False, active=True, acceptingOrders=True, umaResolutionStatus=..., clobTokenIds=tokens, **fields)
 
 
-@pytest.mark.parametrize(("number", "name"), enumerate(FILLED, start=1))
-def test_each_source_of_a_price(number: int, name: str) -> None:
+def test_each_source_of_a_price() -> None:
     async def ask(work: Any) -> Any:
         async with gamma(_venue) as one, clob(_venue) as other:
             return await work(one, other)
@@ -128,12 +130,12 @@ def test_each_source_of_a_price(number: int, name: str) -> None:
     }
     statuses, quotes = Polymarket(lambda work: asyncio.run(ask(work))).look(markets, NOW)
     assert {str(status) for status in statuses.values()} == {"active"}
-    price, source, in_v2 = FILLED[name]
-    mine: dict[int, Quote] = dict(quotes[str(number)])
-    legs, known = bets(bet("50", market_id=str(number))), {str(number): mine}
-    done = run(legs, account(), markets[str(number)], quotes=known, rules=V1)
-    assert [(trade.price, trade.quote_source) for trade in done.trades] == ([] if price is None else [(usd(price), source)])
-    assert bool(run(legs, account(), markets[str(number)], quotes=known, rules=V2).trades) is in_v2
+    for number, (name, (price, source, in_v2)) in enumerate(FILLED.items(), start=1):
+        mine: dict[int, Quote] = dict(quotes[str(number)])
+        legs, known = bets(bet("50", market_id=str(number))), {str(number): mine}
+        done = run(legs, account(), markets[str(number)], quotes=known, rules=V1)
+        assert [(trade.price, trade.quote_source) for trade in done.trades] == ([] if price is None else [(usd(price), source)]), name
+        assert bool(run(legs, account(), markets[str(number)], quotes=known, rules=V2).trades) is in_v2, name
 
 
 def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

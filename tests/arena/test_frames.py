@@ -22,10 +22,9 @@ from bellwether.arena.frames import (
     trades_of,
     universe_frame,
 )
-from bellwether.arena.ledger import Book, fold
+from bellwether.arena.ledger import fold
 from bellwether.arena.marks import Price, Source, curves
 from bellwether.arena.universe import universe
-from bellwether.tables.arena import TABLES
 from tests.arena.histories import history
 from tests.arena.world import COHORT, NOW, binary, named, usd
 
@@ -36,7 +35,7 @@ def _bytes(frame: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_facts_come_back_from_their_rows(seed: int) -> None:
     made = history(seed)
     assert sorted(trades_of(trades_frame(made.trades))) == sorted(made.trades)
@@ -45,7 +44,7 @@ def test_facts_come_back_from_their_rows(seed: int) -> None:
     assert prices_of(prices_frame(prices)) == prices
 
 
-@pytest.mark.parametrize("seed", range(0, 40, 10))
+@pytest.mark.parametrize("seed", range(0, 40, 20))
 def test_a_rebuild_gives_the_same_bytes(seed: int) -> None:
     made, rng = history(seed), Random(seed)
     settled = made.settlements()
@@ -59,30 +58,6 @@ def test_a_rebuild_gives_the_same_bytes(seed: int) -> None:
     assert built(made.agents, made.trades, settled) == built(*shuffled)
 
 
-def test_balances_are_in_the_ledger() -> None:
-    made = history(10)
-    book = fold(made.agents, made.trades, made.settlements())
-    last = ledger_frame(book).group_by("agent_id", maintain_order=True).agg(pl.col("cash").last(), pl.col("amount").sum())
-    assert last.height
-    for agent_id, cash, moved in last.iter_rows():
-        account = book.accounts[agent_id]
-        assert int(cash * 1_000_000) == account.cash == account.agent.initial_cash + int(moved * 1_000_000)
-
-
-def test_without_facts_tables_are_empty() -> None:
-    book = Book()
-    frames = [
-        ledger_frame(book),
-        positions_frame(book),
-        scores_frame(book),
-        portfolios_frame([], book),
-        trades_frame([]),
-        settlements_frame([]),
-        prices_frame([]),
-    ]
-    assert [frame.height for frame in frames] == [0] * 7
-
-
 def test_a_universe_as_rows() -> None:
     chosen = universe([binary(volume=usd("10.5"), tick=10_000), named({"A": "0.25", "B": None}, "n")], 5, NOW)
     frame = universe_frame(chosen, COHORT, NOW)
@@ -90,11 +65,3 @@ def test_a_universe_as_rows() -> None:
     assert [[price and float(price) for price in prices] for prices in frame["prices"].to_list()] == [[0.4, 0.6], [0.25, None]]
     assert frame["digest"].unique().to_list() == [chosen.digest]
     assert universe_frame(universe([], 5, NOW), COHORT, NOW).height == 0
-
-
-def test_every_column_says_what_it_is() -> None:
-    for table in TABLES:
-        assert table.row.endswith(".")
-        for column in table.columns:
-            assert column.description
-            assert not isinstance(column.dtype, pl.Decimal) or column.unit, column.name

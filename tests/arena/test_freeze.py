@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from assets.arena import runs
 from assets.arena.assets import _weeks
-from bellwether.arena.families import families
 from bellwether.arena.lineup import lineup, registered, releases
-from bellwether.arena.records import FrozenCohort, decode, encode
+from bellwether.arena.prompt import FIRST_VERSION
+from bellwether.arena.records import FrozenCohort, decode, encode, once
 from bellwether.arena.terms import Terms, terms_of
-from bellwether.arena.weekly.means import deciding, frozen_cohort, stored_cohort
+from bellwether.arena.weekly.means import deciding, frozen_cohort, new_cohort, stored_cohort
 from bellwether.errors import ConfigError, LakeError
 from bellwether.models.registry import models
 from bellwether.tables import arena as tables
@@ -71,14 +71,6 @@ def test_f6_calls_of_the_old_cohort_go_to_its_model_at_its_prices(upgraded: Aren
         assert one["cost_microdollars"] == one["prompt_tokens"] * put_in + one["completion_tokens"] * out > 0
 
 
-def test_every_cohort_has_the_rules_and_the_control(upgraded: Arena) -> None:
-    agents = upgraded.read(tables.AGENTS)
-    control = agents.filter(pl.col("family") == "calibrated")
-    assert control["model"].to_list() == ["sandbox-calibrated"] * 2
-    for week in (WEEK, WEEK + SEVEN):
-        assert {"rule/hold", "rule/favourite", "rule/proportional", "rule/random"} < set(agents.filter(pl.col("week") == week)["model"])
-
-
 def test_releases_are_told_by_the_cohorts_that_used_them(upgraded: Arena) -> None:
     found = releases(upgraded.read(tables.AGENTS), registered(upgraded.registry)).filter(pl.col("family") == "rising")
     columns = ("title", "model", "released", "first_cohort", "last_cohort", "cohorts", "previous", "input_price")
@@ -86,20 +78,6 @@ def test_releases_are_told_by_the_cohorts_that_used_them(upgraded: Arena) -> Non
         ("Rising", "first", date(2026, 1, 1), WEEK, WEEK, 1, None, Decimal(2)),
         ("Rising", "second", date(2026, 4, 20), WEEK + SEVEN, WEEK + SEVEN, 1, "first", Decimal(3)),
     ]
-
-
-def test_releases_of_live_and_reconstructed_cohorts_are_apart_and_rules_have_none() -> None:
-    def agent(week: date, model: str, *, reconstructed: bool) -> dict[str, object]:
-        return row_of("arena/agents", week=week, agent_id=f"{week}/f", family="f", model=model, reconstructed=reconstructed)
-
-    rows = [
-        agent(WEEK, "a", reconstructed=True),
-        agent(WEEK + SEVEN, "b", reconstructed=False),
-        agent(WEEK, "rule/hold", reconstructed=False),
-    ]
-    found = releases(tables.AGENTS.frame(rows), {})
-    assert found.select("reconstructed", "model", "previous", "title").rows() == [(False, "b", None, "f"), (True, "a", None, "f")]
-    assert releases(tables.AGENTS.empty(), {}).is_empty()
 
 
 def test_f8_a_running_cohort_keeps_its_lineup_when_another_is_asked_for(upgraded: Arena) -> None:
@@ -208,8 +186,25 @@ def test_what_is_wrong_is_refused_by_file_field_and_value(tmp_path: Path, compet
         lineup("mine", tmp_path)
 
 
-def test_a_release_is_added_to_a_built_in_family(tmp_path: Path) -> None:
-    (tmp_path / "families.toml").write_text(f"[gpt.releases.gpt-4o]\n{RELEASED}input_price = 1\noutput_price = 2\n")
-    found = families(models(tmp_path), tmp_path)["gpt"]
-    assert list(found.releases) == ["gpt-5.1", "gpt-5.2", "gpt-4o"]
-    assert (found.title, found.releases["gpt-4o"].output_price) == ("GPT", 2)
+def test_releases_of_live_and_reconstructed_cohorts_are_apart_and_rules_have_none() -> None:
+    def agent(week: date, model: str, *, reconstructed: bool) -> dict[str, object]:
+        return row_of("arena/agents", week=week, agent_id=f"{week}/f", family="f", model=model, reconstructed=reconstructed)
+
+    rows = [
+        agent(WEEK, "a", reconstructed=True),
+        agent(WEEK + SEVEN, "b", reconstructed=False),
+        agent(WEEK, "rule/hold", reconstructed=False),
+    ]
+    found = releases(tables.AGENTS.frame(rows), {})
+    assert found.select("reconstructed", "model", "previous", "title").rows() == [(False, "b", None, "f"), (True, "a", None, "f")]
+    assert releases(tables.AGENTS.empty(), {}).is_empty()
+
+
+def test_decisions_name_the_version_of_the_prompt_that_their_cohort_keeps(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, lineup="few")
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        older = replace(new_cohort(world, WEEK, reconstructed=True), prompt=FIRST_VERSION)
+        once(world.records, FrozenCohort, WEEK.isoformat(), lambda: older)
+    arena.decide(WEEK)
+    assert arena.read(tables.DECISIONS)["prompt_version"].unique().to_list() == [FIRST_VERSION]

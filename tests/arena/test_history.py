@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.arena.history import as_of, candidates, past_evidence, past_quotes, past_universe, prices_at, was_open
+from bellwether.arena.history import candidates, past_evidence, past_quotes, past_universe, prices_at, was_open
 from bellwether.arena.market import Market
 from bellwether.arena.records import FrozenUniverse, decode, encode
 from bellwether.arena.resolution import Observation, observations
@@ -112,11 +112,6 @@ def test_prices_are_those_of_the_sides_whatever_their_order() -> None:
     assert {place: quote.mid for place, quote in past_quotes(named, {"y": points((-1, "0.3"))}, AT).items()} == {1: 300_000}
     quote = past_quotes(named, {"y": points((-1, "0.3"))}, AT)[1]
     assert (quote.bid, quote.ask, quote.at, quote.source) == (None, None, AT - HOUR, "prices-history")
-
-
-def test_the_last_point_that_is_not_later_counts() -> None:
-    assert as_of(points((-3, "0.1"), (-1, "0.2"), (0.1, "0.3")), AT) == (AT - HOUR, Decimal("0.2"))
-    assert as_of([], AT) is None
 
 
 def closed(name: str, status: str | None, prices: tuple[str, str], **more: Any) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 import orjson
-import polars as pl
 import pytest
 
 from bellwether.arena.facts import Result
@@ -30,13 +29,13 @@ from bellwether.arena.kalshi import (
 )
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import KalshiFees, MarketStatus, Quote, UnknownFees, fees_of, quote_of
-from bellwether.arena.methodology import methodologies, methodology
+from bellwether.arena.methodology import methodology
 from bellwether.arena.records import FrozenUniverse, decode, encode
 from bellwether.arena.resolution import UNKNOWN, Ruling, settlements
 from bellwether.arena.scores import score_bets
 from bellwether.arena.universe import frozen
 from bellwether.venues.polymarket.fees import FREE
-from tests.arena.world import KEY, NOW, account, agent, bet, bets, run, usd
+from tests.arena.world import KEY, account, agent, bet, bets, run, usd
 
 AT = datetime(2026, 4, 5, 0, 5, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -169,12 +168,6 @@ def test_who_bids_for_no_offers_yes() -> None:
     assert (no.at, no.source) == (AT, "orderbook")
 
 
-def test_without_a_bid_for_yes_nobody_offers_no() -> None:
-    quote = quote_of_book([], [(Decimal("0.99"), Decimal(1))], AT)
-    assert (quote.bid, quote.mid, quote.ask) == (None, None, 10_000)
-    assert (quote.opposite().bid, quote.opposite().ask) == (990_000, None)
-
-
 def test_a_candle_counts_from_its_end() -> None:
     early, late = Candle(AT - HOUR, Decimal("0.2"), Decimal("0.3")), Candle(AT + HOUR, Decimal("0.8"), Decimal("0.9"))
     assert as_of([late, early], AT) == early
@@ -184,24 +177,6 @@ def test_a_candle_counts_from_its_end() -> None:
 
 
 # --- fees --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("day", "contracts", "price", "fee"),
-    [
-        # 0.07 x 0.25 = 0.0175: the next cent; then cents of the balance; then hundredths of a cent; then millionths.
-        ("2025-06-01", "1", "0.50", "0.02"),
-        ("2025-06-01", "100", "0.50", "1.75"),
-        ("2026-04-05", "1", "0.50", "0.02"),
-        ("2026-04-05", "100", "0.33", "1.55"),
-        ("2026-06-01", "1", "0.50", "0.0175"),
-        ("2026-06-01", "3", "0.45", "0.052"),
-        ("2026-09-01", "1", "0.451", "0.0174"),
-    ],
-)
-def test_the_fee_of_a_fill_by_the_day(day: str, contracts: str, price: str, fee: str) -> None:
-    fees = fees_of(None, None, datetime.fromisoformat(f"{day}T00:05:00+00:00"))
-    assert fees.of_order([(Decimal(contracts), Decimal(price))], "buy") == [Decimal(fee)]
 
 
 def test_fees_by_series_and_event() -> None:
@@ -215,12 +190,6 @@ def test_fees_by_series_and_event() -> None:
     assert fees_of(None, {"fee_multiplier": None}, AT) == KalshiFees("kalshi-2026-03-09"), "none stated: the general fee"
     for unknown in ({"fee_type": "flat", "fee_multiplier": 3}, {"fee_type": "quadratic", "fee_multiplier": Decimal(-1)}):
         assert isinstance(fees_of(None, unknown, AT), UnknownFees)
-
-
-def test_what_rounds_the_fills_of_one_order_is_given_back() -> None:
-    """0.0175 each, two fills of half a dollar: 0.0025 is rounded up twice, which is less than a cent; five of them give one back."""
-    fees = fees_of(None, None, AT)
-    assert fees.of_order([(Decimal(1), Decimal("0.5"))] * 6, "buy") == [Decimal("0.02")] * 4 + [Decimal("0.01")] + [Decimal("0.02")]
 
 
 def test_no_fee_before_its_waiver_ends() -> None:
@@ -356,19 +325,3 @@ def test_a_race_settles_as_a_whole(results: tuple[str, ...], cash: str, brier: f
     assert book.accounts[KEY.agent.agent_id].cash == usd(cash)
     assert violations(book, trades) == []
     assert [round(one.brier_stated or 0, 6) for one in score_bets(book)] == ([] if brier is None else [brier])
-
-
-def test_methodologies_name_their_venue() -> None:
-    venues = {name: rules.venue for name, rules in methodologies().items()}
-    assert venues["v1"] == venues["v2-realistic"] == "polymarket"
-    assert {name for name, venue in venues.items() if venue == "kalshi"} == {
-        f"{name}-kalshi{kind}" for name in ("v1", "v2") for kind in ("", "-realistic")
-    }
-    realistic = methodology("v1-kalshi-realistic")
-    assert (realistic.fees, realistic.fill, realistic.limit) == ("venue", "realistic", "bet")
-
-
-def test_looks_of_both_venues_are_rows_of_one_table() -> None:
-    rows = evidence_frame([evidence_of(Listed("KXA-1-X", None, (paid("yes"),), named=False), fetched_at=NOW)])
-    assert rows.filter(pl.col("results").is_not_null()).height == 1
-    assert rows["uma_resolution_status"].null_count() == rows["winners"].null_count() == 1

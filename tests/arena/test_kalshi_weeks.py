@@ -15,9 +15,9 @@ import pytest
 from bellwether.arena.exporting import cohort_tables, export_cohort
 from bellwether.arena.identity import week_of
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.weekly.deciding import preview
-from bellwether.arena.weekly.marking import mark, past_rows
+from bellwether.arena.weekly.marking import mark
 from bellwether.arena.weekly.means import decided_at, frozen_universe, venues_of
+from bellwether.arena.weekly.summary import preview
 from bellwether.checks import rules_for, validate
 from bellwether.errors import ConfigError
 from bellwether.sandbox.world import GeneratedWorld
@@ -144,37 +144,6 @@ def test_the_ledger_is_what_a_plain_computation_gives(decided: KalshiArena) -> N
     assert all(cash == cash.quantize(Decimal("0.01")) for cash in ledger.filter(pl.col("kind") == "FEE")["cash"]), "cents, in April 2026"
 
 
-def test_settlements_follow_kalshis_results(decided: KalshiArena) -> None:
-    evidence = decided.read(tables.EVIDENCE).filter(KALSHI)
-    assert evidence["reconstructed"].all()
-    assert evidence.filter(pl.col("known_at") < pl.col("settled_at") + pl.duration(hours=2)).is_empty()
-    settled = decided.results().frames["arena/settlements"].filter(KALSHI)
-    assert set(settled["methodology"]) == {"small-kalshi-realistic"}
-    assert settled["rule"].str.starts_with("Kalshi: ").all()
-    assert evidence["uma_resolution_status"].null_count() == evidence.height
-
-
-def test_past_marks_are_midpoints_of_candles(decided: KalshiArena) -> None:
-    with decided.journal() as journal:
-        rows = past_rows(decided.world(journal), [NEXT + timedelta(days=number) for number in range(4)])
-    prices = pl.concat(rows.values())
-    assert {True, False} == set(prices.select(KALSHI).to_series())
-    mine = prices.filter(KALSHI)
-    assert mine["reconstructed"].all()
-    assert mine.filter(~pl.col("price").is_between(0, 1, closed="none")).is_empty()
-    held = decided.read(tables.TRADES).filter(KALSHI)
-    assert set(mine["market_id"]) <= set(held["market_id"])
-    binary = set(held.filter("binary")["market_id"])
-    assert set(mine.filter(pl.col("market_id").is_in(list(binary)))["outcome"]) <= {"YES"}
-
-
-def test_the_leaderboard_never_mixes_venues(decided: KalshiArena) -> None:
-    board = decided.results().frames["arena/leaderboard"]
-    cohorts = {WEEK: "small", NEXT: "small-kalshi-realistic"}
-    assert dict(board.group_by("methodology").agg(pl.col("cohorts").max()).iter_rows()) == dict.fromkeys(cohorts.values(), 1)
-    assert board.group_by("methodology", "family").len()["len"].to_list() == [1] * decided.read(tables.AGENTS).height
-
-
 def test_a_week_that_is_run_again_stays_as_it_is(decided: KalshiArena) -> None:
     before, asked = decided.stored(), len(decided.calls)
     decided.methodology = None
@@ -188,8 +157,8 @@ def test_a_week_that_is_run_again_stays_as_it_is(decided: KalshiArena) -> None:
 def test_the_preview_shows_every_venue_of_the_week_that_of_its_cohort_first(decided: KalshiArena) -> None:
     with decided.journal() as journal:
         world = decided.world(journal)
-        plans, made = preview(world, NEXT)
-        assert [plan.venue for plan in plans] == ["kalshi", "polymarket"]
+        universes, made = preview(world, NEXT)
+        assert [one.venue for one in universes] == ["kalshi", "polymarket"]
         assert {one.decision_id for one in made} == set(decided.read(tables.DECISIONS).filter(pl.col("week") == NEXT)["decision_id"])
         assert [one.decision_id.split("/")[0] for one in made] == sorted((one.decision_id.split("/")[0] for one in made), reverse=True)
         assert venues_of(world, NEXT + SEVEN) == venues_of(world, NEXT) == ["kalshi", "polymarket"]
@@ -308,16 +277,6 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
         if set(arena.results().frames["arena/positions"]["status"]) == {"settled"}:
             break
     return arena
-
-
-def test_a_live_universe_has_the_largest_volumes(lived: KalshiArena) -> None:
-    universe = lived.read(tables.UNIVERSE)
-    assert universe.height == 60
-    assert not universe["reconstructed"].any()
-    assert universe["volume"].is_sorted(descending=True)
-    assert set(universe["tick"]) <= {Decimal("0.01"), Decimal("0.001")}
-    assert universe["source"].unique().to_list() == ["Kalshi: open events by volume"]
-    assert universe.filter(pl.col("fees").str.contains("kalshi-2026-03-09").not_()).is_empty()
 
 
 def test_live_bets_are_filled_from_books_marked_and_paid_out(lived: KalshiArena) -> None:

@@ -1,212 +1,112 @@
-"""sql/arena/leaderboard.sql and sql/arena/releases.sql against the same tables counted row by row, on random facts."""
+"""sql/arena/leaderboard.sql on rows whose counts and sums are made by hand; exports compute real weeks a second time (test_exporting.py)."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from fractions import Fraction
-from itertools import product
-from random import Random
 from typing import Any
 
 import polars as pl
-import pytest
 
-from bellwether.arena.lineup import releases
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from bellwether.tables.arena import LEADERBOARD
-from tests.arena.test_queries import _row as row_of
 
-START = datetime(2026, 3, 1, tzinfo=UTC)
-WEEKS = [date(2026, 3, 1) + timedelta(days=7 * number) for number in range(3)]
-PRIMARIES = {"by return": "return", "by stated": "brier_stated", "by size": "brier_size"}
+FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 8)
+AT = datetime(2026, 3, 1, tzinfo=UTC)
 MEANS = ("scored", "stated", "brier_stated", "brier_size", "brier_price", "skill_price", "win_rate")
-SCALE = Decimal("0.000001")
-
-Rows = list[dict[str, Any]]
 
 
-def dollars(micros: int) -> Decimal:
-    return micros * SCALE
+def frame(name: str, columns: str, *rows: tuple[Any, ...]) -> pl.DataFrame:
+    schema = LEADERBOARD.schema if name == "scored" else table(f"arena/{name}").schema
+    return pl.DataFrame(rows, schema={column: schema[column] for column in columns.split()}, orient="row")
 
 
-def random_facts(rng: Random) -> dict[str, Rows]:
-    """Rows of every input, of agents that decided, traded and lost more or less; some without anything."""
-    names = ("agents", "decisions", "refusals", "trades", "ledger", "positions", "portfolios", "scored")
-    made: dict[str, Rows] = {name: [] for name in names}
-    for methodology, reconstructed, family in product(PRIMARIES, (False, True), ("acme", "beta", "zeta", "twin")):
-        cohorts = [week for week in WEEKS if rng.random() < 0.7]
-        for week in cohorts:
-            _agent(rng, made, f"{week}/{family} {methodology} {reconstructed}", methodology, reconstructed, family, week)
-        if cohorts and rng.random() < 0.8:
-            means = {name: rng.choice((None, 0.25, rng.random())) for name in MEANS[2:]}
-            counts = {"scored": rng.randrange(9), "stated": rng.randrange(9)}
-            made["scored"].append({"methodology": methodology, "reconstructed": reconstructed, "family": family, **counts, **means})
-    # Every family has its means, of nothing where nothing was scored.
-    known = {tuple(row.values())[:3] for row in made["scored"]}
-    for agent in made["agents"]:
-        key = (agent["methodology"], agent["reconstructed"], agent["family"])
-        if key not in known:
-            known.add(key)
-            made["scored"].append({**dict(zip(("methodology", "reconstructed", "family"), key, strict=True)), "scored": 0, "stated": 0})
-    return made
+def scored(*families: tuple[Any, ...]) -> pl.DataFrame:
+    """Means of families: the Brier score of sizes, or nothing."""
+    rows = [(*key, 0 if size is None else 3, 0, None, size, 0.25, None, None) for *key, size in families]
+    return frame("scored", f"methodology reconstructed family {' '.join(MEANS)}", *rows)
 
 
-def _agent(rng: Random, made: dict[str, Rows], agent_id: str, methodology: str, reconstructed: bool, family: str, week: date) -> None:
-    initial = rng.choice((10_000_000_000, 333_333_333, 1_000_000_001))
-    about = {"methodology": methodology, "reconstructed": reconstructed, "family": family, "week": week}
-    archived = START if rng.random() < 0.15 else None
-    made["agents"].append({"agent_id": agent_id, **about, "initial_cash": dollars(initial), "archived_at": archived})
-    for number in range(rng.randrange(4)):
-        decision = f"{agent_id}/{week + timedelta(days=7 * number)}"
-        state = rng.choice(("finished", "finished", "finished", "failed", "open"))
-        action = rng.choice(("BET", "HOLD", "INVALID", None)) if state == "finished" else None
-        cost = None if rng.random() < 0.05 else dollars(rng.randrange(10**7))
-        made["decisions"].append({"decision_id": decision, "agent_id": agent_id, "state": state, "action": action, "cost": cost})
-        made["refusals"] += [
-            {"decision_id": decision, "superseded_at": rng.choice((None, None, datetime(2026, 3, 1, tzinfo=UTC)))}
-            for _ in range(rng.randrange(4))
-        ]
-        for _ in range(rng.randrange(3)):
-            made["trades"].append({"agent_id": agent_id, "action": rng.choice(("BUY", "SELL")), "amount": dollars(rng.randrange(10**10))})
-    for number in range(1, rng.randrange(1, 5)):
-        made["ledger"].append({"agent_id": agent_id, "number": number, "cash": dollars(rng.randrange(-5, 10**10))})
-    made["positions"] += [{"agent_id": agent_id, "status": rng.choice(("open", "closed", "settled"))} for _ in range(rng.randrange(4))]
-    for hours in range(rng.randrange(5)):
-        total = dollars(initial * rng.randrange(1, 2000) // 1000)
-        made["portfolios"].append({"agent_id": agent_id, "at": START + timedelta(hours=hours), "total": total})
+INPUTS = {
+    "agents": frame(
+        "agents",
+        "agent_id methodology reconstructed family week initial_cash archived_at",
+        ("1/a", "v1", False, "a", FIRST, Decimal(1000), None),
+        ("2/a", "v1", False, "a", SECOND, Decimal("500.000001"), None),
+        ("1/b", "v1", False, "b", FIRST, Decimal(1000), None),
+        ("1/c", "v1", False, "c", FIRST, Decimal(1000), None),
+        ("1/d", "v1", False, "d", FIRST, Decimal(1000), None),
+        ("1/old", "v1", False, "a", FIRST, Decimal(1000), AT),
+        ("3/a", "v1", True, "a", FIRST, Decimal(1000), None),
+        ("4/a", "v2", False, "a", FIRST, Decimal(1000), None),
+        ("4/b", "v2", False, "b", FIRST, Decimal(1000), None),
+    ),
+    "decisions": frame(
+        "decisions",
+        "decision_id agent_id state action cost",
+        ("1/a/1", "1/a", "finished", "BET", Decimal("0.1")),
+        ("1/a/2", "1/a", "refused", "BET", Decimal("0.2")),
+        ("2/a/2", "2/a", "finished", "INVALID", Decimal("0.000001")),
+        ("1/b/1", "1/b", "finished", "HOLD", None),
+        ("1/c/1", "1/c", "finished", "SELL", Decimal(0)),
+        ("1/d/1", "1/d", "finished", "BET", Decimal(0)),
+        ("1/d/2", "1/d", "failed", None, Decimal(1)),
+        ("1/d/3", "1/d", "read", "BET", Decimal(1)),
+        ("1/old/1", "1/old", "finished", "BET", Decimal(9)),
+        ("3/a/1", "3/a", "finished", "BET", Decimal(0)),
+        ("4/a/1", "4/a", "finished", "BET", Decimal(0)),
+        ("4/b/1", "4/b", "finished", "BET", Decimal(0)),
+    ),
+    "refusals": frame("refusals", "decision_id superseded_at", ("1/a/2", None), ("1/a/2", None), ("1/a/2", AT), ("1/old/1", None)),
+    "trades": frame(
+        "trades",
+        "agent_id action amount",
+        ("1/a", "BUY", Decimal(300)),
+        ("1/a", "SELL", Decimal(150)),
+        ("2/a", "BUY", Decimal("0.000001")),
+        ("1/old", "BUY", Decimal(999)),
+    ),
+    "ledger": frame("ledger", "agent_id number cash", ("1/a", 2, Decimal(850)), ("1/a", 1, Decimal(700)), ("1/old", 1, Decimal(1))),
+    "positions": frame("positions", "agent_id status", ("1/a", "open"), ("1/a", "settled"), ("2/a", "open"), ("1/old", "open")),
+    "portfolios": frame(
+        "portfolios",
+        "agent_id at total",
+        ("1/a", AT.replace(hour=2), Decimal(900)),
+        ("1/a", AT.replace(hour=1), Decimal(1200)),
+        ("2/a", AT, Decimal(400)),
+        ("4/a", AT, Decimal(990)),
+        ("4/b", AT, Decimal(1010)),
+    ),
+    "completed": pl.DataFrame({"week": [FIRST]}, schema={"week": pl.Date()}),
+    "primaries": pl.DataFrame({"methodology": ["v1", "v2"], "metric": ["brier_size", "return"]}),
+    "scored": scored(
+        *(("v1", False, family, size) for family, size in (("a", 0.2), ("b", 0.1), ("c", 0.1), ("d", 0.05))),
+        ("v1", True, "a", None),
+        ("v2", False, "a", 0.1),
+        ("v2", False, "b", 0.2),
+    ),
+}
 
 
-def frames(rng: Random, made: dict[str, Rows]) -> dict[str, pl.DataFrame]:
-    """The rows as the tables have them, in any order."""
-    columns = {
-        "agents": ("agent_id", "methodology", "reconstructed", "family", "week", "initial_cash", "archived_at"),
-        "decisions": ("decision_id", "agent_id", "state", "action", "cost"),
-        "refusals": ("decision_id", "superseded_at"),
-        "trades": ("agent_id", "action", "amount"),
-        "ledger": ("agent_id", "number", "cash"),
-        "positions": ("agent_id", "status"),
-        "portfolios": ("agent_id", "at", "total"),
-        "scored": ("methodology", "reconstructed", "family", *MEANS),
-    }
-    found = {}
-    for name, rows in made.items():
-        schema = LEADERBOARD.schema if name == "scored" else table(f"arena/{name}").schema
-        shuffled = rng.sample(rows, len(rows))
-        found[name] = pl.DataFrame(shuffled, schema={column: schema[column] for column in columns[name]}, orient="row")
-    return found
+def test_a_family_is_counted_over_its_cohorts_that_are_not_archived() -> None:
+    row = run_sql(LEADERBOARD, INPUTS, {"covered": 0.5}).row(0, named=True)
+    counts = {"cohorts": 2, "completed": 1, "decisions": 3, "finished": 2, "invalid": 1, "unfinished": 0, "bets": 2, "refused": 2}
+    assert {name: row[name] for name in counts} == counts
+    money = {"initial_cash": "1500.000001", "cash": "1350.000001", "total": "1300", "profit": "-200.000001", "cost": "0.300001"}
+    assert {name: row[name] for name in money} == {name: Decimal(value) for name, value in money.items()}
+    assert (row["return"], row["drawdown"]) == (-200.000001 / 1500.000001, 0.25), "of one agent, from 1,200 to 900"
+    assert (row["turnover"], row["open_positions"], row["brier_size"], row["scored"]) == (450.000001 / 1500.000001, 2, 0.2, 3)
 
 
-def counted(made: dict[str, Rows], completed: list[date]) -> Rows:
-    """Rows of the leaderboard, one family after the other, in integers and fractions."""
-
-    def of(name: str, agent: dict[str, Any]) -> Rows:
-        return [row for row in made[name] if row["agent_id"] == agent["agent_id"]]
-
-    rows = []
-    for key in {(one["methodology"], one["reconstructed"], one["family"]) for one in made["agents"] if one["archived_at"] is None}:
-        agents = [a for a in made["agents"] if (a["methodology"], a["reconstructed"], a["family"]) == key and a["archived_at"] is None]
-        decisions = [row for agent in agents for row in of("decisions", agent)]
-        finished = [row for row in decisions if row["state"] == "finished"]
-        invalid = [row for row in finished if row["action"] == "INVALID"]
-        trades = [row for agent in agents for row in of("trades", agent)]
-        refusals = [row for row in made["refusals"] if row["superseded_at"] is None]
-        cash = total = initial = Decimal(0)
-        falls = [Fraction(0)]
-        for agent in agents:
-            start = agent["initial_cash"]
-            values = [start, *(row["total"] for row in sorted(of("portfolios", agent), key=lambda row: row["at"]))]
-            falls += [1 - Fraction(after) / Fraction(before) for n, after in enumerate(values) for before in values[:n]]
-            booked = sorted(of("ledger", agent), key=lambda row: row["number"])
-            initial, total, cash = initial + start, total + values[-1], cash + (booked[-1]["cash"] if booked else start)
-        costs = [row["cost"] for row in decisions]
-        (means,) = (row for row in made["scored"] if (row["methodology"], row["reconstructed"], row["family"]) == key)
-        rows.append(
-            {name: means.get(name) for name in MEANS}
-            | {
-                "methodology": key[0],
-                "reconstructed": key[1],
-                "family": key[2],
-                "cohorts": len(agents),
-                "completed": sum(agent["week"] in completed for agent in agents),
-                "decisions": len(decisions),
-                "finished": len(finished) - len(invalid),
-                "invalid": len(invalid),
-                "unfinished": len(decisions) - len(finished),
-                "bets": sum(row["action"] == "BUY" for row in trades),
-                "refused": sum(row["decision_id"].startswith(f"{agent['agent_id']}/") for agent in agents for row in refusals),
-                "initial_cash": initial,
-                "cash": cash,
-                "total": total,
-                "profit": total - initial,
-                "return": float(Fraction(total - initial) / Fraction(initial)),
-                "drawdown": float(max(falls)),
-                "turnover": float(Fraction(sum((row["amount"] for row in trades), Decimal(0))) / Fraction(initial)),
-                "open_positions": sum(row["status"] == "open" for agent in agents for row in of("positions", agent)),
-                "cost": None if None in costs else sum(costs, Decimal(0)),
-            }
-        )
-    for row in rows:
-        metric = PRIMARIES[row["methodology"]]
-        alike = [other for other in rows if (other["methodology"], other["reconstructed"]) == (row["methodology"], row["reconstructed"])]
-        ranked = [one for one in alike if one[metric] is not None and 2 * one["finished"] >= one["decisions"] > 0]
-        better = (
-            [one for one in ranked if (one[metric] > row[metric] if metric == "return" else one[metric] < row[metric])]
-            if row in ranked
-            else []
-        )
-        row["rank"] = 1 + len(better) if row in ranked else None
-    return rows
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_leaderboard_is_what_counting_by_hand_gives(seed: int) -> None:
-    rng = Random(seed)
-    made, completed = random_facts(rng), rng.sample(WEEKS, rng.randrange(3))
-    inputs = frames(rng, made) | {
-        "completed": pl.DataFrame({"week": completed}, schema={"week": pl.Date()}),
-        "primaries": pl.DataFrame({"methodology": list(PRIMARIES), "metric": list(PRIMARIES.values())}),
-    }
-    found = run_sql(LEADERBOARD, inputs, {"covered": 0.5})
-    expected = LEADERBOARD.frame(counted(made, completed)).sort(LEADERBOARD.order)
-    assert found.height > 10 and 0 < found["rank"].null_count() < found.height and 0 < found["cost"].null_count() < found.height
-    assert found.equals(expected)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_releases_are_what_reading_the_cohorts_in_order_gives(seed: int) -> None:
-    rng, agents = Random(seed), []
-    for reconstructed, family, week in product((False, True), ("acme", "beta"), [WEEKS[0] + timedelta(days=7 * n) for n in range(8)]):
-        model = rng.choice(("m1", "m2", "m3", "rule/hold"))
-        price = rng.choice((None, dollars(rng.randrange(10**7))))
-        agents.append(
-            row_of(
-                "arena/agents",
-                week=week,
-                agent_id=f"{week}/{family} {reconstructed}",
-                family=family,
-                model=model,
-                reconstructed=reconstructed,
-                model_id=rng.choice((None, f"lab/{model}")),
-                input_price=price,
-                output_price=price,
-            )
-        )
-    expected: Rows = []
-    for reconstructed, family in product((False, True), ("acme", "beta")):
-        used: dict[str, Rows] = {}
-        for row in agents:
-            if row["reconstructed"] == reconstructed and row["family"] == family and not row["model"].startswith("rule/"):
-                used.setdefault(row["model"], []).append(row)
-        previous = None
-        for model, rows in used.items():
-            newest = {name: rows[-1][name] for name in ("model_id", "input_price", "output_price")}
-            spans = {"first_cohort": rows[0]["week"], "last_cohort": rows[-1]["week"], "cohorts": len(rows)}
-            about = {"reconstructed": reconstructed, "family": family, "title": family, "control": False, "model": model, "released": None}
-            expected.append({**about, **newest, **spans, "previous": previous})
-            previous = model
-    declared = table("arena/releases")
-    found = releases(table("arena/agents").frame(rng.sample(agents, len(agents))), {})
-    assert found.height > 6
-    assert found.equals(declared.frame(expected).sort(declared.order))
+def test_families_are_ranked_by_the_metric_of_their_methodology_within_their_group() -> None:
+    found = run_sql(LEADERBOARD, INPUTS, {"covered": 0.5})
+    assert found.select("methodology", "reconstructed", "family", "rank", "cost").rows() == [
+        ("v1", False, "a", 3, Decimal("0.300001")),
+        ("v1", False, "b", 1, None),
+        ("v1", False, "c", 1, Decimal(0)),
+        ("v1", False, "d", None, Decimal(2)),
+        ("v1", True, "a", None, Decimal(0)),
+        ("v2", False, "a", 2, Decimal(0)),
+        ("v2", False, "b", 1, Decimal(0)),
+    ], "equals share a rank; d gave a usable answer in one of three decisions; an unknown cost is null"

@@ -36,11 +36,6 @@ def test_the_built_in_lineups_can_be_used_where_they_say() -> None:
     assert lineup("sandbox").worlds == (World.SANDBOX,)
 
 
-def test_a_lineup_of_your_own(tmp_path: Path) -> None:
-    found = _read(tmp_path, '[mine]\ntitle = "t"\nmethodology = "v2"\n[mine.families]\na = "gpt"\nhold = "rule/hold"\n')
-    assert (found.methodology, found.models) == ("v2", ("gpt",))
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -69,11 +64,6 @@ def test_a_lineup_that_nobody_asks_for_stops_nobody(tmp_path: Path) -> None:
         lineup("mine", tmp_path)
     (tmp_path / "lineups.toml").write_text(text.replace("[mine.families]", 'worlds = ["sandbox"]\n[mine.families]'), encoding="utf-8")
     assert lineup("mine", tmp_path).models == ("sandbox-calibrated",)
-
-
-def test_an_unknown_lineup_names_those_that_come_close() -> None:
-    with pytest.raises(ConfigError, match="did you mean rules"):
-        lineup("rule")
 
 
 MARKETS = [binary("a", "0.9"), binary("b", "0.3"), named({"X": "0.2", "Y": "0.79"}, "c"), binary("d", None), binary("e", "1")]
@@ -117,7 +107,3 @@ def test_the_random_one_draws_from_the_name_of_its_decision_alone() -> None:
     assert all(
         json.loads(answer("random", MARKETS, limits, f"c/f/{number}"))["action"] in (Action.BET, Action.HOLD) for number in range(20)
     )
-
-
-def test_who_holds_never_bets() -> None:
-    assert _decided("hold", MARKETS).action is Action.HOLD  # type: ignore[attr-defined]

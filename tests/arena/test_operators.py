@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -13,9 +12,8 @@ import pytest
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.records import closures, interventions
 from bellwether.arena.results import Facts, newest
-from bellwether.arena.states import completed
 from bellwether.arena.weekly.operators import cancel_market, close_agent
-from bellwether.arena.weekly.reading import agent_rows, as_known, cohort_rows, status, week_is_decided
+from bellwether.arena.weekly.reading import agent_rows, as_known, cohort_rows, week_is_decided
 from bellwether.errors import ConfigError
 from bellwether.tables import arena as tables
 from tests.arena.weeks import SEVEN, Arena
@@ -149,47 +147,6 @@ def test_a_closed_agent_decides_no_more_and_nobody_waits_for_it(tmp_path: Path) 
     before = arena.read(tables.DECISIONS)
     arena.decide(first)
     assert arena.read(tables.DECISIONS).equals(before), "what it had decided stays"
-
-
-def _agents(closed: str | None = None) -> pl.DataFrame:
-    rows = [
-        {
-            **dict.fromkeys(("family", "model", "lineup"), name),
-            "week": date(2026, 3, 1),
-            "agent_id": f"2026-03-01/{name}",
-            "methodology": "v1",
-            "initial_cash": Decimal(10_000),
-            "reconstructed": False,
-            "known_at": START,
-            "closed_at": START if name == closed else None,
-        }
-        for name in ("a", "b")
-    ]
-    return tables.AGENTS.frame(rows)
-
-
-@pytest.mark.parametrize(
-    ("closed", "states", "held", "now", "complete"),
-    [
-        (None, {"a": "finished", "b": "finished"}, 0, START, True),
-        (None, {"a": "finished", "b": "open"}, 0, START, False),
-        ("b", {"a": "finished", "b": "open"}, 0, START, True),
-        ("b", {"a": "finished"}, 0, START, True),
-        ("b", {"a": "finished"}, 1, START, False),
-        ("b", {"a": "finished"}, 0, datetime(2026, 3, 30, tzinfo=UTC), False),
-    ],
-)
-def test_a_cohort_completes_without_an_agent_that_was_closed(
-    closed: str | None, states: dict[str, str], held: int, now: datetime, complete: bool
-) -> None:
-    decisions = pl.DataFrame({"agent_id": [f"2026-03-01/{name}" for name in states], "state": list(states.values())})
-    found = completed(_agents(closed), decisions, {"2026-03-01/a": held}, methodologies(), now)
-    assert (date(2026, 3, 1) in found) == complete
-
-
-def test_the_status_of_weeks_says_whether_a_cohort_is_complete(arena: Arena) -> None:
-    rules = methodologies(arena.registry)
-    assert status(arena.lake, rules)["complete"].to_list() == [False]
 
 
 def test_now_is_the_newest_fact_a_mark_included(arena: Arena) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from decimal import Decimal
 from random import Random
 
 import jsonschema
@@ -51,11 +50,6 @@ def test_forms_that_are_what_was_asked_for(row: str) -> None:
 def test_p6_an_object_in_prose() -> None:
     said = parse_decision(f"I think so.\n{SELL}\nThat is all.", LIMITS)
     assert (said.action, said.sells, said.tolerated) == (Action.SELL, (Sell("pos-1", 50_000_000),), True)
-
-
-def test_p7_braces_before_and_in_the_object() -> None:
-    said = parse_decision('Let {x} be. {"action": "HOLD", "reasoning": "a {b} c } d"}', LIMITS)
-    assert (said.action, said.reasoning) == (Action.HOLD, "a {b} c } d")
 
 
 def test_p8_escaped_quotes_in_the_reasoning() -> None:
@@ -155,14 +149,6 @@ def test_a_draft_in_the_reasoning_is_no_decision(text: str) -> None:
     assert said.tolerated
 
 
-def test_a_name_that_is_repeated_with_the_same_value_says_nothing_else() -> None:
-    assert parse_decision('{"action": "HOLD", "action": "HOLD", "reasoning": "r"}', LIMITS).action is Action.HOLD
-
-
-def test_markers_within_the_object_are_its_text() -> None:
-    assert parse_decision('{"action": "HOLD", "reasoning": "<think> is a tag"}', LIMITS).reasoning == "<think> is a tag"
-
-
 @pytest.mark.parametrize("text", ["<think>hm</think>", "<think>hm</think>\n\n"])
 def test_reasoning_alone_is_an_empty_answer(text: str) -> None:
     assert parse_decision(text, LIMITS).problem is Problem.EMPTY
@@ -191,12 +177,6 @@ def test_a_cut_decision_is_read_as_the_whole_one_or_not_at_all(whole: str) -> No
         assert replace(said, tolerated=full.tolerated) == full, whole[:end]
 
 
-def test_p18_a_total_above_the_cash() -> None:
-    limits = Limits.of(V1.model_copy(update={"bet_fraction": Decimal(2)}), usd(1000))
-    legs = [{"market_id": name, "side": "YES", "amount": amount} for name, amount in (("a", 700), ("b", 400))]
-    assert parse_decision(json.dumps({"action": "BET", "bets": legs, "reasoning": "r"}), limits).problem is Problem.TOTAL_ABOVE_CASH
-
-
 def test_a_total_above_the_limit_of_v2() -> None:
     legs = [{"market_id": name, "side": "YES", "amount": 1300} for name in "ab"]
     said = json.dumps({"action": "BET", "bets": legs, "reasoning": "r"})
@@ -204,16 +184,8 @@ def test_a_total_above_the_limit_of_v2() -> None:
     assert parse_decision(said, LIMITS).action is Action.BET
 
 
-def test_p22_names_of_outcomes_are_kept() -> None:
-    assert parse_decision(bet(side="Candidate A"), LIMITS).bets == (Bet("market-1", "Candidate A", usd(100)),)
-
-
 def test_p23_ids_and_sides_are_trimmed() -> None:
     assert parse_decision(bet(market_id=" market-1 ", side=" yes "), LIMITS).bets == (Bet("market-1", "YES", usd(100)),)
-
-
-def test_p26_ids_of_positions_are_trimmed() -> None:
-    assert parse_decision(sell(position_id=" position-1 "), LIMITS).sells == (Sell("position-1", 50_000_000),)
 
 
 @pytest.mark.parametrize("text", ["2499.99", "2500", "2500.0074"])
@@ -232,11 +204,6 @@ def test_a_stated_probability_is_kept_exactly() -> None:
 def test_halves_of_surrogate_pairs_do_not_reach_a_table() -> None:
     said = parse_decision('{"action": "HOLD", "reasoning": "a \\ud800 b"}', LIMITS)
     assert said.reasoning.encode() == b"a ? b"
-
-
-def test_other_keys_are_ignored() -> None:
-    said = json.loads(SELL) | {"bets": [{"market_id": "m", "side": "YES", "amount": 100}], "note": 1}
-    assert parse_decision(json.dumps(said), LIMITS).bets == ()
 
 
 def test_the_schema_admits_what_the_parser_reads_and_every_field_is_required() -> None:
@@ -273,34 +240,10 @@ PIECES = (
 
 def test_any_text_is_read_without_an_exception() -> None:
     rng = Random(5)
-    for _ in range(5_000):
+    for _ in range(2_000):
         pieces = [rng.choice(PIECES) if rng.random() < 0.9 else chr(rng.randrange(0x110000)) for _ in range(rng.randrange(12))]
         said = parse_decision("".join(pieces), LIMITS)
         assert (said.action is Action.INVALID) == (said.problem is not None)
-
-
-NAMES = ("action", "bets", "sells", "reasoning", "market_id", "side", "amount", "position_id", "percentage", "probability")
-
-
-def _value(rng: Random, depth: int) -> object:
-    kind = rng.randrange(9)
-    if depth and kind == 0:
-        return [_value(rng, depth - 1) for _ in range(rng.randrange(3))]
-    if depth and kind <= 3:
-        return {name: _value(rng, depth - 1) for name in rng.sample(NAMES, rng.randrange(5))}
-    return rng.choice([None, True, 0, -1, 100, 2500.0, 1e308, 10**30, 0.5, "", " ", "BET", "SELL", "HOLD", "yes", "m", [], {}])
-
-
-def test_any_json_is_read_without_an_exception() -> None:
-    rng, read_as = Random(7), set()
-    for _ in range(5_000):
-        said = {
-            "action": rng.choice(["BET", "SELL", "HOLD", None, 5]),
-            "reasoning": "r",
-            **{name: _value(rng, 3) for name in ("bets", "sells")},
-        }
-        read_as.add(parse_decision(json.dumps(said), LIMITS).problem)
-    assert len(read_as) > 6
 
 
 amounts = st.integers(usd(50), usd(2500)).map(lambda amount: amount // 10_000 * 10_000)
@@ -322,12 +265,6 @@ reasons = st.text('ab{}"\\\n é', min_size=1)
 )
 def test_a_decision_is_read_again_from_what_it_writes(decision: Decision) -> None:
     assert parse_decision(decision.to_json(), LIMITS) == decision
-
-
-def test_an_unusable_answer_has_the_effect_of_hold() -> None:
-    said = parse_decision("no", LIMITS)
-    assert parse_decision(said.to_json(), LIMITS).action is Action.HOLD
-    assert replace(said, message="x").legs == 0
 
 
 def test_long_hostile_answers_are_read_in_time() -> None:

@@ -40,12 +40,6 @@ def test_an_open_market_is_looked_at_when_it_closes() -> None:
     assert next_look(None) is None
 
 
-def test_what_is_due() -> None:
-    book = fold([AGENT], [TEN, bought("1", "0.5", market_id="n", leg=2)], [])
-    assert due(book, {"n": Polled(MarketStatus.CLOSED, NOW)}, NOW) == ["m"]
-    assert due(book, {"n": Polled(MarketStatus.CLOSED, NOW)}, NOW + FIRST) == ["m", "n"]
-
-
 def test_a_settled_market_is_looked_at_once_a_utc_day_during_the_window_for_corrections() -> None:
     book = fold([AGENT], [TEN], [won("Yes")])
     settled_at = next(iter(book.settlements.values())).known_at
@@ -57,12 +51,6 @@ def test_a_settled_market_is_looked_at_once_a_utc_day_during_the_window_for_corr
     assert due(book, {"m": Polled(MarketStatus.CLOSED, at)}, at) == []
     assert due(book, {"m": Polled(MarketStatus.CLOSED, at - DAILY)}, at) == ["m"]
     assert due(book, {"m": Polled(MarketStatus.CLOSED, at - DAILY)}, at, final=["m"]) == []
-
-
-def test_a_market_that_one_methodology_waits_for_is_awaited_and_not_only_corrected() -> None:
-    second = TEN._replace(agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1")
-    book = fold([AGENT, agent(family="b", rules="v2")], [TEN, second], [won("Yes")])
-    assert correctable(book, NOW + timedelta(days=2)) == []
 
 
 def test_a_missing_market_is_polled_less_and_less_often_but_once_a_day() -> None:

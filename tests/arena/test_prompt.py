@@ -108,7 +108,7 @@ def test_l5_and_l23_unknown_prices_are_unknown_and_tails_are_not_cut() -> None:
 @pytest.mark.parametrize("rules", [V1, V2, REALISTIC])
 def test_every_limit_that_is_printed_is_accepted(rules: object) -> None:
     rng = Random(11)
-    for _ in range(2_000):
+    for _ in range(500):
         cash = rng.choice((rng.randrange(0, 10**11), rng.randrange(0, 10**9), 10_000 * rng.randrange(10**6)))
         text = shown(Portfolio(cash), rules=rules)
         found = re.search(r"(?:Largest single bet|Most for all bets together): \$([0-9,.]+)", text)
@@ -118,13 +118,6 @@ def test_every_limit_that_is_printed_is_accepted(rules: object) -> None:
         amount = Decimal(found.group(1).replace(",", ""))
         answer = f'{{"action": "BET", "bets": [{{"market_id": "m", "side": "YES", "amount": {amount}}}], "reasoning": "r"}}'
         assert parse_decision(answer, Limits.of(rules, cash)).action is Action.BET, (cash, amount)  # type: ignore[arg-type]
-
-
-def test_the_rules_state_the_methodology() -> None:
-    assert "One bet may be at most 25% of your cash" in system(V1)
-    assert "Brier" in system(V1)
-    assert "All bets of one decision together may be at most 25%" in system(V2)
-    assert "Brier" not in system(V2)
 
 
 HOSTILE = (
@@ -159,11 +152,6 @@ def test_an_object_copied_from_a_question_as_it_is_shown_is_no_decision() -> Non
     assert parse_decision(answer, Limits.of(V1, V1.cash)).action is Action.HOLD
 
 
-def test_outcomes_are_quoted_too() -> None:
-    text = shown(EMPTY, named({'A" / "B" 99.0%\n- market_id': "0.5", "C": "0.5"}))
-    assert text.count("\n- market_id") == 1
-
-
 def test_a_retry_names_the_error_and_repeats_the_whole_prompt() -> None:
     asked = messages(V1, EMPTY, [binary()], today=TODAY, week=1)
     answer = "x" * 600 + '"\n'
@@ -174,9 +162,3 @@ def test_a_retry_names_the_error_and_repeats_the_whole_prompt() -> None:
     assert f'It began: "{"x" * 500}"' in retried[1]["content"]
     assert prompt_hash(retried) != prompt_hash(asked)
     assert again(asked, None, parse_decision(None, Limits.of(V1, V1.cash)))[1]["content"].endswith("without markdown.")
-
-
-def test_the_same_state_gives_the_same_prompt() -> None:
-    one, other = (prompt_hash(messages(V1, EMPTY, [binary(), binary("n")], today=TODAY, week=1)) for _ in range(2))
-    assert one == other
-    assert prompt_hash(messages(V2, EMPTY, [binary(), binary("n")], today=TODAY, week=1)) != one

@@ -75,30 +75,21 @@ def by_version(played: Arena, frame: pl.DataFrame) -> Mapping[str, pl.DataFrame]
     return {"v1": frame.filter(~pl.col("market_id").is_in(v2)), "v2": frame.filter(pl.col("market_id").is_in(v2))}
 
 
-def test_markets_of_both_versions_are_in_the_universe(played: Arena) -> None:
-    found = by_version(played, played.read(tables.UNIVERSE))
-    assert all(found[version].height > 6 for version in BOTH)
-    assert all(rows["token_ids"].list.len().min() == 2 for rows in found.values())
-
-
-def test_bets_on_both_versions_are_filled_at_their_own_books(played: Arena) -> None:
-    found = by_version(played, played.read(tables.TRADES))
-    assert all(found[version].height >= 2 for version in BOTH), played.read(tables.REFUSALS)
-    for rows in found.values():
-        assert rows.filter(pl.col("price").is_between(0.05, 0.95)).height == rows.height
-
-
-def test_positions_in_both_versions_are_marked(played: Arena) -> None:
-    trades, prices = (by_version(played, played.read(table)) for table in (tables.TRADES, tables.PRICES))
+def test_markets_of_both_versions_are_listed_filled_marked_and_resolved(played: Arena) -> None:
+    """Each at its own book, and resolved by the flags of the CLOB."""
+    universe, trades, prices, evidence, settled = (
+        by_version(played, rows)
+        for rows in (
+            *map(played.read, (tables.UNIVERSE, tables.TRADES, tables.PRICES, tables.EVIDENCE)),
+            played.results().frames["arena/settlements"],
+        )
+    )
     for version in BOTH:
+        assert universe[version].height > 6
+        assert universe[version]["token_ids"].list.len().min() == 2
+        assert trades[version].height >= 2, played.read(tables.REFUSALS)
+        assert trades[version].filter(~pl.col("price").is_between(0.05, 0.95)).is_empty()
         assert set(prices[version]["market_id"]) >= set(trades[version]["market_id"])
-
-
-def test_both_versions_are_resolved_by_the_flags_of_the_clob(played: Arena) -> None:
-    trades = by_version(played, played.read(tables.TRADES))
-    evidence = by_version(played, played.read(tables.EVIDENCE))
-    settled = by_version(played, played.results().frames["arena/settlements"])
-    for version in BOTH:
         flagged = evidence[version].filter(pl.col("winners").list.len() == 1)
         assert set(flagged["market_id"]) & set(settled[version]["market_id"])
         assert set(settled[version]["market_id"]) <= set(trades[version]["market_id"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,7 @@ import pytest
 
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import Inputs, rankings
-from bellwether.arena.rankings.difficulty import UNCONNECTED, Losses, adjusted
-from bellwether.arena.rankings.estimates import of_forecasts
-from bellwether.arena.rankings.imputation import Imputation, forecasts
+from bellwether.arena.rankings.difficulty import Losses, adjusted
 from bellwether.arena.rankings.pairs import NO_COMMON, compared
 from bellwether.arena.rankings.reading import restated, standings
 from bellwether.calibration import evaluate
@@ -99,23 +97,6 @@ def test_questions_that_somebody_found_easy_make_a_score_worse_after_adjustment(
     assert fitted.first_raw[1] > 0.9
 
 
-def test_a_family_without_a_common_question_has_no_adjusted_score() -> None:
-    one = losses(0)
-    alone = Losses(
-        np.append(one.loss, [0.2, 0.3]),
-        np.append(one.forecaster, [4, 4]).astype(np.intp),
-        np.append(one.question, [12, 13]).astype(np.intp),
-        Grouping.of(np.arange(14) // 2),
-        5,
-    )
-    fitted = adjusted(alone, np.ones(5, dtype=bool), FEW)
-    np.testing.assert_allclose(fitted.score[:4], adjusted(one, np.ones(4, dtype=bool), FEW).score)
-    assert np.isnan(fitted.score[4])
-    assert fitted.bounds[4].reason == UNCONNECTED
-    assert np.isnan(fitted.first[4])
-    assert fitted.first_raw[4] >= 0
-
-
 def test_known_skill_is_ranked_as_it_is(found: dict[str, pl.DataFrame]) -> None:
     for name in ("brier_stated", "brier_adjusted", "log_loss", "brier_index"):
         ranks = metric(found["arena/rankings"], name)
@@ -182,33 +163,6 @@ def test_f10_cohorts_of_two_methodologies_never_meet(inputs: Inputs) -> None:
             assert not alone[table_name].is_empty(), table_name
     again = rankings(replace(inputs, agents=named), plan)
     assert all(rows.equals(again[name]) for name, rows in mixed.items())
-
-
-def test_missing_forecasts_are_left_out_or_imputed_as_asked() -> None:
-    week = date(2026, 1, 4)
-    bets = pl.DataFrame(
-        {
-            "family": ["a", "a", "b"],
-            "cohort": [week] * 3,
-            "week": [week] * 3,
-            "event": [1, 2, 1],
-            "market": [1, 2, 1],
-            "question": ["q", "r", "q"],
-            "p": [0.9, 0.4, None],
-            "y": [1.0, 0.0, 1.0],
-            "price": [0.7, 0.3, 0.6],
-        }
-    ).filter(pl.col("p").is_not_null())
-    asked = bets.select("cohort", "week", "event", "market", "question", "y", price=pl.Series([0.65, 0.35]))
-    due = pl.DataFrame({"family": ["a", "b", "c"], "cohort": [week] * 3, "week": [week] * 3})
-    assert forecasts(bets, due, asked, Imputation.NONE)["p"].to_list() == [0.9, 0.4]
-    price = forecasts(bets, due, asked, Imputation.PRICE)
-    assert price.filter(family="b")["p"].to_list() == [0.65, 0.35]
-    assert price.filter(family="a")["p"].to_list() == [0.9, 0.4]
-    assert price["imputed"].to_list() == [False, False, True, True, True, True]
-    half = forecasts(bets, due, asked, Imputation.HALF)
-    (brier, *_) = of_forecasts(half.filter(family="c"), FEW)
-    assert (brier.estimate.value, brier.n, brier.imputed) == (0.25, 2, 2)
 
 
 def test_pairs_are_paired_by_cohort_and_week() -> None:

@@ -74,16 +74,6 @@ def test_f7_a_dismissed_release_is_proposed_no_more() -> None:
     assert _reviewed(*offers, dismissed=(("kimi", "openai/gpt-5.6"),))["gpt"].state is State.UPGRADE
 
 
-def test_a_dated_id_and_its_alias_are_one_release() -> None:
-    found = _reviewed(Offer("openai/gpt-5.6", *PRICED), Offer("openai/gpt-5.6-2026-08-01", *PRICED))["gpt"]
-    assert found.state is State.UPGRADE
-    assert [one.model_id for one in found.offers] == ["openai/gpt-5.6-2026-08-01"]
-
-
-def test_a_control_is_not_reviewed() -> None:
-    assert _reviewed(Offer("openai/gpt-9", *PRICED), families=(_family("c", "openai", "gpt-5.5", "gpt", control=True),)) == {}
-
-
 @pytest.mark.parametrize(
     ("name", "version"),
     [

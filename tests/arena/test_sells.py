@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether.arena.account import PositionStatus
-from bellwether.arena.decision import Reason, Sell
+from bellwether.arena.decision import Reason
 from bellwether.arena.market import Level, MarketStatus, Quote
 from tests.arena.test_bets import BOOK
 from tests.arena.world import KEY, REALISTIC, account, bet, bets, binary, bought, holding, mid, named, raw_mid, run, sale, sales, sold, usd
@@ -26,40 +25,10 @@ def test_s1_part_of_a_position_is_sold() -> None:
     assert position.cost == usd(60)
 
 
-def test_s3_named_outcomes_are_sold_at_their_own_price() -> None:
-    holder = holding(bought("100", "40", side="A", binary=False))
-    done = run(sales(sale("50")), holder, named({"A": "0.4", "B": "0.6"}), week=NEXT)
-    assert done.trades[0].amount == usd(20)
-
-
 def test_s4_the_cost_of_what_is_sold_goes_with_it() -> None:
     first = bought("1000", "600")
     (position,) = holding(first, sold("400", "300", first, 2)).positions.values()
     assert (position.shares, position.cost, position.realized) == (usd(600), usd(360), usd(60))
-
-
-def test_s5_a_reduction_is_proportional() -> None:
-    first = bought("15", "8")
-    (position,) = holding(first, sold("5", "3", first, 2)).positions.values()
-    assert (position.shares, position.cost) == (usd(10), usd("5.333333"))
-
-
-def test_s7_the_rest_is_valued_at_the_price() -> None:
-    first = bought("10", "5")
-    done = run(sales(Sell(first.trade_id, usd(40))), holding(first), binary(yes="0.9"), week=NEXT)
-    assert done.account is not None
-    (position,) = done.account.positions.values()
-    assert (position.shares, position.cost, position.shares * 900_000 // 10**6) == (usd(6), usd(3), usd("5.4"))
-
-
-def test_s8_nothing_can_be_sold_of_nothing() -> None:
-    holder = holding(FIRST)
-    holder.positions[FIRST.trade_id].shares = 0
-    assert _reasons(sales(sale("50")), holder) == [Reason.NO_SHARES]
-
-
-def test_s9_a_reduction_of_a_missing_position_has_no_effect() -> None:
-    assert holding(FIRST).problem(sold("1", "1", FIRST, 3, position_id="2026-03-01/acme/2026-03-01/9")) is not None
 
 
 def _reasons(decision: object, holder: object, *markets: object, **more: object) -> list[Reason]:
@@ -112,14 +81,6 @@ def test_another_agents_position_is_refused_as_such() -> None:
     ]
 
 
-def test_s20_two_positions_are_sold() -> None:
-    second = bought("10", "4", side="NO", leg=2)
-    done = run(sales(sale("100"), sale("100", second.trade_id)), holding(FIRST, second), binary(), week=NEXT)
-    assert done.account is not None
-    assert [position.status for position in done.account.positions.values()] == [PositionStatus.CLOSED] * 2
-    assert not done.account.open
-
-
 def test_a_refused_sale_does_not_stop_the_others() -> None:
     done = run(sales(sale("50", "missing"), sale("50")), holding(FIRST), binary(), week=NEXT)
     assert [trade.trade_id for trade in done.trades] == [f"{KEY.agent.agent_id}/{NEXT}/2"]
@@ -129,13 +90,6 @@ def test_a_refused_sale_does_not_stop_the_others() -> None:
 def test_half_of_a_half_is_a_quarter() -> None:
     done = run(sales(sale("50"), sale("50")), holding(FIRST), binary(), week=NEXT)
     assert [trade.shares for trade in done.trades] == [usd(5), usd("2.5")]
-
-
-def test_a_sale_at_zero_brings_nothing_and_closes() -> None:
-    done = run(sales(sale("100")), holding(FIRST), binary(yes="0"), week=NEXT)
-    assert done.account is not None
-    assert done.trades[0].amount == 0
-    assert done.account.positions[FIRST.trade_id].realized == -usd(4)
 
 
 def test_a_held_market_outside_the_universe_can_be_sold() -> None:

@@ -13,7 +13,7 @@ from bellwether.arena.rankings.estimates import NO_TRADES, TRADED
 from bellwether.calibration.inference import Inference
 from bellwether.tables.arena import PRICES
 from bellwether.tables.arena_rankings import SUBMISSIONS
-from tests.arena.simulated import START, WEEK, Simulated
+from tests.arena.simulated import Simulated
 from tests.arena.test_rankings import metric
 
 FEW = Inference(replicates=200)
@@ -144,9 +144,3 @@ def test_a_mark_of_the_ten_minutes_of_the_forecast_may_be_younger_than_it(inputs
 def test_a_forecaster_with_the_name_of_a_family_is_told_apart(inputs: Inputs) -> None:
     rows = rankings(replace(inputs, submissions=said(inputs, pl.lit(0.5), "best")), replace(FEW, replicates=0))["arena/rankings"]
     assert rows["family"].unique().sort().to_list() == ["best", "best (submitted)", "worst"]
-
-
-def test_weeks_of_no_cohort_score_nobody(inputs: Inputs) -> None:
-    later = said(inputs, pl.lit(0.5)).with_columns(week=pl.lit(START + 40 * WEEK))
-    assert replace(inputs, submissions=later).submitted.is_empty()
-    assert replace(inputs, submissions=later).due_of_others.is_empty()

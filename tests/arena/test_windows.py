@@ -55,12 +55,6 @@ def test_k20_a_range_ends_with_the_newest_portfolio_and_not_with_the_clock() -> 
     ]
 
 
-def test_minutes_and_an_hour_go_back_from_the_newest_portfolio() -> None:
-    at = [datetime(2026, 3, 5, 11, minute, tzinfo=UTC) for minute in (2, 21, 34, 44)]
-    assert shown("10M", *at) == ["2026-03-05 11:30", "2026-03-05 11:40"]
-    assert shown("1H", datetime(2026, 3, 5, 10, 43, tzinfo=UTC), *at) == [f"2026-03-05 11:{minute}" for minute in ("00", "20", "30", "40")]
-
-
 def test_a_month_before_the_31st_of_march_is_the_28th_of_february() -> None:
     times = [datetime(2026, 2, 28, 11, tzinfo=UTC), datetime(2026, 2, 28, 13, tzinfo=UTC), datetime(2026, 3, 31, 12, tzinfo=UTC)]
     assert shown("1M", *times) == ["2026-02-28 12:00", "2026-03-31 12:00"]

@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 from bellwether.lake import Lake
 from bellwether.tables import arena as tables
 from benchmarks.arena_year import FAMILIES, TICK, added, growth, simulate
 
 
-@pytest.mark.slow
 def test_weeks_under_a_moving_clock_keep_all_invariants(tmp_path: Path) -> None:
-    year = simulate(tmp_path / "arena", weeks=3, ticks=3)
+    year = simulate(tmp_path / "arena", weeks=2, ticks=1)
     assert year.violations == []
-    assert year.facts["agents"] == 3 * len(FAMILIES)
-    assert year.facts["decisions"] == (1 + 2 + 3) * len(FAMILIES)
+    assert year.facts["agents"] == 2 * len(FAMILIES)
+    assert year.facts["decisions"] == (1 + 2) * len(FAMILIES)
     assert year.facts["trades"] > 0
     lake = Lake(str(tmp_path / "arena" / "lake"))
     decisions, prices, trades = (lake.slice(table).read() for table in (tables.DECISIONS, tables.PRICES, tables.TRADES))
@@ -31,8 +29,8 @@ def test_weeks_under_a_moving_clock_keep_all_invariants(tmp_path: Path) -> None:
     assert set(prices["market_id"]) <= held
     assert year.facts["evidence"] >= len(held)
     ledger, board = (lake.slice(table).read() for table in (tables.LEDGER, tables.LEADERBOARD))
-    assert board["cash"].sum() == 3 * len(FAMILIES) * 10_000 + ledger["amount"].sum()
-    assert len(year.marking) == len(year.lake) == 3
+    assert board["cash"].sum() == 2 * len(FAMILIES) * 10_000 + ledger["amount"].sum()
+    assert len(year.marking) == len(year.lake) == 2
     assert all(one > 0 for one in added(year.lake))
 
 

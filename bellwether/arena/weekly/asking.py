@@ -1,120 +1,125 @@
-"""Gets decisions: from a rule at once, from a model through the journal, within the limits of the run."""
+"""Answers of agents: of a rule at once, of a model through the journal, within the budgets of its week."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from anyio.from_thread import start_blocking_portal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from bellwether.arena import trivial
-from bellwether.arena.deciding import Ask
-from bellwether.arena.decision import response_format
+from bellwether.arena.account import Account
+from bellwether.arena.decision import Decision, response_format
+from bellwether.arena.execution import MarketData
+from bellwether.arena.identity import DecisionKey
 from bellwether.arena.lineup import rule_of
-from bellwether.arena.market import Market
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import Plan, stored
+from bellwether.arena.prompt import VERSION
+from bellwether.arena.records import Plan
 from bellwether.arena.terms import Terms
+from bellwether.arena.universe import Universe
 from bellwether.arena.validation import Limits
-from bellwether.arena.weekly.means import PURPOSE, UNLIMITED, WeekBudgets
+from bellwether.arena.weekly.means import PURPOSE, World
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import BudgetExceeded, CostSource, Request, Usage
-from bellwether.journal.records import Records
-from bellwether.models.client import asked_as
+from bellwether.models.client import ModelClient, asked_as
+from bellwether.models.model import Model
 from bellwether.models.registry import models
 from bellwether.models.reply import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
-
-if TYPE_CHECKING:
-    from anyio.from_thread import BlockingPortal
-
-    from bellwether.models.client import ModelClient
-    from bellwether.models.model import Model
 
 _FREE = Usage(cost=0, cost_source=CostSource.UNBILLED)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Basis of a decision in addition to its prompt. terms: of its model; None of a rule, and in cohorts without terms. week: that is decided."""
+class Task:
+    """The decision of one agent.
 
-    rules: Methodology
-    markets: Sequence[Market]
-    terms: Terms | None
-    week: date
+    account: as of the start of the run. messages: makes the prompt. look: fetches the quotes for a decision, together with the markets and the time.
+    deadline: after which no request is sent and no refused leg is executed again. universe: the markets shown. place: in the order of the cohort, from 1.
+    owners: agent by position, of all positions. terms: of its model; None of a rule, and in cohorts without terms. at: of a reconstructed week, whose
+    clock and quotes stay; None of a live one. version: of the prompt.
+    """
+
+    key: DecisionKey
+    model: str
+    methodology: Methodology
+    account: Account
+    messages: Callable[[], Sequence[Message]]
+    look: Callable[[Decision], MarketData]
+    deadline: datetime
+    universe: Universe
+    place: int = 1
+    owners: Mapping[str, str] = field(default_factory=dict)
+    terms: Terms | None = None
+    at: datetime | None = None
+    version: str = VERSION
+
+    def is_over(self, now: datetime) -> bool:
+        """Return whether a decision stays refused after all of its legs were."""
+        return self.at is not None or now >= self.deadline
+
+
+#: Requests an answer for a task with its stored prompt: the messages and the number of the sample; at most once for the same sample. An answer without
+#: an attempt is of a rule, and no call.
+Ask = Callable[[Task, Plan, Sequence[Message], int], Answer | NoAnswer]
 
 
 class _Clients:
     """Clients of models, opened when they are needed. A client knows one entry of a name: cohorts on other terms have another."""
 
-    def __init__(self, models: Models | None, portal: BlockingPortal) -> None:
-        self._models, self._portal = models, portal
-        self._open: list[tuple[dict[str, Model], ModelClient, Any]] = []
+    def __init__(self, models: Models | None, portal: BlockingPortal, opened: ExitStack) -> None:
+        self._models, self._portal, self._opened = models, portal, opened
+        self._clients: list[tuple[dict[str, Model], ModelClient]] = []
 
     def of(self, model: Model) -> ModelClient:
         """The client of this entry. Raises `ConfigError` where no model may be called."""
         if self._models is None:
             raise ConfigError(f"asking {model.name}: a language model needs a model client, and none was given")
-        for known, client, _ in self._open:
+        for known, client in self._clients:
             if known.setdefault(model.name, model) == model:
                 return client
-        opened = self._portal.wrap_async_context_manager(self._models.client())
-        client = opened.__enter__()
-        self._open.append(({model.name: model}, client, opened))
+        client = self._opened.enter_context(self._portal.wrap_async_context_manager(self._models.client()))
+        self._clients.append(({model.name: model}, client))
         return client
-
-    def close(self, error: BaseException | None) -> None:
-        """Close all of them, after an error or without one."""
-        while self._open:
-            _, _, opened = self._open.pop()
-            opened.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
 
 
 @contextmanager
-def asking(
-    models: Models | None, decisions: Mapping[str, Asked], records: Records, registry: Path | None, budgets: WeekBudgets = UNLIMITED
-) -> Iterator[Ask]:
-    """Yield a callable that requests decisions, by id, within the week's budgets. Clients of models are opened with the first of them and closed at the end."""
-    with start_blocking_portal() as portal:
-        clients = _Clients(models, portal)
+def asking(world: World) -> Iterator[Ask]:
+    """Yield a callable that requests answers within the budgets of their weeks. Clients of models are opened with the first of them and closed at the end."""
+    with start_blocking_portal() as portal, ExitStack() as opened:
+        clients = _Clients(world.models, portal, opened)
         known: dict[str, Model] = {}
         exhausted: dict[str, str] = {}
 
-        def ask(member: str, messages: Sequence[Message], decision_id: str, sample: int) -> Answer | NoAnswer:
-            about = decisions[decision_id]
-            rule = rule_of(member)
+        def ask(task: Task, plan: Plan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
+            rule = rule_of(plan.model)
             if rule is not None:
-                return _ruled(rule, about, records, decision_id, sample)
+                return _ruled(rule, task, plan, sample)
             if not known:
-                known.update(registered(registry))
+                known.update(registered(world.registry))
 
-            model = model_of(member, about.rules, known, about.terms)
+            model = model_of(plan.model, task.methodology, known, task.terms)
             terms: dict[str, Any] = {
                 "purpose": PURPOSE,
-                "scope": decision_id,
+                "scope": task.key.decision_id,
                 "sample": sample,
-                "parameters": parameters_of(model, about.rules),
-                "budgets": budgets.of(about.week, asked_as(model)),
+                "parameters": parameters_of(model, task.methodology),
+                "budgets": world.budgets.of(task.key.week, asked_as(model)),
             }
-            client = clients.of(model)
             try:
-                return portal.call(partial(client.ask, model, messages, **terms))
+                return portal.call(partial(clients.of(model).ask, model, messages, **terms))
             except Stopped as stopped:
                 raise _own_limit(stopped, exhausted) from stopped
 
-        try:
-            yield ask
-        except BaseException as error:
-            clients.close(error)
-            raise
-        clients.close(None)
+        yield ask
 
 
 def _own_limit(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
@@ -150,10 +155,9 @@ def parameters_of(model: Model, rules: Methodology) -> dict[str, Any]:
     }
 
 
-def _ruled(rule: str, about: Asked, records: Records, decision_id: str, sample: int) -> Answer:
-    """The answer of a rule: no call, so that nothing is in the journal under its key. Its limits are those of the stored plan."""
-    plan = stored(records, Plan, decision_id)
-    assert plan is not None
-    content = trivial.answer(rule, about.markets, Limits.of(about.rules, plan.cash), decision_id)
-    key = Request(model=f"arena/{rule}", messages=(), purpose=PURPOSE, scope=decision_id, sample=sample).key
+def _ruled(rule: str, task: Task, plan: Plan, sample: int) -> Answer:
+    """The answer of a rule: no call, so that nothing is in the journal under its key. Its limits are those of the stored prompt."""
+    name = task.key.decision_id
+    content = trivial.answer(rule, task.universe.markets, Limits.of(task.methodology, plan.cash), name)
+    key = Request(model=f"arena/{rule}", messages=(), purpose=PURPOSE, scope=name, sample=sample).key
     return Answer(key, content, attempts=0, spent=_FREE)

@@ -1,44 +1,62 @@
-"""Decisions of a week: every deciding cohort, its agents strictly one after another, each decision once; and a preview that stores nothing."""
+"""Decisions of a week, each exactly once: prompt, intent and executions are records of the journal, and a run makes the missing ones.
+
+Prompt and intent are stored before they are acted on. Whatever a run was killed at, the next one finds what was stored, sends no request for an answer
+that is stored, and executes from storage. An outage leaves the decision open for the next run before the deadline; it never becomes a HOLD.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
 
-from bellwether.arena.account import Account
-from bellwether.arena.deciding import Decided, Means, Task, decide_all, standing
-from bellwether.arena.decision import Decision, DecisionState
-from bellwether.arena.execution import MarketData
+from bellwether.arena.account import Account, AgentStatus
+from bellwether.arena.decision import Action, Decision, DecisionState
+from bellwether.arena.execution import MarketData, execute
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, deciding_order, start_of, week_number
-from bellwether.arena.lineup import rule_of
 from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.methodology import Venue
-from bellwether.arena.prompt import messages, portfolio
-from bellwether.arena.records import FrozenCohort, FrozenUniverse, closures
+from bellwether.arena.parsing import parse_decision
+from bellwether.arena.prompt import again, messages, portfolio
+from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, Intent, Plan, all_stored, closures, once, stored
 from bellwether.arena.states import decisions_due
-from bellwether.arena.terms import Terms
+from bellwether.arena.validation import Limits
 from bellwether.arena.weekly import state
-from bellwether.arena.weekly.asking import Asked, asking, model_of, parameters_of, registered
-from bellwether.arena.weekly.means import (
-    World,
-    decided_at,
-    deciding,
-    frozen_cohort,
-    frozen_universe,
-    new_cohort,
-    rules_of,
-    seen_universe,
-    stored_cohort,
-    terms_by_agent,
-    venues_of,
-)
-from bellwether.errors import ConfigError
-from bellwether.forecasting.prompt import Message
-from bellwether.journal.records import Records
-from bellwether.models.model import Model
-from bellwether.models.prices import most_cost
+from bellwether.arena.weekly.asking import Ask, Task, asking
+from bellwether.arena.weekly.means import World, decided_at, deciding, frozen_cohort, frozen_universe, rules_of, venues_of
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.forecasting.prompt import Message, prompt_hash
+from bellwether.journal.records import InProgress, Records
+from bellwether.models.reply import NoAnswer
+from bellwether.models.scheduler import Stopped
+from bellwether.units import MicroDollars
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A decision after a run.
+
+    reason: why it is not finished, why every leg was refused, or why nothing was done. calls, cost: of one that failed, the keys of its calls and the
+    micro-dollars of all their attempts, None when a part is not known; the intent has those of the others.
+    """
+
+    decision_id: str
+    state: DecisionState
+    plan: Plan | None = None
+    intent: Intent | None = None
+    execution: Execution | None = None
+    reason: str = ""
+    calls: tuple[str, ...] = ()
+    cost: int | None = None
+
+    @property
+    def problem(self) -> bool:
+        """Return whether an operator should look: not finished, or with legs that have no trade."""
+        asked = self.intent.decision.legs if self.intent is not None else 0
+        made = len(self.execution.trades) if self.execution is not None else 0
+        return self.state is not DecisionState.FINISHED or made < asked
 
 
 @dataclass(frozen=True)
@@ -58,94 +76,74 @@ class WeekDecided:
         return next(iter(self.universes.values()))
 
 
-@dataclass(frozen=True)
-class WeekPlanned:
-    """A week on one venue as it would be decided now: its universe, who decides, and each decision's task."""
-
-    venue: Venue
-    universe: FrozenUniverse
-    cohorts: Sequence[FrozenCohort]
-    tasks: Sequence[Task]
-    standing: state.Standing
-
-
-def plan_week(world: World, week: date, *, forced: bool = True) -> tuple[list[WeekPlanned], FrozenCohort | None]:
-    """Freeze the week's universes and start its cohort, where that was not done, and make the tasks of all deciding cohorts: one plan for each venue."""
-    venues = venues_of(world, week)
-    universes = {venue: frozen_universe(world, week, venue) for venue in venues}
-    live = not universes[venues[0]].reconstructed
-    cohort = frozen_cohort(world, week, reconstructed=not live, forced=forced)
-    if cohort is not None and (cohort.reconstructed == live or rules_of(world, cohort).venue != venues[0]):
+def decide_week(world: World, week: date, *, forced: bool = True) -> WeekDecided:
+    """Do what is left of a week's decisions. What was done is used as it is stored; a week before one that an agent has decided stays as it is."""
+    universes = {venue: frozen_universe(world, week, venue) for venue in venues_of(world, week)}
+    own_venue, own = next(iter(universes.items()))
+    cohort = frozen_cohort(world, week, reconstructed=own.reconstructed, forced=forced)
+    if cohort is not None and (cohort.reconstructed != own.reconstructed or rules_of(world, cohort).venue != own_venue):
         raise ConfigError(
             f"running the week {week}: its cohort and its universe are not both live, or of one venue; this journal cannot have come from one arena"
         )
-    return [
-        planned(world, week, venue, found, deciding(world, week, reconstructed=found.reconstructed, venue=venue))
-        for venue, found in universes.items()
-    ], cohort
+    cohorts = {venue: deciding(world, week, reconstructed=one.reconstructed, venue=venue) for venue, one in universes.items()}
+    by_venue = [planned(world, week, universe, cohorts[venue]) for venue, universe in universes.items()]
+    tasks = [task for of_venue in by_venue for task in of_venue]
+    left = _left_alone(world, tasks)
+    made = {
+        name: as_stored(task, world.records, DecisionState.OPEN, left[name], over=True)
+        for task in tasks
+        if (name := task.key.decision_id) in left
+    }
+    with asking(world) as ask:
+        for of_venue in by_venue:
+            due = [task for task in of_venue if task.key.decision_id not in left]
+            made |= {one.decision_id: one for one in decide_all(due, world.records, ask, world.now)}
+    newest_first = sorted((one for found in cohorts.values() for one in found), key=lambda one: one.week, reverse=True)
+    return WeekDecided(week, universes, cohort, newest_first, [(task, made[task.key.decision_id]) for task in tasks])
 
 
-def planned(world: World, week: date, venue: Venue, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> WeekPlanned:
+def planned(world: World, week: date, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> list[Task]:
     """The tasks of cohorts of one venue in a week, the newest cohort first, its agents in the week's order; of agents that were closed, those that were begun."""
     at = decided_at(week) if universe.reconstructed else world.now()
-    before = state.standing(world, week, venue, cohorts, universe.universe, at=at, reconstructed=universe.reconstructed)
-    tasks = [task for cohort in cohorts for task in _tasks(world, week, cohort, universe, before)]
+    before = state.standing(world, week, universe.venue, cohorts, universe.universe, at=at, reconstructed=universe.reconstructed)
     closed = closures(world.records)
-    tasks = [
-        task for task in tasks if task.key.agent.agent_id not in closed or world.records.stored("prompt", task.key.decision_id) is not None
+    return [
+        task
+        for cohort in cohorts
+        for task in _tasks(world, week, cohort, universe, before)
+        if task.key.agent.agent_id not in closed or _is_begun(world.records, task.key)
     ]
-    return WeekPlanned(venue, universe, cohorts, tasks, before)
+
+
+def _is_begun(records: Records, key: DecisionKey) -> bool:
+    return records.stored("prompt", key.decision_id) is not None
 
 
 def _tasks(world: World, week: date, cohort: FrozenCohort, universe: FrozenUniverse, before: state.Standing) -> Iterator[Task]:
-    rules = rules_of(world, cohort)
-    owners = before.owners
+    rules, number, owners = rules_of(world, cohort), week_number(start_of(cohort.week), before.at), before.owners
     for place, family in enumerate(deciding_order(cohort.members, week), start=1):
         key = DecisionKey(AgentKey(cohort.week, family), week)
         account = before.account(key.agent.agent_id)
 
         def said(account: Account = account) -> list[Message]:
             held = portfolio(account, before.prices, before.markets)
-            number = week_number(start_of(cohort.week), before.at)
             return messages(rules, held, universe.universe.markets, today=before.at.date(), week=number, version=cohort.prompt)
 
-        deadline = decisions_due(start_of(week), rules)
         yield Task(
-            key, cohort.members[family], rules, account, said, deadline, place, universe.universe.digest, owners, universe.reconstructed
+            key,
+            cohort.members[family],
+            rules,
+            account,
+            said,
+            partial(_look, world, universe, before),
+            decisions_due(week, rules),
+            universe.universe,
+            place,
+            owners,
+            cohort.terms.get(family),
+            before.at if universe.reconstructed else None,
+            cohort.prompt,
         )
-
-
-def decide_week(world: World, week: date, *, forced: bool = True) -> WeekDecided:
-    """Do what is left of a week's decisions. What was done is used as it is stored; a week before one that an agent has decided stays as it is."""
-    plans, cohort = plan_week(world, week, forced=forced)
-    tasks = [task for plan in plans for task in plan.tasks]
-    order = {task.key.decision_id: number for number, task in enumerate(tasks)}
-    left = _left_alone(world, tasks)
-    terms = terms_by_agent(cohort for plan in plans for cohort in plan.cohorts)
-    asked = {
-        task.key.decision_id: Asked(task.methodology, plan.universe.universe.markets, terms.get(task.key.agent.agent_id), week)
-        for plan in plans
-        for task in plan.tasks
-    }
-    made: list[tuple[Task, Decided]] = []
-    with asking(world.models, asked, world.records, world.registry, world.budgets) as ask:
-        for plan in plans:
-            due = [task for task in plan.tasks if task.key.decision_id not in left]
-            made += zip(due, decide_all(due, Means(world.records, ask, partial(_look, world, plan), _clock(world, plan))), strict=True)
-    made += [
-        (task, standing(task, world.records, DecisionState.OPEN, left[task.key.decision_id], over=True))
-        for task in tasks
-        if task.key.decision_id in left
-    ]
-    made.sort(key=lambda pair: order[pair[0].key.decision_id])
-    cohorts = sorted((one for plan in plans for one in plan.cohorts), key=lambda one: one.week, reverse=True)
-    return WeekDecided(week, {plan.venue: plan.universe for plan in plans}, cohort, cohorts, made)
-
-
-def _clock(world: World, plan: WeekPlanned) -> Callable[[], datetime]:
-    """The clock of a plan's decisions; that of a past week does not move."""
-    at = plan.standing.at
-    return (lambda: at) if plan.universe.reconstructed else world.now
 
 
 def _left_alone(world: World, tasks: Sequence[Task]) -> dict[str, str]:
@@ -161,38 +159,30 @@ def _left_alone(world: World, tasks: Sequence[Task]) -> dict[str, str]:
 
 
 def _overtaken(records: Records, task: Task) -> bool:
-    """Return whether an agent has decided a later week, and not this one: its books would no longer be in order."""
-    if records.stored("prompt", task.key.decision_id) is not None:
+    if _is_begun(records, task.key):
         return False
     last = task.key.agent.cohort + (task.methodology.decision_cohorts - 1) * WEEK
-    later = task.key.week + WEEK
-    while later <= last:
-        if records.stored("prompt", replace(task.key, week=later).decision_id) is not None:
-            return True
-        later += WEEK
-    return False
+    later = range(1, (last - task.key.week) // WEEK + 1)
+    return any(_is_begun(records, replace(task.key, week=task.key.week + number * WEEK)) for number in later)
 
 
-def _look(world: World, plan: WeekPlanned, decision: Decision) -> MarketData:
-    """The quotes of a decision: those of now, or of the plan's time where its week is past."""
-    listed, before, data = plan.universe.universe.by_id, plan.standing, world.data(plan.venue)
-    wanted = {name: before.markets[name] for name in _wanted(plan, decision) if name in before.markets}
-    if plan.universe.reconstructed:
+def _look(world: World, universe: FrozenUniverse, before: state.Standing, decision: Decision) -> MarketData:
+    """The quotes of a decision: those of now, or of the week's time where it is past."""
+    listed, data = universe.universe.by_id, world.data(universe.venue)
+    sold = (before.position(sell.position_id) for sell in decision.sells)
+    named = [*(bet.market_id for bet in decision.bets), *(position.market_id for position in sold if position is not None)]
+    wanted = {name: before.markets[name] for name in named if name in before.markets}
+    if universe.reconstructed:
         quotes = {**before.quotes, **data.past_quotes({name: market for name, market in wanted.items() if name in listed}, before.at)}
         return MarketData(listed, quotes, before.at, _outside(before.markets, listed))
     if not wanted:
         return MarketData(listed, {}, world.now())
     statuses, quotes = data.look(wanted, world.now())
-    fresh = _with_status(before.markets, statuses)
+    fresh = with_status(before.markets, statuses)
     return MarketData({name: fresh[name] for name in listed}, quotes, world.now(), _outside(fresh, listed))
 
 
-def _wanted(plan: WeekPlanned, decision: Decision) -> list[str]:
-    positions = [plan.standing.position(sell.position_id) for sell in decision.sells]
-    return [*(bet.market_id for bet in decision.bets), *(position.market_id for position in positions if position is not None)]
-
-
-def _with_status(known: Mapping[str, Market], now: Mapping[str, MarketStatus]) -> dict[str, Market]:
+def with_status(known: Mapping[str, Market], now: Mapping[str, MarketStatus]) -> dict[str, Market]:
     """The known markets with their present status where it is known: one that has closed since is not traded."""
     return {name: replace(market, status=now.get(name, market.status)) for name, market in known.items()}
 
@@ -201,55 +191,136 @@ def _outside(known: Mapping[str, Market], listed: Mapping[str, Market]) -> dict[
     return {name: market for name, market in known.items() if name not in listed}
 
 
-#: Characters that a token has on average in English; providers count differently.
-CHARACTERS = 4
+class _Open(Exception):
+    def __init__(self, state: DecisionState, reason: str, calls: tuple[str, ...] = (), cost: int | None = None) -> None:
+        self.state, self.reason, self.calls, self.cost = state, reason, calls, cost
 
 
-@dataclass(frozen=True)
-class Prompted:
-    """The prompt that a decision would send. tokens: of the prompt, estimated. most_cost: micro-dollars that the call may cost at most; None when no price is known.
-    stored: the prompt is stored already, and a run would not make another."""
+def decide_all(tasks: Iterable[Task], records: Records, ask: Ask, now: Callable[[], datetime]) -> list[Decided]:
+    """The decisions of several agents, strictly one after another, in the order given.
 
-    decision_id: str
-    member: str
-    tokens: int
-    most_cost: int | None
-    stored: bool
-    messages: Sequence[Message]
-
-
-def preview(world: World, week: date) -> tuple[list[WeekPlanned], list[Prompted]]:
-    """The week as a run would make it now, on each venue on which a cohort decides, that of its own cohort first, with every prompt in the order in which
-    it would be asked.
-
-    Nothing is stored, and no request is sent.
+    Where no call to a model can succeed (credit, key, budget), the run stops: what comes after is BLOCKED, with the reason, and left to the next run.
+    Any other failure concerns its agent alone.
     """
-    known, plans, prompts = registered(world.registry), list[WeekPlanned](), list[Prompted]()
-    for venue in venues_of(world, week):
-        universe = seen_universe(world, week, venue)
-        cohorts = deciding(world, week, reconstructed=universe.reconstructed, venue=venue)
-        if not plans and stored_cohort(world.records, week) is None:
-            cohorts = [new_cohort(world, week, reconstructed=universe.reconstructed), *cohorts]
-        plan, terms = planned(world, week, venue, universe, cohorts), terms_by_agent(cohorts)
-        plans.append(plan)
-        prompts += [_prompted(world, task, known, terms.get(task.key.agent.agent_id)) for task in plan.tasks]
-    return plans, prompts
+    found: list[Decided] = []
+    blocked: str | None = None
+    for task in tasks:
+        if blocked is not None:
+            found.append(as_stored(task, records, DecisionState.BLOCKED, blocked, over=task.is_over(now())))
+            continue
+        found.append(decide(task, records, ask, now))
+        if found[-1].state is DecisionState.BLOCKED:
+            blocked = found[-1].reason
+    return found
 
 
-def _prompted(world: World, task: Task, known: Mapping[str, Model], terms: Terms | None) -> Prompted:
-    asked = list(task.messages())
+def decide(task: Task, records: Records, ask: Ask, now: Callable[[], datetime]) -> Decided:
+    """Do what is left of one decision."""
+    left, at = partial(as_stored, task, records, over=task.is_over(now())), task.at
+    try:
+        return _decide(task, records, ask, now if at is None else lambda: at)
+    except _Open as found:
+        return replace(left(found.state, found.reason), calls=found.calls, cost=found.cost)
+    except InProgress as busy:
+        return left(DecisionState.IN_PROGRESS, str(busy))
+    except Stopped as stopped:
+        state = DecisionState.OPEN if stopped.kind == "unreachable" else DecisionState.BLOCKED  # other models have other endpoints
+        return left(state, str(stopped))
+    except BellwetherError as error:
+        return left(DecisionState.OPEN, str(error))
+
+
+def as_stored(task: Task, records: Records, otherwise: DecisionState, reason: str, *, over: bool) -> Decided:
+    """The decision as it is stored, without doing anything: FINISHED, REFUSED, READ, or else `otherwise` for the reason given.
+
+    over: it is not executed again.
+    """
     name = task.key.decision_id
-    stored = world.records.stored("prompt", name) is not None
-    tokens = -(-sum(len(one["content"]) for one in asked) // CHARACTERS)
-    if rule_of(task.model) is not None:
-        return Prompted(name, task.model, 0, 0, stored, asked)
+    plan, intent = stored(records, Plan, name), stored(records, Intent, name)
+    if intent is None:
+        return Decided(name, otherwise, plan, reason=reason)
+    executions = all_stored(records, Execution, name)
+    if not executions:
+        return Decided(name, DecisionState.READ, plan, intent, None, reason)
+    return executed(name, plan, intent, executions[-1], over=over)
 
-    model = model_of(task.model, task.methodology, known, terms)
-    return Prompted(
-        name,
-        task.model,
-        tokens,
-        most_cost(model, asked, {**model.request_parameters, **parameters_of(model, task.methodology)}),
-        stored,
-        asked,
-    )
+
+def executed(name: str, plan: Plan | None, intent: Intent, done: Execution, *, over: bool) -> Decided:
+    """The decision after an execution. over: it is not executed again."""
+    if _is_final(intent, done):
+        return Decided(name, DecisionState.FINISHED, plan, intent, done)
+    counts = Counter(str(one.reason) for one in done.refusals)
+    reason = f"every leg was refused: {', '.join(f'{word} ({number})' for word, number in sorted(counts.items()))}"
+    return Decided(name, DecisionState.REFUSED if over else DecisionState.READ, plan, intent, done, reason)
+
+
+def _decide(task: Task, records: Records, ask: Ask, now: Callable[[], datetime]) -> Decided:
+    name, known = task.key.decision_id, stored(records, Intent, task.key.decision_id)
+    if known is None:
+        if task.account.status(task.methodology.least) is AgentStatus.BANKRUPT:
+            raise _Open(DecisionState.FINISHED, "bankrupt: it is not asked")
+        if now() >= task.deadline:
+            raise _Open(DecisionState.OPEN, f"the deadline {task.deadline.isoformat()} is over and there is no decision")
+    plan = once(records, Plan, name, partial(_plan, task, now))
+    intent = known or once(records, Intent, name, partial(_intent, task, plan, ask))
+    before = all_stored(records, Execution, name)
+    # A decision whose legs were all refused is executed again by the next run before the deadline, without a call.
+    if before and (_is_final(intent, before[-1]) or task.is_over(now())):
+        done = before[-1]
+    else:
+        done = once(records, Execution, name, partial(_execution, task, plan, intent), len(before))
+    return executed(name, plan, intent, done, over=task.is_over(now()))
+
+
+def _plan(task: Task, now: Callable[[], datetime]) -> Plan:
+    messages = list(task.messages())
+    cash = max(task.account.cash, MicroDollars(0))
+    return Plan(task.model, messages, cash, task.place, prompt_hash(messages), task.version, task.universe.digest, now())
+
+
+def _intent(task: Task, plan: Plan, ask: Ask) -> Intent:
+    """Ask until an answer can be used, as often as the methodology retries the form; the last answer counts."""
+    limits = Limits.of(task.methodology, plan.cash)
+    messages, calls = plan.messages, list[str]()
+    costs: list[int | None] = []
+    decision: Decision | None = None
+    for sample in range(task.methodology.malformed_retries + 1):
+        answer = ask(task, plan, messages, sample)
+        if answer.attempts:
+            calls.append(str(answer.key))
+        if isinstance(answer, NoAnswer):
+            said, decision = "", _without_text(answer, limits, tuple(calls), costs)
+        else:
+            said, decision = answer.content, parse_decision(answer.content, limits, ended=answer.ended)
+            costs.append(answer.spent.cost)
+        if decision.action is not Action.INVALID:
+            break
+        messages = again(plan.messages, said, decision)
+    assert decision is not None
+    return Intent(decision, tuple(calls), _sum(costs))
+
+
+def _without_text(answer: NoAnswer, limits: Limits, calls: tuple[str, ...], costs: list[int | None]) -> Decision:
+    """The INVALID decision of an answer without text, which is requested again; any other call without an answer leaves the decision open, or failed."""
+    reason = f"{answer.outcome}: {answer.reason}"
+    if not answer.final:
+        raise _Open(DecisionState.OPEN, reason)
+    costs.append(answer.usage.cost)
+    if not answer.without_text:
+        raise _Open(DecisionState.FAILED, reason, calls, _sum(costs))
+    return parse_decision("", limits)
+
+
+def _sum(costs: Sequence[int | None]) -> int | None:
+    """Micro-dollars; None when a part is not known."""
+    return None if None in costs else sum(cost or 0 for cost in costs)
+
+
+def _execution(task: Task, plan: Plan, intent: Intent) -> Execution:
+    data = task.look(intent.decision)
+    done = execute(intent.decision, task.key, task.account, data, task.methodology, owners=task.owners, base=plan.cash)
+    return Execution(done.trades, done.refusals, data.at)
+
+
+def _is_final(intent: Intent, execution: Execution) -> bool:
+    return bool(execution.trades) or not intent.decision.legs

@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 
 from bellwether.arena.facts import Agent
-from bellwether.arena.identity import WEEK, AgentKey, start_of
+from bellwether.arena.identity import WEEK, start_of
 from bellwether.arena.lineup import lineup
 from bellwether.arena.methodology import Methodology, Venue, methodologies, methodology
 from bellwether.arena.prompt import VERSION
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, once, stored
 from bellwether.arena.states import decisions_due, may_start
-from bellwether.arena.terms import Terms, terms_of
+from bellwether.arena.terms import terms_of
 from bellwether.arena.units import MICROS
 from bellwether.arena.weekly.kalshi import AskKalshi, Kalshi
 from bellwether.arena.weekly.polymarket import AskPolymarket, Polymarket
@@ -44,9 +44,6 @@ class WeekBudgets:
         """The budgets that a call of the model (the journal's name of it) must fit into, the week's first."""
         limits = ((self.week, scope_of(week)), (self.model, scope_of(week, model)))
         return tuple(Budget(_micros(limit), scope) for limit, scope in limits if limit is not None)
-
-
-UNLIMITED = WeekBudgets()
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ class World:
     registry: Path | None = None
     kalshi: AskKalshi | None = None
     methodology: str | None = None
-    budgets: WeekBudgets = UNLIMITED
+    budgets: WeekBudgets = WeekBudgets()
 
     @property
     def records(self) -> Records:
@@ -218,11 +215,6 @@ def frozen_cohort(world: World, week: date, *, reconstructed: bool, forced: bool
     if not reconstructed and not forced and not may_start(world.now()) and stored_cohort(world.records, week) is None:
         return None
     return once(world.records, FrozenCohort, week.isoformat(), lambda: new_cohort(world, week, reconstructed=reconstructed))
-
-
-def terms_by_agent(cohorts: Iterable[FrozenCohort]) -> dict[str, Terms]:
-    """The terms of every model of some cohorts, by agent."""
-    return {AgentKey(cohort.week, family).agent_id: terms for cohort in cohorts for family, terms in cohort.terms.items()}
 
 
 def new_cohort(world: World, week: date, *, reconstructed: bool) -> FrozenCohort:

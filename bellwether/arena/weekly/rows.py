@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.deciding import Decided, Task, executed
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.frames import agents_frame, millionths, trades_frame, universe_frame
 from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, all_stored, archives, closures, messages_of
-from bellwether.arena.weekly.deciding import WeekDecided
+from bellwether.arena.weekly.asking import Task
+from bellwether.arena.weekly.deciding import Decided, WeekDecided, executed
 from bellwether.arena.weekly.means import World, rules_of
 from bellwether.journal import Journal
 from bellwether.journal.facts import NOT_STATED

@@ -1,8 +1,9 @@
-"""Closing summary of `arena run`: what went wrong in the weeks that were run, what they cost, and what is due next."""
+"""Summaries of `arena run`: the prompts that it would send, and, after it, what went wrong in the weeks, what they cost, and what is due next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -10,11 +11,28 @@ import polars as pl
 
 from bellwether.arena.decision import FINAL, DecisionState
 from bellwether.arena.identity import WEEK, decision_of, start_of, week_of
+from bellwether.arena.lineup import rule_of
 from bellwether.arena.methodology import Methodology
+from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.results import LAST_EXECUTION
 from bellwether.arena.states import decisions_due
-from bellwether.arena.weekly.means import DECISION, World, scope_of, spending_of
+from bellwether.arena.weekly.asking import Task, model_of, parameters_of, registered
+from bellwether.arena.weekly.deciding import planned
+from bellwether.arena.weekly.means import (
+    DECISION,
+    World,
+    deciding,
+    new_cohort,
+    scope_of,
+    seen_universe,
+    spending_of,
+    stored_cohort,
+    venues_of,
+)
 from bellwether.arena.weekly.reading import Rows, stored
+from bellwether.forecasting.prompt import Message
+from bellwether.models.model import Model
+from bellwether.models.prices import most_cost
 from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, TRADES
 
 #: Decisions that each line names; the others are counted.
@@ -121,3 +139,54 @@ def _cost(one: dict[str, Any]) -> str:
 
 def _time(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+#: Characters that a token has on average in English; providers count differently.
+CHARACTERS = 4
+
+
+@dataclass(frozen=True)
+class Prompted:
+    """The prompt that a decision would send. tokens: of the prompt, estimated. most_cost: micro-dollars that the call may cost at most; None when no price is known.
+    stored: the prompt is stored already, and a run would not make another."""
+
+    decision_id: str
+    member: str
+    tokens: int
+    most_cost: int | None
+    stored: bool
+    messages: Sequence[Message]
+
+
+def preview(world: World, week: date) -> tuple[list[FrozenUniverse], list[Prompted]]:
+    """The universes of a week as a run would take them now, that of its own cohort's venue first, and every prompt in the order in which it would be sent.
+
+    Nothing is stored, and no request is sent.
+    """
+    known, universes, prompts = registered(world.registry), list[FrozenUniverse](), list[Prompted]()
+    for venue in venues_of(world, week):
+        universe = seen_universe(world, week, venue)
+        cohorts = deciding(world, week, reconstructed=universe.reconstructed, venue=venue)
+        if not universes and stored_cohort(world.records, week) is None:
+            cohorts = [new_cohort(world, week, reconstructed=universe.reconstructed), *cohorts]
+        universes.append(universe)
+        prompts += [_prompted(world, task, known) for task in planned(world, week, universe, cohorts)]
+    return universes, prompts
+
+
+def _prompted(world: World, task: Task, known: Mapping[str, Model]) -> Prompted:
+    asked = list(task.messages())
+    name = task.key.decision_id
+    stored = world.records.stored("prompt", name) is not None
+    tokens = -(-sum(len(one["content"]) for one in asked) // CHARACTERS)
+    if rule_of(task.model) is not None:
+        return Prompted(name, task.model, 0, 0, stored, asked)
+    model = model_of(task.model, task.methodology, known, task.terms)
+    return Prompted(
+        name,
+        task.model,
+        tokens,
+        most_cost(model, asked, {**model.request_parameters, **parameters_of(model, task.methodology)}),
+        stored,
+        asked,
+    )
