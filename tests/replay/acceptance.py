@@ -88,12 +88,12 @@ class Play:
         self.session = Session(tape or scene.tape(rules), rules, Settings(**chosen))
         assert self.session.step()
 
-    def order(self, order: str, tif: int | None = None) -> int:
+    def order(self, order: str, tif: int | None = None, expires: int = 0) -> int:
         """Send "BUY YES 10" or "BUY YES 10 @50": IOC for a market order, GTC for a limit order when tif is left out."""
         action, side, count, *price = order.replace("@", "").split()
         limit = Mills(int(price[0]) * CENT if price else 0)
         tif = (c.Tif.GTC if price else c.Tif.IOC) if tif is None else tif
-        return self.session.place(0, SIDES[side], ACTIONS[action], limit, Lots(int(count) * CONTRACT), tif, 0)
+        return self.session.place(0, SIDES[side], ACTIONS[action], limit, Lots(int(count) * CONTRACT), tif, expires)
 
     def go(self, to: float) -> Play:
         """On to the first decision at that second or later."""

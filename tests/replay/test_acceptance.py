@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +21,6 @@ from bellwether.replay.units import CENT, CONTRACT, MICROS, SECOND, YES
 from tests.replay.acceptance import BOOK_A, REF, RIGHT, Play, Scene, a_cent_a_fill, book_a, without_fees
 from tests.replay.episode.folders import Native
 
-ROOT = Path(__file__).resolve().parents[2]
 IOC, GTC, POST_ONLY, FOK, GTD = c.Tif
 COVERED: set[str] = set()
 
@@ -184,12 +178,6 @@ def test_a_sale_of_what_is_held_brings_its_proceeds(rules: RuleSet, expected: in
     assert play.positions() == [0, 0]
 
 
-@row("U11", "rejected: would_not_cross")
-def test_a_limit_order_that_does_not_cross_is_rejected_in_taker_only_mode(rules: RuleSet, expected: str) -> None:
-    play = Play(book_a(), rules, execution="taker_only")
-    assert play.state(play.order("BUY YES 10 @40")) == expected
-
-
 @row("U13", OrderError)
 def test_a_limit_order_without_a_price_or_a_size_is_the_agents_error(rules: RuleSet, expected: type[ValueError]) -> None:
     def ask(ctx: AgentContext) -> str:
@@ -210,23 +198,20 @@ def test_the_rest_of_a_crossing_order_rests_at_its_limit(rules: RuleSet, expecte
     assert play.filled(number) == 50 + sum(expected[1:])
 
 
-@row("T4, below the ask", "resting")
-def test_a_post_only_order_below_the_ask_rests(rules: RuleSet, expected: str) -> None:
-    play = Play(book_a(), rules)
-    assert play.state(play.order("BUY YES 10 @47", POST_ONLY)) == expected
-
-
-@row("T5, with an expiry", "resting", "cancelled: remainder")
-def test_an_order_with_an_expiry_rests(rules: RuleSet, expected: str) -> None:
-    play = Play(book_a(), rules)
-    assert play.state(play.session.place(0, YES, 0, 47 * CENT, CONTRACT, GTD, 10**18)) == expected
-
-
-@row("T6", "cancelled: remainder")
-def test_a_market_order_on_an_empty_side_fills_nothing_and_is_not_rejected(rules: RuleSet, expected: str) -> None:
-    play = Play(Scene().book(0, {45: 100}, {}), rules)
-    number = play.order("BUY YES 10")
-    assert (play.state(number), play.fills()) == (expected, [])
+@rows(
+    {
+        "U11": (("BUY YES 10 @40", None, "rejected: would_not_cross"),) * 2,
+        "T4, below the ask": (("BUY YES 10 @47", POST_ONLY, "resting"),) * 2,
+        "T5, with an expiry": (("BUY YES 10 @47", GTD, "resting"), ("BUY YES 10 @47", GTD, "cancelled: remainder")),
+        "T6": (("BUY YES 10", None, "cancelled: remainder"),) * 2,
+    }
+)
+def test_an_order_that_fills_nothing(rules: RuleSet, expected: tuple[str, int | None, str]) -> None:
+    order, tif, state = expected
+    scene = book_a() if "@" in order else Scene().book(0, {45: 100}, {})
+    play = Play(scene, rules, execution="taker_only" if "would_not_cross" in state else "maker_taker")
+    number = play.order(order, tif, expires=10**18 if tif == GTD else 0)
+    assert (play.state(number), play.fills()) == (state, [])
 
 
 @rows(
@@ -291,16 +276,16 @@ def test_who_has_put_all_cash_into_contracts_can_offer_them() -> None:
 # Money
 
 
-@rows({"U14": ([10, 0], [10, 0]), "U15": ([5, 0], [5, 0])})
-def test_cash_after_a_purchase_and_a_sale(rules: RuleSet, expected: list[int]) -> None:
+@rows({"U14": ((9499, 10),) * 2, "U15": ((9773, 5),) * 2})
+def test_cash_after_a_purchase_and_a_sale(rules: RuleSet, expected: tuple[int, int]) -> None:
+    cash, held = expected
     scene = Scene().book(0, {55: 5}, {50: 10})
     play = Play(scene, rules, a_cent_a_fill(scene, rules), bankroll=100 * MICROS)
     play.order("BUY YES 10")
-    assert (play.positions(), play.cents) == ([10, 0], 9499)
-    if expected == [5, 0]:
+    if held == 5:
         play.order("SELL YES 5")
-        outcome = play.end().session.result()
-        assert (play.positions(), play.cents, outcome.realised[0]) == ([5, 0], 9773, 250_000)
+        assert play.end().session.result().realised[0] == 250_000
+    assert (play.positions(), play.cents) == ([held, 0], cash)
 
 
 @pytest.mark.parametrize("result", ["YES", "NO"])
@@ -546,28 +531,6 @@ def test_an_event_with_two_winners_is_refused(name: str, tmp_path: Path) -> None
     native.settlement["KXTEST-B"].update(result="YES", value="1")
     with pytest.raises(SchemaError, match=r"KXTEST-A.*KXTEST-B.*YES"):
         load(native.write(tmp_path / name))
-
-
-_RANDOM_RUN = """
-from tests.replay.random_tapes import Shape, random_tape
-from bellwether.replay import BacktestSettings, run
-from bellwether.replay.agents.baselines import RandomAgent
-from bellwether.replay.units import SECOND
-tape = random_tape(3, Shape(tickers=3, rows=True, lifecycle=False))
-for rules in ("kalshi-2025-07-01", "pmb-2026-01"):
-    backtest = run(tape, RandomAgent(trade_probability=0.5), BacktestSettings(rules=rules, cadence=SECOND))
-    print(rules, len(backtest.outcome.fills), backtest.digest)
-"""
-
-
-def test_the_random_agent_does_the_same_in_two_processes() -> None:
-    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
-    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-    there = subprocess.run([sys.executable, "-c", _RANDOM_RUN], env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
-    with redirect_stdout(StringIO()) as here:
-        exec(_RANDOM_RUN, {})
-    assert here.getvalue() == there.stdout
-    assert all(int(line.split()[1]) > 0 for line in there.stdout.splitlines())
 
 
 # What the survey found, where no row above has it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -18,11 +17,12 @@ from bellwether.replay.engine import codes as c
 from bellwether.replay.episode import load_original
 from bellwether.replay.results.metrics import metrics
 from bellwether.replay.units import CENT, CENT_MICROS, CONTRACT
-from tests.replay.original import SECOND, Fill, Levels, Original, Row, Settled, Trade
+from tests.replay.episode import originals
+from tests.replay.episode.folders import START
+from tests.replay.original import SECOND, Fill, Original, Row, Settled, Trade
 
-START = 1_768_900_000 * SECOND
 TICKERS = ["KX-A", "KX-B", "KX-C"]
-RUNS = 20
+RUNS = 8
 Call = tuple[Any, ...]
 
 
@@ -53,55 +53,23 @@ def recorded(draw: random.Random) -> tuple[list[Row], list[Trade], list[Settled]
 
 def written(folder: Path, rows: list[Row], trades: list[Trade], settled: list[Settled]) -> Path:
     """The same as files of the original."""
-    folder.mkdir(parents=True)
-    metadata = {
-        "episode_id": "KX",
-        "event_slug": "KX",
-        "tickers": TICKERS,
-        "start_ts": _iso(START),
-        "end_ts": _iso(rows[-1].ts),
-        "initial_bankroll_cents": 100_000,
-        "fee_model_version": "kalshi_oct_2025",
-        "execution_mode": "maker_taker",
-        "observation_depth": -1,
-        "has_trades_tape": True,
-        "description": "",
-    }
     known = {one.ticker: {"result": one.result, "settled_ts": _iso(one.ts)} for one in settled}
-    (folder / "metadata.json").write_text(json.dumps(metadata))
-    (folder / "settlement.json").write_text(json.dumps({t: known.get(t, {"result": None, "settled_ts": None}) for t in TICKERS}))
-    kind = pa.list_(pa.struct([("price_cents", pa.int64()), ("size", pa.int64())]))
-    book = {
-        "ts": _instants(rows),
-        "sequence_id": list(range(len(rows))),
-        "ticker": [row.ticker for row in rows],
-        "yes_bids": pa.array([_structs(row.yes) for row in rows], kind),
-        "no_bids": pa.array([_structs(row.no) for row in rows], kind),
-    }
-    prints = {
-        "ts": _instants(trades),
-        "trade_id": [str(number) for number in range(len(trades))],
-        "ticker": [trade.ticker for trade in trades],
-        "side": ["yes"] * len(trades),
-        "taker_side": [trade.taker for trade in trades],
-        "price_cents": [trade.price for trade in trades],
-        "count": [trade.count for trade in trades],
-    }
-    pq.write_table(pa.table(book), folder / "orderbook.parquet")
-    pq.write_table(pa.table(prints), folder / "trades.parquet")
+    unknown = {"result": None, "settled_ts": None}
+    originals.described(folder, TICKERS, {ticker: known.get(ticker, unknown) for ticker in TICKERS}, end=_iso(rows[-1].ts))
+    book = [(_seconds(row.ts), number, row.ticker, row.yes, row.no) for number, row in enumerate(rows)]
+    prints = [(_seconds(one.ts), str(number), one.ticker, one.taker, one.price, one.count) for number, one in enumerate(trades)]
+    kind = originals.struct_of("price_cents", pa.int64())
+    pq.write_table(originals.book_table(book, originals.levels_of, kind), folder / "orderbook.parquet")
+    pq.write_table(originals.trade_table(prints), folder / "trades.parquet")
     return folder
+
+
+def _seconds(ns: int) -> float:
+    return (ns - START) / SECOND
 
 
 def _iso(ns: int) -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)).isoformat()
-
-
-def _instants(events: list[Any]) -> pa.Array:
-    return pa.array([event.ts for event in events], pa.int64()).cast(pa.timestamp("ns", "UTC"))
-
-
-def _structs(levels: Levels) -> list[dict[str, int]]:
-    return [{"price_cents": price, "size": size} for price, size in levels]
 
 
 def decisions(seed: int) -> Callable[[int], list[Call]]:

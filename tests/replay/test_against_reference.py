@@ -121,15 +121,15 @@ def _compare(mode: str, seed: int, temper: Temper, **shape: float) -> Reference:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_both_engines_agree_in_every_mode(mode: str) -> None:
-    assert sum(len(_compare(mode, seed, Temper(stack=5), instants=100).fills) for seed in range(2)) > 40
+    assert len(_compare(mode, 0, Temper(stack=5), instants=130).fills) > 20
 
 
-@pytest.mark.parametrize("mode", ["kalshi-2026-05-28", "netting apart", "pmb-2026-01", "both latencies"])
+@pytest.mark.parametrize("mode", ["kalshi-2026-05-28", "netting apart", "pmb-2026-01"])
 def test_both_engines_agree_on_piles_of_large_orders(mode: str) -> None:
     assert _compare(mode, 7, Temper(stacks=0.3, stack=30, huge=0.3), instants=100).fills
 
 
-ENORMOUS = replace(SUBCENT, largest=5_000_000, instants=200)
+ENORMOUS = replace(SUBCENT, largest=5_000_000, instants=120)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_no_number_leaves_64_bits(rules: RuleSet, fees: tuple[int, ...]) -> None
 def test_an_order_whose_rounding_the_cash_cannot_pay_is_cancelled_in_both_engines() -> None:
     form, broke = replace(SUBCENT, largest=1, fees=NO_FEES), replace(FAST, bankroll=400_000)
     crumbs, rules = Temper(odd_lots=1.0, huge=0, sweeps=0), rule_set("kalshi-2026-03-09")
-    replays = [compare(random_tape(seed, form), rules, broke, lambda seed=seed: RandomAgent(seed, form, crumbs).act) for seed in range(6)]
+    replays = [compare(random_tape(seed, form), rules, broke, lambda seed=seed: RandomAgent(seed, form, crumbs).act) for seed in range(2)]
     assert any((order.status, order.reason) == ("cancelled", "insufficient_cash") for replay in replays for order in replay.orders)
 
 
@@ -173,7 +173,7 @@ CROWDED = (
     "no consumption",
 )
 #: Fills in each case, over the chosen, the pessimistic and the optimistic account, which are replays of their own.
-CASES, EACH = 16, 25_000
+CASES, EACH = 16, 8_000
 #: Who trades and what the tapes are like: one that sweeps deep books, one that waits in the queues.
 CROWDS = {
     "taker": (Temper(orders=8, stacks=0, largest=60, huge=0.8, sweeps=0.9, wild=0.01, cancels=0.6, clears=0.1, turns=10), {"trades": 0.15}),
@@ -191,7 +191,7 @@ def test_both_engines_agree_on_many_fills(case: int) -> None:
     temper, shape = NEAR if (CROWDED[mode], role) == ("pmb-2026-01", "maker") else CROWDS[role]
     roles: Counter[str] = Counter()
     for tape in itertools.count():
-        plain = _compare(CROWDED[mode], 1000 * case + tape, temper, **{"instants": 300, "busy": 40, "spread_out": 60, **shape})
+        plain = _compare(CROWDED[mode], 1000 * case + tape, temper, **{"instants": 200, "busy": 40, "spread_out": 60, **shape})
         roles.update(fill.role for replay in (plain, *plain.bounds) for fill in replay.fills)
         if roles.total() >= EACH:
             break

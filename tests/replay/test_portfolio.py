@@ -17,7 +17,7 @@ from bellwether.pages.model import Facts
 from bellwether.replay import CENT, CONTRACT, NO, YES, Agent, AgentContext, Backtest, BacktestSettings, Prepared, load, prepare, run
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine.codes import F_FEE, F_ORDER, F_TICKER, F_TS, O_STATUS, Status
-from bellwether.replay.portfolio import LONGEST_NAME, combine, portfolio_name
+from bellwether.replay.portfolio import combine
 from bellwether.replay.results.tear_sheet import tear_sheet
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
 from bellwether.replay.units import MICROS, SECOND
@@ -222,21 +222,6 @@ def test_the_order_in_which_episodes_are_given_makes_no_difference() -> None:
     assert forth.episode_digest == back.episode_digest
 
 
-def test_a_portfolio_of_one_episode_is_that_episode() -> None:
-    (one, *_) = episodes()
-    assert run([one], Apart(), SETTINGS).digest == run(one, Apart(), SETTINGS).digest
-    assert run([one], Apart(), SETTINGS).episode == one.info.id
-
-
-def test_names_of_portfolios() -> None:
-    assert portfolio_name(["A", "B"]) == "A+B"
-    many = [f"KXNBAGAME-26MAR{number}" for number in range(10, 30)]
-    name = portfolio_name(many)
-    assert name.startswith("KXNBAGAME-26MAR10+19-more-")
-    assert len(name) <= LONGEST_NAME
-    assert name != portfolio_name([*many[:-1], "other"])
-
-
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
@@ -246,7 +231,6 @@ def test_names_of_portfolios() -> None:
             "the market KXA-M-0 is in KXA and in KXA-again",
         ),
         ((lambda: quoted("KXA"), lambda: quoted("KXB", "pmb-2026-01")), "decisions = 'grid' and pmb-2026-01 'book_rows'"),
-        ((lambda: quoted("KXA", "pmb-2026-01"), lambda: quoted("KXB", "pmb-2026-01")), "a market is traded on after its end"),
         (
             (lambda: replace(quoted("KXA"), world="sandbox"), lambda: replace(quoted("KXB"), world="live")),
             "different worlds: KXB is of live, KXA is of sandbox",
@@ -258,10 +242,6 @@ def test_names_of_portfolios() -> None:
         (
             (lambda: quoted("KXA"), lambda: replace(quoted("KXB"), info=replace(quoted("KXB").info, bankroll=5))),
             "KXA has bankroll 1000000000 and KXB 5.*name one with --bankroll",
-        ),
-        (
-            (lambda: quoted("KXA"), lambda: replace(quoted("KXB"), info=replace(quoted("KXB").info, observation_depth=5))),
-            "KXA has observation_depth -1 and KXB 5",
         ),
         ((lambda: quoted("KXA"), lambda: quoted("KXB+KXC")), r"the episode KXB\+KXC has a \+ in its name"),
         ((), "there is no episode"),
@@ -290,11 +270,6 @@ def test_a_series_that_several_episodes_have_is_one_series() -> None:
     assert combine([with_points("KXA", (1, 10.0)), with_points("KXB")]).exogenous["BTC"][0].tolist() == [1]
     with pytest.raises(ConfigError, match="the series BTC, and it differs"):
         combine([with_points("KXA", (1, 10.0), (3, 30.0)), with_points("KXB", (2, 20.0), (4, 40.0))])
-
-
-def test_episodes_that_were_prepared_for_other_rules_are_refused() -> None:
-    with pytest.raises(ConfigError, match="KXB: it was prepared for kalshi-2026-05-28, not for kalshi-2026-03-09"):
-        run([quoted("KXA", "kalshi-2026-03-09"), quoted("KXB")], Spender(), BacktestSettings(rules="kalshi-2026-03-09"))
 
 
 def folder(root: Path, name: str, **metadata: Any) -> Path:
@@ -329,18 +304,6 @@ def test_the_world_of_an_episode_is_that_of_its_home(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="different worlds"):
         combine([made[0], generated])
     assert combine([made[0], prepare(load(folder(tmp_path, "KXELSE")))]).world == "live"
-
-
-def test_an_agent_draws_other_numbers_in_a_portfolio_than_in_its_episodes() -> None:
-    seeds = {}
-
-    class Seeded(Agent):
-        def act(self, ctx: AgentContext) -> None:
-            seeds[ctx.info.id] = ctx.seed
-
-    run([quoted("KXA")], Seeded(), BacktestSettings())
-    run([quoted("KXA"), quoted("KXB")], Seeded(), BacktestSettings())
-    assert len(set(seeds.values())) == len(seeds) == 2
 
 
 def test_the_example_of_the_page_trades_on_both_venues() -> None:

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.errors import ConfigError
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.schedule import schedule_of
-from bellwether.replay.preparation import prepare
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.rules.combined import combined
 from bellwether.replay.tape import Tape
@@ -101,10 +99,9 @@ def _compare(mode: str, seed: int, temper: Temper, **changes: Any) -> Reference:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_both_engines_agree_on_portfolios(mode: str) -> None:
-    replays = [_compare(mode, seed, Temper(orders=6, stack=6), instants=200) for seed in range(2)]
-    assert sum(len(replay.fills) for replay in replays) > 60
-    traded = {fill.ticker for replay in replays for fill in replay.fills}
-    assert len(traded) >= len(MODES[mode][0])
+    fills = _compare(mode, 0, Temper(orders=6, stack=6), instants=200).fills
+    assert len(fills) > 30
+    assert len({fill.ticker for fill in fills}) >= len(MODES[mode][0])
 
 
 @pytest.mark.parametrize("column", range(UNIT_COLS))
@@ -123,7 +120,7 @@ def test_a_market_under_the_units_of_another_is_noticed(column: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "mode"), list(enumerate(MODES))[::2])
+@pytest.mark.parametrize(("seed", "mode"), list(enumerate(MODES))[:2])
 def test_both_engines_agree_on_many_fills_of_portfolios(seed: int, mode: str) -> None:
     temper = Temper(orders=8, stacks=0.05, stack=10, largest=60, huge=0.2, sweeps=0.4, wild=0.01, turns=10)
     # Who is poor can pay for few.
@@ -148,20 +145,6 @@ def test_a_portfolio_tape_has_the_events_of_all_its_tapes_in_the_stated_order() 
         first += len(one.tickers)
 
 
-def test_one_tape_with_its_units_named_is_replayed_as_without() -> None:
-    rules = rule_set("polymarket-2026-04-01")
-    tape = random_tape(5, replace(SUBCENT, fees=BY_SHARES, instants=150))
-    named = merge_tapes([with_units(tape, rules.units)])
-    for one in (tape, named):
-        session = Session(one, rules, FAST)
-        while session.step():
-            for ticker in range(2):
-                session.place(ticker, 0, 0, 500, 700)
-        if one is tape:
-            alone = session.result().digest()
-    assert session.result().digest() == alone
-
-
 def test_nothing_is_decided_while_no_recording_runs() -> None:
     parts = _parts((("kalshi-2026-03-09", CENTS, 0), ("kalshi-2026-03-09", CENTS, 40_000)), 1, instants=50)
     tape, rules = _merged(parts)
@@ -170,9 +153,3 @@ def test_nothing_is_decided_while_no_recording_runs() -> None:
     assert not ((decisions > first.end) & (decisions < second.start)).any()
     assert (decisions[decisions >= second.start] - second.start).tolist()[:2] == [0, SECOND]
     assert len(schedule_of(tape, rules, FAST)) > len(decisions)
-
-
-def test_rules_that_run_a_replay_in_different_ways_make_no_portfolio() -> None:
-    tapes = [prepare(random_tape(number, CENTS), name) for number, name in enumerate(("kalshi-2026-03-09", "pmb-2026-01"))]
-    with pytest.raises(ConfigError, match=r"kalshi-2026-03-09 has decisions = 'grid' and pmb-2026-01 'book_rows'"):
-        combined([one.rules for one in tapes])

@@ -75,13 +75,6 @@ def sampled_curve(backtest: Backtest) -> tuple[np.ndarray, np.ndarray]:
     return curve_of(backtest.tape.start, backtest.bankroll, samples[:, codes.S_TS], samples[:, codes.S_EQUITY])
 
 
-def sampled_band(backtest: Backtest) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the greatest equity of the three queue accounts at each point of `sampled_curve`, int64 micro-dollars."""
-    accounts = backtest.outcome.samples[:, [codes.S_EQUITY, codes.S_PESS, codes.S_OPT]]
-    accounts = np.vstack((np.full((1, accounts.shape[1]), backtest.bankroll), accounts))
-    return accounts.min(axis=1), accounts.max(axis=1)
-
-
 def _money(backtest: Backtest) -> dict[str, Any]:
     outcome, bankroll = backtest.outcome, backtest.bankroll
     held = exposure(backtest.tape, outcome.fills, apart=backtest.rules.netting == "apart")

@@ -39,14 +39,6 @@ def test_a_parameter_that_is_not_there_is_named_with_those_that_are(wrong: dict[
         RandomAgent(**wrong)  # type: ignore[arg-type]
 
 
-def test_parameters_without_names_are_refused() -> None:
-    class Nameless(Agent):
-        def __init__(self, *values: int) -> None: ...
-
-    with pytest.raises(ConfigError, match=r"\*values has no names"):
-        Nameless(1, 2)
-
-
 @pytest.mark.parametrize(("value", "mills"), [(3, 30), ("0.1", 1), (0.5, 5), (12.3, 123)])
 def test_cents_are_exact(value: float | str, mills: int) -> None:
     assert cents(value) == mills

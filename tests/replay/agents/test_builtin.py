@@ -6,11 +6,10 @@ import random
 import statistics
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay import BUY, CENT, CONTRACT, MICROS, NO, SECOND, SELL, YES, Agent, Backtest, run
+from bellwether.replay import BUY, CONTRACT, MICROS, NO, SECOND, SELL, YES, Agent, Backtest, run
 from bellwether.replay.agents.agent import stable_seed
 from bellwether.replay.agents.baselines import BuyAndHold, Passive, RandomAgent
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
@@ -22,7 +21,7 @@ from bellwether.replay.engine.codes import Role, Tif
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, Tape
 from tests.replay.agents.scenes import TRADE, market, settings, two_markets
 from tests.replay.random_tapes import Shape, random_tape
-from tests.replay.results.tapes import Event, book, tape
+from tests.replay.results.tapes import Event, tape
 
 #: side, action, price, lots, time in force
 SENT = (codes.O_SIDE, codes.O_ACTION, codes.O_PRICE, codes.O_COUNT, codes.O_TIF)
@@ -91,20 +90,10 @@ def test_buy_and_hold_counts_orders_that_fill_on_their_way() -> None:
     assert sent(backtest, codes.O_COUNT, codes.O_FILLED) == [[20 * CONTRACT, 20 * CONTRACT]]
 
 
-def test_spread_capture_counts_orders_that_are_on_their_way() -> None:
-    two = tape(*book(0, 300, 400), *book(0, 300, 400, ticker=1), (600, CLOSE, 0, 0, 0, 0), (600, CLOSE, 1, 0, 0, 0), tickers=2, end=600)
-    assert len(sent(run(two, SpreadCapture(limit=1), settings(order_latency=SECOND)))) == 1
-
-
 def test_buy_and_hold_buys_what_is_offered_until_it_has_enough() -> None:
     backtest = run(market((90, LEVEL, 0, NO, 520, 30 * CONTRACT)), BuyAndHold(size=70), settings())
     assert sent(backtest) == [[YES, BUY, 480, 70 * CONTRACT, Tif.IOC], [YES, BUY, 500, 20 * CONTRACT, Tif.IOC]]
     assert backtest.outcome.realised[0] == 70 * MICROS - 50 * 480_000 - 20 * 500_000
-
-
-def test_buy_and_hold_waits_for_a_market_without_an_ask() -> None:
-    backtest = run(two_markets(), BuyAndHold("no", 1), settings())
-    assert sent(backtest, codes.O_TICKER, codes.O_SIDE, codes.O_PRICE, codes.O_SENT) == [[0, NO, 510, 0], [1, NO, 700, 120 * SECOND]]
 
 
 def drawn(seed: int, steps: int, probability: float, most: int, largest: int) -> list[list[int]]:
@@ -126,8 +115,8 @@ def drawn(seed: int, steps: int, probability: float, most: int, largest: int) ->
     return orders
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_random_agent_sends_what_its_description_says(seed: int) -> None:
+def test_random_agent_sends_what_its_description_says() -> None:
+    seed = 1
     agent = RandomAgent(trade_probability=0.6, max_position=2, max_size=3)
     orders = sent(played(agent, [500] * 200, seed=seed))
     assert orders == drawn(seed, 200, 0.6, 2, 3)
@@ -151,20 +140,10 @@ def test_momentum_buys_only_with_twice_the_price_in_cash() -> None:
     assert sent(played(Momentum(lookback=2), rise, bankroll=2 * 440_000 - 1)) == []
 
 
-def test_momentum_takes_the_middle_in_whole_cents() -> None:
-    assert sent(played(Momentum(lookback=2, threshold_cents=1), [405, 409, 409])) == []
-    assert len(sent(played(Momentum(lookback=2, threshold_cents=1), [409, 410, 410]))) == 1
-
-
 def test_spread_capture_buys_one_contract_where_the_spread_is_wide() -> None:
     backtest = run(two_markets(), SpreadCapture(), settings())
     assert sent(backtest, codes.O_TICKER, *SENT) == [[1, YES, BUY, 400, CONTRACT, Tif.IOC]]
     assert sent(run(two_markets(), SpreadCapture(min_spread_cents=11), settings())) == []
-
-
-def test_spread_capture_holds_no_more_markets_than_its_limit() -> None:
-    assert len(sent(run(two_markets(), SpreadCapture(min_spread_cents=1, limit=1), settings()))) == 1
-    assert len(sent(run(two_markets(), SpreadCapture(min_spread_cents=1, limit=2), settings()))) == 2
 
 
 def crossings(middles: list[int], period: int, k: float) -> list[tuple[int, int]]:
@@ -180,7 +159,7 @@ def crossings(middles: list[int], period: int, k: float) -> list[tuple[int, int]
     return found
 
 
-@pytest.mark.parametrize(("seed", "period", "k"), [(1, 20, 2), (2, 10, 1.5), (3, 5, 1.2), (4, 20, 2.5)])
+@pytest.mark.parametrize(("seed", "period", "k"), [(1, 20, 2), (2, 10, 1.5)])
 def test_bollinger_bands_trade_on_crossings_only(seed: int, period: int, k: float) -> None:
     rng = random.Random(seed)
     middles = [500]
@@ -218,21 +197,7 @@ def test_market_maker_quotes_around_the_middle_against_its_inventory() -> None:
     assert orders[2:4] == [[YES, 420, 120 * SECOND, 0], [NO, 510, 120 * SECOND, 0]]
 
 
-def test_market_maker_stops_buying_what_it_has_enough_of() -> None:
-    agent = MarketMaker(spread_cents=6, size=10, max_position=10)
-    backtest = run(market((90, PRINT, 0, YES, 420, 50 * CONTRACT)), agent, settings(cadence=MINUTE))
-    late = backtest.outcome.orders[backtest.outcome.orders[:, codes.O_SENT] > 90 * SECOND]
-    assert set(late[:, codes.O_SIDE].tolist()) == {NO}
-
-
-def test_market_maker_never_crosses() -> None:
-    for seed in range(5):
-        backtest = run(random_tape(seed, Shape()), MarketMaker(spread_cents=0, size=1), settings(cadence=5 * SECOND, bankroll=10**11))
-        fills = backtest.outcome.fills
-        assert not (fills[:, codes.F_ROLE] == Role.TAKER).any()
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_three_market_makers_send_the_same_orders(seed: int) -> None:
     shape = Shape(tickers=3, instants=800, tick=(10, 1)[seed % 2], crossed=0.0)
     parameters = {"spread_cents": (1, 0.2)[seed % 2], "size": 3, "max_position": 9, "skew_cents": 0.7, "tick_cents": (1, 0.1)[seed % 2]}
@@ -245,24 +210,8 @@ def test_the_three_market_makers_send_the_same_orders(seed: int) -> None:
     assert len({one.outcome.digest() for one in found}) == 1
 
 
-@pytest.mark.parametrize("cls", [MarketMaker, VectorMarketMaker, CompiledMarketMaker])
 @pytest.mark.parametrize("wrong", [{"size": 0}, {"tick_cents": 0}, {"spread_cents": -1}, {"spread_cents": 0.05}, {"max_position": "many"}])
-def test_market_makers_refuse_what_cannot_be_quoted(cls: type[Agent], wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        cls(**wrong)
-
-
-def test_an_error_of_a_compiled_strategy_is_its_failure() -> None:
-    class Wrong(CompiledMarketMaker):
-        def numbers(self, episode: Any, seed: int) -> np.ndarray:
-            raise ValueError("no numbers")
-
-    backtest = run(market(), Wrong(), settings())
-    assert str(backtest.failure) == "ValueError: no numbers"
-    assert backtest.outcome.pnl == (0, 0, 0)
-
-
-def test_prices_of_quotes_are_multiples_of_the_tick() -> None:
-    backtest = run(random_tape(3, Shape(tick=1)), MarketMaker(tick_cents=1), settings(cadence=5 * SECOND, bankroll=10**11))
-    assert len(backtest.outcome.orders) > 10
-    assert (backtest.outcome.orders[:, codes.O_PRICE] % CENT == 0).all()
+def test_market_makers_refuse_what_cannot_be_quoted(wrong: dict[str, Any]) -> None:
+    for cls in (MarketMaker, VectorMarketMaker, CompiledMarketMaker):
+        with pytest.raises(ConfigError):
+            cls(**wrong)

@@ -146,12 +146,8 @@ def test_no_attribute_leads_to_the_simulator(session: list[Session]) -> None:
 @pytest.mark.parametrize(
     "hold",
     [
-        lambda session: [session],
         lambda session: lambda: session,
         lambda session: session.place,
-        lambda session: functools.partial(session.place, 0),
-        lambda session: session.best,
-        lambda session: memoryview(session.best[0]),
         lambda session: np.ndarray((2,), np.int64, session.best[0]),
         lambda session: functools.lru_cache(maxsize=0)(session.place),
     ],
@@ -160,17 +156,6 @@ def test_the_walk_finds_what_is_not_hidden(hold: Callable[[Session], Any], sessi
     run(market(), Scripted(lambda ctx: None), settings())
     assert found(hold(session[0]), list(session[0]._sim))
     assert not found(hidden(lambda: hold(session[0])), list(session[0]._sim))
-
-
-def test_a_hidden_function_is_the_function() -> None:
-    @hidden
-    def double(value: int, *, more: int = 0) -> int:
-        return 2 * value + more
-
-    assert (double(3), double(3, more=1)) == (6, 7)
-    assert not vars(double)
-    with pytest.raises(ValueError):
-        hidden(int)("none")
 
 
 def test_the_door_has_every_call_of_the_gateway() -> None:
@@ -206,24 +191,6 @@ def test_a_budget_that_is_set_anew_is_the_same_budget(order: Callable[[AgentCont
     backtest = traded(once(act), calls_per_step=9)
     assert 4 <= len(backtest.outcome.orders) <= 9
     assert refused
-
-
-def test_calls_left_cannot_be_set() -> None:
-    def act(ctx: AgentContext) -> None:
-        with pytest.raises(AttributeError):
-            ctx.calls_left = 10**9  # type: ignore[misc]
-
-    traded(once(act))
-
-
-def test_what_an_agent_does_to_what_it_is_told_reaches_no_other_run() -> None:
-    def act(ctx: AgentContext) -> None:
-        object.__setattr__(ctx.info.markets[0], "ticker", "OTHER")
-        object.__setattr__(ctx.info, "bankroll", 1)
-
-    prepared = with_series()
-    run(prepared, Scripted(once(act)), settings())
-    assert (prepared.info.markets[0].ticker, prepared.info.bankroll > 1) == ("M-0", True)
 
 
 def test_memory_of_the_account_cannot_be_written(session: list[Session]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay import Agent, AgentSource, CompiledAgent
+from bellwether.replay import Agent, AgentSource
 from bellwether.replay.agents.load import agent_class
 from bellwether.replay.agents.news import Callbacks
 from bellwether.replay.registry import agent_of, agents
@@ -100,10 +100,6 @@ def test_a_class_of_a_file_needs_no_entry(file: Path) -> None:
     assert (entry.name, entry.description, entry.make().name) == ("mine", "Does this.", "mine")
 
 
-def test_a_file_is_imported_once(file: Path) -> None:
-    assert agent_class(f"{file}:Mine") is agent_class(f"{file}:Mine")
-
-
 MISSING = [
     ("rando", "did you mean random"),
     ("{file}:Nine", "has Mine"),
@@ -129,7 +125,3 @@ def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path, text: str, mess
     for _ in range(2):
         with pytest.raises(ConfigError, match=message):
             agent_class(f"{path}:Mine")
-
-
-def test_the_compiled_maker_is_found_by_its_module() -> None:
-    assert issubclass(agent_class("bellwether.replay.agents.compiled_maker:CompiledMarketMaker"), CompiledAgent)

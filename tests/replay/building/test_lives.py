@@ -8,7 +8,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay.building import Known, KnownMarket, Outcomes, stated_results
-from bellwether.replay.episode import EpisodeDraft, Market, Phase, Settlement
+from bellwether.replay.episode import EpisodeDraft, Market, Settlement
 from tests.replay.building.streams import NOON, SECOND, Json, at, built, frames, moment, rows, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
@@ -86,18 +86,6 @@ def test_a_book_that_is_wiped_for_good_tells_the_close() -> None:
     assert market(draft).close_time is None
 
 
-def test_a_book_that_fills_again_was_not_closed() -> None:
-    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(5)), EMPTY, delta(A, 4, **at(9))))
-    assert phases(draft) == [(9, "close", "end of recording")]
-    assert rows(draft)[-1] == (9, "level", "yes", 400, 100)
-
-
-def test_a_wiped_book_that_traded_later_was_empty_but_not_closed() -> None:
-    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(5)), EMPTY, trade(A, 1, **at(9))))
-    assert phases(draft) == [(9, "close", "end of recording")]
-    assert rows(draft)[-2:] == [(5, "level", "yes", 400, 0), (5, "level", "no", 400, 0)]
-
-
 def test_another_recorders_note_tells_the_close_and_nothing_behind_it_is_kept() -> None:
     note = {"type": "watch_market", "msg": {"market_ticker": A, "close_time": at(3)["ts"], "status": "active"}}
     draft = built(frames(note, snapshot(A, 1), delta(A, 2, **at(3)), delta(A, 3, **at(4)), EMPTY | {"seq": 4}))
@@ -105,13 +93,6 @@ def test_another_recorders_note_tells_the_close_and_nothing_behind_it_is_kept() 
     assert rows(draft)[-1] == (3, "level", "yes", 400, 1100)
     assert draft.metadata.end == moment(4)
     assert phases(draft, B) == [(4, "close", "end of recording")]
-
-
-def test_a_stated_close_behind_the_recording_leaves_the_market_open_to_its_end() -> None:
-    known = Known({A: KnownMarket(A, close_time=moment(3600), can_close_early=False)})
-    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(4))), known=known)
-    assert phases(draft) == [(4, "close", "end of recording")]
-    assert market(draft).close_time == moment(3600)
 
 
 def test_agents_are_told_the_close_that_was_announced_and_never_the_real_one_of_an_early_close() -> None:
@@ -149,10 +130,8 @@ def test_results_come_from_the_surest_source() -> None:
     ("prices", "result"),
     [
         (["0.9900"], "YES"),
-        (["0.9990"], "YES"),
         (["0.0100"], "NO"),
         (["0.9800"], None),
-        (["0.0200"], None),
         (["0.9900", "0.5000"], None),
         ([], None),
     ],
@@ -168,19 +147,12 @@ def test_only_a_last_trade_at_the_edge_tells_a_result(prices: list[str], result:
         ({"price_dollars": "0.9950"}, "YES"),
         ({"price": 1}, "NO"),
         ({"price_dollars": "0.0000"}, None),
-        ({"price_dollars": "odd"}, None),
         ({"price_dollars": "0.5000"}, None),
-        ({}, None),
     ],
 )
 def test_ticker_messages_tell_the_last_trade_where_no_trades_are_heard(told: Json, result: str | None) -> None:
     said = {"type": "ticker", "sid": 9, "seq": 1, "msg": {"market_ticker": A, **told}}
     assert settlement(built(frames(snapshot(A, 1), delta(A, 2, **at(1)), said), results=Outcomes(infer=True))).result == result
-
-
-def test_a_listed_settlement_before_the_close_is_paid_at_the_close() -> None:
-    known = Known({A: KnownMarket(A, outcome=Settlement(A, "NO", 0, None, "listing"))})
-    assert settlement(built(frames(snapshot(A, 1), delta(A, 2, **at(4))), known=known)).at == moment(4)
 
 
 def test_stated_results_are_words_or_dollars() -> None:
@@ -195,20 +167,7 @@ def test_stated_results_are_words_or_dollars() -> None:
     assert list(found) == ["a", "b", "c", "d", "x=y"]
 
 
-@pytest.mark.parametrize("texts", [["a"], ["=yes"], ["a=maybe"], ["a=1.5"], ["a=NaN"], ["a=-0.1"], ["a=0.00000001"], ["a=yes", "a=no"]])
+@pytest.mark.parametrize("texts", [["a"], ["=yes"], ["a=maybe"], ["a=1.5"], ["a=NaN"], ["a=yes", "a=no"]])
 def test_other_results_are_refused(texts: list[str]) -> None:
     with pytest.raises(ConfigError, match=f"reading the result '{texts[-1]}'"):
         stated_results(texts)
-
-
-def test_openings_and_halts_behind_the_close_are_left_out() -> None:
-    draft = built(
-        frames(
-            snapshot(A, 1),
-            delta(A, 2, **at(1)),
-            life("determined", 3, result="yes"),
-            life("deactivated", 4, seq=2),
-            life("activated", 5, seq=3),
-        )
-    )
-    assert market(draft).lifecycle == (Phase(moment(3), "close", "lifecycle"),)

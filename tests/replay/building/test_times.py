@@ -24,16 +24,8 @@ def test_a_message_is_never_older_than_the_one_before_it() -> None:
     assert resolved((10, None), (12, None), (11, None), (13, None)) == [10, 12, 12, 13]
 
 
-def test_undated_frames_at_the_beginning_take_the_first_known_time() -> None:
-    assert resolved((None, None), (None, None), (10, None), (None, None), (12, None)) == [10, 10, 10, 10, 12]
-
-
 def test_undated_frames_take_their_time_of_receipt_between_dated_ones() -> None:
     assert resolved((10, 10.5), (None, 14), (15, 15.5), (None, 16), (15.8, 16.2), (None, 20)) == [10, 14, 15, 15.8, 15.8, 20]
-
-
-def test_receipts_are_taken_where_nothing_is_dated() -> None:
-    assert resolved((None, 3), (None, 5), (None, 4)) == [3, 5, 5]
 
 
 def test_receipts_of_another_clock_only_tell_how_long_it_took() -> None:

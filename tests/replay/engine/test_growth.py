@@ -52,16 +52,6 @@ def test_a_replay_that_outgrows_its_arrays_ends_the_same(monkeypatch: pytest.Mon
     assert plain(Session(tape, LIVE, settings)) == whole
 
 
-def test_a_compiled_strategy_starts_again_with_room_and_ends_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    tape, settings = busy_tape(), Settings(cadence=SECOND, bankroll=10**12)
-    monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
-    monkeypatch.setattr(arrays, "COMPILED_ROWS", 64)
-    opened, params = Session(tape, LIVE, settings), np.array([200, 0])
-    opened.run_compiled(follow, params)
-    assert params[1] == len(opened.orders) > 64
-    assert opened.result().digest() == plain(Session(tape, LIVE, settings))
-
-
 def test_a_strategy_that_starts_in_the_middle_keeps_what_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
     tape, settings = busy_tape(), Settings(cadence=SECOND, bankroll=10**12)
     digests = []

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
 
-import numba
 import numpy as np
-import pytest
-from numba import njit, types
+from numba import njit
 
-from bellwether.replay.engine import commands, compiling, linking
+from bellwether.replay.engine import commands, compiling
 from bellwether.replay.engine import kernel as k
 from bellwether.replay.engine.codes import O_NEXT, O_PRICE, O_STATUS, Status, Tif
-from bellwether.replay.engine.compiling import SOURCES, Part, compiled
+from bellwether.replay.engine.compiling import SOURCES
 from bellwether.replay.engine.kernel import next_step, place, strategy, tickers
 from bellwether.replay.units import BUY, YES
 from tests.replay.engine.small_tapes import BOOK, finish, level, session, tape
@@ -119,56 +116,7 @@ def test_the_entry_is_cached_for_the_sources_it_was_made_of() -> None:
     assert [entry._cache._cache_file._source_stamp[-1] for entry in compiling._entries] == [SOURCES]  # type: ignore[attr-defined]
 
 
-def test_no_name_of_the_entry_can_be_taken_for_another_function() -> None:
-    """What an entry has taken in may be called otherwise than the same part in another library, which is linked by name."""
-    commands.entry()
-    module = compiling._entries[0]._library._get_module_for_linking()  # type: ignore[attr-defined]
-    names = [function.name for function in module.functions if not function.is_declaration]
-    foreign = [name for name in names if "bellwether" in name and linking.TAKEN_IN not in name]
-    assert any(linking.TAKEN_IN in name for name in names)
-    assert all("commands6_entry" in name for name in foreign), foreign
-
-
-@compiled
-def half(value):
-    return value // 2
-
-
-@compiled
-def quarter(value):
-    return half(half(value)) + half(0)
-
-
-def test_a_part_called_from_python_is_compiled_by_itself() -> None:
-    assert quarter(12) == 3
-
-
-def test_a_part_has_one_form_for_all_constants() -> None:
-    quarters = njit(lambda: quarter(4) + quarter(8))
-    assert quarters() == 3
-    assert len(quarter._part.signatures) == 1
-
-
-def test_a_version_of_numba_that_was_not_tried_compiles_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert all(linking.pipelines())
-    monkeypatch.setattr(numba, "version_info", numba.version_info._replace(short=(0, 99)))
-    assert linking.pipelines() == (None, None)
-
-
-def thrice(value):
-    return 3 * quarter(value)
-
-
-@pytest.mark.parametrize("own_way", [False, True])
-def test_an_entry_can_be_called_by_its_address(monkeypatch: pytest.MonkeyPatch, own_way: bool) -> None:
-    if own_way:
-        monkeypatch.setattr(compiling, "_ENTRY", None)
-    monkeypatch.setattr(compiling, "_entries", [])
-    address = compiling.address_of(thrice, types.int64(types.int64))
-    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(13) == 9
-
-
-def test_parts_compiled_numbas_own_way_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "_PART", None)
-    plain: Any = Part(half.py_func)
-    assert (njit(lambda value: plain(value) + plain(8))(6), plain(9)) == (7, 4)
+def test_the_cache_of_a_users_strategy_depends_on_the_engine_once() -> None:
+    cached: Any = njit(cache=True)(look.py_func)
+    before = cached._cache._cache_file._source_stamp
+    assert compiling.stamped(compiling.stamped(cached))._cache._cache_file._source_stamp == (before, SOURCES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from math import isqrt
 
@@ -11,15 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine import Settings
 from bellwether.replay.engine.arena import HEADER, K_REBATE_UNIT, new_cores
-from bellwether.replay.engine.codes import O_REASON, O_STATUS, Reason, Role, Status, Tif
+from bellwether.replay.engine.codes import Role
 from bellwether.replay.engine.money import fill_fee, share, trade_fee
 from bellwether.replay.rules import rule_set, rule_sets
 from bellwether.replay.rules.fees import Accumulator
 from bellwether.replay.rules.fees import trade_fee as exact_fee
-from bellwether.replay.units import BUY, NO, SECOND, YES
-from tests.replay.engine.small_tapes import BOOK, KALSHI_FEES, LIVE, busy_tape, session, tape
+from tests.replay.engine.small_tapes import BOOK, KALSHI_FEES, tape
 
 TERMS = [
     (0, 0, 1),
@@ -88,40 +86,3 @@ def test_rounding_of_accounts_equals_exact_arithmetic(rules: str) -> None:
 @given(total=st.integers(0, 10**16), part=st.integers(0, 10**9), whole=st.integers(1, 10**9))
 def test_shares_of_a_basis_do_not_overflow(total: int, part: int, whole: int) -> None:
     assert share(total, min(part, whole), whole) == total * min(part, whole) // whole
-
-
-@pytest.mark.parametrize("netting", ["net", "apart"])
-@pytest.mark.parametrize("collateral", [True, False])
-def test_money_is_conserved(netting: str, collateral: bool) -> None:
-    generator = np.random.default_rng(5)
-    opened = Session(busy_tape(), replace(LIVE, netting=netting, collateral=collateral), Settings(cadence=SECOND, bankroll=50_000_000))
-    while opened.step():
-        for _ in range(4):
-            ticker, side, action, tif = (int(generator.integers(0, most)) for most in (3, 2, 2, 4))
-            opened.place(ticker, side, action, int(generator.integers(35, 65)) * 10, 100 * int(generator.integers(1, 30)), tif)
-        assert not collateral or opened.available >= -1_000_000
-        if len(opened.resting()) > 20:
-            opened.cancel_all()
-    outcome = opened.result()
-    assert outcome.count(Status.FILLED) > 30
-    for cash, realised, fees in zip(outcome.cash, outcome.realised, outcome.fees, strict=True):
-        assert cash == outcome.bankroll + realised - fees
-
-
-def test_an_order_that_cash_cannot_cover_changes_nothing() -> None:
-    opened = session(tape(*BOOK, fees=KALSHI_FEES), LIVE, bankroll=1_000_000)
-    book = opened.book.copy()
-    order = opened.place(0, YES, BUY, 480, 1_000, Tif.GTC)
-    assert Reason(opened.orders[order, O_REASON]) is Reason.INSUFFICIENT_CASH
-    assert (opened.cash, opened.reserved, len(opened.fills)) == (1_000_000, 0, 0)
-    assert (opened.book == book).all()
-
-
-def test_held_lots_cover_the_orders_that_would_return_a_dollar() -> None:
-    opened = session(tape(*BOOK), bankroll=4_800_000)
-    opened.place(0, YES, BUY, 480, 1_000, Tif.FOK)
-    assert opened.cash == 0
-    sale = opened.place(0, NO, BUY, 510, 1_000)
-    more = opened.place(0, NO, BUY, 505, 100)
-    assert [Status(opened.orders[order, O_STATUS]) for order in (sale, more)] == [Status.RESTING, Status.REJECTED]
-    assert opened.reserved == 0

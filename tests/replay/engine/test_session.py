@@ -7,10 +7,10 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay.engine import Session, Settings
-from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_EQUITY, S_TS, Reason, Status, Tif
-from bellwether.replay.tape.layout import CLOSE, HALT, SETTLE, Tape
-from bellwether.replay.units import BUY, NO, SECOND, SELL, YES
-from tests.replay.engine.small_tapes import BOOK, FREE, finish, life, printed, session, tape
+from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
+from bellwether.replay.tape.layout import CLOSE, SETTLE, Tape
+from bellwether.replay.units import BUY, NO, SECOND, YES
+from tests.replay.engine.small_tapes import BOOK, FREE, ORIGINAL, finish, life, printed, session, tape
 
 ENDS = (life(10, CLOSE), life(10, SETTLE, 10**6))
 
@@ -31,15 +31,6 @@ def test_views_follow_the_replay_and_cannot_be_written() -> None:
     for view in (best, positions, book, opened.status, opened.orders, opened.fills, opened.samples):
         with pytest.raises(ValueError, match="read-only"):
             view[...] = 0
-
-
-def test_a_settled_position_becomes_cash() -> None:
-    opened = session(tape(*BOOK, *ENDS))
-    opened.place(0, YES, BUY, 480, 1_000, Tif.FOK)
-    assert opened.cash == 1_000_000_000 - 4_800_000
-    outcome = finish(opened).result()
-    assert (outcome.cash[0], outcome.realised[0], outcome.positions.tolist()) == (1_005_200_000, 5_200_000, [[0, 0]])
-    assert outcome.samples[-1, S_EQUITY] == 1_005_200_000
 
 
 def test_a_result_is_refused_before_the_end() -> None:
@@ -94,37 +85,6 @@ def test_one_by_one_and_many_at_once_are_the_same() -> None:
     assert finish(one).result().digest() == finish(many).result().digest()
 
 
-def test_resting_orders_stand_in_price_time_priority() -> None:
-    opened = session(tape(*BOOK, *ENDS))
-    low, high, late, no = (opened.place(0, side, BUY, price, 100) for side, price in ((0, 410), (0, 430), (0, 430), (1, 500)))
-    sale = opened.place(0, YES, SELL, 490, 100)
-    assert opened.resting().tolist() == [high, late, low, sale, no]
-    assert (opened.cancel_all(3), opened.cancel_all(0), opened.resting(0).tolist()) == (0, 5, [])
-
-
-def test_an_amended_order_keeps_its_place_only_when_it_gets_smaller() -> None:
-    opened = session(tape(*BOOK, *ENDS))
-    first, second, third = (opened.place(0, YES, BUY, 430, 500) for _ in range(3))
-    assert (opened.amend(first, 430, 300), opened.amend(second, 430, 600), opened.amend(third, 1_500, 100)) == (0, 0, Reason.BAD_PRICE)
-    assert opened.resting().tolist() == [first, third, second]
-    assert opened.amend(third, 440, 100) == 0
-    assert (opened.resting().tolist(), opened.orders[third, O_PRICE]) == ([third, first, second], 440)
-
-
-def test_a_halted_market_takes_cancels_but_no_orders() -> None:
-    opened = session(tape(*BOOK, life(1, HALT), *ENDS))
-    order = opened.place(0, YES, BUY, 400, 100)
-    opened.step()
-    late = opened.place(0, YES, BUY, 400, 100)
-    assert (opened.orders[late, O_REASON], opened.cancel(order)) == (Reason.HALTED, True)
-
-
-def test_orders_above_the_limit_are_counted_and_not_kept() -> None:
-    opened = session(tape(*BOOK, *ENDS), max_orders=2)
-    assert [opened.place(0, YES, BUY, 400, 100) for _ in range(4)] == [0, 1, -1, -1]
-    assert (opened.refused, len(opened.orders)) == (2, 2)
-
-
 def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:
     empty = Tape(np.zeros(0, np.int64), np.zeros(0, np.int64), ("T0",), 5, 5)
     opened = Session(empty, FREE, Settings())
@@ -160,14 +120,36 @@ def test_quotes_under_way_are_not_sent_twice() -> None:
     assert opened.resting().tolist() == [2, 1]
 
 
-def test_quotes_that_need_larger_arrays_are_sent_once() -> None:
-    opened = session(tape(*BOOK, *ENDS), max_orders=20_000)
-    for number in range(10_000):
-        opened.quote_many(np.array([[440 - number % 2, 510 - number % 2]]), 100)
-    assert (len(opened.orders), opened.resting().tolist()) == (20_000, [19_998, 19_999])
-
-
 @pytest.mark.parametrize("prices", [np.zeros((2, 2), np.int64), np.zeros(2, np.int64), np.zeros((1, 2))])
 def test_quotes_for_other_markets_than_there_are_are_refused(prices: np.ndarray) -> None:
     with pytest.raises(ConfigError, match="quoting"):
         session(tape(*BOOK, *ENDS)).quote_many(prices, 100)
+
+
+def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
+    with pytest.raises(ConfigError, match="more than"):
+        Session(tape(*BOOK, *ENDS), FREE, Settings(cadence=10))
+    rows = tape(*BOOK, *ENDS, rows_ts=np.zeros(1, np.int64), rows_end=np.array([4]))
+    with pytest.raises(ConfigError, match="data_latency"):
+        Session(rows, ORIGINAL, Settings(data_latency=1))
+    with pytest.raises(ConfigError, match="decides at book rows"):
+        Session(rows, ORIGINAL, Settings(response_latency=1))
+
+
+def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
+    opened = finish(session(tape(*BOOK, life(6, CLOSE), printed(125, YES, 400, 1))))
+    assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120, 125]
+    opened = finish(session(tape(*BOOK, printed(120, YES, 400, 1)), cadence=500 * SECOND))
+    assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"cadence": 0}, {"bankroll": -1}, {"queue": "fifo"}, {"max_orders": 1.5}, {"execution": "maker"}, {"order_latency": True}]
+)
+def test_settings_say_what_is_wrong(wrong: dict) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        Settings(**wrong)
+
+
+def test_equal_settings_have_one_digest() -> None:
+    assert Settings().digest() == Settings(cadence=5 * SECOND).digest() != Settings(cadence=6 * SECOND).digest()

@@ -6,15 +6,14 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from bellwether.replay.engine import Session, Settings, arrays
+from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.clock import AT_DECISION
-from bellwether.replay.engine.codes import U_FILLED, Tif
+from bellwether.replay.engine.codes import U_FILLED
 from bellwether.replay.rules import rule_set
 from tests.replay.both_engines import REASONS, STATUSES
-from tests.replay.engine.small_tapes import LIVE, busy_tape
+from tests.replay.engine.small_tapes import LIVE
 from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
 from tests.replay.reference import Reference
 
@@ -24,14 +23,10 @@ ORIGINAL = rule_set("pmb-2026-01")
 MODES: dict[str, Any] = {
     "at once": (LIVE, FAST, SUBCENT),
     "order latency": (LIVE, replace(FAST, order_latency=SECOND // 4), SUBCENT),
-    "both latencies": (LIVE, replace(FAST, data_latency=SECOND, order_latency=SECOND), SUBCENT),
     "response latency": (LIVE, replace(FAST, order_latency=SECOND // 4, response_latency=SECOND), SUBCENT),
-    "longer than the cadence": (LIVE, replace(FAST, order_latency=9 * SECOND // 4), SUBCENT),
     "cancel the maker": (LIVE, replace(FAST, self_trade="cancel_maker"), SUBCENT),
-    "poor": (LIVE, replace(FAST, bankroll=40_000_000), SUBCENT),
     "crossed books": (LIVE, FAST, replace(SUBCENT, crossed=0.4)),
     "frozen": (ORIGINAL, FAST, Shape(rows=True, instants=120)),
-    "frozen, order latency": (ORIGINAL, replace(FAST, order_latency=SECOND // 2), Shape(rows=True, instants=120)),
 }
 
 
@@ -69,32 +64,3 @@ def test_both_engines_say_the_same_of_orders(mode: str) -> None:
     # An agent is told as soon as it can know.
     settings = MODES[mode][1]
     assert {now - ts for now, ts in told if now < plain.end} == {max(settings.data_latency, settings.response_latency)}
-
-
-def test_the_last_update_of_an_order_is_how_it_ended() -> None:
-    plain, rows, _ = both("both latencies", 5)
-    last = {order: status for _, order, status, *_ in rows}
-    assert last == {order.number: STATUSES[order.status] for order in plain.orders if order.status != "pending"}
-    assert any(order.status == "expired" for order in plain.orders)
-
-
-@pytest.mark.parametrize("latency", [0, SECOND // 3])
-def test_updates_that_outgrow_their_array_are_the_same(monkeypatch: pytest.MonkeyPatch, latency: int) -> None:
-    said = []
-    for rows in (4, 1000):
-        monkeypatch.setattr(arrays, "FIRST_UPDATES", rows)
-        monkeypatch.setattr(arrays, "FIRST_ROWS", 16 if rows == 4 else 1 << 13)
-        opened = Session(busy_tape(), LIVE, replace(FAST, order_latency=latency))
-        opened.stop_at_news(orders=True)
-        parts = []
-        while opened.step_index < 100:
-            if opened.advance() == AT_DECISION:
-                for side in (0, 1):
-                    opened.place(0, side, 0, 400, 300, Tif.GTC)
-                if opened.step_index % 7 == 6:
-                    opened.cancel_all()
-                if opened.step_index % 5 == 0:
-                    parts.append(opened.updates())
-        said.append(np.concatenate(parts).tolist())
-    assert said[0] == said[1]
-    assert len(said[0]) > 300

@@ -29,14 +29,18 @@ ROWS: list[tuple[float, int, str, list[tuple[int, int]], list[tuple[int, int]]]]
 TRADES = [(5, "a", "KXT-A", "no", 55, 30), (7, "b", "KXT-A", "yes", 48, 50), (9, "c", "KXT-B", "yes", 5, 100)]
 
 
-def _described(folder: Path, *, first_version: bool = False) -> None:
+Levels = list[tuple[int, int]]
+
+
+def described(folder: Path, tickers: list[str], settled: dict[str, Any], *, end: str = "2026-01-20T00:10:00.395561+00:00") -> None:
+    """metadata.json and settlement.json."""
     folder.mkdir(parents=True, exist_ok=True)
     metadata: dict[str, Any] = {
         "episode_id": "KXT",
         "event_slug": "KXT",
-        "tickers": TICKERS,
+        "tickers": tickers,
         "start_ts": "2026-01-20T00:00:00+00:00",
-        "end_ts": "2026-01-20T00:10:00.395561+00:00",
+        "end_ts": end,
         "initial_bankroll_cents": 100_000,
         "fee_model_version": "kalshi_oct_2025",
         "execution_mode": "maker_taker",
@@ -44,23 +48,26 @@ def _described(folder: Path, *, first_version: bool = False) -> None:
         "has_trades_tape": True,
         "description": "Episode for KXT",
     }
-    settled: dict[str, dict[str, Any]] = {
+    (folder / "metadata.json").write_text(json.dumps(metadata))
+    (folder / "settlement.json").write_text(json.dumps(settled))
+
+
+def _described(folder: Path, *, first_version: bool = False) -> None:
+    settled: dict[str, Any] = {
         "KXT-A": {"result": "YES", "settled_ts": "2026-01-20T00:09:00+00:00"},
         "KXT-B": {"result": None, "settled_ts": None},
     }
-    keyed: dict[str, Any] = settled
     if first_version:
-        keyed = {"settlements": [{"ticker": ticker, **values} for ticker, values in settled.items()]}
-    (folder / "metadata.json").write_text(json.dumps(metadata))
-    (folder / "settlement.json").write_text(json.dumps(keyed))
+        settled = {"settlements": [{"ticker": ticker, **values} for ticker, values in settled.items()]}
+    described(folder, TICKERS, settled)
 
 
-def _levels(levels: list[tuple[int, int]], price: str = "price_cents") -> list[dict[str, Any]]:
+def levels_of(levels: Levels, price: str = "price_cents") -> list[dict[str, Any]]:
     return [{price: cents / 100 if price == "price" else cents, "size": size} for cents, size in levels]
 
 
-def _trades() -> pa.Table:
-    seconds, ids, tickers, takers, prices, counts = zip(*TRADES, strict=True)
+def trade_table(trades: list[tuple[float, str, str, str, int, int]]) -> pa.Table:
+    seconds, ids, tickers, takers, prices, counts = zip(*trades, strict=True)
     return pa.table(
         {
             "ts": pa.array([at(second) for second in seconds]).view(TIME),
@@ -74,8 +81,14 @@ def _trades() -> pa.Table:
     )
 
 
-def _book(form: Callable[[list[tuple[int, int]]], Any], kind: pa.DataType, time: str = "ts") -> pa.Table:
-    seconds, sequence, tickers, yes, no = zip(*ROWS, strict=True)
+def _trades() -> pa.Table:
+    return trade_table(TRADES)
+
+
+def book_table(
+    rows: list[tuple[float, int, str, Levels, Levels]], form: Callable[[Levels], Any], kind: pa.DataType, time: str = "ts"
+) -> pa.Table:
+    seconds, sequence, tickers, yes, no = zip(*rows, strict=True)
     return pa.table(
         {
             time: pa.array([at(second) for second in seconds]).view(TIME),
@@ -87,13 +100,17 @@ def _book(form: Callable[[list[tuple[int, int]]], Any], kind: pa.DataType, time:
     )
 
 
-def _struct(price: str, number: pa.DataType, listed: Callable[[pa.DataType], pa.DataType] = pa.list_) -> pa.DataType:
-    return listed(pa.struct([(price, number), ("size", pa.int64())]))
+def _book(form: Callable[[Levels], Any], kind: pa.DataType, time: str = "ts") -> pa.Table:
+    return book_table(ROWS, form, kind, time)
+
+
+def struct_of(price: str, number: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.struct([(price, number), ("size", pa.int64())]))
 
 
 def structs(folder: Path) -> None:
     _described(folder)
-    pq.write_table(_book(_levels, _struct("price_cents", pa.int64())), folder / "orderbook.parquet")
+    pq.write_table(_book(levels_of, struct_of("price_cents", pa.int64())), folder / "orderbook.parquet")
     pq.write_table(_trades(), folder / "trades.parquet")
 
 
@@ -108,20 +125,20 @@ def large_lists_of_small_integers(folder: Path) -> None:
 def first_version(folder: Path) -> None:
     """Column `timestamp`, dollar floats, settlements as a list."""
     _described(folder, first_version=True)
-    table = _book(lambda levels: _levels(levels, "price"), _struct("price", pa.float64()), "timestamp")
+    table = _book(lambda levels: levels_of(levels, "price"), struct_of("price", pa.float64()), "timestamp")
     pq.write_table(table, folder / "orderbook.parquet")
     pq.write_table(_trades().rename_columns(["timestamp", *_trades().schema.names[1:]]), folder / "trades.parquet")
 
 
 def json_text(folder: Path) -> None:
     _described(folder)
-    pq.write_table(_book(lambda levels: json.dumps(_levels(levels)), pa.string()), folder / "orderbook.parquet")
+    pq.write_table(_book(lambda levels: json.dumps(levels_of(levels)), pa.string()), folder / "orderbook.parquet")
     pq.write_table(_trades(), folder / "trades.parquet")
 
 
 def json_dollars(folder: Path) -> None:
     _described(folder)
-    pq.write_table(_book(lambda levels: json.dumps(_levels(levels, "price"), indent=1), pa.large_string()), folder / "orderbook.parquet")
+    pq.write_table(_book(lambda levels: json.dumps(levels_of(levels, "price"), indent=1), pa.large_string()), folder / "orderbook.parquet")
     pq.write_table(_trades(), folder / "trades.parquet")
 
 
@@ -132,7 +149,7 @@ def _csv(folder: Path, opened: Callable[[Path], Any], ending: str) -> None:
         rows.writerow(["timestamp", "sequence_id", "ticker", "yes_bids", "no_bids"])
         for second, sequence, ticker, yes, no in ROWS:
             text = f"2026-01-20 00:00:{second:02d}+00:00" if second != 6 else "2026-01-20T00:00:06.000000Z"
-            rows.writerow([text, sequence, ticker, json.dumps(_levels(yes)), json.dumps(_levels(no))])
+            rows.writerow([text, sequence, ticker, json.dumps(levels_of(yes)), json.dumps(levels_of(no))])
     with opened(folder / f"trades.csv{ending}") as file:
         rows = csv.writer(file)
         rows.writerow(["ts", "trade_id", "ticker", "side", "taker_side", "price_cents", "count"])

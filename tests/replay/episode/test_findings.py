@@ -54,12 +54,6 @@ def test_a_trade_off_the_grid_is_warned_of(tmp_path: Path) -> None:
     )
 
 
-def test_trades_behind_the_settlement_are_warned_of(tmp_path: Path) -> None:
-    native = Native()
-    native.settlement["KXTEST-A"]["settled_ts"] = "2026-01-20T00:00:05Z"
-    assert "1 trades are later than their market's settlement, the first is row 1" in warnings(native, tmp_path)["trades"]
-
-
 def test_an_unsettled_market_is_warned_of(tmp_path: Path) -> None:
     native = Native()
     del native.settlement["KXTEST-B"]
@@ -110,13 +104,6 @@ def test_a_book_that_crosses_within_an_instant_is_fine(tmp_path: Path) -> None:
     assert "crossing" not in warnings(Native(book=rows, trades=TRADES[:1]), tmp_path)
 
 
-def test_a_book_that_crosses_in_a_gap_is_fine(tmp_path: Path) -> None:
-    rows = [*BOOK[:6], (5, 3, "KXTEST-A", "invalid", None, None, None), (6, 4, "KXTEST-A", "level", "yes", 500, 100), BOOK[8]]
-    native = Native(book=rows)
-    native.metadata["gaps"] = [{"ticker": "KXTEST-A", "from": "2026-01-20T00:00:05Z", "to": None, "cause": "lost"}]
-    assert "crossing" not in warnings(native, tmp_path)
-
-
 def test_gaps_are_stated_and_marked(tmp_path: Path) -> None:
     unmarked = Native()
     unmarked.metadata["gaps"] = [{"ticker": "KXTEST-B", "from": "2026-01-20T00:00:05Z", "to": "2026-01-20T00:00:07Z", "cause": "lost"}]
@@ -130,7 +117,3 @@ def test_rows_outside_the_window_and_markets_without_rows_are_warned_of(tmp_path
     assert "1 book rows lie outside start_ts and end_ts" in warnings(late, tmp_path / "late")["coverage"]
     alone = Native(book=[row for row in BOOK if row[2] == "KXTEST-A"])
     assert warnings(alone, tmp_path / "alone")["coverage"] == "1 of 2 markets have no book row: KXTEST-B"
-
-
-def test_an_empty_episode_is_only_warned_of(tmp_path: Path) -> None:
-    assert set(warnings(Native(book=[], trades=[]), tmp_path)) == {"coverage"}

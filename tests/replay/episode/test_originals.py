@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.episode import Gap, draft_of, load, load_original, validate, write
 from bellwether.replay.tape import build
 from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, unpack
-from tests.replay.episode.folders import TIME, at
+from tests.replay.episode.folders import at
 from tests.replay.episode.originals import FORMS, structs
 
 YES, NO = 0, 1
@@ -87,17 +86,6 @@ def test_a_locked_full_book_is_traded_as_the_original_does_under_its_rules(tmp_p
     assert {INVALID, VALID} <= set(kind.tolist())
 
 
-def test_rows_that_nothing_tells_apart_are_numbered_when_written_anew(tmp_path: Path) -> None:
-    structs(tmp_path / "original")
-    table = pq.read_table(tmp_path / "original" / "orderbook.parquet").set_column(1, "sequence_id", pa.array([0] * 6))
-    same_times = pa.array([at(0)] * 6).view(TIME)
-    pq.write_table(table.set_column(0, "ts", same_times).take([0, 1, 2, 4, 5]), tmp_path / "original" / "orderbook.parquet")
-    first = load(tmp_path / "original")
-    again = write(tmp_path / "native", draft_of(first))
-    tapes = [build(episode.content, "", "books_first") for episode in (first, again)]
-    assert (tapes[0].event == tapes[1].event).all() and (tapes[0].rows_end == tapes[1].rows_end).all()
-
-
 def _priced(folder: Path, prices: list[int]) -> Path:
     structs(folder)
     table = pq.read_table(folder / "trades.parquet")
@@ -129,33 +117,13 @@ def test_the_side_of_the_prices_can_be_said(tmp_path: Path) -> None:
         load_original(tmp_path, "no")
 
 
-def test_without_its_mark_the_trades_are_not_read(tmp_path: Path) -> None:
-    structs(tmp_path)
-    metadata = json.loads((tmp_path / "metadata.json").read_text())
-    del metadata["has_trades_tape"]
-    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
-    assert len(load(tmp_path).content.trades.ts) == 0
-
-
-def test_an_early_close_time_stands_in_the_settlement(tmp_path: Path) -> None:
-    structs(tmp_path)
-    settlement = json.loads((tmp_path / "settlement.json").read_text())
-    settlement["KXT-B"]["close_time"] = "2026-01-20T00:08:00+00:00"
-    (tmp_path / "settlement.json").write_text(json.dumps(settlement))
-    assert [market.close for market in load(tmp_path).metadata.markets] == [None, at(480)]
-
-
 @pytest.mark.parametrize(
     ("levels", "said"),
     [
         ([{"price_cents": 45, "size": -1}], ["row 2", "in yes_bids", "a size of -1 contracts"]),
-        ([{"price_cents": 45, "size": 21_474_837}], ["row 2", "more than 2147483647 lots"]),
         ([{"price_cents": 100, "size": 1}], ["row 2", "100 cents is not on the market's price grid"]),
-        ([{"price_cents": 0, "size": 1}], ["row 2", "0 cents is not on the market's price grid"]),
-        ([{"price_cents": -5, "size": 1}], ["row 2", "-5 cents is not on the market's price grid"]),
         ([{"price_cents": 45, "size": 1}, {"price_cents": 45, "size": 2}], ["row 2", "45 cents is set twice"]),
         ([{"price_cents": None, "size": 1}], ["row 2", "a level of yes_bids is None"]),
-        ([None], ["row 2", "a level of yes_bids is None"]),
         (None, ["row 2", "yes_bids is None"]),
         ([{"price_cents": 60, "size": 1}], ["row 2", "KXT-A crosses", "YES bid 60 and NO bid 52"]),
     ],
@@ -175,16 +143,11 @@ def test_a_wrong_level_is_named(tmp_path: Path, levels: object, said: list[str])
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "[",
         "{}",
         '[{"price_cents": 45}]',
-        "[[45, 1]]",
         '[{"price_cents": "45", "size": 1}]',
-        '[{"price_cents": 45.5, "size": 1}]',
         '[{"price_cents": 45, "size": 0.001}]',
-        "[1]",
-        '[{"price_cents": true, "size": 1}]',
         '[{"price_cents": 45, "size": 1},]',
     ],
 )

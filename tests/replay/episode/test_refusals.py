@@ -68,30 +68,18 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "level set twice": (book(2, 5, 450), ["orderbook.parquet: row 2", "level of KXTEST-A is set twice"]),
     "snapshot behind levels": (book(0, 3, "level"), ["orderbook.parquet: row 0", "side is None"]),
     "snapshot twice": (book(1, 3, "snapshot_start"), ["orderbook.parquet: row 1", "snapshot_start of KXTEST-A stands behind"]),
-    "negative level": (book(6, 6, -1), ["orderbook.parquet: row 6", "lots is -1"]),
     "level too large": (book(6, 6, 2**31), ["orderbook.parquet: row 6", "lots is 2147483648"]),
-    "price 0": (book(6, 5, 0), ["orderbook.parquet: row 6", "price_mills is 0"]),
     "price of a dollar": (book(6, 5, 1000), ["orderbook.parquet: row 6", "price_mills is 1000"]),
     "price off the grid": (book(6, 5, 455), ["orderbook.parquet: row 6", "price_mills is 455", "price_ranges"]),
     "locked book": (book(6, 5, 480), ["orderbook.parquet: row 6", "KXTEST-A is locked", "a dollar together"]),
-    "crossing book": (book(6, 5, 500), ["orderbook.parquet: row 6", "KXTEST-A crosses", "YES bid 50 and NO bid 52"]),
-    "null ticker": (book(4, 2, None), ["orderbook.parquet: row 4", "ticker is None"]),
     "unknown ticker": (book(4, 2, "KXELSE"), ["orderbook.parquet: row 4", "ticker is 'KXELSE'", "KXTEST-A, KXTEST-B"]),
-    "unknown kind": (book(4, 3, "reset"), ["orderbook.parquet: row 4", "kind is 'reset'"]),
-    "null sequence": (book(7, 1, None), ["orderbook.parquet: row 7", "sequence_id is None"]),
-    "null price": (book(7, 5, None), ["orderbook.parquet: row 7", "price_mills is None"]),
     "float sizes": (cast("orderbook", "lots", pa.float64()), ["orderbook.parquet", "lots has the type double", "integer"]),
     "times without zone": (cast("orderbook", "ts", pa.timestamp("ns")), ["orderbook.parquet", "ts has the type timestamp[ns]", "UTC"]),
     "column twice": (twice("trades", "lots"), ["trades.parquet", "column lots is there twice"]),
     "column missing": (without("orderbook", "side"), ["orderbook.parquet", "column side is missing"]),
     "unsorted trades": (trade(1, 0, 1), ["trades.parquet: row 1", "ts is '2026-01-20T00:00:01.000000+00:00'"]),
     "duplicate trade": (trade(1, 1, "t1"), ["trades.parquet: row 1", "trade_id is 't1'", "row 0"]),
-    "trade without ticker": (trade(1, 2, None), ["trades.parquet: row 1", "ticker is None"]),
-    "trade of an unknown ticker": (trade(1, 2, "KXELSE"), ["trades.parquet: row 1", "ticker is 'KXELSE'"]),
-    "trade without taker": (trade(0, 3, None), ["trades.parquet: row 0", "taker_side is None"]),
-    "trade at a dollar": (trade(0, 4, 1000), ["trades.parquet: row 0", "yes_price_mills is 1000"]),
     "trade of nothing": (trade(0, 5, 0), ["trades.parquet: row 0", "lots is 0"]),
-    "trade price as text": (cast("trades", "yes_price_mills", pa.string()), ["trades.parquet", "yes_price_mills has the type string"]),
     "settlement of an unknown ticker": (settled("KXELSE"), ["settlement.json", "KXELSE.ticker is 'KXELSE'"]),
     "two winners": (settled("KXTEST-B"), ["settlement.json", "KXTEST-A, KXTEST-B are all YES"]),
     "unknown result": (settled("KXTEST-A", result="MAYBE"), ["settlement.json", "KXTEST-A.result is 'MAYBE'"]),
@@ -100,21 +88,12 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "settled at no time": (settled("KXTEST-A", settled_ts="soon"), ["settlement.json", "KXTEST-A.settled_ts is 'soon'"]),
     "unknown format": (metadata(format="bellwether-episode/2"), ["metadata.json", "format is 'bellwether-episode/2'"]),
     "unknown rules": (metadata(rules="kalshi-1999"), ["metadata.json", "'kalshi-1999'"]),
-    "unknown venue": (metadata(venue="bazaar"), ["metadata.json", "'bazaar'"]),
     "unknown fee model": (metadata(fee_model_version="free"), ["metadata.json", "fee_model_version is 'free'"]),
-    "unknown execution mode": (metadata(execution_mode="magic"), ["metadata.json", "execution_mode is 'magic'"]),
     "ends before it starts": (metadata(end_ts="2026-01-19T00:00:00Z"), ["metadata.json", "end_ts is '2026-01-19T00:00:00Z'"]),
-    "a time that no clock has": (metadata(end_ts="9999-01-01T00:00:00Z"), ["metadata.json", "end_ts is '9999-01-01T00:00:00Z'"]),
-    "value beyond all numbers": (settled("KXTEST-A", value="1e400000000"), ["settlement.json", "KXTEST-A.value is '1e400000000'"]),
-    "grid beyond all numbers": (market(price_ranges=[["0", "1e999999999", "1"]]), ["metadata.json", "markets[0].price_ranges"]),
-    "fee type that is no text": (market(fee={"type": [1]}), ["metadata.json", "KXTEST-A", "{'type': [1]}"]),
-    "fee beyond all numbers": (market(fee={"multiplier": "1e99999"}), ["metadata.json", "KXTEST-A"]),
     "all the money there is": (metadata(initial_bankroll_cents=2**62), ["metadata.json", "initial_bankroll_cents is 4611686018427387904"]),
     "ticker twice": (metadata(tickers=["KXTEST-A", "KXTEST-A"]), ["metadata.json", "tickers is ['KXTEST-A', 'KXTEST-A']"]),
-    "no money": (metadata(initial_bankroll_cents=0), ["metadata.json", "initial_bankroll_cents is 0"]),
     "other content than its digest": (metadata(digest="0" * 64), ["metadata.json", "digest is '000"]),
     "unknown fee type": (market(fee={"type": "cubic"}), ["metadata.json", "KXTEST-A", "'cubic'"]),
-    "fee multiplier that is none": (market(fee={"multiplier": "much"}), ["metadata.json", "KXTEST-A", "'much'"]),
     "market without ticker": (market(ticker=None), ["metadata.json", "markets[0].ticker is None"]),
     "grid finer than a mill": (market(price_ranges=[["0", "1", "0.0001"]]), ["metadata.json", "markets[0].price_ranges"]),
     "lifecycle behind its close": (
@@ -123,8 +102,6 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     ),
     "series that is NaN": (series([(0, "spx", 1.0), (1, "spx", math.nan)]), ["exogenous.parquet: row 1", "value is nan"]),
     "series of no name": (series([(0, "gold", 1.0)]), ["exogenous.parquet: row 0", "name is 'gold'"]),
-    "unsorted series": (series([(1, "spx", 1.0), (0, "spx", 1.0)]), ["exogenous.parquet: row 1", "ts is"]),
-    "series null": (series([(0, "spx", None)]), ["exogenous.parquet: row 0", "value is None"]),
 }
 
 
@@ -162,7 +139,7 @@ def test_a_missing_series_is_named(tmp_path: Path) -> None:
         load(native.write(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["metadata.json", "settlement.json", "orderbook.parquet", "trades.parquet"])
+@pytest.mark.parametrize("name", ["settlement.json", "trades.parquet"])
 def test_a_torn_file_is_named(tmp_path: Path, name: str) -> None:
     path = Native().write(tmp_path) / name
     path.write_bytes(path.read_bytes()[:-9])
@@ -184,7 +161,7 @@ JUNK = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_nothing_in_the_json_files_makes_validation_raise(tmp_path: Path, data: st.DataObject) -> None:
     native = Native()

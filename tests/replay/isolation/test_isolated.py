@@ -13,37 +13,31 @@ from click.testing import CliRunner
 from bellwether.errors import ConfigError
 from bellwether.replay import AgentSource, Isolation, prepare, run
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.baselines import BuyAndHold, Passive, RandomAgent
+from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
-from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
+from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.isolation.settings import Confinement
 from bellwether.replay.isolation.wire import Malformed, checked, framed
 from bellwether.replay.registry import agent_of
 from bellwether.replay.tape.layout import LEVEL, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from cli.main import main
-from tests.replay.agents.scenes import TRADE, market, settings, two_markets
+from tests.replay.agents.scenes import TRADE, market, settings
 from tests.replay.agents.test_context import with_series
 from tests.replay.episode.folders import Native
 from tests.replay.results.tapes import Event, tape
 
 FILE = Path(__file__).parent / "everything.py"
 
-AGENTS = [
-    MarketMaker(size=1),
-    VectorMarketMaker(size=1),
-    RandomAgent(trade_probability=0.9),
-    BuyAndHold(),
-    AgentSource(f"{FILE}:Everything", {"seed": 3}),
-    AgentSource(f"{FILE}:Listens", {"seed": 4}),
-    AgentSource(f"{FILE}:FailsAtFill"),
-    AgentSource(f"{FILE}:FailsAtOrder"),
-    AgentSource(f"{FILE}:ReturnsAtTrade"),
-    AgentSource(f"{FILE}:Fails"),
-    AgentSource(f"{FILE}:Greedy"),
-    AgentSource(f"{FILE}:Runaway"),
+WAYS: dict[str, dict[str, Any]] = {"at once": {}, "late": {"order_latency": SECOND}, "frozen": {"rules": "pmb-2026-01"}}
+#: The agent of the package that quotes; two that call everything, each way; two that use up their calls.
+RUNS: list[tuple[Agent | AgentSource, str]] = [
+    (MarketMaker(size=1), "at once"),
+    *((AgentSource(f"{FILE}:Everything", {"seed": 3}), way) for way in WAYS),
+    *((AgentSource(f"{FILE}:Listens", {"seed": 4}), way) for way in WAYS),
+    (AgentSource(f"{FILE}:Greedy"), "at once"),
+    (AgentSource(f"{FILE}:Runaway"), "at once"),
 ]
-WAYS: list[dict[str, Any]] = [{}, {"order_latency": SECOND}, {"rules": "pmb-2026-01"}]
 
 
 def frozen_market() -> Tape:
@@ -60,15 +54,14 @@ def frozen_market() -> Tape:
     return replace(tape(*sorted(levels, key=lambda event: event[0]), end=300), rows_ts=rows, rows_end=np.array([2, 4, 5, 6], np.int64))
 
 
-@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: getattr(agent, "reference", getattr(agent, "name", "")).rpartition(":")[2])
-@pytest.mark.parametrize("way", WAYS, ids=["at-once", "late", "frozen"])
-def test_fills_are_the_same_to_the_last_integer(agent: Agent | AgentSource, way: dict[str, Any]) -> None:
-    chosen = settings(cadence=10 * SECOND, **way)
-    source = prepare(two_markets() if isinstance(agent, BuyAndHold) else market(TRADE, (200, *TRADE[1:])), chosen.rules)
-    if way.get("rules"):
+@pytest.mark.parametrize(
+    ("agent", "way"), RUNS, ids=lambda value: getattr(value, "reference", getattr(value, "name", value)).rpartition(":")[2]
+)
+def test_fills_are_the_same_to_the_last_integer(agent: Agent | AgentSource, way: str) -> None:
+    chosen = settings(cadence=10 * SECOND, **WAYS[way])
+    source = with_series() if isinstance(agent, AgentSource) else prepare(market(TRADE, (200, *TRADE[1:])), chosen.rules)
+    if way == "frozen":
         source = prepare(frozen_market(), chosen.rules)
-    elif isinstance(agent, AgentSource):
-        source = with_series()
     here, there = run(source, agent, chosen), run(source, agent, chosen, isolated=True)
     assert there.digest == here.digest, (here.failure, there.failure)
     assert np.array_equal(there.outcome.fills, here.outcome.fills)
@@ -141,8 +134,31 @@ def test_the_wire_carries_numbers_and_nothing_else() -> None:
     assert (name, rows.dtype, rows.shape) == ("place_many", np.int64, (1, 7))
     assert checked(["place_many", []])[1][0].shape == (0, 7)
     assert framed([np.arange(2), None])[4:] == b"[[0,1],null]"
-    with pytest.raises(Malformed, match="unknown request"):
-        checked(["begin"])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ["place", 0, 0, 0, 450, True, 1, 0],
+        ["place", 0, 0, 0, 450, 2**63, 1, 0],
+        ["place", 0, 0, 0, 450],
+        ["place_many", [[0, 0, 0, 450, 1, 1]]],
+        ["place_many", [[0, 0, 0, 450, 1, 1, 0], [1]]],
+        ["place_many", [[0, 0, 0, 450, "1", 1, 0]]],
+        ["quote_many", [[2**62, 0]], 100, 10],
+        ["cancel_many", [None]],
+        ["begin"],
+        ["__class__"],
+        ["failed", 1, 2, 3],
+        [],
+        {},
+        None,
+    ],
+    ids=str,
+)
+def test_the_wire_refuses_what_is_no_message(message: Any) -> None:
+    with pytest.raises(Malformed):
+        checked(message)
 
 
 MINE = """
@@ -164,8 +180,7 @@ def test_the_command_does_not_load_the_file_in_its_own_process(tmp_path: Path) -
 
 def test_the_command_shows_the_same_numbers(tmp_path: Path) -> None:
     episode = Native().write(tmp_path / "KXTEST-26JAN20")
-    words = ["backtest", "--agent", "market-maker", "--agent", f"{FILE}:Everything", "--param", "seed=1", "--episode", str(episode)]
-    words = [word for word in words if word not in ("--param", "seed=1")]
+    words = ["backtest", "--agent", "market-maker", "--agent", f"{FILE}:Everything", "--episode", str(episode)]
     shown = [CliRunner().invoke(main, [*words, "--cadence", "5", "--json", *more]) for more in ((), ("--isolated",))]
     assert [one.exit_code for one in shown] == [0, 0], shown[1].output
     assert shown[0].stdout == shown[1].stdout

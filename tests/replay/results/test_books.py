@@ -137,7 +137,3 @@ def test_the_grid_has_few_instants_of_whole_seconds_and_none_for_a_late_settleme
     assert grid(tape(start=5, end=5)).tolist() == [5 * SECOND]
     assert [len(grid(tape(end=end))) for end in (10**6, 499, 498)] == [500, 500, 500]
     assert np.diff(grid(tape(end=36)))[:-1].tolist() == [73 * MILLISECOND] * 493
-
-
-def test_an_episode_without_markets_has_no_rows() -> None:
-    assert books(tape(tickers=0), "e", KNOWN).is_empty()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.replay.results.curve import YEAR, curve_of, drawdowns, max_drawdown, sharpe
+from bellwether.replay.results.curve import curve_of, drawdowns, max_drawdown, sharpe
 from bellwether.replay.units import MINUTE, SECOND
 
 curves = st.lists(st.integers(1, 2_000_000_000), min_size=1, max_size=60).map(lambda values: np.array(values, np.int64))
@@ -21,23 +21,9 @@ def minutes(count: int) -> np.ndarray:
     return np.arange(count, dtype=np.int64) * MINUTE
 
 
-def test_a_fall_from_110_000_to_99_000_is_a_drawdown_of_a_tenth() -> None:
-    assert max_drawdown(np.array([100_000, 110_000, 99_000, 105_000])) == 0.1
-
-
-def test_a_level_curve_has_no_drawdown_and_no_sharpe_ratio() -> None:
-    level = np.full(50, 1_000_000_000)
-    assert max_drawdown(level) == 0.0
-    assert sharpe(minutes(50), level, MINUTE)[:2] == (None, None)
-
-
 def test_steady_growth_has_no_variance_and_so_no_sharpe_ratio() -> None:
     grown = np.array([1_000_000 * 11**step * 10 ** (6 - step) for step in range(7)])
     assert sharpe(minutes(7), grown, MINUTE)[:2] == (None, None)
-
-
-def test_the_drawdown_is_of_the_running_peak_not_of_the_start() -> None:
-    assert max_drawdown(np.array([100, 400, 300, 450, 225])) == 0.5
 
 
 def test_the_bankroll_before_the_first_sample_counts_for_the_drawdown() -> None:
@@ -68,10 +54,6 @@ def test_the_sharpe_ratio_is_that_of_the_textbook(equity: np.ndarray) -> None:
     else:
         assert found.ratio == pytest.approx(statistics.mean(returns) / statistics.stdev(returns), rel=1e-9, abs=1e-12)
         assert found.annualised == pytest.approx(found.ratio * math.sqrt(525_960), rel=1e-12)
-
-
-def test_a_year_has_525_960_samples_of_a_minute() -> None:
-    assert YEAR / MINUTE == 525_960
 
 
 def test_samples_nearer_than_the_interval_are_left_out() -> None:

@@ -13,24 +13,23 @@ def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-def test_eighty_filled_of_a_hundred_is_a_ratio_of_four_fifths_either_way() -> None:
-    assert fill_ratio(ints(10_000), ints(8_000)) == 0.8
-    assert fill_ratio_pmb(ints(10_000), ints(8_000), ints(), ints()) == 0.8
-
-
-def test_an_order_filled_by_prints_of_4_and_6_is_filled_whole_and_counted_twice_by_the_original() -> None:
-    assert fill_ratio(ints(1_000), ints(1_000)) == 1.0
-    assert fill_ratio_pmb(ints(1_000), ints(0), ints(0, 0), ints(400, 600)) == 0.5
-
-
-def test_an_order_that_never_filled_counts_but_not_for_the_original() -> None:
-    assert fill_ratio(ints(1_000, 3_000), ints(1_000, 0)) == 0.25
-    assert fill_ratio_pmb(ints(1_000, 3_000), ints(1_000, 0), ints(), ints()) == 1.0
-
-
-def test_nothing_requested_is_undefined_and_1_for_the_original() -> None:
-    assert fill_ratio(ints(), ints()) is None
-    assert fill_ratio_pmb(ints(), ints(), ints(), ints()) == 1.0
+@pytest.mark.parametrize(
+    ("requested", "taken", "maker_requested", "made", "ours", "original"),
+    [
+        ([10_000], [8_000], [], [], 0.8, 0.8),
+        ([1_000], [0], [0, 0], [400, 600], 1.0, 0.5),
+        ([1_000, 3_000], [1_000, 0], [], [], 0.25, 1.0),
+        ([], [], [], [], None, 1.0),
+    ],
+    ids=["in part", "two prints", "never filled", "nothing requested"],
+)
+def test_fill_ratios(
+    requested: list[int], taken: list[int], maker_requested: list[int], made: list[int], ours: float | None, original: float
+) -> None:
+    """The original counts an order that two prints filled twice, and one that never filled not at all."""
+    filled = taken if not made else [sum(made)]
+    assert fill_ratio(ints(*requested), ints(*filled)) == ours
+    assert fill_ratio_pmb(ints(*requested), ints(*taken), ints(*maker_requested), ints(*made)) == original
 
 
 def test_buying_10_at_48_with_the_middle_at_46_and_a_half_slips_15_cents() -> None:

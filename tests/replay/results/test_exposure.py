@@ -10,76 +10,50 @@ from bellwether.replay.tape.layout import SETTLE, VOID, Tape
 from bellwether.replay.units import NO, SELL
 from tests.replay.results.tapes import fill, fills, tape
 
-
-def share(on: Tape, held: np.ndarray, *, apart: bool) -> float | None:
-    return exposure(on, held, apart=apart).share
-
-
 QUIET = tape(end=100)
 SETTLED = tape((60, SETTLE, 0, 0, 0, 0), (80, VOID, 1, 0, 0, 0), tickers=2, end=100)
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_a_position_is_held_from_the_purchase_to_the_sale(apart: bool) -> None:
-    assert share(QUIET, fills(fill(10, 400), fill(35, 500, action=SELL)), apart=apart) == 0.25
+BOTH = fills(fill(10, 400), fill(30, 500, side=NO))
 
 
-def test_a_position_left_is_held_to_the_end() -> None:
-    assert share(QUIET, fills(fill(90, 400)), apart=False) == pytest.approx(0.1)
-
-
-def test_yes_and_no_net_unless_they_are_kept_apart() -> None:
-    both = fills(fill(10, 400), fill(30, 500, side=NO))
-    assert share(QUIET, both, apart=False) == pytest.approx(0.2)
-    assert share(QUIET, both, apart=True) == pytest.approx(0.9)
-
-
-def test_a_part_that_is_sold_leaves_a_position() -> None:
-    assert share(QUIET, fills(fill(10, 400, lots=200), fill(20, 400, action=SELL)), apart=False) == pytest.approx(0.9)
-
-
-def test_a_short_is_a_position() -> None:
-    assert share(QUIET, fills(fill(50, 400, action=SELL)), apart=True) == 0.5
-
-
-def test_a_settlement_and_a_void_end_a_position() -> None:
-    assert share(SETTLED, fills(fill(10, 400)), apart=False) == 0.5
-    assert share(SETTLED, fills(fill(10, 400, ticker=1)), apart=False) == pytest.approx(0.7)
-
-
-def test_positions_in_two_markets_at_once_count_once() -> None:
-    assert share(SETTLED, fills(fill(10, 400), fill(40, 400, ticker=1)), apart=False) == pytest.approx(0.7)
-
-
-def test_without_fills_nothing_was_held() -> None:
-    assert share(QUIET, fills(), apart=False) == 0.0
+@pytest.mark.parametrize(
+    ("on", "held", "apart", "expected"),
+    [
+        (QUIET, fills(fill(10, 400), fill(35, 500, action=SELL)), False, 0.25),
+        (QUIET, fills(fill(10, 400), fill(35, 500, action=SELL)), True, 0.25),
+        (QUIET, fills(fill(10, 400, lots=200), fill(20, 400, action=SELL)), False, 0.9),
+        (QUIET, BOTH, False, 0.2),
+        (QUIET, BOTH, True, 0.9),
+        (QUIET, fills(fill(50, 400, action=SELL)), True, 0.5),
+        (SETTLED, fills(fill(10, 400)), False, 0.5),
+        (SETTLED, fills(fill(10, 400, ticker=1)), False, 0.7),
+        (SETTLED, fills(fill(10, 400), fill(40, 400, ticker=1)), False, 0.7),
+        (QUIET, fills(), False, 0.0),
+    ],
+    ids=["sold", "sold, apart", "sold in part", "netted", "both sides apart", "short", "settled", "void", "two at once", "no fill"],
+)
+def test_the_share_of_time_with_a_position(on: Tape, held: np.ndarray, apart: bool, expected: float) -> None:
+    assert exposure(on, held, apart=apart).share == pytest.approx(expected)
 
 
 def test_a_tape_without_duration_has_no_share() -> None:
-    assert share(tape(end=0), fills(), apart=False) is None
+    assert exposure(tape(end=0), fills(), apart=False).share is None
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_a_sale_realises_its_gain_over_the_average_cost(apart: bool) -> None:
-    bought = [fill(1, 400), fill(2, 500), fill(3, 480, action=SELL)]
-    assert exposure(QUIET, fills(*bought), apart=apart)[1:] == (30_000, 0)
-
-
-def test_buying_the_other_side_sells_what_is_held() -> None:
-    assert exposure(QUIET, fills(fill(1, 400), fill(2, 550, side=NO)), apart=False)[1:] == (50_000, 0)
-    assert exposure(QUIET, fills(fill(1, 400), fill(2, 550, side=NO)), apart=True)[1:] == (0, 0)
-
-
-def test_selling_what_is_not_held_buys_the_other_side_or_opens_a_short() -> None:
-    sold = fills(fill(1, 400, action=SELL))
-    assert exposure(SETTLED, sold, apart=False)[1:] == (0, 400_000)
-    assert exposure(SETTLED, sold, apart=True)[1:] == (0, 400_000)
-
-
-def test_a_short_that_is_bought_back_and_flips_realises_the_short() -> None:
-    flipped = fills(fill(1, 400, action=SELL), fill(2, 300, lots=300))
-    assert exposure(SETTLED, flipped, apart=True)[1:] == (100_000, -600_000)
-    assert exposure(SETTLED, flipped, apart=False)[1:] == (100_000, -600_000)
+@pytest.mark.parametrize(
+    ("on", "traded", "net", "apart"),
+    [
+        (QUIET, [fill(1, 400), fill(2, 500), fill(3, 480, action=SELL)], (30_000, 0), (30_000, 0)),
+        (QUIET, [fill(1, 400), fill(2, 550, side=NO)], (50_000, 0), (0, 0)),
+        (SETTLED, [fill(1, 400, action=SELL)], (0, 400_000), (0, 400_000)),
+        (SETTLED, [fill(1, 400, action=SELL), fill(2, 300, lots=300)], (100_000, -600_000), (100_000, -600_000)),
+    ],
+    ids=["sale over the average cost", "other side", "sale of nothing held", "short that flips"],
+)
+def test_what_trading_and_settlement_realise(on: Tape, traded: list[list[int]], net: tuple[int, int], apart: tuple[int, int]) -> None:
+    assert exposure(on, fills(*traded), apart=False)[1:] == net
+    assert exposure(on, fills(*traded), apart=True)[1:] == apart
 
 
 def test_a_settlement_pays_each_side_its_value_and_a_void_pays_nothing_beyond_the_cost() -> None:

@@ -12,7 +12,7 @@ import pytest
 from bellwether.replay import Agent, Backtest, BacktestSettings, run
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Role
-from bellwether.replay.results.frames import _decimal, equity, fills, frames, orders
+from bellwether.replay.results.frames import equity, fills, frames, orders
 from bellwether.replay.results.markouts import NONE, markouts
 from bellwether.replay.units import MICROS
 from bellwether.tables import table
@@ -48,12 +48,6 @@ def test_the_cost_of_orders_is_what_their_fills_moved(backtest: Backtest) -> Non
     both = orders(backtest).join(moved, on="order_id")
     assert both["cost"].cast(pl.Float64).to_list() == pytest.approx(both["moved"].to_list())
     assert orders(backtest).filter(pl.col("filled") == 0)["cost"].unique().to_list() == [Decimal(0)]
-
-
-def test_a_reason_is_named_only_where_there_is_one(backtest: Backtest) -> None:
-    frame = orders(backtest)
-    assert frame.filter(pl.col("status") == "filled")["reason"].null_count() == (frame["status"] == "filled").sum()
-    assert frame.filter(pl.col("status") == "rejected")["reason"].null_count() == 0
 
 
 def test_instants_are_those_of_the_engine_to_the_nanosecond(backtest: Backtest) -> None:
@@ -107,9 +101,3 @@ def test_orders_that_make_no_sense_are_rows_too() -> None:
     assert frame["ticker"].to_list() == ["unknown", "T0", "T0", "T0", "T0"]
     assert (frame["side"][1], frame["action"][2], frame["time_in_force"][2]) == ("unknown", "unknown", "unknown")
     assert frame["price"][3] is None and frame["price"][4] is None
-
-
-@pytest.mark.parametrize("value", [0, 1, -1, 999_999, -(10**18) + 1, 10**18 - 1, 123_456_789_012_345_678])
-def test_integers_become_decimals_without_rounding(value: int) -> None:
-    assert _decimal(pl.Series([value, None], dtype=pl.Int64), 2, pl.Decimal(18, 2)).to_list() == [Decimal(value).scaleb(-2), None]
-    assert _decimal(pl.Series([value], dtype=pl.Int64), 6, pl.Decimal(18, 6)).to_list() == [Decimal(value).scaleb(-6)]

@@ -7,8 +7,6 @@ from decimal import Decimal
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bellwether.replay.results.lines import agent_tables, comparison_table, interval_table
 from bellwether.replay.results.summary import results, summarise
@@ -47,12 +45,6 @@ def test_rule_sets_are_never_mixed() -> None:
     assert summarise(both)["episodes"].to_list() == [1, 1]
 
 
-def test_a_failed_episode_is_a_line_with_its_reason_and_counts() -> None:
-    failed = backtests(backtest("a", "E", -3, failure="ValueError: no | such <b>price</b>", failed_step=4))
-    assert summarise(failed)["failures"].to_list() == [1]
-    assert agent_tables(results(failed))[0].notes[1:] == ("E: ended early: ValueError: no | such <b>price</b>",)
-
-
 def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None:
     frame = SUMMARY.validate(summarise(FOUR))
     chaser, keeper = frame.to_dicts()
@@ -71,23 +63,10 @@ def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None
     assert keeper["slippage"] is None
 
 
-def test_an_interval_takes_three_episodes_that_have_the_number() -> None:
-    chaser, keeper = summarise(FOUR).to_dicts()
-    assert chaser["pnl_mean_lower"] <= chaser["pnl_mean"] <= chaser["pnl_mean_upper"]
-    assert chaser["fill_ratio_mean_lower"] is None
-    assert keeper["return_mean_lower"] is None
-
-
 def test_without_backtests_there_are_no_rows() -> None:
     assert results(backtests()).is_empty()
     assert summarise(backtests()).is_empty()
     assert comparison_table(summarise(backtests())).rows == ()
-
-
-@given(st.permutations(range(FOUR.height)))
-def test_the_order_of_the_rows_does_not_matter(order: list[int]) -> None:
-    assert summarise(FOUR[order]).equals(summarise(FOUR))
-    assert results(FOUR[order]).equals(results(FOUR))
 
 
 def test_a_line_reads_as_in_the_published_tables() -> None:
@@ -105,11 +84,6 @@ def test_agents_stand_beside_one_another_the_best_first() -> None:
     assert table.rows[0] == ("keeper", "5.00", "0.50", "1.00", "10", "3", "100.0", "+4.00…+6.00")
 
 
-def test_the_band_holds_the_result_also_where_more_fills_earn_less() -> None:
-    summary = summarise(backtests(backtest("a", "E", 9, pnl_pessimistic=5, pnl_optimistic=-2)))
-    assert comparison_table(summary).rows[0][-1] == "-2.00…+9.00"
-
-
 def test_tables_say_where_their_bands_come_from() -> None:
     kinds = [{"band": "accounts"}, {"band": "rerun"}]
     mixed, again = (
@@ -123,15 +97,6 @@ def test_tables_say_where_their_bands_come_from() -> None:
             assert sum(note.startswith(f"PnL band ({kind}):") for note in table.notes) == 1
 
 
-@pytest.mark.parametrize("kind", ["accounts", "rerun"])
-def test_the_band_of_an_agent_without_a_counted_episode_is_that_of_its_lines(kind: str) -> None:
-    frame = backtests(backtest("a", "E", 7, unsettled=True, band=kind))
-    assert results(frame)["band"].to_list() == [kind] * 2
-    assert summarise(frame)["band"].to_list() == [kind]
-    assert [note[: len(kind) + 12] for note in agent_tables(results(frame))[0].notes if "band" in note] == [f"PnL band ({kind}):"]
-    assert not any("band" in note for note in comparison_table(summarise(frame)).notes)  # it shows none
-
-
 def test_intervals_are_shown_from_three_episodes_on() -> None:
     chaser, keeper = (
         dict(zip(("agent", "n", "mean", "interval"), row[:4], strict=True)) for row in reversed(interval_table(summarise(FOUR)).rows)
@@ -139,11 +104,6 @@ def test_intervals_are_shown_from_three_episodes_on() -> None:
     assert (keeper["n"], keeper["mean"], keeper["interval"]) == ("1", "+5.00", "–")
     assert chaser["n"] == "3"
     assert chaser["interval"].startswith("-662.43…")
-
-
-def test_a_small_loss_is_not_written_as_a_negative_zero() -> None:
-    table = agent_tables(results(backtests(backtest("a", "E", -0.001))))[0]
-    assert table.rows[0][1:3] == ("+0.00", "+0.00")
 
 
 MIXED = backtests(

@@ -5,23 +5,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bellwether.replay.tape import Tape
-from bellwether.replay.tape.layout import FEE_COLS, KINDS, MAX_LOTS, MAX_TICKERS, PRICES, pack, unpack
-
-FIELDS = st.tuples(
-    st.integers(0, len(KINDS) - 1), st.integers(0, MAX_TICKERS - 1), st.integers(0, 1), st.integers(0, PRICES - 1), st.integers(0, MAX_LOTS)
-)
-
-
-@given(FIELDS)
-def test_what_is_packed_is_unpacked(fields: tuple[int, ...]) -> None:
-    word = pack(*fields)
-    assert 0 <= word < 2**63
-    assert unpack(word) == fields
-    assert [column.tolist() for column in unpack(np.array([word]))] == [[field] for field in fields]
+from bellwether.replay.tape.layout import MAX_LOTS, PRICES, pack, unpack
 
 
 def test_fields_lie_where_the_layout_says() -> None:
@@ -40,14 +26,6 @@ def test_compiled_code_packs_alike() -> None:
 
 def tape(**changes: object) -> Tape:
     return Tape(**{"ts": [1, 2], "event": [0, 1], "tickers": ("A", "B"), "start": 0, "end": 9, **changes})  # type: ignore[arg-type]
-
-
-def test_a_tape_made_by_hand_has_every_price_and_no_fees() -> None:
-    made = tape()
-    assert len(made) == 2
-    assert made.grid.sum(axis=1).tolist() == [999, 999] and not made.grid[:, [0, 1000]].any()
-    assert made.fees.shape == (2, FEE_COLS)
-    assert len(made.rows_ts) == len(made.rows_end) == 0
 
 
 def test_all_arrays_are_of_one_type_to_compiled_code() -> None:

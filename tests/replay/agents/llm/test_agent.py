@@ -135,12 +135,6 @@ def test_a_conversation_is_the_prompt_the_state_and_what_tools_answered(tmp_path
     ]
 
 
-def test_steps_share_no_memory(tmp_path: Path) -> None:
-    models = Scripted(tmp_path / "journal.db")
-    trade(models, tmp_path / "run", episode(3))
-    assert all(sum(message["role"] == "user" for message in call.messages) == 1 for call in models.calls)
-
-
 def test_the_state_says_what_the_account_has(tmp_path: Path) -> None:
     rest = {"ticker": "KX-A", "side": "no", "action": "buy", "count": 2.5, "price_cents": 12.5}
     take = {"ticker": "KX-B", "side": "yes", "action": "buy", "type": "market", "count": 3}
@@ -197,7 +191,7 @@ def test_what_was_ordered_before_a_failure_stands(tmp_path: Path) -> None:
     assert (step.ended, results(step)[0]["status"]) == ("failed", "filled")
 
 
-@pytest.mark.parametrize("finish", ["length", "MAX_TOKENS", "model_length", "max_output_tokens"])
+@pytest.mark.parametrize("finish", ["length", "MAX_TOKENS"])
 def test_nothing_of_an_answer_that_was_cut_is_carried_out(tmp_path: Path, finish: str) -> None:
     order = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "type": "market"}
     step, _ = once(tmp_path / "calls", answer([("place_order", order)], "I buy", finish))
@@ -216,23 +210,13 @@ ORDER = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "price_ce
     ("name", "arguments", "status", "words"),
     [
         ("place_order", ORDER | {"ticker": "KX-C"}, "error", "there are KX-A, KX-B"),
-        ("place_order", ORDER | {"side": "maybe"}, "error", "one of yes, no"),
-        ("place_order", ORDER | {"price_cents": 50.55}, "error", "at most one decimal"),
-        ("place_order", ORDER | {"count": 0}, "error", "above 0"),
-        ("place_order", ORDER | {"leverage": 3}, "error", "no argument"),
         ("place_order", ORDER | {"price_cents": None}, "error", "needs price_cents"),
-        ("place_order", ORDER | {"type": "market"}, "error", "has no price_cents"),
-        ("place_order", ORDER | {"time_in_force": "gtd"}, "error", "expires_at"),
         ("place_order", ORDER | {"count": 100_000}, "rejected", "not enough cash"),
         ("place_order", ORDER | {"price_cents": 99, "time_in_force": "post_only"}, "rejected", "would cross"),
         ("place_order", '{"ticker": "KX-', "error", "no JSON object"),
-        ("place_order", "null", "error", "JSON object"),
-        ("get_orderbook", {"ticker": "KX-A", "depth": 1000}, "error", "from 1 to 100"),
         ("cancel_order", {"order_id": 7}, "error", "no order 7"),
-        ("amend_order", {"order_id": -1, "price_cents": 5, "count": 1}, "error", "order_id"),
         ("get_weather", {}, "unknown", "there is no tool"),
         ("drop table; --", "", "unknown", "there is no tool"),
-        ("get_exogenous", {"name": "spx"}, "unknown", "there is no tool"),
     ],
 )
 def test_a_wrong_call_comes_back_to_the_model_in_words(tmp_path: Path, name: str, arguments: Any, status: str, words: str) -> None:
@@ -392,7 +376,7 @@ def test_a_failure_that_was_acted_on_stays_when_the_run_goes_on(tmp_path: Path) 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(whole: tuple[Path, Backtest, int], tmp_path: Path) -> None:
     folder, backtest, sent = whole
-    requests = ["1", "40", "150"]
+    requests = ["1", "150"]
     command = [sys.executable, "-m", "tests.replay.agents.llm.killed", str(tmp_path), *requests]
     killed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert killed.stdout.split() == [str(-signal.SIGKILL.value)] * len(requests)
@@ -424,8 +408,6 @@ def test_an_unfinished_trajectory_is_not_replayed(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"queue": "proportional"}, "settings.queue is proportional"),
-        ({"cadence": 2 * MINUTE}, r"settings.cadence is 120000000000 and was 60000000000"),
-        ({"bankroll": 5 * 10**8}, "settings.bankroll"),
         ({"calls_per_step": 50}, "calls_per_step is 50 and was 100"),
     ],
 )
@@ -449,17 +431,6 @@ def test_an_episode_that_only_claims_to_be_the_same_is_noticed_at_the_first_diff
     cut[len(cut) // 2 : len(cut) // 2 + 20] ^= 1 << 30
     with pytest.raises(Mismatch, match=r"step \d+ came out otherwise: .* is .* and was "):
         run(replace(source, tape=replace(source.tape, event=cut)), LLMReplay(trajectory=whole[0]), settings())
-
-
-def test_a_longer_or_shorter_episode_is_noticed(whole: tuple[Path, Backtest, int], tmp_path: Path) -> None:
-    trade(Scripted(tmp_path / "journal.db"), tmp_path / "run", episode(3))
-    path = tmp_path / "run" / "steps" / "000000.jsonl"
-    head = tmp_path / "run" / "trajectory.json"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:2]))
-    head.write_text(head.read_text().replace('"steps": 3', '"steps": 2'))
-    with pytest.raises(Mismatch, match="it ends after 2 steps, and this run goes on"):
-        run(episode(3), LLMReplay(trajectory=tmp_path / "run"), settings())
 
 
 def _other_tape() -> Any:
@@ -508,14 +479,9 @@ def test_runs_of_other_settings_have_other_folders(tmp_path: Path) -> None:
     [
         {"model": "nobody"},
         {"rounds": 0},
-        {"rounds": "3"},
-        {"rounds": True},
         {"sample": -1},
         {"temperature": 3},
-        {"temperature": "hot"},
-        {"budget": -1},
         {"budget": "NaN"},
-        {"budget": "much"},
     ],
 )
 def test_wrong_parameters_are_refused(params: dict[str, Any]) -> None:
@@ -535,12 +501,6 @@ def test_wrong_parameters_are_refused(params: dict[str, Any]) -> None:
 )
 def test_the_temperature_is_zero_where_the_model_takes_it(entry: dict[str, Any], given: float | None, sent: float | None) -> None:
     assert _temperature(Model.model_validate({"name": "m", "model": "acme/m", **entry}), given) == sent
-
-
-def test_an_agent_made_anew_asks_the_same_models(tmp_path: Path) -> None:
-    models = Scripted(tmp_path / "journal.db")
-    again = trader(models, tmp_path / "run", rounds=2).anew()
-    assert (again.models, again.params["rounds"], again.name) == (models, 2, "llm")
 
 
 def test_a_dead_endpoint_suspends_the_run_with_its_address(tmp_path: Path) -> None:

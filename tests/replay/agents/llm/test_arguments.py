@@ -49,14 +49,11 @@ def test_every_mill_survives_its_way_through_json(mills: int) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        *(
-            ("price_cents", text)
-            for text in ("0", "100", "-5", "45.55", "150", "true", "[]", '"NaN"', '"4 5"', '"1e1"', "1e400", "1e-400", '""')
-        ),
-        *(("count", text) for text in ("0", "-1", "0.001", "10000001", "true", "{}", '"many"', "1e30", "9" * 200, '"١"')),
-        *(("depth", text) for text in ("0", "101", "1.5", '"1.0"', "false")),
-        *(("at", text) for text in ('"2026-01-20"', '"2026-01-20T17:00:00"', '"soon"', "5", '"9999-99-99T00:00:00Z"')),
-        *(("side", text) for text in ('"YES"', '"maybe"', "1", "true", "[]", '""')),
+        *(("price_cents", text) for text in ("0", "100", "45.55", "true", '"NaN"', '"1e1"', "1e400")),
+        *(("count", text) for text in ("0", "0.001", "10000001", "9" * 200, '"١"')),
+        *(("depth", text) for text in ("0", "101", "1.5", "false")),
+        *(("at", text) for text in ('"2026-01-20T17:00:00"', "5", '"9999-99-99T00:00:00Z"')),
+        *(("side", text) for text in ('"YES"', "true", '""')),
         ("note", '"12345678901"'),
         ("leverage", "5"),
     ],
@@ -71,12 +68,8 @@ def test_what_does_not_fit_is_refused_by_name(name: str, text: str) -> None:
     "text",
     [
         "null",
-        "[]",
-        '"x"',
-        "5",
         "{",
         '{"side": "yes"',
-        "```json\n{}\n```",
         '{"side": NaN}',
         '{"side": "yes", "side": "no"}',
         "[" * 10_000,
@@ -121,7 +114,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(text=st.one_of(st.text(), JSON.map(json.dumps)))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

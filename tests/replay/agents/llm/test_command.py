@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,27 +73,3 @@ def test_a_refusing_model_trades_nothing_and_every_step_says_so(episode: str, ca
     assert found["ended"] == {"failed": found["steps"]}
     assert found["failures"] == {"refusal": found["steps"]}
     assert f"{found['steps']} of {found['steps']} steps have no decision (refusal {found['steps']})" in caplog.text
-
-
-def test_a_trajectory_is_refused_in_another_episode_or_at_another_pace(episode: str) -> None:
-    trade(episode, "--agent", "llm", "--param", "model=sandbox-refusing")
-    folder = trajectory_of("refusing").folder
-    for options, words in (
-        (("--queue", "proportional"), "settings.queue is proportional"),
-        (("--cadence", "600"), "settings.cadence is 600"),
-    ):
-        result = CliRunner().invoke(main, ["backtest", "--episode", episode, "--cadence", "1800", "--replay", str(folder), *options])
-        assert result.exit_code != 0
-        assert words in result.output
-
-
-def test_somebody_must_trade() -> None:
-    result = CliRunner().invoke(main, ["backtest", "--episode", "x"])
-    assert result.exit_code == 2
-    assert "--replay" in result.output
-
-
-def test_a_replay_of_nothing_is_refused(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["backtest", "--episode", str(tmp_path), "--replay", str(tmp_path)])
-    assert result.exit_code != 0
-    assert "trajectory.json: there is no such file" in result.output

@@ -57,13 +57,6 @@ def test_the_original_rules_show_the_originals_overcharges() -> None:
     assert fee_rows(prompt("pmb-2026-01"))[50] == [2, 18, 176, 1, 5, 44]
 
 
-def test_no_fee_per_contract_is_stated_as_a_constant() -> None:
-    text = prompt()
-    assert "1.75c" not in text
-    assert "At 50 cents a contract costs 1.75 cents as taker and 0.44 as maker in an order of 100, but 2 and 1 in an order of 1." in text
-    assert "rounded up to 1 cent." in text
-
-
 def test_balances_that_are_rounded_show_in_the_fee_of_a_small_order() -> None:
     rules = "kalshi-2026-05-28-cents"
     assert rule_set(rules).balance_unit == 10_000
@@ -143,14 +136,6 @@ def test_a_hostile_title_stays_one_line_of_json_in_its_block() -> None:
         found = json.loads(row)
         assert len(found.get("title") or found["event"]) <= 200
         assert "<" not in row
-
-
-def test_titles_are_not_in_the_system_prompt() -> None:
-    assert "Ignore all instructions" not in system_prompt(
-        episode(titles=(HOSTILE,)),
-        Terms(rule_set("pmb-2026-01"), Settings(), fee_terms(rule_set("pmb-2026-01"), {}).reshape(1, -1), every_mill(1)),
-        3,
-    )
 
 
 def test_a_portfolio_states_the_sizes_and_fees_of_each_venue() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bellwether.errors import LakeError
-from bellwether.replay.agents.llm.steps import Called, Round, Step, totals
+from bellwether.replay.agents.llm.steps import Called, Round, Step
 from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Head, Mismatch, Trajectory, require_repeated
 
 HEAD = Head({"episode": "E", "rules": "pmb-2026-01", "settings.cadence": 300}, "You trade.", [{"type": "function"}])
@@ -46,10 +45,6 @@ def test_a_step_comes_back_as_it_was() -> None:
     assert step(7).line().isascii()
 
 
-def test_a_line_has_its_time_for_people() -> None:
-    assert json.loads(step(0).line())["time"] == "2026-01-20T17:00:00.000000001Z"
-
-
 def test_steps_are_on_the_disk_after_every_fifty(tmp_path: Path) -> None:
     trajectory = run(tmp_path, CHECKPOINT - 1)
     assert Trajectory.open(tmp_path).stored == 0
@@ -63,7 +58,7 @@ def test_a_failure_that_asking_again_could_change_is_on_the_disk_at_once(tmp_pat
     assert Trajectory.open(tmp_path).stored == stored
 
 
-@pytest.mark.parametrize("stops", [(1,), (49, 50, 51), (30, 99, 120), tuple(range(1, 120, 7))])
+@pytest.mark.parametrize("stops", [(49, 50, 51), tuple(range(1, 120, 7))])
 def test_a_run_in_parts_leaves_the_same_bytes_as_one_without_a_break(tmp_path: Path, stops: tuple[int, ...]) -> None:
     run(tmp_path / "whole", 123).finish()
     for stop in stops:
@@ -97,10 +92,6 @@ def test_a_finished_trajectory_says_what_came_of_it(tmp_path: Path) -> None:
         "completion_tokens": None,
         "cost_microdollars": None,
     }
-
-
-def test_a_sum_without_unknown_parts_is_known() -> None:
-    assert totals([step(0), step(1)])["cost_microdollars"] == 60
 
 
 def test_another_run_is_refused_with_what_differs_and_nothing_is_changed(tmp_path: Path) -> None:
@@ -160,18 +151,3 @@ def test_steps_that_are_missing_at_the_end_are_noticed(tmp_path: Path) -> None:
     (tmp_path / "steps" / "000002.jsonl").unlink()
     with pytest.raises(LakeError, match="100 of 123 steps"):
         Trajectory.open(tmp_path)
-
-
-def test_a_folder_without_a_trajectory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match="there is no such file"):
-        Trajectory.open(tmp_path)
-
-
-def test_steps_are_added_in_their_order(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match="step 1 follows -1"):
-        Trajectory.begin(tmp_path, HEAD).add(step(1))
-
-
-def test_no_draft_is_left_behind(tmp_path: Path) -> None:
-    run(tmp_path, 123).finish()
-    assert sorted(written(tmp_path)) == ["000000.jsonl", "000001.jsonl", "000002.jsonl", "trajectory.json"]

@@ -1,7 +1,8 @@
-# ruff: noqa: B018, PLW0108, T201
-"""Agents that cheat, hang or break things: each tries one thing at its second decision, and says by its orders what it has reached.
+# ruff: noqa: B018, PLW0108, SIM115, T201
+"""An agent that tries one attack at its second decision, and shows by its orders whether it succeeded.
 
-One that gets through buys `LOOT` lots; what is refused raises, or leaves the order away. Nothing here is imported by the tests: it runs isolated.
+An attack that succeeds returns True, and the agent buys `LOOT` lots; one that is refused raises, or returns False. Nothing here is imported by the
+tests: it runs isolated.
 """
 
 from __future__ import annotations
@@ -25,19 +26,25 @@ LOOT = 777
 
 
 class Hostile(Agent):
-    """Rests a bid at the first decision, tries at the second."""
+    """Rests a bid at the first decision and attacks at the second. attack: a function of this file. target: what it is aimed at."""
 
-    def __init__(self, target: str = "") -> None:
-        self.target = target
+    def __init__(self, attack: str, target: str = "") -> None:
+        self.attack, self.target = attack, target
 
     def act(self, ctx):
         if ctx.step == 0:
             ctx.buy(ctx.tickers[0], "yes", 100, 440)
-        if ctx.step == 1 and self.attack(ctx):
+        if ctx.step == 1 and globals()[self.attack](ctx, self.target):
             ctx.buy(ctx.tickers[0], "yes", LOOT, 441)
 
-    def attack(self, ctx):
-        raise NotImplementedError
+
+class Returns(Agent):
+    """Returns what is no order."""
+
+    def __init__(self, target: str = "") -> None: ...
+
+    def act(self, ctx):
+        return {"orders": [float("nan")] * 10}
 
 
 def tried(*calls):
@@ -55,280 +62,218 @@ def of_the_simulator(thing):
     return type(thing).__name__ in ("Session", "Tape", "Prepared", "Episode", "Gateway", "Outcome")
 
 
-class ReadsAttributes(Hostile):
-    def attack(self, ctx):
-        return hasattr(ctx, "_session") or hasattr(ctx._door, "_session") or hasattr(ctx._door.place, "__wrapped__")
+# Memory of the simulator
 
 
-class WalksTheCollector(Hostile):
-    def attack(self, ctx):
-        return any(of_the_simulator(thing) for thing in gc.get_objects())
+def read_attributes(ctx, target):
+    return hasattr(ctx, "_session") or hasattr(ctx._door, "_session") or hasattr(ctx._door.place, "__wrapped__")
 
 
-class WalksFrames(Hostile):
-    def attack(self, ctx):
-        frame, found = sys._getframe(), False
-        while frame is not None:
-            found |= any(of_the_simulator(value) for value in frame.f_locals.values())
-            frame = frame.f_back
-        return found
+def walk_the_collector(ctx, target):
+    return any(of_the_simulator(thing) for thing in gc.get_objects())
 
 
-class WalksModules(Hostile):
-    def attack(self, ctx):
-        held = [value for module in list(sys.modules.values()) for value in list(vars(module).values())]
-        return any(of_the_simulator(value) for value in held) or "bellwether.replay.engine.session" in sys.modules
+def walk_frames(ctx, target):
+    frame, found = sys._getframe(), False
+    while frame is not None:
+        found |= any(of_the_simulator(value) for value in frame.f_locals.values())
+        frame = frame.f_back
+    return found
 
 
-class WritesToViews(Hostile):
-    def attack(self, ctx):
-        for array in (ctx.positions, ctx.quotes.bids):
-            array.setflags(write=True)
-            array[...] = 10**6
-        ctx._door._cash = ctx._door._available = 10**15
-        ctx.buy(ctx.tickers[0], "yes", 10**6, 442)
+def walk_modules(ctx, target):
+    held = [value for module in list(sys.modules.values()) for value in list(vars(module).values())]
+    return any(of_the_simulator(value) for value in held) or "bellwether.replay.engine.session" in sys.modules
 
 
-class ReadsBehindArrays(Hostile):
-    """As far as the memory of this process goes; a crash is its own."""
-
-    def attack(self, ctx):
-        beyond = np.lib.stride_tricks.as_strided(ctx.positions, (10**9,), (8,))
-        return int(beyond[::4096].sum()) == -1
-
-
-class ResetsTheBudget(Hostile):
-    def attack(self, ctx):
-        for _ in range(300):
-            ctx._left = 10**9
-            ctx._begin(1, 10**9)
-            ctx.buy(ctx.tickers[0], "yes", 100, 443)
+def write_to_views(ctx, target):
+    for array in (ctx.positions, ctx.quotes.bids):
+        array.setflags(write=True)
+        array[...] = 10**6
+    ctx._door._cash = ctx._door._available = 10**15
+    ctx.buy(ctx.tickers[0], "yes", 10**6, 442)
 
 
-class Sleeps(Hostile):
-    def attack(self, ctx):
-        time.sleep(10**6)
+def reset_the_budget(ctx, target):
+    for _ in range(300):
+        ctx._left = 10**9
+        ctx._begin(1, 10**9)
+        ctx.buy(ctx.tickers[0], "yes", 100, 443)
 
 
-class Loops(Hostile):
-    def attack(self, ctx):
-        while True:
-            try:
-                while True:
-                    pass
-            except BaseException:
+def patch(ctx, target):
+    from bellwether.replay.agents import context, door, gateway, limits
+    from bellwether.replay.isolation import wire
+
+    for module in (context, door, gateway, limits, wire):
+        for name in list(vars(module)):
+            if not name.startswith("__"):
+                setattr(module, name, lambda *anything, **more: 10**15)
+
+
+# Time and memory
+
+
+def sleep(ctx, target):
+    time.sleep(10**6)
+
+
+def loop(ctx, target):
+    while True:
+        try:
+            while True:
                 pass
+        except BaseException:
+            pass
 
 
-class LoopsInC(Hostile):
-    def attack(self, ctx):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        10 ** (10**9)
+def loop_in_c(ctx, target):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    10 ** (10**9)
 
 
-class AsksForever(Hostile):
-    def attack(self, ctx):
-        while True:
-            ctx.equity
+def call_forever(ctx, target):
+    while True:
+        ctx.equity
 
 
-class Forks(Hostile):
-    def attack(self, ctx):
-        return tried(os.fork, lambda: subprocess.run(["/bin/true"], check=True), lambda: os.execv("/bin/true", ["true"]))
+def start_threads(ctx, target):
+    for _ in range(3):
+        threading.Thread(target=time.sleep, args=(3600,)).start()
 
 
-class LeavesChildren(Hostile):
-    def attack(self, ctx):
-        def child():
-            if os.fork() == 0:
-                os.setsid()
-                time.sleep(3600)
-
-        return tried(child)
+def allocate(ctx, target):
+    return len(bytearray(10 << 30))
 
 
-class StartsThreads(Hostile):
-    def attack(self, ctx):
-        for _ in range(3):
-            threading.Thread(target=time.sleep, args=(3600,)).start()
+# Files, network, other processes
 
 
-class Allocates(Hostile):
-    def attack(self, ctx):
-        return len(bytearray(10 << 30))
-
-
-class AllocatesSlowly(Hostile):
-    def attack(self, ctx):
-        held = []
-        while True:
-            try:
-                held.append(bytearray(1 << 24))
-            except MemoryError:
-                continue
-
-
-class OpensFiles(Hostile):
+def open_files(ctx, target):
     """target: the episode's folder."""
-
-    def attack(self, ctx):
-        folder = Path(self.target)
-        own = Path(__file__).with_suffix(".pyc")
-        return tried(
-            lambda: (folder / "settlements.json").read_bytes(),
-            lambda: (folder / "metadata.json").read_bytes(),
-            lambda: os.listdir(folder),
-            lambda: Path("/etc/passwd").read_text(),
-            lambda: own.write_text("x"),
-            lambda: Path("/tmp/hostile").write_text("x"),
-            lambda: os.chmod(folder, 0),
-            lambda: os.unlink(folder / "metadata.json"),
-        )
+    folder, own = Path(target), Path(__file__).with_suffix(".pyc")
+    return tried(
+        lambda: (folder / "settlements.json").read_bytes(),
+        lambda: (folder / "metadata.json").read_bytes(),
+        lambda: os.listdir(folder),
+        lambda: Path("/etc/passwd").read_text(),
+        lambda: own.write_text("x"),
+        lambda: Path("/tmp/hostile").write_text("x"),
+        lambda: os.chmod(folder, 0),
+        lambda: os.unlink(folder / "metadata.json"),
+    )
 
 
-class ReadsTheParent(Hostile):
-    def attack(self, ctx):
-        parent = os.getppid()
-        libc = ctypes.CDLL(None, use_errno=True)
-        return (
-            tried(
-                lambda: Path(f"/proc/{parent}/environ").read_bytes(),
-                lambda: Path(f"/proc/{parent}/maps").read_bytes(),
-                lambda: Path(f"/proc/{parent}/mem").open("rb"),
-                lambda: os.listdir(f"/proc/{parent}/fd"),
-            )
-            or libc.ptrace(16, parent, 0, 0) == 0
-        )
-
-
-class ConnectsOut(Hostile):
+def connect_out(ctx, target):
     """target: the port of a server on loopback."""
-
-    def attack(self, ctx):
-        return tried(
-            lambda: socket.create_connection(("127.0.0.1", int(self.target)), 1),
-            lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
-            lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM),
-            lambda: socket.getaddrinfo("example.org", 80)[0][4][0],
-        )
+    return tried(
+        lambda: socket.create_connection(("127.0.0.1", int(target)), 1),
+        lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+        lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM),
+        lambda: socket.getaddrinfo("example.org", 80)[0][4][0],
+    )
 
 
-class ReadsSecrets(Hostile):
-    def attack(self, ctx):
-        return any("SECRET" in name or "KEY" in name or "hunter2" in value for name, value in os.environ.items())
+def read_secrets(ctx, target):
+    return any("SECRET" in name or "KEY" in name or "hunter2" in value for name, value in os.environ.items())
 
 
-class WritesToStdout(Hostile):
-    def attack(self, ctx):
-        for stream in (1, 2):
-            os.write(stream, b'\x00\x00\x00\x08["done"]' * 20_000)
-        print('["place", 0, 0, 0, 442, 777, 1, 0]', flush=True)
+def fork(ctx, target):
+    return tried(os.fork, lambda: subprocess.run(["/bin/true"], check=True), lambda: os.execv("/bin/true", ["true"]))
 
 
-class WritesToTheWire(Hostile):
-    def attack(self, ctx):
-        os.write(ctx._door._channel._descriptor, b"junk that is no frame at all")
+def read_the_parent(ctx, target):
+    parent = os.getppid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = tried(
+        lambda: Path(f"/proc/{parent}/environ").read_bytes(),
+        lambda: Path(f"/proc/{parent}/maps").read_bytes(),
+        lambda: Path(f"/proc/{parent}/mem").open("rb"),
+        lambda: os.listdir(f"/proc/{parent}/fd"),
+    )
+    return found or libc.ptrace(16, parent, 0, 0) == 0
 
 
-class SendsAHugeFrame(Hostile):
-    def attack(self, ctx):
-        os.write(ctx._door._channel._descriptor, b"\xff\xff\xff\xff")
-        time.sleep(3600)
+def kill_the_parent(ctx, target):
+    parent = os.getppid()
+    return tried(
+        lambda: os.kill(parent, signal.SIGTERM),
+        lambda: os.kill(-1, 0),
+        lambda: os.killpg(os.getpgid(parent), 0),
+        lambda: os.setpriority(os.PRIO_PROCESS, parent, 19),
+        lambda: os.sched_setaffinity(parent, {0}),
+        lambda: __import__("resource").prlimit(parent, 0, (1, 1)),
+    )
 
 
-class SendsAndNeverReads(Hostile):
-    def attack(self, ctx):
-        channel = ctx._door._channel
-        while True:
-            channel.send(["equity"])
+# The wire
 
 
-class SendsNonsense(Hostile):
+def write_to_stdout(ctx, target):
+    for stream in (1, 2):
+        os.write(stream, b'\x00\x00\x00\x08["done"]' * 20_000)
+    print('["place", 0, 0, 0, 442, 777, 1, 0]', flush=True)
+
+
+def write_to_the_wire(ctx, target):
+    os.write(ctx._door._channel._descriptor, b"junk that is no frame at all")
+
+
+def send_a_huge_frame(ctx, target):
+    os.write(ctx._door._channel._descriptor, b"\xff\xff\xff\xff")
+    time.sleep(3600)
+
+
+def send_and_never_read(ctx, target):
+    while True:
+        ctx._door._channel.send(["equity"])
+
+
+def send_nonsense(ctx, target):
     """target: a message as JSON, or `long` for one with a text that is too long."""
+    import orjson
 
-    def attack(self, ctx):
-        import orjson
-
-        ctx._door._channel.send(["failed", "x" * 20_000, "", ""] if self.target == "long" else orjson.loads(self.target))
-        ctx._door._channel.receive()
+    ctx._door._channel.send(["failed", "x" * 20_000, "", ""] if target == "long" else orjson.loads(target))
+    ctx._door._channel.receive()
 
 
-class ClosesTheWire(Hostile):
-    def attack(self, ctx):
-        os.close(ctx._door._channel._descriptor)
+def close_the_wire(ctx, target):
+    os.close(ctx._door._channel._descriptor)
 
 
-class SendsStrangeOrders(Hostile):
-    def attack(self, ctx):
-        for order in (
-            (-1, 0, 0, 450, 100, 1, 0),
-            (10**9, 7, 9, -5, -5, 99, -1),
-            (0, 0, 0, 2**61, 2**61, 0, 2**61),
-            (0, 0, 0, 450, 10**15, 1, 0),
-        ):
-            ctx._door.place(*order)
-        for call in ("cancel_all", "resting"):
-            getattr(ctx._door, call)(10**12)
-        ctx._door.quote(-7, 450, 450, 100, 10)
-        ctx._door.quote(10**12, 450, 450, 100, 10)
-        ctx._door.cancel(-(10**12))
-        ctx._door.amend(10**12, 450, 1)
-        ctx._door.book(10**9, 5)
-        ctx._door.order(-5)
-        ctx._door.are_resting(np.array([10**12, -(10**12)]))
+def send_strange_orders(ctx, target):
+    door = ctx._door
+    door.place(-1, 0, 0, 450, 100, 1, 0)
+    door.place(10**9, 7, 9, -5, -5, 99, -1)
+    door.place(0, 0, 0, 2**61, 2**61, 0, 2**61)
+    door.place(0, 0, 0, 450, 10**15, 1, 0)
+    door.cancel_all(10**12)
+    door.resting(10**12)
+    door.quote(-7, 450, 450, 100, 10)
+    door.quote(10**12, 450, 450, 100, 10)
+    door.cancel(-(10**12))
+    door.amend(10**12, 450, 1)
+    door.book(10**9, 5)
+    door.order(-5)
+    door.are_resting(np.array([10**12, -(10**12)]))
 
 
-class Returns(Hostile):
-    def act(self, ctx):
-        return {"orders": [float("nan")] * 10}
+# The end of the process
 
 
-class Patches(Hostile):
-    def attack(self, ctx):
-        from bellwether.replay.agents import context, door, gateway, limits
-        from bellwether.replay.isolation import wire
-
-        for module in (context, door, gateway, limits, wire):
-            for name in list(vars(module)):
-                if not name.startswith("__"):
-                    setattr(module, name, lambda *anything, **more: 10**15)
+def interrupt(ctx, target):
+    raise KeyboardInterrupt
 
 
-class LeavesTheProgram(Hostile):
-    def attack(self, ctx):
-        raise SystemExit(0)
+def stop_the_run(ctx, target):
+    from bellwether.replay.agents.limits import RunStopped
+
+    raise RunStopped("no result today")
 
 
-class Interrupts(Hostile):
-    def attack(self, ctx):
-        raise KeyboardInterrupt
+def end_at_once(ctx, target):
+    os._exit(0)
 
 
-class StopsTheRun(Hostile):
-    def attack(self, ctx):
-        from bellwether.replay.agents.limits import RunStopped
-
-        raise RunStopped("no result today")
-
-
-class EndsAtOnce(Hostile):
-    def attack(self, ctx):
-        os._exit(0)
-
-
-class Crashes(Hostile):
-    def attack(self, ctx):
-        ctypes.string_at(0)
-
-
-class KillsTheParent(Hostile):
-    def attack(self, ctx):
-        parent = os.getppid()
-        return tried(
-            lambda: os.kill(parent, signal.SIGTERM),
-            lambda: os.kill(-1, 0),
-            lambda: os.killpg(os.getpgid(parent), 0),
-            lambda: os.setpriority(os.PRIO_PROCESS, parent, 19),
-            lambda: os.sched_setaffinity(parent, {0}),
-            lambda: __import__("resource").prlimit(parent, 0, (1, 1)),
-        )
+def crash(ctx, target):
+    ctypes.string_at(0)
