@@ -81,7 +81,7 @@ class ArenaResource(dg.ConfigurableResource):
 
     def _ask_kalshi(self, work: "Callable[[KalshiClient], Awaitable[T]]") -> T:
         async def session() -> T:
-            async with self.kalshi.client() as client:
+            async with self.kalshi.clients() as (client,):
                 return await work(client)
 
         return concurrency.run(session())

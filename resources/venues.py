@@ -6,7 +6,7 @@ Concept: https://docs.dagster.io/guides/build/external-resources
 
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
@@ -114,49 +114,55 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
         raise dg.Failure(str(error), allow_retries=False) from error
 
 
-class KalshiVenue(dg.ConfigurableResource):
+class VenueResource(dg.ConfigurableResource):
+    """A venue's interfaces, and how much of its prices is pulled."""
+
+    asked: bool = Field(default=True, description="whether this venue is pulled at all")
+    candle_days: int = Field(default=8, description="days of hourly prices pulled before each market's close")
+    candle_markets: int = Field(default=2000, description="most markets per day for which prices are pulled")
+
+    def clients(self) -> AbstractAsyncContextManager[tuple[Any, ...]]:
+        """Connected clients; their rate limits are the live venue's, in the other worlds there are none."""
+        raise NotImplementedError
+
+    def run(self, work: Callable[..., Awaitable[T]]) -> T:
+        """Call `work` with the clients to its end; see `run` for its failures."""
+
+        async def session() -> T:
+            async with self.clients() as clients:
+                return await work(*clients)
+
+        return run(session)
+
+
+class KalshiVenue(VenueResource):
     """Kalshi's REST interface."""
 
     world: dg.ResourceDependency[WorldResource]
-    asked: bool = Field(default=True, description="whether this venue is pulled at all")
     tokens_per_second: float = Field(
         default=200.0, description="read tokens per second of your Kalshi tier; a read costs 10. Applies to the live world"
     )
-    candle_days: int = Field(default=8, description="days of hourly candles pulled before each market's close")
-    candle_markets: int = Field(default=2000, description="most markets per day for which candles are pulled")
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator["KalshiClient"]:
-        """A connected client; its rate limit is the live venue's, in the other worlds there is none."""
+    async def clients(self) -> AsyncIterator["tuple[KalshiClient]"]:
+        """A connected client."""
         from bellwether.venues.http.client import RateLimit
         from bellwether.venues.kalshi.client import KalshiClient
 
         limits = RateLimit(tokens_per_second=self.tokens_per_second) if self.world.is_live else _unlimited()
         with self.world.addresses(served=False) as found:
             async with KalshiClient(found.kalshi, limits=limits, transport=found.transport) as client:
-                yield client
-
-    def run(self, work: "Callable[[KalshiClient], Awaitable[T]]") -> T:
-        """Call `work(client)` to its end; see `run` for its failures."""
-
-        async def session() -> T:
-            async with self.client() as client:
-                return await work(client)
-
-        return run(session)
+                yield (client,)
 
 
-class PolymarketVenue(dg.ConfigurableResource):
+class PolymarketVenue(VenueResource):
     """Polymarket's Gamma and CLOB interfaces."""
 
     world: dg.ResourceDependency[WorldResource]
-    asked: bool = Field(default=True, description="whether this venue is pulled at all")
-    candle_days: int = Field(default=8, description="days of hourly prices pulled before each market's close")
-    candle_markets: int = Field(default=2000, description="most markets per day for which prices are pulled")
 
     @asynccontextmanager
     async def clients(self) -> AsyncIterator["tuple[GammaClient, ClobClient]"]:
-        """Connected clients; their rate limits are the live venue's, in the other worlds there are none."""
+        """Connected clients."""
         from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
         limits = None if self.world.is_live else _unlimited()
@@ -164,12 +170,3 @@ class PolymarketVenue(dg.ConfigurableResource):
             how: dict[str, Any] = {"limits": limits, "transport": found.transport}
             async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
                 yield gamma, clob
-
-    def run(self, work: "Callable[[GammaClient, ClobClient], Awaitable[T]]") -> T:
-        """Call `work(gamma, clob)` to its end; see `run` for its failures."""
-
-        async def session() -> T:
-            async with self.clients() as (gamma, clob):
-                return await work(gamma, clob)
-
-        return run(session)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import dagster as dg
 
@@ -12,18 +12,13 @@ from bellwether.lake import Lake
 from bellwether.lake.newer import require_newer
 from bellwether.settings import settings
 from bellwether.tables import Table, table
-from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_PULLS, POLYMARKET_PULLS
+from bellwether.tables.raw import KALSHI_ARCHIVE
 from orchestration.declare import key, out
 from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
 from orchestration.steps import Made, failed, keep
 from resources import LakeIOManager, LakeResource
 from resources.io_manager import Unchanged
-from resources.venues import KalshiVenue, PolymarketVenue
-
-# What pulls is imported where it is called: loading the definitions does not need it.
-if TYPE_CHECKING:
-    from bellwether.venues.kalshi.client import KalshiClient
-    from bellwether.venues.kalshi.pull import DayPull
+from resources.venues import KalshiVenue, PolymarketVenue, VenueResource
 
 T = TypeVar("T")
 
@@ -33,6 +28,7 @@ KALSHI_POOL, POLYMARKET_POOL = "kalshi_api", "polymarket_api"
 #: Days of one run that are pulled side by side: listings are sequential, the venue is not.
 DAYS_AT_ONCE = 4
 RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.FULL)
+# What pulls is imported where it is called: loading the definitions does not need it.
 #: Tables of a day by venue; each is a method of the venue's pull.
 KALSHI_TABLES = {f"raw/kalshi_{part}": part for part in ("events", "markets", "candles", "rejects", "pulls")}
 POLYMARKET_TABLES = {f"raw/polymarket_{part}": part for part in ("events", "markets", "winners", "prices", "rejects", "pulls")}
@@ -113,28 +109,18 @@ def kalshi_day(
     context: dg.AssetExecutionContext,
     config: DayConfig,
     kalshi: KalshiVenue,
-    lake: LakeResource,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[Made]:
     """Everything Kalshi says about the markets that closed on a UTC day: markets, their events and candles, and what did not fit."""
     if not kalshi.asked:
         yield from _nothing(KALSHI_TABLES, keys_of(context))
         return
-    from bellwether.venues.http.pages import PageStore
     from bellwether.venues.kalshi.pull import CandlePlan, pull_day
 
-    days = [date.fromisoformat(partition) for partition in keys_of(context)]
+    lake = io_manager.lake.lake
+    archive = lake.slice(KALSHI_ARCHIVE).scan() if lake.manifest(KALSHI_ARCHIVE, ()) else None
     plan = CandlePlan(days=kalshi.candle_days, markets=kalshi.candle_markets)
-    pages = PageStore(lake.lake.storage)
-    archive = lake.lake.slice(KALSHI_ARCHIVE).scan() if lake.lake.manifest(KALSHI_ARCHIVE, ()) else None
-
-    async def pull_all(client: "KalshiClient") -> "tuple[Mapping[str, DayPull], Mapping[str, Exception]]":
-        how: dict[str, Any] = {"refresh": config.refresh, "today": _today(config), "progress": context.log.info}
-        pull = partial(pull_day, client, pages, archive=archive, plan=plan, **how)
-        return await _every(pull, days)
-
-    pulls, failures = kalshi.run(pull_all)
-    yield from _outputs(context, io_manager, KALSHI_TABLES, _no_older(lake.lake, KALSHI_PULLS, pulls), failures)
+    yield from _days(context, config, io_manager, kalshi, KALSHI_TABLES, pull=partial(pull_day, archive=archive, plan=plan))
 
 
 @dg.multi_asset(
@@ -149,30 +135,37 @@ def polymarket_day(
     context: dg.AssetExecutionContext,
     config: DayConfig,
     polymarket: PolymarketVenue,
-    lake: LakeResource,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[Made]:
     """Everything Polymarket says about the markets whose scheduled end lies on a UTC day, and what did not fit."""
     if not polymarket.asked:
         yield from _nothing(POLYMARKET_TABLES, keys_of(context))
         return
-    from bellwether.venues.http.pages import PageStore
-    from bellwether.venues.polymarket.client import ClobClient, GammaClient
-    from bellwether.venues.polymarket.pull import DayPull as PolymarketDay
-    from bellwether.venues.polymarket.pull import PricePlan
-    from bellwether.venues.polymarket.pull import pull_day as pull_polymarket
+    from bellwether.venues.polymarket.pull import PricePlan, pull_day
 
-    days = [date.fromisoformat(partition) for partition in keys_of(context)]
     plan = PricePlan(days=polymarket.candle_days, markets=polymarket.candle_markets)
-    pages = PageStore(lake.lake.storage, "polymarket")
+    yield from _days(context, config, io_manager, polymarket, POLYMARKET_TABLES, pull=partial(pull_day, plan=plan))
 
-    async def pull_all(gamma: GammaClient, clob: ClobClient) -> tuple[Mapping[str, PolymarketDay], Mapping[str, Exception]]:
-        how: dict[str, Any] = {"refresh": config.refresh, "today": _today(config), "progress": context.log.info}
-        pull = partial(pull_polymarket, gamma, clob, pages, plan=plan, **how)
-        return await _every(pull, days)
 
-    pulls, failures = polymarket.run(pull_all)
-    yield from _outputs(context, io_manager, POLYMARKET_TABLES, _no_older(lake.lake, POLYMARKET_PULLS, pulls), failures)
+def _days(
+    context: dg.AssetExecutionContext,
+    config: DayConfig,
+    io_manager: LakeIOManager,
+    venue: VenueResource,
+    tables: Mapping[str, str],
+    *,
+    pull: Callable[..., Awaitable[Any]],
+) -> Iterator[Made]:
+    """Pull the run's days of a venue. pull: called with the venue's clients, the store of pages and a day."""
+    from bellwether.venues.http.pages import PageStore
+
+    pulled = next(table(name) for name, part in tables.items() if part == "pulls")
+    pages = PageStore(io_manager.lake.lake.storage, pulled.short_name.partition("_")[0])
+    today = settings().now().date() if config.patient else None
+    how: dict[str, Any] = {"refresh": config.refresh, "today": today, "progress": context.log.info}
+    days = [date.fromisoformat(partition) for partition in keys_of(context)]
+    found, failures = venue.run(lambda *clients: _every(lambda day: pull(*clients, pages, day, **how), days))
+    yield from _outputs(context, io_manager, tables, _no_older(io_manager.lake.lake, pulled, found), failures)
 
 
 async def _every(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> tuple[Mapping[str, T], Mapping[str, Exception]]:
@@ -184,10 +177,6 @@ async def _every(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> 
         raise next(iter(failures.values()))
     names = [day.isoformat() for day in days]
     return {day: found[day] for day in names if day in found}, {day: failures[day] for day in names if day in failures}
-
-
-def _today(config: DayConfig) -> date | None:
-    return settings().now().date() if config.patient else None
 
 
 def _no_older(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Mapping[str, Any]:

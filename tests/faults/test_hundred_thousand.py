@@ -94,7 +94,7 @@ async def test_a_hundred_thousand_markets_are_pulled_whole_while_a_fifth_of_the_
     assert undisturbed.requests == disturbed.requests == honest.stats.attempts
     assert client.stats.attempts >= honest.stats.attempts + faults.stats.total()
     assert faults.stats.keys() == set(passing)
-    tickers = disturbed.markets_of_day.keys["ticker"]
+    tickers = disturbed.markets_of_day.rows["ticker"]
     assert tickers.n_unique() == tickers.len() == MARKETS
 
 

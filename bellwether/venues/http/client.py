@@ -7,7 +7,8 @@ import logging
 import ssl
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -109,7 +110,7 @@ def following(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], Asyn
 
     @wraps(build)
     def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Page]:
-        return client.follow(build(*args, **kwargs))
+        return client.follow_known(build(*args, **kwargs))
 
     return method
 
@@ -244,6 +245,10 @@ class HttpClient:
             call.request, attempts, status, f"HTTP {status}: {words}", f"{self.name} is public: {BLOCKED}" if status in (401, 403) else None
         )
 
+    async def known(self, listing: Listing) -> Listing:
+        """`listing` in the form that the address knows."""
+        return listing
+
     async def answers(self, calls: Sequence[Call], *, accept: frozenset[int] = frozenset()) -> list[Page]:
         """The answers to `calls` in their order, asked for several at a time; raises what the first call that fails raises."""
         asked = (partial(self.answer, call, ordinal=ordinal, accept=accept) for ordinal, call in enumerate(calls))
@@ -293,9 +298,15 @@ class HttpClient:
             self._count(failure=failure.kind, limited=state.upcoming_sleep if failure.kind == RATE_LIMIT else 0.0)
         log.info("%s: %s; attempt %d in %.1f s", call.request[:200], failure, state.attempt_number + 1, state.upcoming_sleep)
 
-    def follow(self, listing: Listing, *, cursor: str | None = None) -> AsyncIterator[Page]:
+    def follow(self, listing: Listing, *, cursor: str | None = None) -> AsyncGenerator[Page, None]:
         """The pages of `listing` from `cursor` on, from its beginning when left out; see `walk` for the guards."""
         return walk(listing, self._fetch, cursor=cursor, pause=self.pause)
+
+    async def follow_known(self, listing: Listing) -> AsyncIterator[Page]:
+        """The pages of `listing` in the form that the address knows."""
+        async with aclosing(self.follow(await self.known(listing))) as pages:
+            async for page in pages:
+                yield page
 
     async def pause(self, number: int) -> None:
         """Wait before something is asked for the `number`-th time again, as long as after so many failures."""

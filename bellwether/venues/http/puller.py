@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -104,7 +104,15 @@ class Puller:
             await _ended(self._write(step, page))
         take(page, last=True)
 
-    async def follow(self, step: str, listings: Iterable[Listing], *, client: HttpClient | None = None) -> AsyncGenerator[Page, None]:
+    def pages(self, step: str) -> Iterator[Page]:
+        """The pages of a step so far; those of the pull that this one is based on, where it has not begun the step itself."""
+        if self.pull.note is not None:
+            return self.pull.pages(step)
+        if step in self._pages:
+            return (self.pull.page(step, ordinal) for ordinal in range(self._pages[step]))
+        return self.pull.base.pages(step) if self.pull.base else iter(())
+
+    async def follow(self, step: str, listings: Iterable[Listing]) -> AsyncGenerator[Page, None]:
         """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings.
 
         Each is stored while the next one is asked for. Some holes (`Listing.is_hole`) are among them: whoever reads the pages has to tell of them.
@@ -114,10 +122,10 @@ class Puller:
                 yield page
             return
         try:
-            for listing in listings:
-                asked = client or self.client
-                source = _Source(asked, self.pull, step, listing)
-                walked = walk(listing, source.fetch, first=self._pages[step], pause=asked.pause, holes=True, ahead=True)
+            for described in listings:
+                listing = await self.client.known(described)
+                source = _Source(self.client, self.pull, step, listing)
+                walked = walk(listing, source.fetch, first=self._pages[step], pause=self.client.pause, holes=True, ahead=True)
                 async with aclosing(walked) as pages:
                     async for page in pages:
                         if page.ordinal in source.fetched:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
-from functools import wraps
-from typing import Any, ClassVar, Concatenate, ParamSpec
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from bellwether.errors import VenueError
 from bellwether.venues.http.client import HttpClient, RateLimit, answering, following
@@ -15,8 +14,6 @@ from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.polymarket import routes
 
 __all__ = ["ClobClient", "GammaClient", "OffsetLimitError"]
-
-P = ParamSpec("P")
 
 #: Statuses by which an address says that it does not know a route.
 UNKNOWN_ROUTE = frozenset({404, 405, 410})
@@ -32,16 +29,6 @@ class OffsetLimitError(RefusedError):
         cause = f"{refused.cause} (at offset {offset})"
         advice = "Listings by offset end here: list by keyset, or ask for a shorter span of end dates"
         VenueError.__init__(self, refused.call, refused.attempts, cause, advice, kind="paging")
-
-
-def _in_known_form(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], AsyncIterator[Page]]:
-    """A method of Gamma's client that follows the listing that `build` describes, in the form that the address knows."""
-
-    @wraps(build)
-    def method(client: GammaClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Page]:
-        return client.follow_known(build(*args, **kwargs))
-
-    return method
 
 
 class GammaClient(HttpClient):
@@ -64,8 +51,8 @@ class GammaClient(HttpClient):
 
     market = answering(routes.market)
     event = answering(routes.event)
-    markets = _in_known_form(routes.markets)
-    events = _in_known_form(routes.events)
+    markets = following(routes.markets)
+    events = following(routes.events)
 
     async def known(self, listing: Listing) -> Listing:
         """`listing` in the form that the address knows: by keyset, or by offset where it refuses keyset as unknown.
@@ -81,11 +68,6 @@ class GammaClient(HttpClient):
         first = routes.markets(closed=False, limit=1)
         page = await self.page(first.path, first.params, accept=UNKNOWN_ROUTE)
         return page.status not in UNKNOWN_ROUTE
-
-    async def follow_known(self, listing: Listing) -> AsyncIterator[Page]:
-        """The pages of `listing` in the form that the address knows."""
-        async for page in self.follow(await self.known(listing)):
-            yield page
 
     async def answer(self, call: Call, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> Page:
         """The answer to `call`; see `HttpClient.answer`. Raises `OffsetLimitError` where the venue lists no further by offset."""

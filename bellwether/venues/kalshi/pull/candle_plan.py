@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import polars as pl
 
+from bellwether.venues.http.day import Plan
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS, Call
 
 
 @dataclass(frozen=True, slots=True)
-class CandlePlan:
-    """Candles of `period_minutes` over the `days` before each market's close, for at most `markets` markets of a day, never for combos."""
-
-    days: int = 8
-    markets: int = 2000
-    period_minutes: int = 60
-
-    @property
-    def note(self) -> dict[str, Any]:
-        """The plan as JSON: a pull that was made by another one is not this pull."""
-        return asdict(self)
+class CandlePlan(Plan):
+    """Candles as a `Plan` says, never for combos."""
 
     def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
-        """The markets whose candles are pulled, by close time; of too many those with the smallest SHA-256 of the ticker.
+        """The markets whose candles are pulled, by close time; of too many a `sample`.
 
         `markets` has the columns ticker, close_time, is_combo and archived.
         """
-        single = markets.filter(~pl.col("is_combo"))
-        digests = [hashlib.sha256(ticker.encode()).digest() for ticker in single["ticker"]]
-        return (
-            single.with_columns(digest=pl.Series(digests, dtype=pl.Binary())).sort("digest").head(self.markets).sort("close_time", "ticker")
-        )
+        return self.sample(markets.filter(~pl.col("is_combo")), "ticker").sort("close_time", "ticker")
 
     def calls(self, markets: pl.DataFrame) -> list[Call]:
         """The calls that bring the candles of `chosen(markets)`: live markets in batches, archived ones one by one."""

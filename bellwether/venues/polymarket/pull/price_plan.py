@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import polars as pl
 
+from bellwether.venues.http.day import Plan
 from bellwether.venues.http.page import Call
 from bellwether.venues.polymarket import routes
 
@@ -21,26 +20,15 @@ COARSE_MINUTES = 720
 
 
 @dataclass(frozen=True, slots=True)
-class PricePlan:
-    """Prices every `period_minutes` over the `days` before each market's close, for at most `markets` markets of a day."""
-
-    days: int = 8
-    markets: int = 2000
-    period_minutes: int = 60
-
-    @property
-    def note(self) -> dict[str, Any]:
-        """The plan as JSON: a pull that was made by another one is not this pull."""
-        return asdict(self)
+class PricePlan(Plan):
+    """Past prices as a `Plan` says; the venue drops those of resolved markets after a while, and keeps coarser ones."""
 
     def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
-        """The markets whose prices are pulled, by id; of too many those with the smallest SHA-256 of the id.
+        """The markets whose prices are pulled, by id; of too many a `sample`.
 
         `markets` has the columns market_id, price_token and close_time; those without a token have no prices.
         """
-        priced = markets.filter(pl.col("price_token").is_not_null())
-        digests = [hashlib.sha256(market_id.encode()).digest() for market_id in priced["market_id"]]
-        return priced.with_columns(digest=pl.Series(digests, dtype=pl.Binary())).sort("digest").head(self.markets).sort("market_id")
+        return self.sample(markets.filter(pl.col("price_token").is_not_null()), "market_id").sort("market_id")
 
     def calls(self, markets: pl.DataFrame) -> list[Call]:
         """The calls that bring the prices of `chosen(markets)`, market by market."""

@@ -1,0 +1,321 @@
+"""The pull of one day of a venue: its markets, and what belongs to them; or only the markets that the day's own pull left open.
+
+A venue adds where its markets are listed, which record of a market counts, and what is pulled of each (`DayWork`, `BaseDayPull`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
+
+import polars as pl
+
+from bellwether.errors import LakeError
+from bellwether.tables.raw import FAILURES
+from bellwether.tables.schema import Table
+from bellwether.venues.http.client import COUNTED, HttpClient, RequestStats
+from bellwether.venues.http.following import LISTING, open_day
+from bellwether.venues.http.gathering import FOLLOWED, NAMED, BaseDayMarkets, BaseGathering, M, Tables
+from bellwether.venues.http.page import Page
+from bellwether.venues.http.pages import Note, PageStore, StoredPull
+from bellwether.venues.http.paging import Listing
+from bellwether.venues.http.puller import Progress, Puller, run
+from bellwether.venues.wire.rejects import NOT_LISTED, Origin, Parsed, all_fit, processed
+
+#: Bodies of pages of prices that are parsed at once.
+_BYTES_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Prices every `period_minutes` over the `days` before each market's close, for at most `markets` markets of a day."""
+
+    days: int = 8
+    markets: int = 2000
+    period_minutes: int = 60
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """The plan as JSON: a pull that was made by another one is not this pull."""
+        return asdict(self)
+
+    def sample(self, markets: pl.DataFrame, column: str) -> pl.DataFrame:
+        """Of too many markets those with the smallest SHA-256 of their name in `column`."""
+        digests = [hashlib.sha256(name.encode()).digest() for name in markets[column]]
+        return markets.with_columns(digest=pl.Series(digests, dtype=pl.Binary())).sort("digest").head(self.markets)
+
+
+class PullStats:
+    """Counts what clients do from now on on behalf of this task and those that it starts."""
+
+    def __init__(self) -> None:
+        self._stats = RequestStats()
+        COUNTED.set(self._stats)
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """Attempts, failures by kind, and seconds of waiting, to a tenth, as JSON."""
+        return {
+            "attempts": self._stats.attempts,
+            "failures": dict(self._stats.failures),
+            "limited_seconds": round(self._stats.limited_seconds, 1),
+        }
+
+
+def pulls_row(table: Table, day: date, pull: StoredPull) -> pl.DataFrame:
+    """The row of `table` (raw/<venue>_pulls) of one finished pull of `day`. Raises `LakeError` when its first or last page is gone or damaged."""
+    note: Note = pull.note or {}
+    effort = note.get("effort", {})
+    asked = pull if any(note["pages"].values()) or pull.base is None else pull.base
+    pages = (asked.note or {})["pages"]
+    ends = [asked.page(step, ordinal).fetched_at for step, count in pages.items() if count for ordinal in {0, count - 1}]
+    failures = {column: effort["failures"].get(kind, 0) if effort else None for kind, column in FAILURES.items()}
+    row = {
+        "day": day,
+        "pull": pull.folder,
+        "final": note["final"],
+        "requests": sum(note["pages"].values()),
+        "attempts": effort.get("attempts"),
+        **failures,
+        "limited_seconds": effort.get("limited_seconds"),
+        "started_at": min(ends),
+        "finished_at": max(ends),
+        "known_at": max(ends),
+    }
+    return table.validate(table.frame([row]))
+
+
+@dataclass(frozen=True)
+class BaseDayPull(ABC):
+    """A finished pull of one day.
+
+    markets_of_day: which records count. requests: pages fetched for it just now; 0 when it was stored.
+    """
+
+    tables: ClassVar[Tables]
+    #: Steps of a pull that bring prices.
+    price_steps: ClassVar[tuple[str, ...]]
+
+    day: date
+    pull: StoredPull
+    plan: Plan
+    markets_of_day: BaseDayMarkets
+    requests: int
+    _price_rejects: dict[tuple[str, int], pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
+
+    @abstractmethod
+    def markets(self) -> Iterator[pl.DataFrame]:
+        """Frames of the raw table of markets, unique over all of them."""
+
+    @abstractmethod
+    def parse_events(self, page: Page) -> Parsed:
+        """The events on a page. Raises what is wrong with the page."""
+
+    @abstractmethod
+    def requested(self, page: Page) -> Iterable[str]:
+        """What the call of a page of events or prices requested by name."""
+
+    @abstractmethod
+    def prices_together(self, step: str, pages: Sequence[Page]) -> pl.DataFrame | None:
+        """The prices of several pages that all fit, within the plan's days; None when one does not."""
+
+    @abstractmethod
+    def prices_of(self, step: str, page: Page) -> Parsed:
+        """The prices of one page, within the plan's days."""
+
+    def other_rejects(self) -> Iterable[pl.DataFrame]:
+        """Rejects of what only this venue has."""
+        return ()
+
+    def events(self) -> Iterator[pl.DataFrame]:
+        """Frames of the raw table of events, unique over all of them: the events of the day's markets."""
+        wanted, column = set(self.markets_of_day.event_ids), self.tables.events.column
+        for page in self.pull.pages("events"):
+            rows = self._events_of(page).rows
+            rows = rows.filter(pl.col(column).is_in(wanted)).unique(column, keep="first", maintain_order=True)
+            wanted.difference_update(rows[column])
+            if rows.height:
+                yield rows
+
+    def price_frames(self) -> Iterator[pl.DataFrame]:
+        """Frames of the raw table of prices: within the plan's days before each market's close."""
+        for step in self.price_steps:
+            for pages in self._price_pages(step):
+                rows = all_fit(partial(self.prices_together, step, pages))
+                rejects = [self.tables.rejects.empty() for _ in pages]
+                if rows is None:
+                    parsed = [self.prices_of(step, page) for page in pages]
+                    rows, rejects = pl.concat(one.rows for one in parsed), [one.rejects for one in parsed]
+                self._price_rejects.update(((step, page.ordinal), own) for page, own in zip(pages, rejects, strict=True))
+                if rows.height:
+                    yield rows
+
+    def rejects(self) -> pl.DataFrame:
+        """Rows of raw/<venue>_rejects of this day: what does not fit one of the tables, or is contradicted, or was requested in vain."""
+        parts = (self.other_rejects(), self._event_rejects(), self._all_price_rejects())
+        return pl.concat([self.tables.rejects.empty(), self.markets_of_day.rejects, *(rows for part in parts for rows in part)])
+
+    def pulls(self) -> pl.DataFrame:
+        """The row of raw/<venue>_pulls."""
+        return pulls_row(self.tables.pulls, self.day, self.pull)
+
+    def summary(self) -> dict[str, object]:
+        """Folder, requests, markets, and whether the day is final."""
+        return {
+            "pull": self.pull.folder,
+            "requests": self.requests,
+            "markets": self.markets_of_day.rows.height,
+            "final": bool((self.pull.note or {})["final"]),
+        }
+
+    def _events_of(self, page: Page) -> Parsed:
+        return processed(partial(self.parse_events, page), self.tables.events.quarantine(self.day, page.origin))
+
+    def _event_rejects(self) -> Iterator[pl.DataFrame]:
+        """Events that do not fit, and those that were requested and not returned."""
+        answered: set[str | None] = set()
+        asked: dict[str, Origin] = {}
+        for page in self.pull.pages("events"):
+            parsed = self._events_of(page)
+            yield parsed.rejects
+            answered.update(parsed.rows[self.tables.events.column], parsed.rejects["record_id"])
+            asked.update(dict.fromkeys(self.requested(page), page.origin))
+        reason = "the venue was asked for this event and returned none"
+        yield from self.tables.events.in_vain(self.day, asked, asked.keys() - answered, reason)
+
+    def _all_price_rejects(self) -> Iterator[pl.DataFrame]:
+        """Those that `price_frames` met when it read all pages; it reads them now where it has not."""
+        if len(self._price_rejects) != sum(map(self.pull.count, self.price_steps)):
+            for _ in self.price_frames():
+                pass
+        for step in self.price_steps:
+            yield from (self._price_rejects[step, ordinal] for ordinal in range(self.pull.count(step)))
+
+    def _price_pages(self, step: str) -> Iterator[list[Page]]:
+        """Pages of prices, many at a time; neighbours with the same markets stay together."""
+        held: list[Page] = []
+        size = 0
+        for page in self.pull.pages(step):
+            if size >= _BYTES_AT_ONCE and self.requested(page) != self.requested(held[-1]):
+                yield held
+                held, size = [], 0
+            held.append(page)
+            size += len(page.body)
+        if held:
+            yield held
+
+
+D = TypeVar("D", bound=BaseDayPull)
+
+
+class DayWork(ABC, Generic[M, D]):
+    """The work of one pull of a day."""
+
+    def __init__(self, client: HttpClient, pages: PageStore, day: date, plan: Plan) -> None:
+        self.client, self.pages, self.day, self.plan = client, pages, day, plan
+        self.start = datetime.combine(day, time(), UTC)
+
+    @abstractmethod
+    def gathering(self) -> BaseGathering[M]:
+        """An empty day."""
+
+    @abstractmethod
+    async def gather(self, puller: Puller, known: set[str]) -> BaseGathering[M]:
+        """The day's markets: those that are listed, and by name those that were `known` and are not."""
+
+    @abstractmethod
+    def by_name(self, names: Iterable[str], answered: set[str | None]) -> Iterable[Listing]:
+        """The calls for markets by name; between two of them, `answered` receives the markets in the answers."""
+
+    @abstractmethod
+    async def complete(self, puller: Puller, markets: M) -> None:
+        """Pull what belongs to the markets."""
+
+    async def complete_followed(self, puller: Puller, markets: M) -> None:
+        """Pull what belongs to markets that were followed."""
+
+    @abstractmethod
+    def expected(self, puller: Puller, markets: M) -> list[str]:
+        """The markets on which another answer is expected."""
+
+    def is_settled(self, puller: Puller, markets: M) -> bool:
+        """Whether nothing more is expected of the day's markets."""
+        return not self.expected(puller, markets)
+
+    @abstractmethod
+    def result(self, puller: Puller, markets: M) -> D:
+        """The finished pull."""
+
+    async def pull(self, *, refresh: bool = False, today: date | None = None, progress: Progress | None = None) -> D:
+        """Pull the day, or take up the stored pull of it.
+
+        A stored pull is taken up when it is finished and final (its markets were all settled, its pages had no holes, no reject of it may be
+        cured) and its prices were pulled by the same plan, unless `refresh`; also one that rests until after `today`. One that lacks nothing but
+        settled markets, or has curable rejects, is followed: only these markets are requested again, and the day as a whole where the answer
+        about a reject has changed, a market is not listed any more, or is priced by something else. Otherwise the day is pulled as a whole into
+        the next folder, with the markets that were known by name where they are not listed. An unfinished pull is completed. Raises
+        `VenueError` when the venue does not answer, `PagingError` when a listing loops.
+        """
+        pull = open_day(self.pages, self.day, self.plan.note, refresh=refresh, today=today)
+        found = await run(self.client, self.pages, pull, self._work, progress)
+        if found.requests and (found.pull.note or {}).get("changed"):
+            return await run(self.client, self.pages, self.pages.following(found.pull), self._work, progress)
+        return found
+
+    async def _work(self, puller: Puller) -> D:
+        stats = PullStats()
+        if puller.pull.base is not None:
+            return await self._follow(puller, Puller(self.client, puller.pull.base), stats)
+        gathering = await self.gather(puller, self._known() if puller.pull.note is None else set())
+        markets = gathering.settle()
+        if puller.pull.note is None:
+            await self.complete(puller, markets)
+            assert gathering.asked_at is not None
+            over = gathering.asked_at >= self.start + timedelta(days=1)
+            end = markets.ending(gathering.asked_at, settled=self.is_settled(puller, markets), complete=over)
+            puller.finish({**end, "plan": self.plan.note, "effort": stats.note})
+        return self.result(puller, markets)
+
+    async def _follow(self, puller: Puller, base: Puller, stats: PullStats) -> D:
+        """Request again the markets that were open when the day was pulled, and those of its curable rejects."""
+        gathering = await self.gather(base, set())
+        before, curable = gathering.settle(), gathering.curable()
+        names, asked_at = {*self.expected(base, before), *curable}, gathering.asked_at
+        async for page in puller.follow(FOLLOWED, self.by_name(names, gathering.answered[FOLLOWED])):
+            await puller.process(FOLLOWED, page, partial(gathering.add, FOLLOWED))
+            asked_at = page.fetched_at
+        absent = gathering.absent(FOLLOWED)
+        same = gathering.refused | {(name, NOT_LISTED) for name in absent}
+        markets = gathering.settle()
+        changed = not (absent <= curable.keys() and same >= set(curable.items()) and markets.price_tokens <= before.price_tokens)
+        await self.complete_followed(puller, markets)
+        if puller.pull.note is None:
+            assert asked_at is not None
+            end = markets.ending(asked_at, settled=self.is_settled(puller, markets), complete=not changed)
+            puller.finish({**end, "changed": changed, "plan": self.plan.note, "effort": stats.note})
+        return self.result(puller, markets)
+
+    async def add_named(self, puller: Puller, gathering: BaseGathering[M], known: set[str]) -> None:
+        """Request by name the markets that were known and are not listed."""
+        async for page in puller.follow(NAMED, self.by_name(known - gathering.met(), gathering.answered[NAMED])):
+            await puller.process(NAMED, page, partial(gathering.add, NAMED))
+        gathering.absent(NAMED)
+
+    def _known(self) -> set[str]:
+        """The markets and curable rejects of the day's last finished pull; empty where its pages are gone or damaged."""
+        gathering = self.gathering()
+        with suppress(LakeError):
+            last = self.pages.latest_finished(LISTING, self.day.isoformat())
+            for step in gathering.steps if last else ():
+                for page in last.pages(step) if last else ():
+                    gathering.add(step, page, last=True)
+                gathering.absent(step)
+            gathering.leave_out(self.pages)
+            return gathering.known()
+        return set()

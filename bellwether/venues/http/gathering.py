@@ -1,0 +1,204 @@
+"""The markets of one day while the pages of its pull come in, and what keeps the day open."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, ClassVar, Generic, TypeVar
+
+import polars as pl
+
+from bellwether.tables.schema import Table
+from bellwether.venues.http.following import ending
+from bellwether.venues.http.page import Page
+from bellwether.venues.http.pages import PageStore
+from bellwether.venues.wire.rejects import HOLE, NOT_LISTED, FewPages, Origin, Parsed, Problem, Quarantine, curable, is_processed
+
+#: Steps that request markets by name: those that an earlier pull had, and those that the day's own pull left open.
+NAMED, FOLLOWED = "named", "followed"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of record: its table, and the wire field and the column that identify it."""
+
+    table: Table
+    field: str
+    column: str
+
+    def quarantine(self, day: date, origin: Origin) -> Quarantine:
+        """Where records of a page are filed that do not fit."""
+        return Quarantine(self.table, self.field, day, origin)
+
+    def in_vain(self, day: date, requested: Mapping[str, Origin], missing: Iterable[str], reason: str) -> Iterator[pl.DataFrame]:
+        """Rejects for records that were requested by name and not returned; `requested` has the last call for each."""
+        places = sorted((requested[name].page, name) for name in missing)
+        for _, group in groupby(places, key=itemgetter(0)):
+            names = [name for _, name in group]
+            yield self.quarantine(day, requested[names[0]]).in_vain(names, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Tables of a venue's day.
+
+    names: pattern of the markets that can be requested by name. cursor: field of an answer with the next cursor.
+    """
+
+    markets: Kind
+    events: Kind
+    prices: Kind
+    pulls: Table
+    rejects: Table
+    names: str
+    cursor: str
+
+    def named(self, rejects: pl.DataFrame) -> pl.DataFrame:
+        """The rejects whose market can be requested by name."""
+        return rejects.filter(pl.col("record_id").str.contains(self.names))
+
+
+@dataclass(frozen=True)
+class BaseDayMarkets(ABC):
+    """The markets of a day: `rows` has one per market. rejects: records that do not fit. parsed: pages that need not be read again."""
+
+    tables: ClassVar[Tables]
+
+    day: date
+    rows: pl.DataFrame
+    rejects: pl.DataFrame
+    parsed: FewPages[tuple[str, int]] = field(repr=False, compare=False)
+
+    @property
+    @abstractmethod
+    def event_ids(self) -> list[str]:
+        """The events of the markets, in order."""
+
+    @property
+    def price_tokens(self) -> set[tuple[str, str | None]]:
+        """Each market with what prices it, where the venue may change that."""
+        return set()
+
+    def ending(self, asked_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
+        """The part of the pull's note about what the day still needs, as of `asked_at`; see `bellwether.venues.http.following.ending`."""
+        holes = self.rejects.filter(
+            pl.col("reason") == HOLE, pl.col("table").is_in([self.tables.markets.table.name, self.tables.events.table.name])
+        )
+        waiting = curable(self.rejects)
+        return ending(
+            self.day,
+            asked_at,
+            settled=settled,
+            complete=complete and holes.is_empty(),
+            waiting=not waiting.is_empty(),
+            named=self.tables.named(waiting).height == waiting.height,
+        )
+
+
+M = TypeVar("M", bound=BaseDayMarkets)
+
+
+@dataclass
+class BaseGathering(ABC, Generic[M]):
+    """Markets and rejects of a day.
+
+    parsed: pages that need not be parsed again. refused: record and reason of rejects among the answers about followed markets. asked: the last
+    call for each market that was requested by name and not yet accounted for by `absent`. answered: markets in the answers, by step. asked_at:
+    when the venue gave the first answer.
+    """
+
+    tables: ClassVar[Tables]
+    #: Steps of a pull that bring markets; their position orders equally new records.
+    steps: ClassVar[tuple[str, ...]]
+    #: Field and column of the time that puts a market on a day, and why one that was requested by name is a reject if that is another day.
+    moved: ClassVar[tuple[str, str, str]]
+
+    day: date
+    rejects: list[pl.DataFrame] = field(default_factory=list)
+    parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages)
+    refused: set[tuple[str | None, str]] = field(default_factory=set)
+    asked: dict[str, Origin] = field(default_factory=dict)
+    answered: defaultdict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
+    asked_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self.rejects.append(self.tables.rejects.empty())
+
+    @abstractmethod
+    def parse(self, step: str, page: Page) -> Parsed:
+        """The markets of a page, of any day; a page that cannot be processed is a reject."""
+
+    @abstractmethod
+    def keep(self, step: str, page: Page, parsed: Parsed) -> None:
+        """Remember the markets of a page."""
+
+    @abstractmethod
+    def ids(self) -> set[str]:
+        """The markets of the day so far."""
+
+    @abstractmethod
+    def requested(self, page: Page) -> Iterable[str]:
+        """The markets that the call of a page requested by name."""
+
+    @abstractmethod
+    def settle(self) -> M:
+        """Decide which record of every market counts."""
+
+    def add(self, step: str, page: Page, *, last: bool = False) -> bool:
+        """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again.
+
+        Returns whether it was taken in: not one that cannot be processed, unless it is the `last` try.
+        """
+        parsed = self.parse(step, page)
+        if not last and not is_processed(parsed):
+            return False
+        self.parsed[step, page.ordinal] = parsed
+        key, kind = ("events", self.tables.events) if step == "events" else ("markets", self.tables.markets)
+        if isinstance(page.json, dict) and page.json.get(self.tables.cursor) and not page.items(key):
+            self.rejects.append(kind.quarantine(self.day, page.origin).hole(page.json))
+        self.keep(step, page, parsed)
+        if step in (NAMED, FOLLOWED):
+            self._add_answer(step, page, parsed)
+        new = parsed.rejects.filter(pl.col("day") == self.day)
+        if new.height:
+            self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
+        return True
+
+    def _add_answer(self, step: str, page: Page, parsed: Parsed) -> None:
+        """Note which of the requested markets a page has; one that belongs to another day now is a reject."""
+        field_, column, reason = self.moved
+        days = zip(parsed.ordinals, parsed.rows["day"], parsed.rows[column], strict=True)
+        problems = {ordinal: Problem(field_, str(at), reason) for ordinal, day, at in days if day != self.day}
+        self.rejects.append(self.tables.markets.quarantine(self.day, page.origin).rows(page.items("markets"), problems, {}))
+        self.asked.update(dict.fromkeys(self.requested(page), page.origin))
+        self.answered[step].update(parsed.rows[self.tables.markets.column], parsed.rejects["record_id"])
+        if step == FOLLOWED:
+            self.refused.update(zip(parsed.rejects["record_id"], parsed.rejects["reason"], strict=True))
+
+    def absent(self, step: str) -> set[str]:
+        """The markets that the calls of a step requested and that no answer to them lists; each becomes a reject."""
+        absent = self.asked.keys() - self.answered[step]
+        new = absent.difference(pl.concat(self.rejects).filter(pl.col("reason") == NOT_LISTED)["record_id"])
+        self.rejects += self.tables.markets.in_vain(self.day, self.asked, new, NOT_LISTED)
+        self.asked.clear()
+        return absent
+
+    def leave_out(self, pages: PageStore) -> None:
+        """Leave out markets that another day has."""
+
+    def met(self) -> set[str | None]:
+        """The markets of the day so far, and those that are rejects."""
+        return {*self.ids(), *pl.concat(self.rejects)["record_id"]}
+
+    def known(self) -> set[str]:
+        """The markets of the day that count, and those of its curable rejects."""
+        return {*self.settle().rows[self.tables.markets.column], *self.curable()}
+
+    def curable(self) -> dict[str, str]:
+        """The reason by market of the rejects so far that a later answer may cure, as far as their markets can be requested."""
+        return dict(self.tables.named(curable(pl.concat(self.rejects))).select("record_id", "reason").iter_rows())
