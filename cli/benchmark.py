@@ -14,13 +14,18 @@ import click
 import cloup
 import polars as pl
 
-from assets.benchmark import evaluation
 from assets.benchmark.results import leaderboard_table, show_leaderboards
+from bellwether.arena.methodology import methodologies
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError, suggestion
+from bellwether.forecasting.registry import registered
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import query
+from bellwether.publish import export as write
+from bellwether.questions import ReleaseName, releases
+from bellwether.questions import release as named
 from bellwether.questions.versions import built, compare
+from bellwether.report.write import write_report
 from bellwether.settings import settings
 from bellwether.untrusted_text import visible
 from cli.options import ARCHIVE, AS_JSON, DAY, DOLLARS
@@ -76,7 +81,6 @@ def release(
     scores and leaderboard. Releases are declared in releases.toml (docs/benchmark.md).
     """
     from bellwether.forecasting import forecaster
-    from bellwether.questions import release as named
 
     if listing:
         _list(as_json)
@@ -111,8 +115,6 @@ def _lake() -> Lake:
 
 
 def _list(as_json: bool) -> None:
-    from bellwether.questions import releases
-
     lake = _lake()
     found: list[dict[str, Any]] = [
         {
@@ -137,8 +139,6 @@ def _list(as_json: bool) -> None:
 
 
 def _compared(name: str) -> Comparison:
-    from bellwether.questions import ReleaseName
-
     named = ReleaseName.parse(name)
     if named.size:
         raise ConfigError(f"comparing versions: {name} is the beginning of {named.whole_name}; name that")
@@ -247,7 +247,7 @@ def evaluate(
     Every answer is stored on arrival and paid for once: an evaluation that was interrupted, or stopped by its budget, continues where it
     stopped. A model that cannot be reached does not stop the others.
     """
-    from assets.benchmark import runs
+    from assets.benchmark import evaluation, runs
     from bellwether.models.client import Limits
 
     names = (*first, *more)
@@ -336,8 +336,6 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
 
     What is accepted is a forecaster of the benchmark from then on, and of the arena in the weeks that it fits. The command ends with status 1 where lines are refused; the others are kept.
     """
-    from bellwether.arena.methodology import methodologies
-    from bellwether.forecasting.registry import registered
     from bellwether.submissions import Submissions, checked
     from bellwether.submissions.markets import arena_families, known_markets, known_weeks
     from bellwether.submissions.reading import for_week, read, write_refused
@@ -386,7 +384,6 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
     in Markdown with figures. It is made from the published warehouse; docs/report.md describes the files.
     """
     from bellwether.report.inputs import read_inputs, registered
-    from bellwether.report.write import write_report
 
     found = read_inputs(settings().warehouse_path, release, revision=revision)
     files = write_report(registered(found), reports or settings().reports_uri)
@@ -416,7 +413,6 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
 @click.option("--private", is_flag=True, help="Make the uploaded dataset private.")
 def export(release: str, folder: Path, license_id: str, repository: str | None, private: bool) -> None:
     """Write RELEASE from the published warehouse as a dataset folder: Parquet and a card. docs/publishing.md tells more."""
-    from bellwether.publish import export as write
     from bellwether.publish import upload
 
     if private and repository is None:

@@ -15,6 +15,7 @@ import polars as pl
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
+from bellwether.lake.verification import verify as verify_lake
 from bellwether.progress import shown
 from bellwether.recordings.catalogue import find_recording, list_recordings
 from bellwether.recordings.gaps import gap_summary, keep_gap_summary
@@ -22,7 +23,9 @@ from bellwether.recordings.importing import import_captures
 from bellwether.settings import World, settings
 from bellwether.untrusted_text import visible
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
+from bellwether.worlds import addresses
 from cli.options import ARCHIVE, AS_JSON, DAY
+from orchestration.session import runner
 
 if TYPE_CHECKING:
     from bellwether.recordings.record import Plan, Progress
@@ -48,7 +51,6 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
 
     from assets.venues import runs
     from assets.warehouse.runs import publish
-    from orchestration.session import runner
 
     failed: runs.DaysFailed | None = None
     with runner() as work:
@@ -99,7 +101,6 @@ def record(
     """
     from bellwether.recordings.record import Plan
     from bellwether.venues.http.client import RateLimit
-    from bellwether.worlds import addresses
 
     config = settings()
     limits = RateLimit(tokens_per_second=config.kalshi_tokens_per_second)
@@ -120,7 +121,6 @@ def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
     """List Kalshi's open events, which `record` takes, the most traded first; with WORDs those that have all of them in ticker, title or category."""
     from bellwether.recordings.open_events import open_events
     from bellwether.venues.http.client import RateLimit
-    from bellwether.worlds import addresses
 
     config = settings()
     limits = RateLimit(tokens_per_second=config.kalshi_tokens_per_second)
@@ -313,8 +313,6 @@ def warehouse(target: Path | None, as_json: bool) -> None:
 @AS_JSON
 def verify(as_json: bool) -> None:
     """Compare every file of the lake with the checksum that was stored when it was written. Exits 1 if one differs."""
-    from bellwether.lake.verification import verify as verify_lake
-
     with shown() as progress:
         found = verify_lake(Lake(settings().lake_uri), progress=progress)
     if as_json:

@@ -10,6 +10,7 @@ import click
 
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
+from bellwether.recordings.catalogue import find_recording
 from bellwether.recordings.recording import check_name
 from bellwether.replay.episode.listing import COLUMNS, listing, lonely, row_of
 from bellwether.settings import settings
@@ -72,7 +73,6 @@ def build(
     as_json: bool,
 ) -> None:
     """Make an episode of each event of RECORDING, with what the lake knows of its markets."""
-    from bellwether.recordings.catalogue import find_recording
     from bellwether.replay.building import Outcomes, build_recording, episode_ids, overrides_of, stated_results
     from bellwether.replay.building.build import check_books
     from bellwether.replay.building.overrides import check_fee

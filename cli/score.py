@@ -16,7 +16,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bellwether.calibration.inference import LEAST_REPLICATES
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
+from bellwether.kalshibench import examine, read_labels, read_results
+from bellwether.kalshibench.export import document
+from bellwether.kalshibench.show import print_examination
 from bellwether.scoring.score import score as score_files
+from bellwether.scoring.show import show
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
 
@@ -105,8 +109,6 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
     if as_json:
         emit(result.to_dict())
     else:
-        from bellwether.scoring.show import show
-
         show(console(), result)
     with _progress() as tell:
         written = [] if figures is None else result.write_figures(figures, tell)
@@ -179,10 +181,6 @@ def compat(
     95 % intervals and paired tests. docs/kalshibench.md explains. PATH is a result file or a folder, which may hold the folders of tiers;
     Bellwether's own reports are read too. A file that cannot be read is skipped with a warning.
     """
-    from bellwether.kalshibench import examine, read_labels, read_results
-    from bellwether.kalshibench.export import document
-    from bellwether.kalshibench.show import print_examination
-
     given = None if labels is None else read_labels(labels)
     results = read_results(path)
     for sentence in results.damaged:

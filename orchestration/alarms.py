@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from bellwether.arena.checks import LAKE_CHECKS
 from bellwether.checks.rule import LakeCheck, Observation
 from bellwether.lake import Lake
 from bellwether.notify import Alarm, NotDelivered, Notifier, notifiers, notify
@@ -128,8 +129,6 @@ def observed(check: LakeCheck, lake: Lake, now: datetime, known: Iterable[str] =
 )
 def stuck(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
     """Ask the arena's checks of the whole lake. What a channel did not take is told at the next tick."""
-    from bellwether.arena.checks import LAKE_CHECKS
-
     config = settings()
     known = json.loads(context.cursor) if context.cursor else {}
     found = {check: observed(check, lake.lake, config.now(), known.get(check.name, ())) for check in LAKE_CHECKS}

@@ -15,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 
+from bellwether import checks
 from bellwether.domains import resolve
 from bellwether.errors import QualityError
 from bellwether.lake import Lake
@@ -112,13 +113,11 @@ class Plan:
 
     def _is_blocked(self, found: Recipe, partition: Partition) -> bool:
         """Whether rows of the same partition of an input break a blocking rule. A file is examined once in a process."""
-        from bellwether.checks import require
-
         for source in found.followed:
             made = self._state.stored(source).get(partition) if source.partitioned_by == found.table.partitioned_by else None
             if made is not None and made.sha256 not in _BLOCKED:
                 try:
-                    require(source.name, self._lake.slice_of(source, {partition: made}).scan())
+                    checks.require(source.name, self._lake.slice_of(source, {partition: made}).scan())
                     _BLOCKED[made.sha256] = False
                 except QualityError:
                     _BLOCKED[made.sha256] = True

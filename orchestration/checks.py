@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import dagster as dg
 
+from bellwether import checks
 from bellwether.checks import CheckOutcome
 from bellwether.checks.rule import Rule, columns_read
 from bellwether.checks.rules import lake_checks, rules_for
@@ -93,10 +94,8 @@ def _checked(
 
 
 def _outcomes(lake: LakeResource, rows: Slice, rules: Sequence[Rule]) -> list[CheckOutcome]:
-    from bellwether.checks import validate
-
     fitted = [rule.fit(lake.lake, rows) if rule.fit else rule for rule in rules]
-    return validate(rows.table, rows.scan().select(columns_read(rows.table, fitted)).collect(), fitted)
+    return checks.validate(rows.table, rows.scan().select(columns_read(rows.table, fitted)).collect(), fitted)
 
 
 def _broken(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str, Exception]:

@@ -17,6 +17,8 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
+import dagster as dg
+
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file, locked, require_whole_home, try_lock
 from bellwether.settings import Settings
@@ -129,8 +131,6 @@ def _unused(home: Path) -> Iterator[None]:
 
 def _forget_events() -> None:
     """Remove what the switches' database has of events: cursors, which count events that no longer exist, and compressed evaluations."""
-    import dagster as dg
-
     with dg.DagsterInstance.get() as instance:
         for state in instance.all_instigator_state():
             data = state.instigator_data
@@ -157,7 +157,6 @@ def _make(home: Path) -> None:
             draft.write_text(settings_file())
     if (home / _MADE).exists():
         return
-    import dagster as dg
 
     with dg.DagsterInstance.get() as instance:
         instance.get_runs_count()
@@ -200,8 +199,6 @@ def _require_databases(home: Path) -> None:
 
 def _damaged_database(error: BaseException, home: Path) -> Path | None:
     """Return the database of Dagster that SQLite calls damaged, where that is among the causes of `error`."""
-    import dagster as dg
-
     if not any(isinstance(cause, sqlite3.DatabaseError | dg.DagsterError) and _DAMAGE.search(str(cause)) for cause in _causes(error)):
         return None
     return next((path for path in sorted(home.rglob("*.db")) if not (path.stat().st_size and _is_sound(path))), home)

@@ -20,6 +20,14 @@ from types import ModuleType
 import dagster as dg
 
 from bellwether.errors import BellwetherError
+from bellwether.recordings.generating import generate_recordings, settled_events
+from bellwether.replay import prepare, run
+from bellwether.replay.agents.baselines import BuyAndHold
+from bellwether.replay.building import build_recording
+from bellwether.replay.episode import write
+from bellwether.replay.results.books import books
+from bellwether.replay.results.metrics import metrics
+from bellwether.sandbox import GeneratedWorld
 
 PACKAGES = ("bellwether", "assets", "resources", "orchestration", "cli")
 #: What takes seconds to import and most commands never do.
@@ -60,15 +68,6 @@ def _imports(module: ModuleType) -> set[str]:
 
 def replay() -> None:
     """Take a recording of the sandbox through all that the replay compiles: episode, tape, backtest, metrics and books."""
-    from bellwether.recordings.generating import generate_recordings, settled_events
-    from bellwether.replay import prepare, run
-    from bellwether.replay.agents.baselines import BuyAndHold
-    from bellwether.replay.building import build_recording
-    from bellwether.replay.episode import write
-    from bellwether.replay.results.books import books
-    from bellwether.replay.results.metrics import metrics
-    from bellwether.sandbox import GeneratedWorld
-
     world = GeneratedWorld(7)
     with tempfile.TemporaryDirectory() as folder:
         (recording,) = generate_recordings(Path(folder) / "recordings", world, settled_events(world, _NOW, 1), hours=_HOURS, now=_NOW)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.console import console, emit
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.lake.renewing import renew
 from bellwether.progress import shown
 from bellwether.settings import World, settings
 
@@ -37,7 +38,6 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     prepare(settings())
     import dagster as dg
 
-    from bellwether.lake.renewing import renew
     from orchestration.definitions import defs
     from orchestration.runner import Runner
 

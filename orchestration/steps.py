@@ -11,7 +11,9 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
+from bellwether import checks
 from bellwether.errors import BellwetherError, VenueError
+from bellwether.venues.http.retry import RefusedError
 from orchestration.declare import key
 from orchestration.partitions import keys_of
 from orchestration.progress import tell
@@ -96,11 +98,9 @@ def finish(
 
 def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:
     """Raise `QualityError` where rows break a blocking rule of their table. Rows that are not in memory are left to the checks of the table."""
-    from bellwether.checks import require
-
     for one in tables:
         if isinstance(rows[one], pl.DataFrame):
-            require(one, rows[one].lazy())
+            checks.require(one, rows[one].lazy())
 
 
 def keep(tables: Iterable[str], shown: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[dg.AssetMaterialization]:
@@ -123,7 +123,6 @@ def failed(failures: Mapping[str, Exception]) -> dg.Failure:
 def _is_final(error: Exception) -> bool:
     """Whether a repetition fails in the same way: not of venues that did not answer, and not of bugs."""
     from bellwether.venues.http.bodies import TooLargeError
-    from bellwether.venues.http.retry import RefusedError
 
     if isinstance(error, dg.Failure):
         return not error.allow_retries

@@ -18,9 +18,10 @@ from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
+from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 from pydantic import SecretStr
 
 from bellwether import __version__
@@ -29,9 +30,6 @@ from bellwether.settings import settings
 from orchestration.home import LOCATION, REPOSITORY
 from orchestration.orphans import Process, ui_note
 from orchestration.partitions import PARTITION
-
-if TYPE_CHECKING:
-    from dagster_graphql import DagsterGraphQLClient
 
 HOST = "127.0.0.1"
 _POLL_SECONDS = 0.5
@@ -73,8 +71,6 @@ def submit(
         BellwetherError: Dagster refuses it or does not answer.
         KeyboardInterrupt: a signal interrupted the command; a run that was created is canceled.
     """
-    from dagster_graphql import DagsterGraphQLClientError
-
     submission = {SUBMISSION: secrets.token_hex(8)}
     try:
         run_id = _client(port).submit_job_execution(
@@ -135,8 +131,6 @@ def _existing(run: dg.DagsterRun | None, run_id: str) -> dg.DagsterRun:
 
 def _cancel(instance: dg.DagsterInstance, run_id: str, port: int) -> None:
     """Cancel a submitted run and wait until it has ended. Where the UI has ended too, the run is queued again."""
-    from dagster_graphql import DagsterGraphQLClientError
-
     end = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < end and (run := instance.get_run_by_id(run_id)) is not None and not run.is_finished:
         if run.status is not dg.DagsterRunStatus.CANCELING:
@@ -149,8 +143,6 @@ def _cancel(instance: dg.DagsterInstance, run_id: str, port: int) -> None:
 
 @cache
 def _client(port: int) -> DagsterGraphQLClient:
-    from dagster_graphql import DagsterGraphQLClient
-
     return DagsterGraphQLClient(HOST, port_number=port)
 
 

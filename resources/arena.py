@@ -11,6 +11,7 @@ import dagster as dg
 from pydantic import Field
 
 from bellwether import concurrency
+from bellwether.lake.renewing import renew
 from bellwether.settings import Settings, settings
 from resources.journal import JournalResource
 from resources.lake import LakeResource
@@ -53,7 +54,6 @@ class ArenaResource(dg.ConfigurableResource):
     def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None, methodology: str | None = None) -> "World":
         """What a run runs the arena in. dollars: the most that its calls may cost; BELLWETHER_BUDGET when left out."""
         from bellwether.arena.weekly.means import WeekBudgets, World
-        from bellwether.lake.renewing import renew
 
         renew(self.lake.lake)
         config = settings()

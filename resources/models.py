@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from bellwether.models.keys import endpoints
 from bellwether.settings import settings
 from resources.journal import JournalResource
 from resources.venues import WorldResource
@@ -59,7 +60,6 @@ class ModelsOfRun:
     async def client(self) -> "AsyncIterator[ModelClient]":
         """A client on this world; the sandbox runs as long as it is open."""
         from bellwether.models.client import ModelClient
-        from bellwether.models.keys import endpoints
         from bellwether.models.wire import ProviderWire
 
         with self.models.world.addresses(served=False) as venues:

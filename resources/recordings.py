@@ -13,6 +13,8 @@ import dagster as dg
 from pydantic import Field
 
 from bellwether.errors import BellwetherError
+from bellwether.recordings.catalogue import find_recording, list_recordings
+from bellwether.recordings.recording import Status
 
 if TYPE_CHECKING:
     from bellwether.recordings.recording import Recording
@@ -25,15 +27,10 @@ class RecordingsResource(dg.ConfigurableResource):
 
     def all(self) -> list[Recording]:
         """Every recording by name."""
-        from bellwether.recordings.catalogue import list_recordings
-
         return list_recordings(Path(self.path))
 
     def ended(self, name: str) -> Recording:
         """A recording that nobody is writing; a `dg.Failure` that is not retried for one that is, or that is not there."""
-        from bellwether.recordings.catalogue import find_recording
-        from bellwether.recordings.recording import Status
-
         try:
             found = find_recording(Path(self.path), name)
         except BellwetherError as error:
@@ -44,7 +41,6 @@ class RecordingsResource(dg.ConfigurableResource):
 
     def episodes(self) -> dict[str, tuple[Recording, str]]:
         """The recording and the event of every episode that finished recordings hold, by the episode's name."""
-        from bellwether.recordings.recording import Status
         from bellwether.replay.building import episode_ids
 
         finished = [found for found in self.all() if found.status is Status.FINISHED]

@@ -13,6 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from bellwether.errors import ConfigError
+from bellwether.lake.storage import Folder, open_storage
 
 
 class ReportsResource(dg.ConfigurableResource):
@@ -22,7 +23,6 @@ class ReportsResource(dg.ConfigurableResource):
 
     def pngs(self, release: str, names: Sequence[str]) -> dict[str, bytes]:
         """Figures of a report that was written, by name."""
-        from bellwether.lake.storage import open_storage
         from bellwether.report.write import safe_name
 
         folder = safe_name(release)
@@ -31,7 +31,6 @@ class ReportsResource(dg.ConfigurableResource):
 
     def folder(self, kind: str, name: str) -> Path:
         """The folder of `name` among those of one kind, such as datasets; raises `ConfigError` where reports are in an object store."""
-        from bellwether.lake.storage import Folder, open_storage
         from bellwether.report.write import safe_name
 
         storage = open_storage(self.uri)

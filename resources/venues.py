@@ -16,6 +16,7 @@ from bellwether import concurrency
 from bellwether.errors import ConfigError, LakeError
 from bellwether.settings import Settings, World
 from bellwether.venues.http.page import without_user
+from bellwether.venues.http.retry import RefusedError
 from bellwether.worlds import Addresses, addresses
 
 # HTTP clients are imported where they connect: loading the definitions does not need them.
@@ -97,7 +98,6 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
     SIGINT and SIGTERM end it for good, and what would ask a venue after it in the same process. What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
     """
     from bellwether.venues.http.bodies import TooLargeError
-    from bellwether.venues.http.retry import RefusedError
 
     async def session() -> T:
         return await work()

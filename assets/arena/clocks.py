@@ -14,6 +14,7 @@ import dagster as dg
 from assets.arena.jobs import BOOKS, EVIDENCE, MARKS, WEEKS
 from assets.arena.partitions import WEEK
 from bellwether.arena.identity import start_of, week_of
+from bellwether.arena.states import decisions_due, may_start
 from bellwether.lake.staleness import Staleness
 from bellwether.settings import settings
 from orchestration.automation import recipe
@@ -33,7 +34,6 @@ from resources.arena import ArenaResource
 )
 def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
     """One run for a week that has decisions left. A cohort is started in the first hour of its week only; later ticks finish what it began."""
-    from bellwether.arena.states import decisions_due, may_start
     from bellwether.arena.weekly.reading import is_read, week_is_decided
 
     tick = context.scheduled_execution_time

@@ -7,6 +7,7 @@ import polars as pl
 
 from assets.arena.partitions import whole
 from assets.arena.submitted import submitted
+from bellwether.arena.lineup import registered, releases
 from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
 from bellwether.settings import settings
@@ -37,7 +38,6 @@ def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFr
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
     """How families compare, a group at a time: live, reconstructed and contaminated cohorts are never in one ranking."""
-    from bellwether.arena.lineup import registered, releases
     from bellwether.arena.rankings import Inputs
     from bellwether.arena.rankings import rankings as compare
     from bellwether.arena.rankings.reading import cutoffs

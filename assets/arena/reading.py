@@ -12,7 +12,10 @@ import polars as pl
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.lineup import registered
 from bellwether.arena.methodology import methodologies
+from bellwether.arena.rankings.reading import cutoffs, every_table_as_known, restated
+from bellwether.arena.weekly.reading import as_known, between, stored
 from bellwether.errors import BellwetherError
+from bellwether.journal.budget import ADVICE
 from bellwether.lake import Lake
 from bellwether.lake.renewing import renew
 from bellwether.settings import settings
@@ -39,8 +42,6 @@ def reading(lineup: str | None = None, methodology: str | None = None, run: str 
 
 def rows_known(known_at: datetime | None) -> Rows:
     """The tables as the lake has them, or as they were known at an instant."""
-    from bellwether.arena.weekly.reading import as_known, stored
-
     lake = arena_lake()
     return stored(lake) if known_at is None else as_known(lake, methodologies(settings().registry), known_at)
 
@@ -54,8 +55,6 @@ def arena_lake() -> Lake:
 
 def rankings_at(known_at: datetime | None) -> Mapping[str, pl.DataFrame]:
     """Rows of arena/rankings and arena/pairs by table, as the lake has them, or as they were known at an instant."""
-    from bellwether.arena.rankings.reading import cutoffs, restated
-
     config, lake = settings(), arena_lake()
     if known_at is None:
         return {name: lake.slice(table(name), missing="skip").read() for name in ("arena/rankings", "arena/pairs")}
@@ -64,9 +63,6 @@ def rankings_at(known_at: datetime | None) -> Mapping[str, pl.DataFrame]:
 
 def table_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
     """Rows of a table of the arena without credentials, as the lake has them or as known at an instant. first, last: UTC days."""
-    from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
-    from bellwether.arena.weekly.reading import between, stored
-
     lake, registry = arena_lake(), settings().registry
     if known_at is None:
         read = stored(lake)
@@ -78,8 +74,6 @@ def table_rows(declared: Table, known_at: datetime | None, first: date | None, l
 
 def require_answers(weeks: list[date]) -> None:
     """Raise `BellwetherError` where decisions of the weeks wait because no call of a model could succeed, or a budget is used up."""
-    from bellwether.journal.budget import ADVICE  # SQLAlchemy: 0.2 s
-
     open_ones = (pl.col("state") == DecisionState.OPEN.value) & pl.col("reason").str.contains(ADVICE, literal=True)
     waiting = rows_known(None)(DECISIONS).filter(
         pl.col("week").is_in(weeks), (pl.col("state") == DecisionState.BLOCKED.value) | open_ones.fill_null(value=False)

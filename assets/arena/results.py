@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from bellwether.arena.show import board
+from bellwether.console import console
+from bellwether.lake.warehouse import query
 from bellwether.settings import settings
 
 
 def demo(as_json: bool) -> dict[str, Any]:
     """The leaderboard, printed unless `as_json`."""
-    from bellwether.arena.show import board
-    from bellwether.console import console
-    from bellwether.lake.warehouse import query
-
     rows = query(settings().warehouse_path, "FROM arena.leaderboard ORDER BY methodology, reconstructed, rank NULLS LAST, family")
     if not as_json:
         for part in board(rows):

@@ -5,6 +5,7 @@ from collections import Counter
 import dagster as dg
 import polars as pl
 
+from bellwether.arena.review import State, advice
 from bellwether.errors import BellwetherError
 from orchestration.declare import of, select
 from orchestration.precedence import AUTOMATIC
@@ -14,7 +15,6 @@ from resources.arena import ArenaResource
 @dg.asset(**of("arena/review", "python"))
 def review(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[pl.DataFrame]:
     """One family whose releases the price map may have, as the last review of the lineups found it."""
-    from bellwether.arena.review import State, advice
     from bellwether.arena.weekly.operators import review_rows, reviewed
 
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.submitted import submissions_frame
 from bellwether.settings import settings
 
 
 def submitted(universe: pl.DataFrame) -> pl.DataFrame:
     """The submitted forecasts that fit a week of rows of arena/universe."""
-    from bellwether.arena.methodology import methodologies
-    from bellwether.arena.submitted import submissions_frame
     from bellwether.submissions import Submissions
 
     config = settings()

@@ -9,8 +9,11 @@ import dagster as dg
 import polars as pl
 
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
+from bellwether import checks, forecasting
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
+from bellwether.questions import ReleaseName, release
+from bellwether.questions.digest import digest
 from bellwether.tables import table
 from orchestration.declare import FOLLOW, Follow, key, of, out
 from orchestration.figures import picture
@@ -71,9 +74,6 @@ def _pair(name: str) -> tuple[str, str]:
 )
 def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
     """One question of a benchmark release, with its resolved outcome, as it was known when the release was first built."""
-    from bellwether.checks import require
-    from bellwether.questions import ReleaseName, release
-    from bellwether.questions.digest import digest
     from bellwether.questions.versions import draw, frozen
 
     name = context.partition_key
@@ -83,8 +83,8 @@ def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Sl
         if name != whole and frozen(lake.lake, whole) is None:
             raise ConfigError(f"building release {name}: it is the beginning of {whole}, which was not built; build that first")
         frame = draw(lake.lake, name)
-        require("clean/markets", markets.scan())
-        require(
+        checks.require("clean/markets", markets.scan())
+        checks.require(
             "clean/prices",
             prices.scan().join(frame.lazy().select(venue="source", market_id="market_id"), on=["venue", "market_id"], how="semi"),
         )
@@ -116,12 +116,11 @@ def forecasts(
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[Made]:
     """One forecast of one forecaster on one question, or the reason why there is none."""
-    from bellwether.forecasting import forecaster
 
     def make(pair: str) -> Rows:
         release, name = _pair(pair)
         asking = models.of_run(config.paid_by or payer(context.run), _limits(config))
-        frame = forecaster(name).forecast(questions.only([(release,)]).read(), asking)
+        frame = forecasting.forecaster(name).forecast(questions.only([(release,)]).read(), asking)
         return {"benchmark/forecasts": frame}, {"benchmark/forecasts": _came_of_it(frame)}
 
     yield from make_each(context, io_manager, ("benchmark/forecasts",), make)
@@ -225,8 +224,6 @@ def ranking(
     from bellwether.calibration.scores import leaderboard as rank
     from bellwether.figures.canvas import png
     from bellwether.figures.intervals import score_comparison
-    from bellwether.forecasting import forecasters
-    from bellwether.questions.digest import digest
 
     if not scores.files:
         raise ConfigError(
@@ -240,7 +237,7 @@ def ranking(
     answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
     comparison = compare_forecasters(answers, asked, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
     gone = dict.fromkeys(scored["forecaster"].unique(), "unregistered")
-    kinds = gone | {name: entry.kind for name, entry in forecasters().items()}
+    kinds = gone | {name: entry.kind for name, entry in forecasting.forecasters().items()}
     frame = rank(scored, kinds, comparison=comparison, questions_digest=digest(asked))
     known_at = scored["known_at"].max()
     assert isinstance(known_at, datetime)

@@ -17,15 +17,24 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from bellwether import forecasting
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.forecasting.evaluation import Evaluation, Evaluations, ask_all
+from bellwether.forecasting.interview import estimated
+from bellwether.forecasting.language_model import LanguageModel
+from bellwether.journal import Journal
+from bellwether.lake import Lake
+from bellwether.models.keys import status
 from bellwether.progress import Advance
 from bellwether.progress import Progress as Shown
+from bellwether.questions import release as find
+from bellwether.questions import releases_here
+from bellwether.questions.versions import draw
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
-    from bellwether.forecasting.evaluation import Evaluation, Progress
+    from bellwether.forecasting.evaluation import Progress
     from bellwether.forecasting.forecaster import Forecaster
-    from bellwether.forecasting.language_model import LanguageModel
     from bellwether.models.client import Limits, ModelClient
     from orchestration.runner import Runner
 
@@ -49,16 +58,11 @@ def unfinished(names: Sequence[str], release: str | None, samples: int | None) -
 
 
 def _evaluations() -> Any:
-    from bellwether.forecasting.evaluation import Evaluations
-
     return Evaluations(settings().evaluations_path)
 
 
 def release_name(release: str | None, samples: int | None) -> str:
     """Name of a release, by default the first of this world, or of its first `samples` questions. Raises `ConfigError` for an unknown release."""
-    from bellwether.questions import release as find
-    from bellwether.questions import releases_here
-
     here = list(releases_here())
     if release is None and not here:
         raise ConfigError(f"bellwether evaluate: no release belongs to the world {settings().world}; name one with --release")
@@ -68,12 +72,9 @@ def release_name(release: str | None, samples: int | None) -> str:
 
 def choose(names: Sequence[str], release: str) -> Chosen:
     """The named forecasters, and the baselines: what a model does not beat is not skill."""
-    from bellwether.forecasting import available, forecaster
-    from bellwether.forecasting.language_model import LanguageModel
-
-    here = available()
+    here = forecasting.available()
     for name in names:
-        if forecaster(name).name not in here:
+        if forecasting.forecaster(name).name not in here:
             raise ConfigError(
                 f"bellwether evaluate: {name} cannot be asked in the world {settings().world}; `bellwether models` says where"
             )
@@ -84,8 +85,6 @@ def choose(names: Sequence[str], release: str) -> Chosen:
 
 def require_a_key(models: Sequence[LanguageModel]) -> None:
     """Raise `ConfigError` where no model can be asked, before anything is built; name those that cannot where others can."""
-    from bellwether.models.keys import status
-
     lacking = {model.name: found for model in models if not (found := status(model.model)).is_ready}
     if lacking and len(lacking) == len(models):
         missing = next((found.variable for found in lacking.values() if found.variable), None)
@@ -114,11 +113,6 @@ def require_questions(release: str, questions: pl.DataFrame) -> None:
 
 def estimates(chosen: Chosen, begun: Evaluation | None) -> list[dict[str, Any]]:
     """Estimated calls, tokens and cost of each model on the release's questions, built in memory where it is not stored."""
-    from bellwether.forecasting.interview import estimated
-    from bellwether.journal import Journal
-    from bellwether.lake import Lake
-    from bellwether.questions.versions import draw
-
     questions = draw(Lake(settings().lake_uri), chosen.release)
     require_questions(chosen.release, questions)
     if begun is not None:
@@ -133,7 +127,6 @@ def evaluate(
     """Ask all models side by side, then let the graph read their answers from the journal. By name: None, or why it stopped."""
     from assets.benchmark.runs import release
     from assets.warehouse.runs import publish
-    from bellwether.forecasting.evaluation import Evaluation
 
     assert limits.dollars is not None
     evaluation = begun or _evaluations().begin(Evaluation.of(chosen.release, chosen.named, limits.dollars, questions, datetime.now(UTC)))
@@ -159,8 +152,6 @@ def _configuration(limits: Limits, *, paid_by: str) -> dict[str, Any]:
 def _ask(
     work: Runner, models: Sequence[LanguageModel], questions: pl.DataFrame, run: str, limits: Limits
 ) -> dict[str, BellwetherError | None]:
-    from bellwether.forecasting.evaluation import ask_all
-
     async def all_of_them(progress: Progress) -> dict[str, BellwetherError | None]:
         async with work.models.of_run(run, limits).client() as client:
             with _interruptible(client) as interrupted:

@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
+from bellwether import forecasting
 from bellwether.lake import Manifest
 from bellwether.lake.partitions import Partition
+from bellwether.questions import ReleaseName
 from bellwether.settings import settings
 
 RELEASE = dg.DynamicPartitionsDefinition(name="release")
@@ -25,11 +27,8 @@ def automatic(questions: Mapping[Partition, Manifest]) -> list[Partition]:
 
     The first N questions of a release are answered on request only.
     """
-    from bellwether.forecasting import competitors
-    from bellwether.questions import ReleaseName
-
     whole = {release: made for (release,), made in questions.items() if ReleaseName.parse(release).size is None}
-    names = competitors()
+    names = forecasting.competitors()
     return [(release, name) for release, made in whole.items() for name in names if is_new(made) or name not in settings().models]
 
 

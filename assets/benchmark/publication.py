@@ -6,8 +6,10 @@ import dagster as dg
 import polars as pl
 
 from assets.benchmark.partitions import RELEASE
-from bellwether.errors import ConfigError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Slice
+from bellwether.questions import release
+from bellwether.report.inputs import Inputs, registered
 from bellwether.settings import settings
 from bellwether.tables.schema import outside
 from orchestration.declare import FOLLOW, OWNER, key
@@ -33,7 +35,6 @@ REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "c
 def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: LakeResource, **tables: Slice) -> dg.MaterializeResult:
     """The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster."""
     from bellwether.report.figures import release_figures
-    from bellwether.report.inputs import Inputs, registered
     from bellwether.report.write import write_report
 
     if not tables["leaderboard"].files:
@@ -76,10 +77,8 @@ class ExportConfig(dg.Config):
 )
 def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: Slice, reports: ReportsResource) -> dg.MaterializeResult:
     """The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request."""
-    from bellwether.errors import BellwetherError
     from bellwether.publish import export as write
     from bellwether.publish import upload
-    from bellwether.questions import release
 
     name = context.partition_key
     try:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from bellwether.console import console, plain_grid
 from bellwether.formatting import floor_percent, number
+from bellwether.lake.warehouse import query
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ _CONTAMINATED = 4
 
 def show_leaderboards(releases: Sequence[str], as_json: bool) -> dict[str, Any]:
     """Print the published leaderboards of releases, unless `as_json`; returns them for `--json`."""
-    from bellwether.lake.warehouse import query
-
     rows = {
         name: query(
             settings().warehouse_path,

@@ -11,7 +11,10 @@ from assets.benchmark import jobs
 from assets.benchmark.jobs import RANKING_TABLES, SCORE_TABLES
 from assets.benchmark.partitions import FORECASTER, RELEASE
 from assets.warehouse.runs import publish
+from bellwether import forecasting
 from bellwether.errors import BellwetherError
+from bellwether.questions import ReleaseName
+from bellwether.questions.versions import frozen
 from bellwether.tables import table
 from orchestration.partitions import to_key
 from orchestration.runner import Runner
@@ -29,9 +32,7 @@ def answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) ->
 
     chosen: forecasters; those that take part unasked when none is named.
     """
-    from bellwether.forecasting import competitors
-
-    forecasters = list(chosen or competitors())
+    forecasters = list(chosen or forecasting.competitors())
     return {f"{name} on {one}": end for one in releases for name, end in release(work, one, forecasters).items()}
 
 
@@ -49,9 +50,6 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 def questions(work: Runner, release: str) -> pl.DataFrame:
     """The questions of a release, built where they were not fixed yet: those that are stay as they are. Rows of benchmark/questions."""
-    from bellwether.questions import ReleaseName
-    from bellwether.questions.versions import frozen
-
     for name in dict.fromkeys((ReleaseName.parse(release).whole_name, release)):
         work.instance.add_dynamic_partitions(str(RELEASE.name), [name])
         if frozen(work.lake, name) is None:
@@ -89,9 +87,7 @@ def _is_due(work: Runner, release: str, name: str) -> bool:
 
 def _is_as_registered(work: Runner, release: str, name: str) -> bool:
     """Whether the forecasts were made by the forecaster as the registry has it now, with the same knowledge cutoff."""
-    from bellwether.forecasting import forecaster
-
-    entry = forecaster(name)
+    entry = forecasting.forecaster(name)
     made = work.lake.slice(table("benchmark/forecasts"), [(release, name)], missing="skip").scan()
     return set(made.select("rules", "knowledge_cutoff").unique().collect().rows()) <= {(entry.version, entry.knowledge_cutoff)}
 

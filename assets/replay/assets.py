@@ -10,6 +10,8 @@ from pydantic import Field
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake, Slice
+from bellwether.recordings.books import has_yes_prices
+from bellwether.replay.episode.table import episode_rows
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from bellwether.tables.schema import outside
@@ -104,11 +106,9 @@ def episodes(  # noqa: PLR0917 - Dagster passes resources by name
 def _episode(
     name: str, config: EpisodeConfig, lake: Lake, recordings: RecordingsResource, store: EpisodesResource
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
-    from bellwether.recordings.books import has_yes_prices
     from bellwether.replay.building import Outcomes, build, frames_of_table, known_with, overrides_of, stated_results
     from bellwether.replay.building.sources import Sources
     from bellwether.replay.episode import validate, write
-    from bellwether.replay.episode.table import episode_rows
 
     recording, event = recordings.of_episode(name)
     sources = Sources.of(lake, recording.name)

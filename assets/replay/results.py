@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from bellwether.lake.warehouse import query
+from bellwether.replay.results.lines import comparison_table
+from bellwether.replay.results.show import show
+from bellwether.report.trading_inputs import titles
 from bellwether.settings import settings
 
 
 def demo(as_json: bool) -> dict[str, Any]:
     """Print what agents earned in all backtests, unless `as_json`."""
-    from bellwether.lake.warehouse import query
-    from bellwether.replay.results.lines import comparison_table
-    from bellwether.replay.results.show import show
-    from bellwether.report.trading_inputs import titles
-
     if not as_json:
         show(comparison_table(query(settings().warehouse_path, "FROM replay.summary"), titles()))
     return {}

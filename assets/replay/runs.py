@@ -11,6 +11,9 @@ from assets.venues.jobs import RECORDINGS
 from assets.venues.partitions import RECORDING
 from assets.venues.recordings import RECORDING_TABLES
 from bellwether.errors import BellwetherError
+from bellwether.recordings import generating
+from bellwether.replay.building.sources import outdated_episodes
+from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
 from orchestration.runner import Runner
 from resources.recordings import RecordingsResource
@@ -18,12 +21,10 @@ from resources.recordings import RecordingsResource
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     """Record what the sandbox's latest settled events were like, and let every agent that costs nothing trade them."""
-    from bellwether.recordings.generating import generate_recordings
     from bellwether.replay.registry import competitors
-    from bellwether.sandbox import GeneratedWorld
 
     config = settings()
-    generate_recordings(config.recordings_path, GeneratedWorld(config.sandbox_seed), now=config.now())
+    generating.generate_recordings(config.recordings_path, GeneratedWorld(config.sandbox_seed), now=config.now())
     return replay(work, list(competitors()))
 
 
@@ -32,8 +33,6 @@ def replay(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | N
 
     Returns by agent and episode how a backtest ended: None, or why it failed; one that fails stops no other.
     """
-    from bellwether.replay.building.sources import outdated_episodes
-
     recordings: RecordingsResource = work.resource("recordings")
     held = recordings.episodes()
     names = sorted({found.name for found, _ in held.values()})

@@ -11,6 +11,7 @@ import polars as pl
 from bellwether.lake import Slice
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
+from bellwether.venues.polymarket.resolution import resolutions as resolve
 from orchestration.declare import FOLLOW, Follow, key, of
 from orchestration.partitions import CHUNK, DAY, DAYS_PER_RUN, keys_of
 from resources import LakeResource
@@ -59,7 +60,6 @@ def _by_chunk(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl.Dat
 )
 def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, polymarket_winners: Slice) -> Any:
     """What the evidence about a market of Polymarket amounts to: its state, its outcome or why it has none."""
-    from bellwether.venues.polymarket.resolution import resolutions as resolve
 
     def build(chunk: Chunk) -> pl.DataFrame:
         found = chunk.of(markets=polymarket_markets, winners=polymarket_winners)

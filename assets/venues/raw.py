@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import dagster as dg
 
+from bellwether.concurrency import each
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.lake.newer import require_newer
@@ -170,8 +171,6 @@ def _days(
 
 async def _every(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> tuple[Mapping[str, T], Mapping[str, Exception]]:
     """The pulls of days, by day, and the failures of the others: one that fails does not end the others. A single day's failure is raised."""
-    from bellwether.concurrency import each
-
     found, failures = await each({day.isoformat(): partial(pull, day) for day in days}, most=DAYS_AT_ONCE)
     if failures and len(days) == 1:
         raise next(iter(failures.values()))

@@ -6,6 +6,8 @@ from typing import Any
 import dagster as dg
 
 from assets.venues.partitions import RECORDING
+from bellwether.recordings.frames import batches, gap_rows
+from bellwether.recordings.gaps import gap_report
 from orchestration.declare import out
 from orchestration.partitions import ONE_RUN
 from orchestration.steps import Made, Rows, make_each
@@ -25,8 +27,6 @@ def recording(
     context: dg.AssetExecutionContext, recordings: RecordingsResource, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[Made]:
     """Every frame of a recording in order of arrival, and its gap report. One that is being written is refused."""
-    from bellwether.recordings.frames import batches, gap_rows
-    from bellwether.recordings.gaps import gap_report
 
     def make(name: str) -> Rows:
         found = recordings.ended(name)

@@ -17,6 +17,9 @@ from bellwether.lake.staleness import Recipe
 from bellwether.settings import World, settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
+from bellwether.venues.http.following import open_days
+from bellwether.venues.http.pages import PageStore
+from bellwether.venues.wire.rejects import curable
 from orchestration.home import STORAGE_ADVICE
 from orchestration.partitions import spans
 from orchestration.runner import RunFailed, Runner
@@ -82,8 +85,6 @@ def _launch(work: Runner, span: list[str], config: dict[str, Any], *, alone: boo
 
 def rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
     """Counts of the objects of these days that do not fit, by venue, table, field and reason, the most frequent first; `requested_again`: by the daily pull."""
-    from bellwether.venues.wire.rejects import curable
-
     days = [(day,) for day in _days(first, last)]
     found = pl.concat([lake.slice(declared, days, missing="skip").read() for declared in REJECTS.values()])
     places = found.select("day", "venue", "table", "field", "reason")
@@ -149,9 +150,6 @@ def _days(first: date, last: date) -> list[str]:
 
 def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
     """Days that lack a table, or have one that is older than what it is made of, or whose last pull was not final."""
-    from bellwether.venues.http.following import open_days
-    from bellwether.venues.http.pages import PageStore
-
     partitions = [(day,) for day in wanted]
     state = work.state()
     missing = [day for name in DAY_TABLES for day in state.due(Recipe(table(name)), partitions, sound=True)]

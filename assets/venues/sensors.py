@@ -7,6 +7,7 @@ import dagster as dg
 from assets.venues.jobs import RECORDINGS
 from assets.venues.partitions import RECORDING
 from bellwether.errors import LakeError
+from bellwether.recordings.recording import Status
 from bellwether.tables import table
 from orchestration.precedence import AUTOMATIC
 from orchestration.sensors import missing
@@ -24,8 +25,6 @@ def finished_recordings(
     context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
 ) -> dg.SensorResult | dg.SkipReason:
     """A partition per recording that nobody is writing, and a run per one that is finished and not in the lake with all its frames."""
-    from bellwether.recordings.recording import Status
-
     ended = {}
     stored = {partition[0]: manifest.rows for partition, manifest in lake.lake.manifests(table("raw/recordings")).items()}
     for found in recordings.all():

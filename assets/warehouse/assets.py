@@ -5,6 +5,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from bellwether.checks.data_docs import build_data_docs
 from bellwether.lake.warehouse import named_files
 from bellwether.settings import settings
 from bellwether.tables import TABLES
@@ -99,8 +100,6 @@ def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
 )
 def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
     """Data Docs: Great Expectations' validation of every published table against its rules; replaced as a whole."""
-    from bellwether.checks.data_docs import build_data_docs
-
     with warehouse.get_connection() as connection:
         validated = build_data_docs(connection, lake.lake, settings().data_docs_path)
     return dg.MaterializeResult(

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from assets.warehouse import jobs
 from bellwether.errors import BellwetherError
+from bellwether.lake.warehouse import current_files, published_files, written_since
 from bellwether.settings import settings
+from bellwether.site import shown, wanted
 from orchestration.runner import Runner
 
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 def _shows(path: str, lake: Lake) -> bool:
     """Whether the published file shows the lake as it is: it may be lost or damaged, or copied with its home."""
-    from bellwether.lake.warehouse import current_files, published_files, written_since
-
     written = written_since(lake, path)
     return not written or current_files(lake, written) == published_files(path, written)
 
@@ -51,7 +51,5 @@ def _data_docs_are_behind(database: Path) -> bool:
 
 def _site_is_behind() -> bool:
     """Whether a site has been built that does not show the warehouse as it is published."""
-    from bellwether.site import shown, wanted
-
     built = shown(settings().site_path)
     return built is not None and built != wanted(settings().warehouse_path)
