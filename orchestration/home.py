@@ -65,7 +65,7 @@ def prepare(config: Settings) -> Path:
     require_whole_home(config)
     with storage_errors(home):
         _create_folder(home)
-        if _is_former(home):
+        if is_former(home):
             raise ConfigError(
                 f"{home} has the run history of Bellwether 0.2 in a format of its own. Convert it once: bellwether home convert"
             )
@@ -86,7 +86,7 @@ def convert(config: Settings) -> Path | None:
         BellwetherError: it cannot be written.
     """
     home = Path(os.environ.get("DAGSTER_HOME", str(config.dagster_home)))
-    if not _is_former(home):
+    if not is_former(home):
         return None
     kept, draft = home.with_name(f"{home.name}-0.2"), home.with_name(f"{home.name}-new")
     with storage_errors(home), _unused(home):
@@ -108,7 +108,7 @@ def convert(config: Settings) -> Path | None:
     return kept
 
 
-def _is_former(home: Path) -> bool:
+def is_former(home: Path) -> bool:
     """Whether a home was created by version 0.2: its dagster.yaml names classes of that version, or was deleted."""
     file = home / _FILE
     if file.is_file():

@@ -7,7 +7,7 @@ Concept: https://docs.dagster.io/guides/build/jobs/job-execution
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bellwether.lake import Lake
     from bellwether.lake.partitions import Partition
 
+_POLL_SECONDS = 1.0
 #: Lines that steps log go to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
 #: The UI shows a run under its job where this tag names the code location of `workspace.yaml`. A failed run is repeated by the command's user.
@@ -134,8 +135,10 @@ class Runner:
             run = follow(self.instance, run_id, port, say)
             entries = self.instance.all_logs(run_id, of_type={dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE})
             return run, [entry.get_dagster_event() for entry in entries]
+        definition = self._defs.resolve_job_def(job)
+        self._wait_for_pools(definition, say)
         token = listener.set(say)
-        result = self._defs.resolve_job_def(job).execute_in_process(
+        result = definition.execute_in_process(
             instance=self.instance,
             partition_key=partition,
             tags={**self.process.tags, **tags},
@@ -145,6 +148,21 @@ class Runner:
         listener.reset(token)
         done = self.instance.get_run_by_id(result.run_id) or result.dagster_run
         return done, [event for event in result.all_events if event.is_step_failure or event.is_job_failure]
+
+    def _wait_for_pools(self, job: dg.JobDefinition, say: Callable[[str], None]) -> None:
+        """Wait until each pool of a job has a free slot. Dagster would wait as well, but ignore signals meanwhile."""
+        pools = sorted({node.pool for node in job.all_node_defs if isinstance(node, dg.OpDefinition) and node.pool})
+        told = False
+        while True:
+            states = [self.instance.event_log_storage.get_concurrency_info(pool) for pool in pools]
+            taken = [state.concurrency_key for state in states if state.slot_count and state.active_slot_count >= state.slot_count]
+            if not taken:
+                return
+            if not told:
+                say(f"waiting for another run, which uses {' and '.join(taken)}")
+                told = True
+            time.sleep(_POLL_SECONDS)
+            end_orphans(self.instance)
 
     def run_due(
         self, job: Any, names: Sequence[str], wanted: Iterable[Partition], label: str, *, go_on: bool = False

@@ -27,7 +27,7 @@ from bellwether.lake.renewing import renew
 from bellwether.settings import Settings
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
 from orchestration.orphans import UI, Process, end_orphans, queue_again
-from orchestration.submission import HOST, announce, answers
+from orchestration.submission import HOST, announce, answers, serving
 
 _POLL_SECONDS = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -39,13 +39,13 @@ def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
     Raises `ConfigError` when another UI serves this world or the port is taken.
     """
     home = prepare(config)
-    if answers(port):
-        raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
     with storage_errors(home), dg.DagsterInstance.get() as instance:
         process = Process(instance, UI)
         if not process.held:
-            raise ConfigError(f"bellwether ui: another one already serves this world ({config.world_home}); use it, or end it first")
+            raise ConfigError(f"bellwether ui: another one already serves this world ({config.world_home}){serving(instance)}")
         try:
+            if answers(port):
+                raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
             renew(Lake(config.lake_uri))
             end_orphans(instance, of_ui=True)
             code = _run(home, port, process, say, config.alarms_path)
@@ -122,7 +122,7 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None], al
             while server.poll() is None and not stopped():
                 if not ready and answers(port):
                     ready = True
-                    announce(process, port)
+                    announce(process, port, server.pid)
                     say(orientation(port))
                     say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs under way go on at the next start.")
                 if text := added():

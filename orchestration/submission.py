@@ -26,6 +26,7 @@ from pydantic import SecretStr
 
 from bellwether import __version__
 from bellwether.errors import BellwetherError
+from bellwether.journal.holders import is_running
 from bellwether.settings import settings
 from orchestration.home import LOCATION, REPOSITORY
 from orchestration.orphans import Process, ui_note
@@ -43,9 +44,18 @@ _PATIENCE_SECONDS = 60.0
 _CREDENTIAL = re.compile(r"_(KEY|KEY_ID|TOKEN|SECRET|BASE|URL)$")
 
 
-def announce(process: Process, port: int) -> None:
-    """Note in the lock of the UI that its daemon takes runs."""
-    process.write(json.dumps({"port": port, "settings": _digest()}))
+def announce(process: Process, port: int, dagster: int) -> None:
+    """Note in the lock of the UI that its daemon takes runs. dagster: process number of `dagster dev`."""
+    process.write(json.dumps({"port": port, "settings": _digest(), "ui": os.getpid(), "dagster": dagster}))
+
+
+def serving(instance: dg.DagsterInstance) -> str:
+    """Address and process of the UI that serves this home, and how to stop it; "" until it is ready."""
+    found = json.loads(ui_note(instance) or "{}")
+    if "ui" not in found:
+        return ""
+    stop = f"kill {found['ui']}" if is_running(found["ui"]) else f"kill -- -{found['dagster']}"
+    return f" at http://{HOST}:{found['port']}; to stop it: {stop}"
 
 
 def daemon_port(instance: dg.DagsterInstance) -> int | None:

@@ -56,7 +56,7 @@ def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> Non
             advance(len(span))
     if failed:
         told = "\n".join(f"  {day}: {text}" for day, text in sorted(failed.items()))
-        raise DaysFailed(f"{len(failed)} of {len(due)} days failed; the others are stored:\n{told}", failed)
+        raise DaysFailed(f"{len(failed)} of {len(wanted)} days failed; the others are stored:\n{told}", failed)
 
 
 def _launch(work: Runner, span: list[str], config: dict[str, Any], *, alone: bool) -> dict[str, str]:

@@ -105,13 +105,6 @@ def test_a_full_database_is_a_full_disk(tmp_path: Path) -> None:
                 raise RuntimeError("an event could not be stored") from error
 
 
-@pytest.mark.parametrize("error", [ValueError("something else"), OSError(errno.ECONNREFUSED, "refused"), ConfigError("a setting is wrong")])
-def test_other_failures_stay_as_they_are(tmp_path: Path, error: Exception) -> None:
-    with pytest.raises(type(error)) as raised, storage_errors(tmp_path):
-        raise error
-    assert raised.value is error
-
-
 @pytest.mark.slow
 def test_a_step_on_a_full_disk_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: WarehouseResource, *what: object, **named: object) -> None:
@@ -149,9 +142,13 @@ def test_a_pull_on_a_full_disk_says_so_in_one_line_and_goes_on_when_there_is_roo
 
 
 @pytest.mark.parametrize(
-    "harm", [lambda data: b"", lambda data: bytes(100) + data[100:], lambda data: data[:4096] + bytes(len(data) - 4096)]
+    ("name", "harm"),
+    [
+        ("history/runs.db", lambda data: b""),
+        ("event_log.db", lambda data: bytes(100) + data[100:]),
+        ("schedules/schedules.db", lambda data: data[:4096] + bytes(len(data) - 4096)),
+    ],
 )
-@pytest.mark.parametrize("name", ["history/runs.db", "event_log.db", "schedules/schedules.db"])
 def test_a_damaged_database_of_dagster_is_named_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, harm: Callable[[bytes], bytes]
 ) -> None:
@@ -172,7 +169,7 @@ def test_a_damaged_database_of_dagster_is_named_with_the_remedy(
             instance.all_instigator_state()
 
 
-@pytest.mark.parametrize("command", [["verify"], ["journal"], ["arena", "run"], ["recordings"], ["pull", "2026-06-01"]])
+@pytest.mark.parametrize("command", [["journal"], ["pull", "2026-06-01"]])
 def test_a_home_that_is_no_folder_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
     monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / ("x" * 300)))
     settings.cache_clear()
@@ -248,6 +245,13 @@ def test_a_home_of_an_earlier_version_names_the_command_that_converts_it(former:
         (former / "history" / "runs" / "index.db").touch()
     with pytest.raises(ConfigError, match=rf"^{former} .*Convert it once: bellwether home convert"):
         prepare(Settings(home=tmp_path))
+
+
+def test_doctor_names_the_command_that_converts_a_home_of_an_earlier_version(former: Path) -> None:
+    ran = CliRunner().invoke(main, ["doctor", "--json"])
+    (found,) = [one for one in json.loads(ran.stdout) if one["check"] == "DAGSTER_HOME"]
+    assert (ran.exit_code, found["status"]) == (1, "bad")
+    assert "bellwether home convert" in found["advice"]
 
 
 def test_a_converted_home_keeps_its_switches_and_the_former_files(former: Path, tmp_path: Path) -> None:

@@ -12,8 +12,12 @@ import dagster as dg
 import pytest
 
 from bellwether.lake import Lake
+from bellwether.progress import Silent
 from bellwether.settings import Venue
 from bellwether.tables import table
+from orchestration.orphans import Process
+from orchestration.progress import progress
+from orchestration.runner import Runner
 from tests.shared import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +33,38 @@ def start(home: Path) -> subprocess.Popen[str]:
 def pages(lake: Path) -> set[str]:
     """Files of pages. Folders may go while they are looked at: the end of a pull puts its pages into one file."""
     return {f"{folder}/{name}" for venue in Venue for folder, _, names in os.walk(lake / f"raw/{venue}_pages/day") for name in names}
+
+
+@dg.op(pool="venue")
+def call() -> None:
+    """One request to a venue."""
+
+
+@dg.job(logger_defs={"progress": progress})
+def calls() -> None:
+    """A job that needs the venue's pool."""
+    call()
+
+
+def test_a_command_that_waits_for_a_pool_ends_with_a_signal_and_goes_on_when_the_pool_is_free(tmp_path: Path) -> None:
+    class Say(Silent):
+        def say(self, line: str) -> None:
+            if "waiting for another run, which uses venue" in line:
+                acts.pop()()
+
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        instance.event_log_storage.set_concurrency_slots("venue", 1)
+        other = Process(instance)
+        acts = [other.close, lambda: os.kill(os.getpid(), signal.SIGINT)]
+        run = instance.create_run_for_job(calls, status=dg.DagsterRunStatus.STARTED, tags=other.tags)
+        assert instance.event_log_storage.claim_concurrency_slot("venue", run.run_id, "call").is_claimed
+        work = Runner(dg.Definitions(jobs=[calls]), instance, Say())
+        with pytest.raises(KeyboardInterrupt):
+            work.launch(calls, "calls")
+        assert [one.run_id for one in instance.get_runs()] == [run.run_id]
+        work.launch(calls, "calls")
+        assert sorted(one.status.value for one in instance.get_runs()) == ["FAILURE", "SUCCESS"]
+        work.close()
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import orjson
@@ -18,12 +19,14 @@ from assets.venues import runs
 from assets.venues.schedules import days_to_pull, final_days
 from bellwether.errors import QualityError
 from bellwether.lake import Lake
+from bellwether.progress import Silent
 from bellwether.settings import Venue, settings
 from bellwether.tables.clean import MARKETS
 from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, POLYMARKET_PULLS
 from bellwether.venues.http.following import ending, open_days
 from bellwether.venues.http.pages import DONE, PageStore
 from bellwether.venues.kalshi.wire import parse_markets
+from orchestration.runner import RunStats
 from resources import LakeResource
 from tests.venues.venue import answer
 from tests.venues.wire_objects import DAY, ORIGIN, market
@@ -95,6 +98,14 @@ def test_the_command_requests_whatever_is_not_final(
     lake.storage.put(f"raw/kalshi_pages/day/{DAY}/0001/{DONE}", orjson.dumps({**note, "plan": {}, "pages": {}}))
     pages = PageStore(lake.storage)
     assert [list(open_days(pages, [DAY], verdicts=verdicts)) == [DAY] for verdicts in (False, True)] == [due, due_live]
+
+
+def test_failed_days_are_counted_among_all_days_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_stale_days", lambda work, wanted: wanted[-2:])
+    monkeypatch.setattr(runs, "_launch", lambda work, span, config, alone: {span[0]: "HTTP 403"})
+    work = SimpleNamespace(stats=RunStats(), progress=Silent())
+    with pytest.raises(runs.DaysFailed, match="1 of 5 days failed; the others are stored:\n  2026-03-04: HTTP 403"):
+        runs.days(work, date(2026, 3, 1), date(2026, 3, 5))  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -19,7 +19,9 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal.holders import is_running
 from bellwether.settings import Settings
 from orchestration import serve
+from orchestration.home import prepare
 from orchestration.orphans import TAG, UI, Process, queue_again
+from orchestration.submission import announce
 from tests.shared import wait_until
 
 #: Stands for Dagster: it answers on its port, and so does a child of it, which both refuse to end when they are asked to.
@@ -123,13 +125,6 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
         assert Process(instance, UI).held, "the next UI cannot start"
 
 
-def test_dagster_that_ends_by_itself_is_an_error_that_shows_its_log(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "command", lambda *_: [sys.executable, "-c", "import sys; print('no such module'); sys.exit(3)"])
-    said: list[str] = []
-    assert serve.serve(Settings(home=home), port, said.append) == 3
-    assert "no such module" in said[-1]
-
-
 def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
     home: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +170,23 @@ def test_a_home_that_cannot_be_written_is_one_clear_error(home: Path, port: int,
     monkeypatch.setattr(dg.DagsterInstance, "get", get)
     with pytest.raises(BellwetherError, match=r"readonly database.*set BELLWETHER_HOME to another place"):
         serve.serve(Settings(home=home), port, lambda _: None)
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_another_ui_is_named_with_its_address_and_how_to_stop_it(
+    home: Path, port: int, monkeypatch: pytest.MonkeyPatch, is_alive: bool
+) -> None:
+    """One that was killed leaves Dagster serving."""
+    monkeypatch.setattr("orchestration.submission.is_running", lambda pid: is_alive)
+    config = Settings(home=home)
+    prepare(config)
+    with dg.DagsterInstance.get() as instance, socket.create_server(("127.0.0.1", port)):
+        ui = Process(instance, UI)
+        announce(ui, port, dagster=4711)
+        stop = f"kill {os.getpid()}" if is_alive else "kill -- -4711"
+        with pytest.raises(ConfigError, match=rf"already serves this world \(.*\) at http://127.0.0.1:{port}; to stop it: {stop}$"):
+            serve.serve(config, port, lambda _: None)
+        ui.close()
 
 
 def test_a_port_that_is_taken_is_refused_at_once(home: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_daemon_with_other_settings_or_keys_takes_no_runs(
     assert daemon_port(instance) is None
     ui = Process(instance, UI)
     assert daemon_port(instance) is None, "it is not ready"
-    announce(ui, port)
+    announce(ui, port, dagster=4711)
     assert daemon_port(instance) == port
     monkeypatch.setenv(name, value)
     settings.cache_clear()
