@@ -35,7 +35,7 @@ def frame_of(rows: list[tuple[str, int, int]]) -> pl.DataFrame:
 
 
 @given(ROWS)
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_rows_are_increasing_when_each_is_greater_than_the_one_before(rows: list[tuple[str, int, int]]) -> None:
     keys = [(name.encode(), number) for name, number, _ in rows]
     assert is_increasing(frame_of(rows), ["a", "b"]) == all(one < other for one, other in itertools.pairwise(keys))
@@ -53,7 +53,7 @@ def test_pieces_give_the_same_answer_as_the_whole(rows: list[tuple[str, int, int
 
 @pytest.mark.parametrize("declared", [PLAIN, SORTED_BY_MORE], ids=["by key", "by another column"])
 @given(ROWS)
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_rows_are_sorted_or_refused_for_their_duplicate(declared: Table, rows: list[tuple[str, int, int]]) -> None:
     keys = [row[:2] for row in rows]
     if len(set(keys)) < len(keys):
@@ -65,7 +65,7 @@ def test_rows_are_sorted_or_refused_for_their_duplicate(declared: Table, rows: l
 
 
 @given(ROWS, st.integers(0, 12))
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_keys_of_chunks_are_unique_as_a_whole_or_refused(rows: list[tuple[str, int, int]], cut: int) -> None:
     frame = frame_of(rows)
     keys = Keys(PLAIN)
@@ -79,7 +79,7 @@ def test_keys_of_chunks_are_unique_as_a_whole_or_refused(rows: list[tuple[str, i
 
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=2, max_size=2, unique=True))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_different_partitions_have_different_folders_inside_their_table(pairs: list[tuple[str, str]]) -> None:
     one, other = (PurePosixPath(partitions.folder(FORECASTS, pair)) for pair in pairs)
     assert one != other

@@ -17,7 +17,7 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import Lake, s3, warehouse
 from bellwether.lake.sql import evaluate
 from bellwether.lake.storage import open_storage
-from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series, wrong
+from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
 DAY = ("2025-09-01",)
 BUCKETS = itertools.count()
@@ -63,13 +63,6 @@ def test_partitions_are_written_and_read_back(lake: Lake) -> None:
     ]
 
 
-def test_the_bytes_are_those_of_a_folder(lake: Lake, tmp_path: Path) -> None:
-    local = Lake(str(tmp_path / "lake")).write(PRICES, DAY, prices(), run_id="r1")
-    remote = lake.write(PRICES, DAY, prices(), run_id="r1")
-    assert (remote.sha256, remote.bytes, remote.file) == (local.sha256, local.bytes, local.file)
-    lake.verify(remote)
-
-
 def test_a_stream_is_put_as_one_object(lake: Lake) -> None:
     frame = prices(rows=300)
     lake.write(PRICES, DAY, (frame.slice(start, 30) for start in range(0, 300, 30)), run_id="r1")
@@ -83,21 +76,6 @@ def test_an_object_is_never_replaced(lake: Lake) -> None:
     assert lake.write(PRICES, DAY, prices(seed=1), run_id="r1").file.endswith("/r1-1.parquet")
     assert reader.read().equals(prices())
     assert lake.slice(PRICES).read().equals(prices(seed=1))
-
-
-def test_a_faulty_frame_leaves_the_partition(lake: Lake) -> None:
-    lake.write(PRICES, DAY, prices(), run_id="r1")
-    with pytest.raises(Exception, match="is not unique"):
-        lake.write(PRICES, DAY, wrong(prices(seed=1), "duplicate key"), run_id="r2")
-    assert lake.slice(PRICES).read().equals(prices())
-
-
-def test_missing_partitions_are_named_or_skipped(lake: Lake) -> None:
-    lake.write(PRICES, DAY, prices(), run_id="r1")
-    assert lake.manifest(PRICES, ("2025-09-02",)) is None
-    with pytest.raises(LakeError, match="partition 2025-09-02 was never written"):
-        lake.slice(PRICES, [DAY, ("2025-09-02",)])
-    assert lake.slice(PRICES, [DAY, ("2025-09-02",)], missing="skip").rows == 6
 
 
 def test_another_process_sees_what_was_written_since(lake: Lake, options: dict[str, str]) -> None:
@@ -129,16 +107,6 @@ def test_an_object_that_is_gone_is_named(lake: Lake) -> None:
     with pytest.raises(LakeError, match="is missing"):
         lake.verify(manifest)
     lake.storage.delete(manifest.file)
-
-
-def test_sql_and_the_warehouse_need_the_extension(lake: Lake, tmp_path: Path) -> None:
-    if HAS_HTTPFS:
-        pytest.skip("the extension is installed")
-    lake.write(PRICES, DAY, prices(), run_id="r1")
-    with pytest.raises(LakeError, match="install the package duckdb-extension-httpfs=="):
-        evaluate(PRICES, "SELECT * FROM prices", {"prices": lake.slice(PRICES)})
-    with pytest.raises(LakeError, match="install the package duckdb-extension-httpfs=="):
-        warehouse.publish(lake, tmp_path / "warehouse.duckdb", tables=[PRICES])
 
 
 @pytest.mark.skipif(not HAS_HTTPFS, reason="duckdb-extension-httpfs is not installed")

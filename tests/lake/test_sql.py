@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import Lake, duck
-from bellwether.lake.sql import evaluate, run_sql, sql_text
+from bellwether.lake.sql import evaluate, run_sql
 from bellwether.tables import TABLES
 from tests.lake.frames import FORECASTS, PRICES, SERIES, prices, series
 
@@ -27,10 +27,6 @@ def lake(tmp_path: Path) -> Lake:
 
 def both() -> pl.DataFrame:
     return pl.concat([prices("2025-09-01"), prices("2025-09-02")])
-
-
-def test_a_slice_is_a_view_with_the_declared_dtypes(lake: Lake) -> None:
-    assert evaluate(PRICES, SAME, {"prices": lake.slice(PRICES)}).equals(both())
 
 
 def test_a_frame_is_a_view_with_the_declared_dtypes() -> None:
@@ -108,11 +104,6 @@ def test_what_duckdb_refuses_names_the_file_and_its_inputs(lake: Lake, query: st
         evaluate(PRICES, query, {"prices": lake.slice(PRICES)})
 
 
-def test_a_parameter_that_the_query_does_not_have_is_refused(lake: Lake) -> None:
-    with pytest.raises(LakeError, match=r"running sql/clean/prices.sql over prices: .*excess|mismatch"):
-        evaluate(PRICES, SAME, {"prices": lake.slice(PRICES)}, {"typo": 1})
-
-
 def test_a_damaged_input_is_named(lake: Lake) -> None:
     rows = lake.slice(PRICES)
     Path(rows.files[1]).write_bytes(b"PAR1 this is no parquet PAR1")
@@ -126,11 +117,6 @@ def test_the_text_comes_from_the_file_of_the_table(lake: Lake, monkeypatch: pyte
     monkeypatch.setattr("bellwether.lake.sql.files", lambda package: tmp_path)
     result = run_sql(PRICES, {"prices": lake.slice(PRICES)}, {"day": prices("2025-09-02")["day"][0]})
     assert result.equals(prices("2025-09-02"))
-
-
-def test_a_missing_file_is_named() -> None:
-    with pytest.raises(LakeError, match=r"there is no sql/clean/nothing\.sql"):
-        sql_text("clean/nothing")
 
 
 def test_nothing_is_fetched_from_the_network_or_left_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

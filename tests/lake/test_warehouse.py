@@ -113,16 +113,6 @@ def test_marts_hold_their_rows_and_the_rest_are_views(unchanged: Path) -> None:
     }
 
 
-def test_a_mart_needs_no_file_of_the_lake(lake: Lake, path: Path) -> None:
-    score = {"release": "2025q3", "forecaster": "a", "scope": "all", "metric": "brier", "value": 0.25, "rules": "1"}
-    counts = dict.fromkeys(("n", "n_questions", "n_clusters", "seed"), 1)
-    rows = SCORES.frame([{**score, **counts, "known_at": forecasts()["known_at"][0]}])
-    manifest = lake.write(SCORES, ("2025q3", "a"), rows, run_id="r1")
-    publish(lake, path, tables=CHOSEN)
-    Path(lake.storage.location(manifest.file)).unlink()
-    assert query(path, "FROM benchmark.scores").equals(rows)
-
-
 def test_comments_say_what_a_row_and_a_column_is(unchanged: Path) -> None:
     rows = query(unchanged, "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'clean'")
     assert dict(rows.rows())["prices"] == PRICES.row
@@ -179,10 +169,6 @@ def test_duckdb_1_5_can_read_it_whichever_version_wrote_it(unchanged: Path) -> N
     assert tags.startswith("v1.5.0")
 
 
-def test_nothing_is_left_beside_it(published: Path) -> None:
-    assert sorted(file.name for file in published.parent.iterdir()) == ["warehouse[1].duckdb", "warehouse[1].duckdb.lock"]
-
-
 def test_what_dead_publishers_and_other_tools_left_is_removed(lake: Lake, published: Path) -> None:
     for name in ("warehouse[1].duckdb.tmp-dead", "warehouse[1].duckdb.tmp-dead.wal", "warehouse[1].duckdb.wal"):
         (published.parent / name).write_bytes(b"left over")
@@ -199,13 +185,6 @@ def test_a_reader_keeps_what_it_opened_and_the_next_one_sees_the_new_rows(lake: 
         publish(lake, published, tables=CHOSEN)
         assert reader.execute(count).fetchall() == [(12,)]
         assert query(published, count).item() == 36
-
-
-def test_any_duckdb_reader_can_keep_it_open_while_it_is_published(lake: Lake, published: Path) -> None:
-    with duckdb.connect(str(published), read_only=True) as reader:
-        lake.write(PRICES, DAY, prices(rows=30), run_id="r2")
-        publish(lake, published, tables=CHOSEN)
-        assert reader.execute("SELECT count(*) FROM clean.prices").fetchall() == [(12,)]
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE clean.mine AS SELECT 1", "DROP VIEW clean.prices", "DELETE FROM benchmark.scores"])

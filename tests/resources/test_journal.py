@@ -1,7 +1,5 @@
 """The journal as a resource: the same calls in every step, and no password in what Dagster keeps."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import dagster as dg
@@ -45,8 +43,3 @@ def test_the_password_of_the_setting_is_in_nothing_that_dagster_keeps(monkeypatc
     ]
     kept.append(str(definitions.get_repository_def().get_top_level_resources()["journal"].config_schema.default_value))
     assert not [text for text in kept if "s3cret" in text]
-
-
-def test_importing_the_resource_does_not_load_the_journal() -> None:
-    code = "import sys, resources.journal; print([name for name in sys.modules if name.startswith('bellwether.journal')])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
