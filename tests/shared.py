@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,18 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 120.
     while not condition():
         assert time.monotonic() < end, f"not after {seconds:g} seconds: {what}"
         time.sleep(0.01)
+
+
+def status_of(child: int, seconds: float = 120.0) -> int:
+    """Wait for a forked child, as `os.waitpid` does, and return its status; kill it and fail after so many seconds."""
+    end = time.monotonic() + seconds
+    while not (found := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise AssertionError(f"a forked child has not ended in {seconds:g} seconds")
+        time.sleep(0.002)
+    return found[1]
 
 
 async def until(condition: Callable[[], object], what: str = "what other tasks do", seconds: float = 120.0) -> None:

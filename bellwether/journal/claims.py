@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from threading import Lock
 from typing import Any, TypeVar
 
 from bellwether.errors import BellwetherError, ConfigError
@@ -25,18 +24,18 @@ _TURNED_AWAY = Reply(usage=Usage(cost=0, cost_source=CostSource.UNBILLED))
 
 
 class LeaseLost(BellwetherError):
-    """The call is no longer this holder's, so it must not act on what it has; `Journal.claim` returns its present state.
+    """The call is no longer this holder's, so it must not act on what it has; `Journal.begin` returns its present state.
 
     stored: what the attempt brought, and its cost, were kept. answered: the call has an answer.
     """
 
     def __init__(self, key: str, found: str, *, stored: bool = False, answered: bool = False) -> None:
         self.key, self.stored, self.answered = key, stored, answered
-        super().__init__(f"model call {key[:12]}: {found}; claim it again to see how it stands")
+        super().__init__(f"model call {key[:12]}: {found}; begin it again to see its state")
 
 
 class Claim:
-    """The right to make a model call, held by one process. Made by `Journal.claim`.
+    """The right to make a model call, held by one process. Made by `Journal.begin`.
 
     Attributes:
         key: of the call.
@@ -57,30 +56,9 @@ class Claim:
         self._database = database
         self._token = token
         self._lease = lease
-        self._attempt: Attempt | None = None
-        self._beginning = Lock()
 
     def __repr__(self) -> str:
         return f"Claim({self.key[:12]}, holder={self.holder!r}, attempts={self.attempts}, expires_at={self.expires_at})"
-
-    def begin(self, *, estimate: int | None = None, budgets: tuple[Budget, ...] = ()) -> Attempt:
-        """Record an attempt before its request is sent; it is on the disk before this returns. The lease starts again here.
-
-        Args:
-            estimate: the most that the attempt is expected to cost, in micro-dollars; needed with budgets.
-            budgets: the attempt is not begun if it could exceed one of them.
-
-        Raises `LeaseLost` when the call passed on or has got its answer, `BudgetExceeded`, and `ConfigError` while an attempt is in progress.
-        """
-        require_estimate(self._request, estimate, budgets)
-        with self._beginning:
-            self._attempt = self._do("beginning a model call", lambda transaction: self._begin(transaction, estimate, budgets))
-            return self._attempt
-
-    def renew(self) -> datetime:
-        """Renew the lease from now; returns when it expires, UTC. Raises `LeaseLost`."""
-        self.expires_at = self._do("renewing a lease", self._renew)
-        return self.expires_at
 
     def release(self, reason: str, outcome: Outcome | None = None) -> None:
         """Release the call, so that any process can claim it; `outcome` and `reason` state why, until then. An attempt in progress counts as abandoned.
@@ -106,23 +84,13 @@ class Claim:
     def _has(self, call: Any) -> bool:
         return call is not None and call.state == State.CLAIMED and call.lease_token == self._token
 
-    def _begin(self, transaction: Transaction, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt | LeaseLost:
-        if budgets:
-            transaction.alone("budget")
-        call = rows.locked(transaction, self.key)
-        if not self._has(call):
-            return _lost(self.key, call)
-        now = transaction.now()
+    def _begin(self, transaction: Transaction, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt:
+        """Begin the next attempt, or return the one whose commit was not confirmed; the call is locked and held by this claim."""
         before = rows.attempts_of(transaction, self.key)
-        if adopt(transaction, self.key, before, now):
-            return LeaseLost(self.key, "a late attempt has brought its answer", answered=True)
-        under_way = next((one for one in before if one.outcome is None), None)
-        if under_way is not None:
-            return self._begun_before(under_way)
-        attempt = self._start(transaction, len(before) + 1, estimate, budgets)
-        rows.change_call(transaction, self.key, lease_expires_at=now + self._lease)
-        self.expires_at = now + self._lease
-        return attempt
+        begun = next((one for one in before if one.outcome is None), None)
+        if begun is not None:
+            return Attempt(self, begun.number, begun.started_at)
+        return self._start(transaction, len(before) + 1, estimate, budgets)
 
     def _start(self, transaction: Transaction, number: int, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt:
         """Add the attempt, if the budgets allow it; the call is locked and no attempt in progress."""
@@ -138,20 +106,6 @@ class Claim:
         rows.add_attempt(transaction, {"key": self.key, "number": number, **paid_by, **held})
         reserve(transaction, paid_by, estimate)
         return Attempt(self, number, now)
-
-    def _begun_before(self, under_way: Any) -> Attempt:
-        """The attempt whose commit was not confirmed; this holder has been given none."""
-        if self._attempt is not None and self._attempt.number == under_way.number:
-            raise ConfigError(f"model call {self.key[:12]}: attempt {under_way.number} is under way; end it with answer() or fail() first")
-        return Attempt(self, under_way.number, under_way.started_at)
-
-    def _renew(self, transaction: Transaction) -> datetime | LeaseLost:
-        call = rows.locked(transaction, self.key)
-        if not self._has(call):
-            return _lost(self.key, call)
-        expires = transaction.now() + self._lease
-        rows.change_call(transaction, self.key, lease_expires_at=expires)
-        return expires
 
     def _put_down(self, transaction: Transaction, state: State, outcome: Outcome | None, reason: str) -> LeaseLost | None:
         call = rows.locked(transaction, self.key)
@@ -175,7 +129,7 @@ def require_estimate(request: Request, estimate: int | None, budgets: tuple[Budg
 
 
 class Attempt:
-    """One request to the provider, recorded before it is sent. Made by `Claim.begin`.
+    """One request to the provider, recorded before it is sent. Made by `Journal.begin`.
 
     number: from 1, within the call. started_at: UTC.
     """
@@ -200,7 +154,7 @@ class Attempt:
         return self._claim._do("storing an answer", lambda transaction: self._answer(transaction, reply))
 
     def fail(self, outcome: Outcome, reason: str, reply: Reply | None = None) -> None:
-        """Record that the attempt failed, with what it brought and cost; the claim is still held and may begin another.
+        """Record that the attempt failed, with what it brought and cost; the claim is still held.
 
         Without a reply the cost is unknown, except for rate limit, out of credit and authentication: the provider bills none for these.
         Raises `LeaseLost` when the call passed on meanwhile; what the attempt brought is kept all the same.

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import rows
 from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, spending
-from bellwether.journal.claims import Attempt, Claim, LeaseLost, adopt, require_estimate
+from bellwether.journal.claims import Attempt, Claim, adopt, require_estimate
 from bellwether.journal.database import Database, Transaction
 from bellwether.journal.export import counts, frames, usage
 from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome, State, Usage
@@ -91,26 +91,6 @@ class Journal:
         """Return whether the journal exists; nothing is created."""
         return self.database.exists()
 
-    def claim(
-        self, request: Request, *, lease: timedelta, holder: str | None = None, run: str | None = None
-    ) -> Claim | Answered | Busy | Failed:
-        """The right to ask, for exactly one of all who try; or the answer, who holds the call, or why it failed.
-
-        A call whose lease has expired is taken over, and its attempt in progress counts as abandoned. So is, at once, the call of a
-        process of this machine that has ended (`bellwether.journal.holders`).
-
-        Args:
-            request: the call.
-            lease: how long the right lasts, from now and again from each attempt; longer than one attempt may take.
-            holder: who asks; this process when left out.
-            run: the run that pays for the attempts.
-        """
-        claim = self._wanted(request, lease, holder, run)
-        found = self.database.read("claiming a model call", lambda transaction: _standing_of(transaction, request.key))
-        if found is not None:
-            return found
-        return self.database.write("claiming a model call", lambda transaction: _take(transaction, request, claim))
-
     def begin(
         self,
         request: Request,
@@ -121,14 +101,23 @@ class Journal:
         estimate: int | None = None,
         budgets: tuple[Budget, ...] = (),
     ) -> tuple[Claim, Attempt] | Answered | Busy | Failed:
-        """`claim` and, where the call can be had, `Claim.begin`, in one transaction: both or neither.
+        """The right to make a call, for exactly one of all who try, with an attempt; or the answer, who holds the call, or why it failed.
 
-        Parameters and errors are those of the two.
+        The attempt is on the disk before this returns, and so before its request is sent. A call whose lease has expired is taken over, and its
+        attempt in progress counts as abandoned. So is, at once, the call of a process of this machine that has ended (`bellwether.journal.holders`).
+
+        Args:
+            request: the call.
+            lease: duration of the right, from now; longer than the attempt may take.
+            holder: who asks; this process when left out.
+            run: the run that pays for the attempt.
+            estimate: the most that the attempt is expected to cost, in micro-dollars; needed with budgets.
+            budgets: nothing is claimed or begun if the attempt could exceed one of them, which raises `BudgetExceeded`.
         """
         claim = self._wanted(request, lease, holder, run)
         require_estimate(request, estimate, budgets)
 
-        def work(transaction: Transaction) -> Attempt | Answered | Busy | Failed | LeaseLost:
+        def work(transaction: Transaction) -> Attempt | Answered | Busy | Failed:
             if budgets:
                 transaction.alone("budget")
             if _add(transaction, request, claim):
@@ -137,12 +126,7 @@ class Journal:
             return claim._begin(transaction, estimate, budgets) if isinstance(known, Claim) else known
 
         found = self.database.write("beginning a model call", work)
-        if isinstance(found, LeaseLost):
-            raise found
-        if not isinstance(found, Attempt):
-            return found
-        claim._attempt = found
-        return claim, found
+        return (claim, found) if isinstance(found, Attempt) else found
 
     def _wanted(self, request: Request, lease: timedelta, holder: str | None, run: str | None) -> Claim:
         """A claim that is nobody's yet."""
@@ -276,10 +260,6 @@ def _settled(transaction: Transaction, key: CallKey, call: Any) -> Answered | Bu
     if call.state == State.CLAIMED and call.lease_expires_at > transaction.now() and not is_gone(call.holder):
         return Busy(key=key, holder=call.holder, until=call.lease_expires_at)
     return None
-
-
-def _take(transaction: Transaction, request: Request, claim: Claim) -> Claim | Answered | Busy | Failed:
-    return claim if _add(transaction, request, claim) else _take_known(transaction, request, claim)
 
 
 def _add(transaction: Transaction, request: Request, claim: Claim) -> bool:

@@ -48,22 +48,26 @@ def said(text: str = "0.7", cost: int | None = 120) -> Reply:
     return Reply(body, text, "because", "stop", usage, http_status=200, request_id="req-1", latency_ms=900)
 
 
+def tried(journal: Journal, request: Request | None = None, holder: str = "two", **options: Any) -> Any:
+    """The result of `Journal.begin`."""
+    return journal.begin(request or ask(), holder=holder, **{"lease": LEASE, **options})
+
+
+def both(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> tuple[Claim, Attempt]:
+    """The claim of a call, and its attempt in progress."""
+    found = tried(journal, request, holder, **options)
+    assert isinstance(found, tuple), found
+    return found
+
+
 def taken(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Claim:
-    """The claim, which must be had."""
-    found = journal.claim(request or ask(), lease=LEASE, holder=holder, **options)
-    assert isinstance(found, Claim), found
-    return found
-
-
-def claimed(found: object) -> Claim:
-    """The claim that a call to `Journal.claim` gave."""
-    assert isinstance(found, Claim)
-    return found
+    """The claim of a call with an attempt in progress."""
+    return both(journal, request, holder, **options)[0]
 
 
 def begun(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Attempt:
-    """An attempt under way."""
-    return taken(journal, request, holder, **options).begin()
+    """An attempt in progress."""
+    return both(journal, request, holder, **options)[1]
 
 
 def outcomes(journal: Journal) -> list[tuple[int, str | None, int | None]]:

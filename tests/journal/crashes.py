@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 import bellwether.journal.journal
 from bellwether.journal import Journal, Outcome
-from tests.journal.calls import LEASE, ask, begun, claimed, said
+from tests.journal.calls import ask, begun, both, said
 
 CODE = str(Path(bellwether.journal.journal.__file__).parent)
 #: A life needs two calls: one that is answered at the second attempt, one that is given up.
@@ -44,16 +44,16 @@ class Countdown:
 
 def live(journal: Journal, life: int, saw: Callable[[str], object]) -> None:
     """The work of one life; `saw` is told when money is spent, and when the journal has confirmed an answer."""
-    claim = claimed(journal.claim(ask(CALLS * life), lease=LEASE, holder=f"life {life}"))
-    attempt = claim.begin(estimate=100)
+    claim, attempt = both(journal, ask(CALLS * life), f"life {life}", estimate=100)
     saw(f"{life} asked 1")
     attempt.fail(Outcome.MALFORMED, "no JSON", said("?", cost=10))
-    attempt = claim.begin(estimate=100)
+    claim.release("no JSON")
+    attempt = begun(journal, ask(CALLS * life), f"life {life}", estimate=100)
     saw(f"{life} asked 2")
     attempt.answer(said(f"life {life}", cost=20))
     saw(f"{life} stored")
-    second = claimed(journal.claim(ask(CALLS * life + 1), lease=LEASE, holder=f"life {life}"))
-    second.begin(estimate=100).fail(Outcome.REFUSAL, "no", said("no", cost=30))
+    second, attempt = both(journal, ask(CALLS * life + 1), f"life {life}", estimate=100)
+    attempt.fail(Outcome.REFUSAL, "no", said("no", cost=30))
     second.give_up(Outcome.REFUSAL, "refused")
     saw(f"{life} finished")
 

@@ -12,9 +12,9 @@ from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from bellwether.journal import Answered, Budget, BudgetExceeded, Claim, Journal, LeaseLost, Scope
+from bellwether.journal import Answered, Budget, BudgetExceeded, Journal, LeaseLost, Scope
 from bellwether.journal.records import InProgress, Records
-from tests.journal.calls import LEASE, ask, begun, claimed, said
+from tests.journal.calls import LEASE, ask, begun, said, tried
 
 RUNNERS = 4
 ESTIMATE = 100
@@ -48,9 +48,9 @@ def win(url: str, number: int, keys: range) -> list[int]:
         journal.database.open()
         _start.wait(300)
         for key in keys:
-            found = journal.claim(ask(key), lease=LEASE, holder=f"runner {number}")
-            if isinstance(found, Claim):
-                found.begin().answer(said(f"runner {number}", cost=1))
+            found = tried(journal, ask(key), f"runner {number}")
+            if isinstance(found, tuple):
+                found[1].answer(said(f"runner {number}", cost=1))
                 won.append(key)
     return won
 
@@ -89,8 +89,8 @@ def spend(url: str, number: int, limit: int) -> int:
         _start.wait(300)
         with suppress(BudgetExceeded):
             while True:
-                claim = claimed(journal.claim(ask(number * 100_000 + begins), lease=LEASE, holder=f"runner {number}", run="race"))
-                attempt = claim.begin(estimate=ESTIMATE, budgets=(Budget(limit, Scope(run="race")),))
+                paid = {"run": "race", "estimate": ESTIMATE, "budgets": (Budget(limit, Scope(run="race")),)}
+                attempt = begun(journal, ask(number * 100_000 + begins), f"runner {number}", **paid)
                 begins += 1
                 if begins % 2:
                     attempt.answer(said(cost=ESTIMATE // 2))
@@ -102,10 +102,10 @@ def spend_the_last(url: str, number: int, rounds: int) -> list[bool]:
     won = []
     with Journal(url) as journal:
         for turn in range(rounds):
-            claim = claimed(journal.claim(ask(number * rounds + turn), lease=LEASE, holder=f"runner {number}", run=f"round {turn}"))
             _start.wait(300)
             try:
-                claim.begin(estimate=ESTIMATE, budgets=(Budget(ESTIMATE, Scope(run=f"round {turn}")),))
+                paid = {"run": f"round {turn}", "estimate": ESTIMATE, "budgets": (Budget(ESTIMATE, Scope(run=f"round {turn}")),)}
+                begun(journal, ask(number * rounds + turn), f"runner {number}", **paid)
                 won.append(True)
             except BudgetExceeded:
                 won.append(False)
@@ -120,7 +120,7 @@ def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
             _start.wait(300)
             _start.wait(300)
             return [_take_over(journal, key, number) for key in keys]
-        slow = [claimed(journal.claim(ask(key), lease=timedelta(microseconds=1), holder="slow")).begin() for key in keys]
+        slow = [begun(journal, ask(key), "slow", lease=timedelta(microseconds=1)) for key in keys]
         _start.wait(300)
         _start.wait(300)
         return [_wake(attempt) for attempt in slow]
@@ -135,12 +135,12 @@ def _wake(attempt: Any) -> str:
 
 
 def _take_over(journal: Journal, key: int, number: int) -> str:
-    found = journal.claim(ask(key), lease=LEASE, holder=f"runner {number}")
+    found = tried(journal, ask(key), f"runner {number}")
     if isinstance(found, Answered):
         return found.content
-    if not isinstance(found, Claim):
+    if not isinstance(found, tuple):
         return "busy"
     try:
-        return found.begin().answer(said(f"runner {number}", cost=1)).content
+        return found[1].answer(said(f"runner {number}", cost=1)).content
     except LeaseLost:
         return "lost"

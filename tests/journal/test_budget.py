@@ -9,7 +9,7 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.journal import Budget, BudgetExceeded, Journal, LeaseLost, Outcome, Scope
 from bellwether.journal.budget import RESERVED_FOR
-from tests.journal.calls import LEASE, Clock, ask, begun, outcomes, said, taken
+from tests.journal.calls import LEASE, Clock, ask, begun, both, outcomes, said, taken
 
 RUN = Scope(run="week-9")
 
@@ -17,48 +17,47 @@ RUN = Scope(run="week-9")
 def test_an_attempt_that_fits_exactly_is_begun_and_the_next_is_not(journal: Journal) -> None:
     budget = Budget(300, RUN)
     for number in range(3):
-        taken(journal, ask(number), run="week-9").begin(estimate=100, budgets=(budget,))
-    claim = taken(journal, ask(3), run="week-9")
+        begun(journal, ask(number), run="week-9", estimate=100, budgets=(budget,))
     with pytest.raises(BudgetExceeded, match=r"run week-9 is \$0.000300, of which \$0.000000 are spent and \$0.000300 reserved"):
-        claim.begin(estimate=1, budgets=(budget,))
+        begun(journal, ask(3), run="week-9", estimate=1, budgets=(budget,))
     assert len(outcomes(journal)) == 3
-    claim.begin(estimate=0, budgets=(budget,))
+    begun(journal, ask(3), run="week-9", estimate=0, budgets=(budget,))
 
 
 def test_a_budget_of_what_scopes_end_with_counts_all_of_them(journal: Journal) -> None:
     week, other = Budget(250, Scope(scope_end="/2026-06-07")), Budget(250, Scope(scope_end="/2026-06-14"))
     for number, cohort in enumerate(("a", "b")):
-        taken(journal, ask(number, scope=f"{cohort}/2026-06-07")).begin(estimate=100, budgets=(week,))
+        begun(journal, ask(number, scope=f"{cohort}/2026-06-07"), estimate=100, budgets=(week,))
     with pytest.raises(BudgetExceeded, match=r"the budget of scope …/2026-06-07 is \$0.000250"):
-        taken(journal, ask(2, scope="c/2026-06-07")).begin(estimate=100, budgets=(week,))
-    taken(journal, ask(3, scope="c/2026-06-14")).begin(estimate=100, budgets=(other,))
+        begun(journal, ask(2, scope="c/2026-06-07"), estimate=100, budgets=(week,))
+    begun(journal, ask(3, scope="c/2026-06-14"), estimate=100, budgets=(other,))
 
 
 def test_the_real_cost_takes_the_place_of_the_estimate(journal: Journal) -> None:
     budget = Budget(300, RUN)
-    taken(journal, ask(0), run="week-9").begin(estimate=300, budgets=(budget,)).answer(said(cost=120))
+    begun(journal, ask(0), run="week-9", estimate=300, budgets=(budget,)).answer(said(cost=120))
     found = journal.spent(RUN)
     assert (found.spent, found.reserved, found.committed) == (120, 0, 120)
-    taken(journal, ask(1), run="week-9").begin(estimate=180, budgets=(budget,))
+    begun(journal, ask(1), run="week-9", estimate=180, budgets=(budget,))
 
 
 def test_an_attempt_of_unknown_cost_keeps_its_reservation(journal: Journal, clock: Clock) -> None:
-    taken(journal, ask(0), run="week-9").begin(estimate=100).fail(Outcome.TIMEOUT, "slow")
-    taken(journal, ask(1), run="week-9").begin(estimate=70)
+    begun(journal, ask(0), run="week-9", estimate=100).fail(Outcome.TIMEOUT, "slow")
+    begun(journal, ask(1), run="week-9", estimate=70)
     clock.advance(LEASE + timedelta(seconds=1))
     taken(journal, ask(1), holder="two")
     begun(journal, ask(2), run="week-9").answer(said(cost=None))
     found = journal.spent(RUN)
     assert (found.spent, found.reserved, found.unknown, found.uncounted) == (0, 170, 3, 1)
     with pytest.raises(BudgetExceeded, match=r"3 attempts ended without a known cost and count for 24 hours"):
-        taken(journal, ask(3), run="week-9").begin(estimate=31, budgets=(Budget(200, RUN),))
+        begun(journal, ask(3), run="week-9", estimate=31, budgets=(Budget(200, RUN),))
     clock.advance(RESERVED_FOR)
     assert journal.spent(RUN).committed == 0
-    taken(journal, ask(4), run="week-9").begin(estimate=200, budgets=(Budget(200, RUN),))
+    begun(journal, ask(4), run="week-9", estimate=200, budgets=(Budget(200, RUN),))
 
 
 def test_what_was_turned_away_frees_its_reservation(journal: Journal) -> None:
-    taken(journal, run="week-9").begin(estimate=100).fail(Outcome.RATE_LIMIT, "429")
+    begun(journal, run="week-9", estimate=100).fail(Outcome.RATE_LIMIT, "429")
     assert journal.spent(RUN).committed == 0
 
 
@@ -94,26 +93,18 @@ def test_spending_is_counted_by_scope(journal: Journal) -> None:
 def test_every_budget_counts(journal: Journal) -> None:
     tight, wide = Budget(10, Scope(model="acme/oracle-2")), Budget(10**9)
     with pytest.raises(BudgetExceeded) as stop:
-        taken(journal).begin(estimate=11, budgets=(wide, tight))
+        begun(journal, estimate=11, budgets=(wide, tight))
     assert (stop.value.budget, stop.value.estimate, stop.value.spending.committed) == (tight, 11, 0)
 
 
-def test_a_call_that_the_budget_stopped_can_be_released_and_begun_when_it_is_raised(journal: Journal) -> None:
-    claim = taken(journal)
-    with pytest.raises(BudgetExceeded):
-        claim.begin(estimate=11, budgets=(Budget(10),))
-    claim.release("out of budget")
-    taken(journal, holder="two").begin(estimate=11, budgets=(Budget(11),)).answer(said())
-
-
 def test_a_budget_needs_an_estimate(journal: Journal) -> None:
-    claim = taken(journal)
-    with pytest.raises(ConfigError, match="a budget needs an estimate"):
-        claim.begin(budgets=(Budget(10),))
-    with pytest.raises(ConfigError, match="estimate is -1"):
-        claim.begin(estimate=-1)
-    with pytest.raises(ConfigError, match=r"estimate is 0\.5"):
-        claim.begin(estimate=0.5)  # type: ignore[arg-type]
+    for given, refusal in (
+        ({"budgets": (Budget(10),)}, "a budget needs an estimate"),
+        ({"estimate": -1}, "-1"),
+        ({"estimate": 0.5}, r"0\.5"),
+    ):
+        with pytest.raises(ConfigError, match=refusal):
+            begun(journal, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, None])
@@ -124,9 +115,10 @@ def test_a_budget_is_a_whole_number(limit: object) -> None:
 
 def test_usage_sums_integers_by_what_is_asked(journal: Journal) -> None:
     for number in range(3):
-        claim = taken(journal, ask(number), run="week-9")
-        claim.begin(estimate=50).fail(Outcome.TIMEOUT, "slow")
-        claim.begin(estimate=50).answer(said(cost=2**53 + number))
+        claim, attempt = both(journal, ask(number), run="week-9", estimate=50)
+        attempt.fail(Outcome.TIMEOUT, "slow")
+        claim.release("slow")
+        begun(journal, ask(number), run="week-9", estimate=50).answer(said(cost=2**53 + number))
     begun(journal, ask(9, model="acme/other")).answer(said(cost=None))
     frame = journal.usage("model", of=Scope(purpose="benchmark/forecasts"))
     assert frame.rows(named=True) == [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -11,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError
-from bellwether.journal import Busy, Claim, CostSource, Failed, Journal, LeaseLost, Outcome, Reply, State, Usage, in_thread
-from tests.journal.calls import LEASE, START, Clock, ask, begun, outcomes, said, taken
+from bellwether.journal import CostSource, Failed, Journal, LeaseLost, Outcome, Reply, State, Usage, in_thread
+from tests.journal.calls import LEASE, START, Clock, ask, begun, both, outcomes, said, taken, tried
 
 
 def test_d1_the_first_claim_makes_a_row_with_its_lineage(journal: Journal) -> None:
@@ -31,30 +30,17 @@ def test_d1_the_first_claim_makes_a_row_with_its_lineage(journal: Journal) -> No
 
 def test_the_answer_is_told_to_everybody_who_asks_again(journal: Journal) -> None:
     stored = begun(journal).answer(said())
-    assert journal.claim(ask(), lease=LEASE, holder="two") == stored == journal.answer(ask().key)
+    assert tried(journal) == stored == journal.answer(ask().key)
     assert (stored.content, stored.attempt, stored.late) == ("0.7", 1, False)
     assert stored.reply == said()
 
 
-def test_while_one_holds_a_call_others_are_told_who(journal: Journal) -> None:
-    taken(journal)
-    assert journal.claim(ask(), lease=LEASE, holder="two") == Busy(ask().key, "one", START + LEASE)
-
-
-def test_a_failed_attempt_leaves_the_claim_to_try_again(journal: Journal) -> None:
-    claim = taken(journal)
-    claim.begin().fail(Outcome.TIMEOUT, "no body within 40 s")
-    second = claim.begin()
-    assert second.number == 2
-    assert second.answer(said()).attempt == 2
-    assert outcomes(journal) == [(1, "timeout", None), (2, "ok", 120)]
-
-
 def test_d9_three_malformed_answers_are_three_attempts_of_one_row_with_bodies_and_costs(journal: Journal) -> None:
-    claim = taken(journal)
     for text in ("no json", "still none"):
-        claim.begin().fail(Outcome.MALFORMED, "no JSON object", said(text))
-    claim.begin().answer(said())
+        claim, attempt = both(journal)
+        attempt.fail(Outcome.MALFORMED, "no JSON object", said(text))
+        claim.release("no JSON object")
+    begun(journal).answer(said())
     tables = journal.export()
     assert tables["calls"].height == 1
     assert outcomes(journal) == [(1, "malformed", 120), (2, "malformed", 120), (3, "ok", 120)]
@@ -62,8 +48,8 @@ def test_d9_three_malformed_answers_are_three_attempts_of_one_row_with_bodies_an
 
 
 def test_d5_a_released_call_is_claimed_again_without_ado(journal: Journal) -> None:
-    claim = taken(journal)
-    claim.begin().fail(Outcome.TIMEOUT, "timed out")
+    claim, attempt = both(journal)
+    attempt.fail(Outcome.TIMEOUT, "timed out")
     claim.release("the run ends")
     status = journal.status(claim.key)
     assert status is not None
@@ -73,10 +59,10 @@ def test_d5_a_released_call_is_claimed_again_without_ado(journal: Journal) -> No
 
 
 def test_a_call_that_was_given_up_stays_failed_with_its_reason(journal: Journal) -> None:
-    claim = taken(journal)
-    claim.begin().fail(Outcome.REFUSAL, "I cannot help with that")
+    claim, attempt = both(journal)
+    attempt.fail(Outcome.REFUSAL, "I cannot help with that")
     claim.give_up(Outcome.REFUSAL, "refused 1 of 1 times")
-    assert journal.claim(ask(), lease=LEASE) == Failed(ask().key, Outcome.REFUSAL, "refused 1 of 1 times", START)
+    assert tried(journal) == Failed(ask().key, Outcome.REFUSAL, "refused 1 of 1 times", START)
     assert [status.key for status in journal.failures()] == [ask().key]
     assert journal.pending() == []
 
@@ -85,8 +71,7 @@ def test_a_person_reopens_a_failed_call_and_what_had_failed_is_kept(journal: Jou
     taken(journal).give_up(Outcome.PROVIDER_ERROR, "500 five times")
     clock.advance(timedelta(hours=1))
     journal.reopen(ask().key, by="ana", note="the provider is back")
-    claim = taken(journal, holder="two")
-    claim.begin().answer(said())
+    begun(journal, holder="two").answer(said())
     row = journal.export()["reopenings"].row(0, named=True)
     assert (row["reopened_by"], row["note"], row["outcome"], row["reason"], row["failed_at"]) == (
         "ana",
@@ -95,13 +80,6 @@ def test_a_person_reopens_a_failed_call_and_what_had_failed_is_kept(journal: Jou
         "500 five times",
         START,
     )
-
-
-def test_every_reopening_is_kept(journal: Journal) -> None:
-    for turn in range(3):
-        taken(journal).give_up(Outcome.TIMEOUT, f"turn {turn}")
-        journal.reopen(ask().key, by="ana", note="again")
-    assert journal.export()["reopenings"].select("number", "reason").rows() == [(1, "turn 0"), (2, "turn 1"), (3, "turn 2")]
 
 
 def test_only_failed_calls_are_reopened(journal: Journal) -> None:
@@ -113,28 +91,11 @@ def test_only_failed_calls_are_reopened(journal: Journal) -> None:
             journal.reopen(ask(number).key, by="ana", note="")
 
 
-def test_a_second_attempt_is_not_begun_while_one_is_under_way(journal: Journal) -> None:
-    claim = taken(journal)
-    claim.begin()
-    with pytest.raises(ConfigError, match="attempt 1 is under way"):
-        claim.begin()
-    assert outcomes(journal) == [(1, None, None)]
-
-
-def test_threads_that_share_a_claim_begin_once(journal: Journal) -> None:
-    claim = taken(journal)
-    with ThreadPoolExecutor(4) as threads:
-        begins = [threads.submit(claim.begin) for _ in range(4)]
-    assert sorted(type(one.exception()).__name__ for one in begins) == ["ConfigError"] * 3 + ["NoneType"]
-    assert len(outcomes(journal)) == 1
-
-
-def test_after_release_or_give_up_nothing_is_begun_under_the_old_claim(journal: Journal) -> None:
+def test_a_released_call_is_not_given_up(journal: Journal) -> None:
     claim = taken(journal)
     claim.release("later")
-    for act in (claim.begin, claim.renew, lambda: claim.give_up(Outcome.TIMEOUT, "x")):
-        with pytest.raises(LeaseLost):
-            act()
+    with pytest.raises(LeaseLost):
+        claim.give_up(Outcome.TIMEOUT, "x")
 
 
 def test_the_same_words_twice_are_no_error(journal: Journal) -> None:
@@ -142,8 +103,7 @@ def test_the_same_words_twice_are_no_error(journal: Journal) -> None:
     attempt = begun(journal)
     first = attempt.answer(said())
     assert attempt.answer(said()) == first
-    claim = taken(journal, ask(1))
-    failing = claim.begin()
+    claim, failing = both(journal, ask(1))
     failing.fail(Outcome.TIMEOUT, "slow")
     failing.fail(Outcome.TIMEOUT, "slow")
     claim.give_up(Outcome.TIMEOUT, "slow")
@@ -165,8 +125,7 @@ def test_an_attempt_ends_once(journal: Journal) -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.ABANDONED])
 def test_what_is_no_failure_is_not_recorded_as_one(journal: Journal, outcome: Outcome) -> None:
-    claim = taken(journal)
-    attempt = claim.begin()
+    claim, attempt = both(journal)
     with pytest.raises(ConfigError, match="is no failure"):
         attempt.fail(outcome, "x")
     with pytest.raises(ConfigError, match="is no failure"):
@@ -182,20 +141,7 @@ def test_an_answer_needs_content(journal: Journal) -> None:
 
 def test_a_lease_must_last(journal: Journal) -> None:
     with pytest.raises(ConfigError, match="longer than an attempt"):
-        journal.claim(ask(), lease=timedelta(0))
-
-
-def test_what_was_turned_away_at_the_door_cost_nothing(journal: Journal) -> None:
-    for number, outcome in enumerate((Outcome.RATE_LIMIT, Outcome.OUT_OF_CREDIT, Outcome.AUTHENTICATION)):
-        begun(journal, ask(number)).fail(outcome, "turned away")
-    costs = journal.export()["attempts"].select("cost_microdollars", "cost_source").rows()
-    assert costs == [(0, "unbilled")] * 3
-
-
-def test_an_unknown_cost_is_null(journal: Journal) -> None:
-    begun(journal).answer(said(cost=None))
-    row = journal.export()["attempts"].row(0, named=True)
-    assert (row["cost_microdollars"], row["cost_source"], row["prompt_tokens"]) == (None, None, 100)
+        tried(journal, lease=timedelta(0))
 
 
 @pytest.mark.parametrize(
@@ -251,12 +197,13 @@ def test_whatever_a_model_says_is_kept_exactly(
     journal: Journal, content: str, reasoning: str | None, reason: str, body: bytes, number: int
 ) -> None:
     request = ask(number, sample=number, messages=[{"role": "user", "content": content}], parameters={"stop": [reason]})
-    found = journal.claim(request, lease=LEASE)
-    if isinstance(found, Claim):
-        attempt = found.begin()
+    found = tried(journal, request)
+    if isinstance(found, tuple):
+        claim, attempt = found
         attempt.fail(Outcome.MALFORMED, reason, Reply(body, content, reasoning, reason))
+        claim.release(reason)
         reply = Reply(body, content, reasoning, reason, request_id=reason)
-        found.begin().answer(reply)
+        begun(journal, request).answer(reply)
         stored = journal.answer(request.key)
         assert stored is not None
         assert stored.reply == reply
@@ -271,30 +218,4 @@ async def test_a_task_that_is_cancelled_while_it_stores_an_answer_loses_nothing(
         with pytest.raises(asyncio.CancelledError):
             await storing
     await asyncio.get_running_loop().shutdown_default_executor()
-    assert journal.counts().select("state", "calls").rows() == [("answered", 20)]
-
-
-def test_an_event_loop_that_ends_finishes_what_was_being_stored(journal: Journal) -> None:
-    attempts = [begun(journal, ask(number)) for number in range(20)]
-
-    async def stop_at_once() -> None:
-        for attempt in attempts:
-            asyncio.ensure_future(in_thread(attempt.answer, said()))  # noqa: RUF006
-        await asyncio.sleep(0)
-
-    asyncio.run(stop_at_once())
-    assert journal.counts().select("state", "calls").rows() == [("answered", 20)]
-
-
-async def test_many_tasks_at_once_share_one_journal(journal: Journal) -> None:
-    async def one(number: int) -> bool:
-        found = await in_thread(journal.claim, ask(number % 20), lease=LEASE, holder=f"task {number}")
-        if not isinstance(found, Claim):
-            return False
-        attempt = await in_thread(found.begin)
-        answered = await in_thread(attempt.answer, said(str(number % 20)))
-        return answered.attempt == 1
-
-    won = await asyncio.gather(*(one(number) for number in range(60)))
-    assert sum(won) == 20
     assert journal.counts().select("state", "calls").rows() == [("answered", 20)]

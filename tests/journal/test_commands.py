@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.journal import Claim, Journal, Outcome
+from bellwether.journal import Journal, Outcome
 from bellwether.journal.records import Records
 from bellwether.settings import settings
 from cli.main import main
-from tests.journal.calls import LEASE, ask, begun, said, taken
+from tests.journal.calls import LEASE, ask, begun, both, said, tried
 
 
 def run(*words: str) -> Result:
@@ -25,10 +25,10 @@ def journal() -> Journal:
     """The journal of this test's world: one call answered, one failed, one whose holder died."""
     opened = Journal(settings().journal_url)
     begun(opened, ask(0)).answer(said(cost=1_234_567))
-    claim = taken(opened, ask(1))
-    claim.begin(estimate=50).fail(Outcome.TIMEOUT, "no body within 40 s")
+    claim, attempt = both(opened, ask(1), estimate=50)
+    attempt.fail(Outcome.TIMEOUT, "no body within 40 s")
     claim.give_up(Outcome.TIMEOUT, "3 of 3 attempts timed out")
-    opened.claim(ask(2), lease=timedelta(microseconds=1), holder="host:7").begin()
+    begun(opened, ask(2), "host:7", lease=timedelta(microseconds=1))
     return opened
 
 
@@ -81,8 +81,8 @@ def test_failures_are_listed_with_their_reasons(journal: Journal) -> None:
 
 
 def test_open_calls_whose_attempt_failed_are_listed_with_the_failures(journal: Journal) -> None:
-    claim = taken(journal, ask(3))
-    claim.begin().fail(Outcome.PROVIDER_ERROR, "no connection to http://127.0.0.1:9 (Connection refused)")
+    claim, attempt = both(journal, ask(3))
+    attempt.fail(Outcome.PROVIDER_ERROR, "no connection to http://127.0.0.1:9 (Connection refused)")
     claim.release("no connection to http://127.0.0.1:9 (Connection refused)", Outcome.PROVIDER_ERROR)
     shown = run("journal", "failures").output
     assert "(Connection refused) (open: the next run retries it)" in shown
@@ -94,7 +94,7 @@ def test_open_calls_whose_attempt_failed_are_listed_with_the_failures(journal: J
 def test_a_failed_call_is_reopened_by_the_beginning_of_its_key(journal: Journal) -> None:
     result = run("journal", "reopen", ask(1).key[:10], "--by", "ana", "--note", "the provider is back")
     assert (result.exit_code, result.output.split()) == (0, ["reopened", ask(1).key])
-    assert isinstance(journal.claim(ask(1), lease=LEASE), Claim)
+    assert isinstance(tried(journal, ask(1)), tuple)
     assert journal.export()["reopenings"].select("reopened_by", "note").rows() == [("ana", "the provider is back")]
 
 

@@ -25,6 +25,7 @@ from bellwether.settings import Settings
 from tests.journal.calls import LEASE, START, Clock, ask
 from tests.journal.crashes import Countdown
 from tests.journal.racers import Field, make_records
+from tests.shared import status_of
 
 DUMP = (Path(__file__).parent / "version_1.sql").read_text()
 RECORD = "model = 'arena' AND purpose <> 'arena/decisions'"
@@ -126,7 +127,7 @@ def test_a_process_killed_at_every_statement_leaves_the_old_journal_or_the_new(t
             sa.event.listen(journal.database._engine, "after_cursor_execute", Countdown(life).step)
             journal.database.open()
             os._exit(0)
-        survived = os.WIFEXITED(os.waitpid(child, 0)[1])
+        survived = os.WIFEXITED(status_of(child))
         left = whole(path)
         assert left == before or "records" in left
         with Journal(f"sqlite:///{path}") as journal:

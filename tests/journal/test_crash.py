@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bellwether.journal import Answered, Claim, Failed, Journal, Outcome
-from tests.journal.calls import LEASE, Clock, ask, said
+from bellwether.journal import Answered, Failed, Journal, Outcome
+from tests.journal.calls import LEASE, Clock, ask, said, tried
 from tests.journal.crashes import CALLS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,11 +34,8 @@ def killed_at_every(points: str, url: str, log: Path) -> tuple[int, dict[int, li
 
 def go_on(journal: Journal, life: int) -> tuple[Answered, bool]:
     """What the next process does with the first call of a life: the answer, and whether it had to ask."""
-    found = journal.claim(ask(CALLS * life), lease=LEASE, holder="heir")
-    if isinstance(found, Answered):
-        return found, False
-    assert isinstance(found, Claim), found
-    return found.begin(estimate=100).answer(said("heir", cost=40)), True
+    found = tried(journal, ask(CALLS * life), holder="heir", estimate=100)
+    return (found, False) if isinstance(found, Answered) else (found[1].answer(said("heir", cost=40)), True)
 
 
 def check(journal: Journal, life: int, saw: list[str], before: pl.DataFrame) -> None:
@@ -92,10 +89,10 @@ def test_a_process_killed_at_every_step_loses_and_repeats_nothing(url: str, tmp_
 def check_second_calls(journal: Journal, lives: int, saw: dict[int, list[str]]) -> None:
     """The call that was to be given up: it failed with its reason, or anybody can go on with it."""
     for life in range(1, lives + 1):
-        found = journal.claim(ask(CALLS * life + 1), lease=LEASE, holder="heir")
+        found = tried(journal, ask(CALLS * life + 1), holder="heir")
         assert isinstance(found, Failed) >= ("finished" in saw[life])
-        if isinstance(found, Claim):
-            found.give_up(Outcome.REFUSAL, "refused")
+        if isinstance(found, tuple):
+            found[0].give_up(Outcome.REFUSAL, "refused")
         else:
             assert isinstance(found, Failed)
             assert (found.outcome, found.reason) == (Outcome.REFUSAL, "refused")

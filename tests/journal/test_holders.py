@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.journal import Busy, Claim, Journal, Outcome
+from bellwether.journal import Busy, Journal, Outcome
 from bellwether.journal.holders import is_gone, is_running, this_process
-from tests.journal.calls import LEASE, ask, begun, outcomes, said
+from tests.journal.calls import ask, begun, both, outcomes, said, tried
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "from bellwether.journal.holders import this_process; print(this_process(), flush=True); input()"
@@ -110,14 +110,13 @@ def test_a_process_that_the_system_hides_is_not_gone(other: Other, monkeypatch: 
 
 def test_the_call_of_a_process_that_ended_is_taken_over_at_once_and_its_attempt_abandoned(journal: Journal, other: Other) -> None:
     attempt = begun(journal, holder=other.name)
-    assert isinstance(journal.claim(ask(), lease=LEASE), Busy)
+    assert isinstance(tried(journal), Busy)
     assert isinstance(journal.look(ask().key), Busy)
     other.kill()
     assert journal.look(ask().key) is None
-    claim = journal.claim(ask(), lease=LEASE)
-    assert isinstance(claim, Claim)
+    claim, second = both(journal)
     assert (claim.taken_from, claim.attempts) == (other.name, 1)
-    claim.begin().answer(said())
+    second.answer(said())
     assert outcomes(journal) == [(1, "abandoned", None), (2, "ok", 120)]
     assert attempt.number == 1
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bellwether.journal import Answered, Busy, Failed, Journal, LeaseLost, Outcome, Scope, State
-from tests.journal.calls import LEASE, START, Clock, ask, begun, outcomes, said, taken
+from tests.journal.calls import LEASE, START, Clock, ask, begun, both, outcomes, said, taken, tried
 
 PAST_LEASE = LEASE + timedelta(seconds=1)
 
@@ -15,7 +15,7 @@ PAST_LEASE = LEASE + timedelta(seconds=1)
 def test_a_lease_holds_until_its_last_moment(journal: Journal, clock: Clock) -> None:
     taken(journal)
     clock.advance(LEASE - timedelta(microseconds=1))
-    assert isinstance(journal.claim(ask(), lease=LEASE, holder="two"), Busy)
+    assert isinstance(tried(journal), Busy)
     clock.advance(timedelta(microseconds=1))
     assert taken(journal, holder="two").taken_from == "one"
 
@@ -32,26 +32,11 @@ def test_d3_a_call_whose_holder_died_is_taken_over_and_its_attempt_abandoned(jou
     assert journal.expired() == []
 
 
-def test_an_attempt_counts_the_lease_anew(journal: Journal, clock: Clock) -> None:
-    claim = taken(journal)
-    clock.advance(LEASE - timedelta(seconds=1))
-    claim.begin()
-    clock.advance(LEASE - timedelta(seconds=1))
-    assert isinstance(journal.claim(ask(), lease=LEASE, holder="two"), Busy)
-
-
-def test_renewing_counts_the_lease_anew(journal: Journal, clock: Clock) -> None:
-    claim = taken(journal)
-    clock.advance(PAST_LEASE)
-    assert claim.renew() == clock.now + LEASE == claim.expires_at
-    assert journal.claim(ask(), lease=LEASE, holder="two") == Busy(ask().key, "one", clock.now + LEASE)
-
-
 def test_an_expired_lease_that_nobody_took_still_answers(journal: Journal, clock: Clock) -> None:
     attempt = begun(journal)
     clock.advance(PAST_LEASE)
     assert attempt.answer(said()).late is False
-    assert journal.claim(ask(), lease=LEASE) == journal.answer(ask().key)
+    assert tried(journal) == journal.answer(ask().key)
 
 
 def test_d30_a_slow_holder_is_refused_after_another_has_begun_and_its_cost_is_kept(journal: Journal, clock: Clock) -> None:
@@ -87,56 +72,49 @@ def test_d30_a_slow_holder_is_refused_after_the_call_was_answered(journal: Journ
 def test_a_late_answer_is_the_calls_when_nobody_has_asked_again(journal: Journal, clock: Clock) -> None:
     slow = begun(journal)
     clock.advance(PAST_LEASE)
-    second = taken(journal, holder="two")
+    taken(journal, holder="two").release("stopped")
     with pytest.raises(LeaseLost, match="is the call's answer") as lost:
         slow.answer(said("0.1"))
     assert lost.value.answered
-    with pytest.raises(LeaseLost) as overtaken:
-        second.begin()
-    assert overtaken.value.answered
-    found = journal.claim(ask(), lease=LEASE, holder="two")
+    found = tried(journal)
     assert isinstance(found, Answered)
     assert (found.content, found.attempt, found.late) == ("0.1", 1, True)
-    assert outcomes(journal) == [(1, "ok", 120)]
+    assert outcomes(journal) == [(1, "ok", 120), (2, "abandoned", None)]
 
 
 def test_a_late_answer_is_taken_before_money_is_spent_again(journal: Journal, clock: Clock) -> None:
     slow = begun(journal)
     clock.advance(PAST_LEASE)
-    claim = taken(journal, holder="two")
-    attempt = claim.begin()
+    claim, attempt = both(journal, holder="two")
     with pytest.raises(LeaseLost):
         slow.answer(said("0.1"))
     attempt.fail(Outcome.TIMEOUT, "slow")
-    with pytest.raises(LeaseLost, match="a late attempt has brought its answer"):
-        claim.begin()
-    found = journal.answer(ask().key)
-    assert found is not None
+    claim.release("slow")
+    found = tried(journal)
+    assert isinstance(found, Answered)
     assert (found.content, found.attempt) == ("0.1", 1)
 
 
 def test_giving_up_takes_a_late_answer_instead(journal: Journal, clock: Clock) -> None:
     slow = begun(journal)
     clock.advance(PAST_LEASE)
-    claim = taken(journal, holder="two")
-    attempt = claim.begin()
+    claim, attempt = both(journal, holder="two")
     with pytest.raises(LeaseLost):
         slow.answer(said("0.1"))
     attempt.fail(Outcome.TIMEOUT, "slow")
     with pytest.raises(LeaseLost) as lost:
         claim.give_up(Outcome.TIMEOUT, "three times")
     assert lost.value.answered
-    assert isinstance(journal.claim(ask(), lease=LEASE), Answered)
+    assert isinstance(tried(journal), Answered)
 
 
 def test_a_released_call_takes_the_answer_that_its_attempt_brings_after_all(journal: Journal) -> None:
-    claim = taken(journal)
-    attempt = claim.begin()
+    claim, attempt = both(journal)
     claim.release("interrupted")
     assert outcomes(journal) == [(1, "abandoned", None)]
     with pytest.raises(LeaseLost, match="is the call's answer"):
         attempt.answer(said())
-    assert isinstance(journal.claim(ask(), lease=LEASE), Answered)
+    assert isinstance(tried(journal), Answered)
 
 
 def test_a_final_failure_stays_final_and_a_late_answer_waits_for_the_reopening(journal: Journal, clock: Clock) -> None:
@@ -146,9 +124,9 @@ def test_a_final_failure_stays_final_and_a_late_answer_waits_for_the_reopening(j
     with pytest.raises(LeaseLost) as lost:
         slow.answer(said("0.1"))
     assert (lost.value.stored, lost.value.answered) == (True, False)
-    assert isinstance(journal.claim(ask(), lease=LEASE), Failed)
+    assert isinstance(tried(journal), Failed)
     journal.reopen(ask().key, by="ana", note="the answer came")
-    found = journal.claim(ask(), lease=LEASE)
+    found = tried(journal)
     assert isinstance(found, Answered)
     assert found.content == "0.1"
 
@@ -161,7 +139,7 @@ def test_of_two_late_answers_the_first_attempts_counts(journal: Journal, clock: 
     for attempt, text in ((attempts[1], "0.2"), (attempts[0], "0.1")):
         with pytest.raises(LeaseLost):
             attempt.answer(said(text))
-    found = journal.claim(ask(), lease=LEASE, holder="four")
+    found = tried(journal, holder="four")
     assert isinstance(found, Answered)
     assert (found.content, found.attempt) == ("0.1", 1)
 
@@ -180,11 +158,11 @@ def test_a_late_answer_said_twice_is_stored_once(journal: Journal, clock: Clock)
 def test_a_late_failure_is_kept_with_its_cost(journal: Journal, clock: Clock) -> None:
     slow = begun(journal)
     clock.advance(PAST_LEASE)
-    claim = taken(journal, holder="two")
+    quick = begun(journal, holder="two")
     with pytest.raises(LeaseLost):
         slow.fail(Outcome.TRUNCATION, "400 tokens", said("0.", cost=90))
-    assert outcomes(journal) == [(1, "truncation", 90)]
-    claim.begin().answer(said())
+    assert outcomes(journal) == [(1, "truncation", 90), (2, None, None)]
+    quick.answer(said())
     assert journal.spent(Scope(purpose="benchmark/forecasts")).spent == 210
 
 
@@ -193,7 +171,7 @@ def test_a_holder_whose_lease_passed_on_changes_nothing(journal: Journal, clock:
     clock.advance(PAST_LEASE)
     taken(journal, holder="two")
     before = journal.export()
-    for act in (first.renew, first.begin, lambda: first.release("mine"), lambda: first.give_up(Outcome.TIMEOUT, "mine")):
+    for act in (lambda: first.release("mine"), lambda: first.give_up(Outcome.TIMEOUT, "mine")):
         with pytest.raises(LeaseLost, match="passed on to two"):
             act()
     after = journal.export()
@@ -214,8 +192,8 @@ def test_without_a_clock_of_the_tests_leases_run_on_the_databases(url: str) -> N
     with Journal(url) as journal:
         taken(journal)
         assert journal.expired() == []
-        assert isinstance(journal.claim(ask(), lease=LEASE, holder="two"), Busy)
-        short = journal.claim(ask(1), lease=timedelta(microseconds=1))
+        assert isinstance(tried(journal), Busy)
+        short = taken(journal, ask(1), lease=timedelta(microseconds=1))
         status = journal.status(short.key)
         assert status is not None
         assert status.created_at.utcoffset() == timedelta(0)
@@ -233,4 +211,4 @@ def test_on_postgres_the_servers_clock_counts_and_not_this_machines(postgres_url
     monkeypatch.setattr(database, "datetime", Wrong)
     with Journal(postgres_url) as journal:
         begun(journal).answer(said())
-        assert isinstance(journal.claim(ask(), lease=LEASE), Answered)
+        assert isinstance(tried(journal), Answered)

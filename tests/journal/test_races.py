@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from bellwether.journal import Journal, Scope
-from tests.journal.calls import ask
+from tests.journal.calls import ask, begun
 from tests.journal.racers import ESTIMATE, RUNNERS, Field, open_first, spend, spend_the_last, stall_or_take_over, win
 
 
@@ -45,7 +45,7 @@ def test_each_expired_call_is_taken_over_by_exactly_one(url: str, field: Field) 
     keys = range(40)
     with Journal(url) as journal:
         for key in keys:
-            journal.claim(ask(key), lease=timedelta(microseconds=1), holder="dead").begin()
+            begun(journal, ask(key), "dead", lease=timedelta(microseconds=1))
         won = field.race(win, url, keys)
         assert sorted(key for one in won for key in one) == list(keys)
         outcomes = journal.usage("outcome").select("outcome", "attempts").rows()

@@ -14,6 +14,7 @@ from bellwether.journal import Journal
 from bellwether.journal.records import InProgress, Records, unfinished
 from tests.journal.calls import LEASE, Clock, begun, said
 from tests.journal.racers import RUNNERS, Field, make_records
+from tests.shared import status_of
 
 COHORT = ("cohort", "2026-03-01")
 
@@ -115,7 +116,7 @@ def test_the_lease_of_a_killed_process_of_this_machine_is_free_at_once(url: str)
     if child == 0:
         with Journal(url) as own:
             Records(own, timedelta(hours=1)).once(*COHORT, lambda: os.kill(os.getpid(), signal.SIGKILL) or b"")
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    assert os.WIFSIGNALED(status_of(child))
     with Journal(url) as journal:
         assert [one.state for one in unfinished(journal)] == ["claimed"]
         assert Records(journal, LEASE).once(*COHORT, lambda: b"heir") == b"heir"
@@ -150,7 +151,7 @@ def _killed_at(url: str, number: int, work: Callable[[Journal], object]) -> bool
             sa.event.listen(journal.database._engine, "after_cursor_execute", step)
             work(journal)
         os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    return os.WIFSIGNALED(status_of(child))
 
 
 def test_a_process_killed_at_every_statement_stores_the_whole_record_or_none(url: str) -> None:

@@ -5,16 +5,16 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from bellwether.journal import Answered, Claim
+from bellwether.journal import Answered
 from bellwether.settings import settings
 from resources.journal import JournalResource
-from tests.journal.calls import LEASE, ask, said
+from tests.journal.calls import said, taken, tried
 
 
 @dg.asset
 def decision(journal: JournalResource) -> str:
-    found = journal.journal.claim(ask(), lease=LEASE)
-    return f"stored {found.content}" if isinstance(found, Answered) else found.begin().answer(said()).content
+    found = tried(journal.journal)
+    return f"stored {found.content}" if isinstance(found, Answered) else found[1].answer(said()).content
 
 
 def test_steps_of_different_runs_share_answers(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_steps_of_different_runs_share_answers(tmp_path: Path) -> None:
 
 def test_without_a_url_it_is_the_worlds_journal() -> None:
     resource = JournalResource()
-    assert isinstance(resource.journal.claim(ask(), lease=LEASE), Claim)
+    assert taken(resource.journal)
     assert (settings().world_home / "journal.db").is_file()
     assert resource.journal is resource.journal
 
