@@ -52,12 +52,6 @@ def test_a_recording_is_built_listed_and_checked() -> None:
     assert run("validate", made["folder"]).output.startswith("rec: valid; 2 markets")
 
 
-def test_building_again_gives_the_same_digest() -> None:
-    a_recording()
-    digests = [json.loads(run("build", "rec", "--json").output)[0]["digest"] for _ in range(2)]
-    assert digests[0] == digests[1]
-
-
 def test_results_of_markets_that_are_not_there_are_refused() -> None:
     a_recording()
     done = run("build", "rec", "--result", "KXNO=yes")
@@ -66,13 +60,6 @@ def test_results_of_markets_that_are_not_there_are_refused() -> None:
     assert not settings().episodes_path.exists()
     assert "looking for the recording 'none'" in run("build", "none").output
     assert "reading the result 'x'" in run("build", "rec", "--result", "x").output
-
-
-def test_a_recording_without_any_book_is_told() -> None:
-    recorded(settings().recordings_path / "empty", frames(delta(A, 1, **at(1))), about=ABOUT)
-    done = run("build", "empty")
-    assert done.exit_code == 1
-    assert "no book of any of its markets was recorded" in done.output
 
 
 def test_a_damaged_episode_is_listed_with_its_problem_and_fails_the_check() -> None:
@@ -85,13 +72,6 @@ def test_a_damaged_episode_is_listed_with_its_problem_and_fails_the_check() -> N
     done = run("validate", "rec")
     assert done.exit_code == 1
     assert "KXNO" in done.output
-
-
-def test_an_episode_that_is_not_there_is_told() -> None:
-    done = run("validate", "nothing")
-    assert done.exit_code == 1
-    assert "checking the episode 'nothing'" in done.output
-    assert "There is no episode" in run("list").output
 
 
 def test_a_folder_of_an_episode_is_imported_under_a_name(tmp_path: Path) -> None:
@@ -155,13 +135,6 @@ def test_fees_that_nothing_states_are_said_to_be_a_default() -> None:
     assert "nothing states the fees of" in done.stderr
     assert built() == dict.fromkeys((A, B), ("quadratic", "1", "default"))
     assert "WARNING fees: nothing states the fees of 2 of 2 markets" in run("validate", "rec").output.replace("warning", "WARNING")
-
-
-def test_fees_are_those_that_are_stated() -> None:
-    a_recording()
-    assert built("--fee", "quadratic_with_maker_fees:0.50") == dict.fromkeys((A, B), ("quadratic_with_maker_fees", "0.5", "stated"))
-    assert "nothing states" not in run("validate", "rec").output
-    assert built("--fee", "quadratic")[A] == ("quadratic", "1", "stated")
 
 
 def test_a_market_under_another_ticker_has_the_fees_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import httpx
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.models.keys import SANDBOX_KEY, Endpoint, endpoint, endpoints, status
+from bellwether.models.keys import SANDBOX_KEY, Endpoint, endpoint, status
 from bellwether.models.model import Model
 from bellwether.models.registry import model
-from bellwether.sandbox import serve
-from bellwether.sandbox.worlds import application
-from bellwether.settings import Settings, World
+from bellwether.settings import World
 
 KEY = "sk-verysecret-0123456789abcdef"
 WORLD = "http://127.0.0.1:1/v1"
@@ -86,28 +81,3 @@ def test_the_sandboxs_models_are_asked_in_their_world_alone() -> None:
     assert status(timid, world=World.LIVE).readiness == "other world"
     with pytest.raises(ConfigError, match=r"sandbox-timid.*BELLWETHER_WORLD=sandbox"):
         endpoint(timid, None)
-
-
-def test_the_personalities_answer_where_they_are_said_to_be() -> None:
-    timid = model("sandbox-timid")
-    with serve(application(Settings(), running=False)) as site:
-        where = endpoints(site.models)(timid)
-        sent = {"model": timid.id, "messages": [{"role": "user", "content": "Will it rain?"}], **timid.request_parameters}
-        answer = httpx.post(
-            f"{where.api_base}/chat/completions", json=sent, headers={"Authorization": f"Bearer {where.api_key}"}, timeout=60
-        )
-    assert answer.status_code == 200
-    assert answer.json()["choices"][0]["message"]["content"]
-
-
-def test_four_lines_of_a_file_ask_an_endpoint_of_ones_own(tmp_path: Path) -> None:
-    with serve(application(Settings(), running=False)) as site:
-        text = f'[my-llama]\nmodel = "openai/calibrated"\napi_base = "{site.models}"\nkey_variable = "MY_KEY"\n'
-        (tmp_path / "models.toml").write_text(text, encoding="utf-8")
-        mine = model("my-llama", tmp_path)
-        where = endpoint(mine, None, environment={"MY_KEY": "sandbox-mine"})
-        sent = {"model": mine.id, "messages": [{"role": "user", "content": "Will it rain?"}], **mine.request_parameters}
-        answer = httpx.post(
-            f"{where.api_base}/chat/completions", json=sent, headers={"Authorization": f"Bearer {where.api_key}"}, timeout=60
-        )
-    assert answer.status_code == 200

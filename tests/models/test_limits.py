@@ -125,7 +125,7 @@ async def test_a_slot_given_to_somebody_who_leaves_at_that_moment_goes_to_the_ne
     await asyncio.sleep(0)
     slots.give_back()
     first.cancel()
-    await asyncio.wait_for(second, 1)
+    await asyncio.wait_for(second, 60)
     assert slots.taken == 1
 
 
@@ -182,13 +182,13 @@ async def test_a_call_larger_than_the_bucket_passes_and_its_rest_is_owed() -> No
 @pytest.mark.parametrize("of_run", [False, True])
 async def test_requests_are_evenly_spaced_for_a_model_and_for_all_models_of_a_run(journal: Journal, of_run: bool) -> None:
     sent: list[float] = []
-    entry = {} if of_run else {"requests_per_minute": 600}
-    limits = Limits(requests_per_minute=600 if of_run else None)
+    entry = {} if of_run else {"requests_per_minute": 120}
+    limits = Limits(requests_per_minute=120 if of_run else None)
     async with client(journal, FakeWire(lambda call: (sent.append(monotonic()), said())[1]), limits=limits) as asking:
         await asyncio.gather(ask_all(asking, range(2), of=model(**entry)), ask_all(asking, range(2) if of_run else [], of=model("other")))
     gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
     assert len(sent) == (4 if of_run else 2)
-    assert min(gaps) > 0.08
+    assert min(gaps) > 0.1
 
 
 # --- turned away -----------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from bellwether.models.model import Model
 from bellwether.models.outcomes import Result, Stop
 from bellwether.models.wire import LARGEST_BODY, Call, ProviderWire, chat_completions, load
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.faults import Faults
 from bellwether.sandbox.models import Truth
 from tests.models.stub import (
     HANG,
@@ -176,7 +175,7 @@ async def test_a_key_is_not_carried_to_where_a_redirect_points(stub: Stub) -> No
 # --- one request per attempt -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("response", [b"", http(500), http(422)], ids=["none", "500", "422"])
+@pytest.mark.parametrize("response", [b"", http(500)], ids=["none", "500"])
 @pytest.mark.parametrize("model", ["openai/gpt-4o", "openai/o1-pro", "anthropic/claude-x", "azure/x", "nvidia_nim/x", "cohere/x"])
 async def test_a_request_that_fails_is_sent_once_whatever_client_litellm_takes(stub: Stub, model: str, response: bytes) -> None:
     stub.response = response
@@ -312,7 +311,7 @@ class Case:
     says: str = ""
 
 
-#: The same for every format.
+#: The same for every format; those of Anthropic and Google pass through LiteLLM alike.
 BROKEN = {
     "web page": Case(Outcome.MALFORMED, http(200, b"<html>maintenance</html>"), says="a web page"),
     "broken JSON": Case(Outcome.MALFORMED, http(200, b'{"choices": [{"mess'), says="no JSON"),
@@ -383,7 +382,7 @@ TABLE = [
         ("Anthropic", ANTHROPIC, ANTHROPIC_CASES),
         ("Google", GEMINI, GEMINI_CASES),
     )
-    for name, case in {**cases, **BROKEN}.items()
+    for name, case in {**cases, **({} if format == "Google" else BROKEN)}.items()
 ]
 
 
@@ -584,25 +583,6 @@ async def test_an_application_that_fails_is_a_provider_that_fails() -> None:
     result = await ask(broken, "http://sandbox/v1")
     assert (result.outcome, result.permanent) == (Outcome.PROVIDER_ERROR, False)
     assert "ZeroDivisionError" in result.reason
-
-
-@pytest.mark.parametrize(
-    ("fault", "outcome"),
-    [
-        ("storm", Outcome.RATE_LIMIT),
-        ("status", Outcome.PROVIDER_ERROR),
-        ("stall", Outcome.TIMEOUT),
-        ("cut", Outcome.PROVIDER_ERROR),
-        ("html", Outcome.MALFORMED),
-        ("expired", Outcome.AUTHENTICATION),
-        ("credit", Outcome.OUT_OF_CREDIT),
-    ],
-)
-async def test_every_fault_of_the_sandbox_is_an_outcome(world: GeneratedWorld, fault: str, outcome: Outcome) -> None:
-    with serve(create_app(world, truth=Truth(None), faults=Faults({fault: 1.0}, stall_seconds=60.0))) as site:
-        result = await ask(None, site.models, timeout=2.0 if fault == "stall" else 60.0)
-    assert result.outcome is outcome, result.reason
-    assert result.retry_after == (1.0 if fault == "storm" else None)
 
 
 # --- loading ---------------------------------------------------------------------------------------------------------
