@@ -66,9 +66,19 @@ def _described(name: str, found: griffe.Object, level: str) -> Iterator[str]:
         yield _comment(found)
 
 
+def _bases(found: griffe.Class) -> Iterator[griffe.Class]:
+    """The project's classes that `found` inherits from and that are not public themselves."""
+    public = {str(name) for package in PACKAGES for name in _module(f"bellwether.{package}").exports or ()}
+    module = cast(griffe.Module, found.parent)
+    for base in set(map(str, found.bases)) - public:
+        if base in module.members and (home := module[base]).is_alias and home.target_path.startswith("bellwether."):
+            yield cast(griffe.Class, _resolved(module, base))
+
+
 def _members(found: griffe.Class, level: str) -> Iterator[str]:
     """Fields and values, then properties and methods, in the order of the source."""
-    public = {name: member for name, member in found.members.items() if not name.startswith("_") or name == "__init__"}
+    declared = {name: member for part in (*_bases(found), found) for name, member in part.members.items()}
+    public = {name: member for name, member in declared.items() if not name.startswith("_") or name == "__init__"}
     fields = [member for member in public.values() if isinstance(member, griffe.Attribute) and "property" not in member.labels]
     if fields:
         yield _code("\n".join(map(_field, fields)))

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
-    from bellwether.replay.agents.agent import Agent, CompiledAgent, EpisodeInfo, MarketInfo, cents, contracts
+    from bellwether.replay.agents.agent import Agent, CompiledAgent, cents, contracts
     from bellwether.replay.agents.arguments import requests
     from bellwether.replay.agents.context import AgentContext
     from bellwether.replay.agents.failures import Failure
     from bellwether.replay.agents.limits import BudgetError, OrderError
-    from bellwether.replay.agents.records import Fill, OrderUpdate, Position, Trade
+    from bellwether.replay.agents.records import EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Book, Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
     from bellwether.replay.engine.latencies import LatencySeries
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from bellwether.units import Lots, MicroDollars, Mills
 
 _HOMES = {
-    "agents.agent": ("Agent", "CompiledAgent", "EpisodeInfo", "MarketInfo", "cents", "contracts"),
+    "agents.agent": ("Agent", "CompiledAgent", "cents", "contracts"),
     "agents.arguments": ("requests",),
     "agents.context": ("AgentContext",),
     "agents.limits": ("BudgetError", "OrderError"),
-    "agents.records": ("Fill", "OrderUpdate", "Position", "Trade"),
+    "agents.records": ("EpisodeInfo", "Fill", "MarketInfo", "OrderUpdate", "Position", "Trade"),
     "agents.views": ("Book", "Market", "Order"),
     "agents.failures": ("Failure",),
     "backtest": ("Backtest", "BacktestSettings", "run"),

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import EpisodeInfo
+from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.combined import combined

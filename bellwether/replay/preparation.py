@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import EpisodeInfo, MarketInfo
+from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.portfolio import combine
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet, rule_set, rules_for

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether.replay.agents.agent import EpisodeInfo
+from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
 from bellwether.replay.tape.layout import PRINT, fixed, unpack

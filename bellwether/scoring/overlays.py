@@ -11,12 +11,12 @@ from bellwether.calibration.consistency import bands_and_curve
 from bellwether.scoring.sheet import scored
 
 if TYPE_CHECKING:
-    from bellwether.scoring.score import Progress, ScoreResult
+    from bellwether.scoring.result import Progress, ScoreTables
 
-_DRAWN: WeakKeyDictionary[ScoreResult, tuple[pl.DataFrame, pl.DataFrame]] = WeakKeyDictionary()
+_DRAWN: WeakKeyDictionary[ScoreTables, tuple[pl.DataFrame, pl.DataFrame]] = WeakKeyDictionary()
 
 
-def bands_and_curves(result: ScoreResult, progress: Progress | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
+def bands_and_curves(result: ScoreTables, progress: Progress | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Consistency bands of the bins (forecaster, bin, lower, upper) and CORP curves (forecaster, forecast, n, recalibrated, lower, upper).
 
     Drawn once for a result: the figures and the page show the same.
@@ -26,7 +26,7 @@ def bands_and_curves(result: ScoreResult, progress: Progress | None = None) -> t
     return _DRAWN[result]
 
 
-def _drawn(result: ScoreResult, tell: Progress) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _drawn(result: ScoreTables, tell: Progress) -> tuple[pl.DataFrame, pl.DataFrame]:
     bands, curves = [], []
     for done, name in enumerate(result.forecasters):
         tell(done, len(result.forecasters), f"consistency bands of {name}")

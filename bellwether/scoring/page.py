@@ -22,7 +22,7 @@ from bellwether.scoring.show import by_forecaster, group_name, number, p_cell, r
 from bellwether.scoring.words import LOSSES, words
 
 if TYPE_CHECKING:
-    from bellwether.scoring.score import Progress, ScoreResult
+    from bellwether.scoring.result import Progress, ScoreTables
 
 #: Forecasters that a diagram shows before the reader chooses.
 _SHOWN = 3
@@ -32,13 +32,13 @@ _ERRORS = ("ece", "smece")
 _CHOICES = ("brier", "log_loss", "brier_skill", "skill_vs_market", "skill_vs_half", "roc_auc", "accuracy")
 
 
-def write_page(result: ScoreResult, path: Path, progress: Progress | None = None) -> None:
+def write_page(result: ScoreTables, path: Path, progress: Progress | None = None) -> None:
     """Write the page whole. It loads nothing from elsewhere."""
     bands_and_curves(result, progress)
     write(page(result), path)
 
 
-def page(result: ScoreResult) -> Page:
+def page(result: ScoreTables) -> Page:
     """The page of a result. Names and labels are escaped; the same result gives the same page."""
     counts, columns = summary(result)
     facts = Section("The data", [Facts([(role, text(names)) for role, names in columns])])
@@ -46,7 +46,7 @@ def page(result: ScoreResult) -> Page:
     return Page("", f"Scores of {', '.join(result.sources)}", counts, [*_sections(result), facts, *([notes] if notes.parts else [])])
 
 
-def _sections(result: ScoreResult) -> Iterator[Section]:
+def _sections(result: ScoreTables) -> Iterator[Section]:
     level, (bands, curves) = f"{100 * result.plan.level:.4g} %", bands_and_curves(result)
     colours = dict(palette(result.forecasters))
     note = (
@@ -97,7 +97,7 @@ def _interval(row: dict[str, Any], digits: int = 3, sign: str = "") -> Cell:
     return Cell(number(row["value"], sign, digits) + ends, row["value"], title=row["reason"] or "")
 
 
-def _headline(result: ScoreResult) -> Table:
+def _headline(result: ScoreTables) -> Table:
     letters = dict(result.ranking.select("forecaster", "group").iter_rows())
     rows = []
     for name, metrics in by_forecaster(result.scores):
@@ -116,7 +116,7 @@ def _score(name: str, metrics: dict[str, dict[str, Any]], metric: str) -> Cell:
     return _interval(metrics[metric], 3, "+" if "skill" in metric else "")
 
 
-def _calibration(result: ScoreResult) -> Table:
+def _calibration(result: ScoreTables) -> Table:
     rows = []
     for name, metrics in by_forecaster(result.scores):
         cells = [text(name)]
@@ -130,7 +130,7 @@ def _calibration(result: ScoreResult) -> Table:
     return _table("Calibration", ("forecaster", *errors, "reliability", "resolution"), rows)
 
 
-def _pairs(result: ScoreResult) -> Table:
+def _pairs(result: ScoreTables) -> Table:
     rows = []
     for row in result.pairs.iter_rows(named=True):
         difference = _interval({**row, "value": row["difference"]}, 4, "+")
@@ -176,7 +176,7 @@ def _count(value: int) -> Cell:
     return Cell(str(value), value)
 
 
-def _scores(result: ScoreResult, colours: dict[str, str]) -> Iterator[Part]:
+def _scores(result: ScoreTables, colours: dict[str, str]) -> Iterator[Part]:
     """Metrics with their intervals, best first."""
     for metric in _CHOICES:
         rows = result.scores.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
@@ -187,7 +187,7 @@ def _scores(result: ScoreResult, colours: dict[str, str]) -> Iterator[Part]:
             yield charts.intervals(f"{words(metric)[0].upper()}{words(metric)[1:]} with intervals", axis, finite(shown), colours)
 
 
-def _differences(result: ScoreResult) -> Part:
+def _differences(result: ScoreTables) -> Part:
     known = result.pairs.filter(pl.col("difference").is_not_null())
     short = distinct([*known["forecaster"], *known["other"]], 32)
     rows: Rows = [

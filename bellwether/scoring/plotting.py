@@ -27,7 +27,7 @@ from bellwether.scoring.words import LOSSES, words
 if TYPE_CHECKING:
     import altair as alt
 
-    from bellwether.scoring.score import Progress, ScoreResult
+    from bellwether.scoring.result import Progress, ScoreTables
 
 
 def plot_reliability(
@@ -65,7 +65,7 @@ def plot_reliability(
     return filled(reliability.diagram((), banded=band), reliability.rows_of(rows, "name")).properties(width=380, height=380)
 
 
-def plot_scores(result: ScoreResult, metric: str = "brier") -> alt.LayerChart:
+def plot_scores(result: ScoreTables, metric: str = "brier") -> alt.LayerChart:
     """A metric of every forecaster with its interval, best first, as an Altair chart. Raises `ScoringError` for an unknown metric."""
     from bellwether.figures.intervals import listed
 
@@ -78,7 +78,7 @@ def plot_scores(result: ScoreResult, metric: str = "brier") -> alt.LayerChart:
     return listed(rows.to_dicts(), f"{words(metric)} and {100 * result.plan.level:.4g} % interval{said}")
 
 
-def plot_differences(result: ScoreResult) -> alt.LayerChart:
+def plot_differences(result: ScoreTables) -> alt.LayerChart:
     """The paired difference of every pair of forecasters with its interval, as an Altair chart."""
     from bellwether.figures.pairs import differences
 
@@ -86,7 +86,7 @@ def plot_differences(result: ScoreResult) -> alt.LayerChart:
     return differences(result.pairs, axis)
 
 
-def write_figures(result: ScoreResult, folder: Path, progress: Progress | None = None) -> list[Path]:
+def write_figures(result: ScoreTables, folder: Path, progress: Progress | None = None) -> list[Path]:
     """Write reliability.png, scores.png and, of several forecasters, differences.png, each file whole. Returns their paths."""
     from bellwether.figures.canvas import FILE_BYTES, png, titled
     from bellwether.figures.reliability import reliability_diagram

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -24,15 +24,13 @@ from bellwether.scoring.columns import Columns
 from bellwether.scoring.files import frame_table, read_table
 from bellwether.scoring.reading import Reading, read_sheet
 from bellwether.scoring.repeats import Keep
+from bellwether.scoring.result import Progress, ScoreTables
 from bellwether.scoring.sheet import MARKET, Sheet, scored
+from bellwether.scoring.show import as_text
 from bellwether.scoring.table import Table
 
-#: Told what is done, of how many steps, and what comes next.
-Progress = Callable[[int, int, str], object]
 
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class ScoreResult:
+class ScoreResult(ScoreTables):
     """Result of `score`, as Polars frames.
 
     scores: one row per forecaster and metric, columns forecaster and those of `Scores.frame`; the market is a forecaster where there are prices.
@@ -44,56 +42,11 @@ class ScoreResult:
     sources: names of the files. columns: which column was what. clusters: what the clusters are, in words. notes: what readers should know.
     """
 
-    scores: pl.DataFrame
-    groups: pl.DataFrame
-    pairs: pl.DataFrame
-    ranking: pl.DataFrame
-    reliability: pl.DataFrame
-    forecasts: pl.DataFrame
-    sources: tuple[str, ...]
-    columns: Columns
-    clusters: str
-    notes: tuple[str, ...]
-    loss: Loss
-    plan: Inference
-    bins: Bins = field(repr=False)
-
-    @property
-    def forecasters(self) -> list[str]:
-        """Names, best first by the loss; those without a score last."""
-        return [str(name) for name in self.ranking["forecaster"]]
-
-    @property
-    def n_questions(self) -> int:
-        """Number of questions."""
-        return self.forecasts["question"].n_unique()
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters; of two ways the smaller number."""
-        return min(self.forecasts[name].n_unique() for name in self.forecasts.columns if name.startswith("cluster_"))
+    __slots__ = ()
 
     def __str__(self) -> str:
         """The tables as `bellwether score` prints them."""
-        from bellwether.scoring.show import as_text
-
         return as_text(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the forecasts, for JSON."""
-        return {
-            "sources": list(self.sources),
-            "n_questions": self.n_questions,
-            "n_clusters": self.n_clusters,
-            "clusters": self.clusters,
-            "columns": {str(role): list(names) for role, names in self.columns.used().items()},
-            "level": self.plan.level,
-            "replicates": self.plan.replicates,
-            "seed": self.plan.seed,
-            "loss": str(self.loss),
-            **{name: getattr(self, name).to_dicts() for name in ("scores", "groups", "pairs", "ranking", "reliability")},
-            "notes": list(self.notes),
-        }
 
     def write_figures(self, folder: Path | str, progress: Progress | None = None) -> list[Path]:
         """Write reliability.png, scores.png and, of several forecasters, differences.png into a folder; returns their paths."""

@@ -20,20 +20,20 @@ from bellwether.scoring.words import LOSSES, counted, words
 from bellwether.untrusted_text import visible
 
 if TYPE_CHECKING:
-    from bellwether.scoring.score import ScoreResult
+    from bellwether.scoring.result import ScoreTables
 
 _WIDTH = 80
 _LARGE = 1000
 
 
-def as_text(result: ScoreResult) -> str:
+def as_text(result: ScoreTables) -> str:
     """The tables as text of 80 columns."""
     text = io.StringIO()
     show(Console(file=text, width=_WIDTH, highlight=False), result)
     return text.getvalue().rstrip()
 
 
-def show(console: Console, result: ScoreResult) -> None:
+def show(console: Console, result: ScoreTables) -> None:
     """Print the tables of a result."""
     counts, columns = summary(result)
     console.print(Text(visible(counts)))
@@ -45,7 +45,7 @@ def show(console: Console, result: ScoreResult) -> None:
         console.print(Text(f"- {visible(note)}"))
 
 
-def summary(result: ScoreResult) -> tuple[str, list[tuple[str, str]]]:
+def summary(result: ScoreTables) -> tuple[str, list[tuple[str, str]]]:
     """A sentence on the data, and the roles of the columns."""
     forecasters = [name for name in result.forecasters if name != MARKET]
     counts = ((result.n_questions, "question"), (len(forecasters), "forecaster"), (result.n_clusters, "cluster"))
@@ -53,7 +53,7 @@ def summary(result: ScoreResult) -> tuple[str, list[tuple[str, str]]]:
     return f"{text}: {result.clusters}", [(str(role), ", ".join(columns)) for role, columns in result.columns.used().items()]
 
 
-def _scores(result: ScoreResult) -> TextTable:
+def _scores(result: ScoreTables) -> TextTable:
     letters = dict(zip(result.ranking["forecaster"], result.ranking["group"], strict=True))
     grouped = len(result.forecasters) > 1
     table = TextTable(
@@ -68,7 +68,7 @@ def _scores(result: ScoreResult) -> TextTable:
     return table
 
 
-def _skill(result: ScoreResult) -> TextTable:
+def _skill(result: ScoreTables) -> TextTable:
     priced = result.scores.filter(pl.col("metric") == "skill_vs_market")["value"].count() > 0
     columns = ("forecaster", "over base rate", *(["over market"] if priced else []), "accuracy", "cov.")
     caption = "Skill is 1 less the ratio of Brier scores: above 0 is better than the reference.\ncov.: share of questions with a forecast."
@@ -81,7 +81,7 @@ def _skill(result: ScoreResult) -> TextTable:
     return table
 
 
-def _calibration(result: ScoreResult) -> TextTable:
+def _calibration(result: ScoreTables) -> TextTable:
     table = TextTable(
         "Calibration",
         ("forecaster", "ECE", "by\nchance", "p", "smECE", "by\nchance", "p", "relia-\nbility", "reso-\nlution"),
@@ -98,7 +98,7 @@ def _calibration(result: ScoreResult) -> TextTable:
     return table
 
 
-def _pairs(result: ScoreResult) -> Iterator[TextTable]:
+def _pairs(result: ScoreTables) -> Iterator[TextTable]:
     if not result.pairs.height:
         return
     best = [name for name, among in result.ranking.select("forecaster", "in_mcs").iter_rows() if among]
@@ -113,7 +113,7 @@ def _pairs(result: ScoreResult) -> Iterator[TextTable]:
     yield table
 
 
-def _groups(result: ScoreResult) -> Iterator[TextTable]:
+def _groups(result: ScoreTables) -> Iterator[TextTable]:
     for (by,), groups in result.groups.partition_by("by", as_dict=True, maintain_order=True).items():
         table = TextTable(f"By {by}", (f"{visible(str(by))} – forecaster", "n", "clus-\nters", "Brier", "skill", "ECE", "p"))
         for (group,), rows in groups.partition_by("group", as_dict=True, maintain_order=True).items():
@@ -130,7 +130,7 @@ def group_name(group: object) -> str:
     return "(none)" if group is None else str(group)
 
 
-def reasons(result: ScoreResult) -> Iterator[str]:
+def reasons(result: ScoreTables) -> Iterator[str]:
     """Why what these tables show has no interval or test."""
     shown = pl.col("metric").is_in(["brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy"])
     without = pl.concat([result.scores, result.groups.drop("by", "group")]).filter(

@@ -1,12 +1,11 @@
-"""What an agent is, and what it is told when an episode starts."""
+"""The base class of agents, their callbacks and parameters."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
@@ -14,52 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bellwether.errors import ConfigError
+from bellwether.replay.agents.failures import returned
+from bellwether.replay.agents.records import CALLBACKS, Callbacks, EpisodeInfo, Fill, OrderUpdate, Trade, fills_of, trades_of, updates_of
 from bellwether.replay.units import CENT, CONTRACT
-from bellwether.units import Lots, MicroDollars, Mills
+from bellwether.units import Lots, Mills
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
-    from bellwether.replay.agents.records import Fill, OrderUpdate, Trade
-
-
-@dataclass(frozen=True, slots=True)
-class MarketInfo:
-    """What is known of a market before it trades. Times in ns UTC, None where not stated. The title is untrusted text.
-
-    episode, venue: where it is traded; empty for a tape alone.
-    """
-
-    ticker: str
-    title: str = ""
-    open_ns: int | None = None
-    close_ns: int | None = None
-    episode: str = ""
-    venue: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeInfo:
-    """What an agent is told of an episode, or of a portfolio of episodes: nothing of its outcome.
-
-    start_ns: start of the episode, ns UTC. end_ns: the latest close that is announced for its markets, None where one announces none. bankroll: micro-dollars. rules: name of the rule set. exogenous: names of the series that
-    `AgentContext.exogenous` has. Of a portfolio, id, venue and rules are those of its episodes, joined with `+`. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.
-    """
-
-    id: str
-    title: str
-    venue: str
-    markets: tuple[MarketInfo, ...]
-    start_ns: int
-    end_ns: int | None
-    bankroll: MicroDollars
-    rules: str
-    exogenous: tuple[str, ...] = ()
-    observation_depth: int = -1
-
-    @property
-    def tickers(self) -> tuple[str, ...]:
-        """The markets' tickers; a ticker's place is its code in the vectorised interface."""
-        return tuple(market.ticker for market in self.markets)
 
 
 class Agent:
@@ -137,6 +97,36 @@ class CompiledAgent(Agent):
     def numbers(self, episode: EpisodeInfo, seed: int) -> np.ndarray:
         """The array that the strategy gets as `params`; one-dimensional, int64 or float64. seed: 256 bits, stable per episode, agent and seed."""
         raise TypeError(f"{type(self).__name__} has no numbers(self, episode, seed); write one")
+
+
+def callbacks_of(agent: type[Agent]) -> Callbacks:
+    """The callbacks that a class defines."""
+    return Callbacks(**{name: getattr(agent, name) is not getattr(Agent, name) for name in CALLBACKS})
+
+
+def tell(  # noqa: PLR0917
+    agent: Agent,
+    ctx: AgentContext,
+    fills: Sequence[Sequence[int]],
+    orders: Sequence[Sequence[int]],
+    trades: Sequence[Sequence[int]],
+    books: Sequence[int],
+) -> None:
+    """Call `on_fill` for each fill, `on_order` for each update of an order, `on_trade` for each trade, then `on_book` for each market whose best prices
+    changed.
+    """
+    for fill in fills_of(fills, ctx.tickers):
+        if (answer := agent.on_fill(ctx, fill)) is not None:  # type: ignore[func-returns-value]
+            raise returned(answer, "on_fill")
+    for update in updates_of(orders, ctx.tickers):
+        if (answer := agent.on_order(ctx, update)) is not None:  # type: ignore[func-returns-value]
+            raise returned(answer, "on_order")
+    for trade in trades_of(trades, ctx.tickers):
+        if (answer := agent.on_trade(ctx, trade)) is not None:  # type: ignore[func-returns-value]
+            raise returned(answer, "on_trade")
+    for code in books:
+        if (answer := agent.on_book(ctx, ctx.tickers[code])) is not None:  # type: ignore[func-returns-value]
+            raise returned(answer, "on_book")
 
 
 @lru_cache(maxsize=256)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, EpisodeInfo, contracts
+from bellwether.replay.agents.agent import Agent, contracts
 from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.views import Order
 from bellwether.replay.units import CENT_MICROS, NO, YES
 

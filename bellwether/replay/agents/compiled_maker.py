@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay.agents.agent import CompiledAgent, EpisodeInfo
+from bellwether.replay.agents.agent import CompiledAgent
 from bellwether.replay.agents.market_maker import Quoting
+from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.views import BLOCKING
 from bellwether.replay.engine.kernel import best_bid, next_step, position, quote, strategy, ticker_status, tickers
 from bellwether.replay.units import DOLLAR

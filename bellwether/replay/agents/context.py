@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from bellwether.replay.agents.agent import EpisodeInfo
 from bellwether.replay.agents.arguments import (
     ACTIONS,
     EPOCH,
@@ -31,7 +30,7 @@ from bellwether.replay.agents.arguments import (
     price_of,
 )
 from bellwether.replay.agents.limits import BudgetError, OrderError, RunawayAgent
-from bellwether.replay.agents.records import MOST_ROWS, Fill, Position, Trade, fills_of, trades_of
+from bellwether.replay.agents.records import MOST_ROWS, EpisodeInfo, Fill, Position, Trade, fills_of, trades_of
 from bellwether.replay.agents.views import Book, Market, Order, Quotes, Series, reason_text
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, NO, SELL, YES

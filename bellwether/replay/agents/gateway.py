@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bellwether.replay.agents.records import FILL_COLUMNS, MOST_ROWS, TRADE_COLUMNS
+from bellwether.replay.agents.records import FILL_COLUMNS, MOST_ROWS, TRADE_COLUMNS, Callbacks, News
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.marks import unrealised
 from bellwether.replay.units import DOLLAR
 from bellwether.units import Lots, MicroDollars, Mills
 
 if TYPE_CHECKING:
-    from bellwether.replay.agents.news import Callbacks, News
     from bellwether.replay.engine import Session
     from bellwether.replay.engine import Settings as EngineSettings
     from bellwether.replay.rules import RuleSet

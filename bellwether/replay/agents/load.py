@@ -12,8 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.replay.agents.agent import Agent, CompiledAgent
-from bellwether.replay.agents.news import Callbacks
+from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
 
 
 def agent_class(reference: str) -> type[Agent]:
@@ -38,7 +37,7 @@ def check_complete(cls: type[Agent]) -> None:
         missing = (
             "strategy" if not hasattr(cls, "strategy") else "numbers(self, episode, seed)" if cls.numbers is CompiledAgent.numbers else ""
         )
-        plain = [name for name, callback in Callbacks.of(cls).functions(cls).items() if not hasattr(callback, "py_func")]
+        plain = [name for name, callback in callbacks_of(cls).functions(cls).items() if not hasattr(callback, "py_func")]
         if plain:
             raise ConfigError(f"loading the agent {cls.__name__}: its {plain[0]} is not compiled; write a function under @strategy")
     else:

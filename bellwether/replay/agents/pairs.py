@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, EpisodeInfo, cents, contracts
+from bellwether.replay.agents.agent import Agent, cents, contracts
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.records import Fill, OrderUpdate
+from bellwether.replay.agents.records import EpisodeInfo, Fill, OrderUpdate
 from bellwether.replay.agents.views import Order
 from bellwether.replay.units import DOLLAR, NO, YES
 

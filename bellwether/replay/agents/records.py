@@ -1,9 +1,9 @@
-"""What an agent reads of trades, of its fills and of its positions. Prices are mills, sizes lots, money micro-dollars, times ns UTC."""
+"""Records that an agent reads: its episode, trades, its fills, updates of its orders and positions. Prices are mills, sizes lots, money micro-dollars, times ns UTC."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from bellwether.replay.engine.codes import Reason, Role, Status
@@ -21,6 +21,46 @@ FILL_COLUMNS = ("order", "ticker", "side", "action", "price", "lots", "fee", "ro
 UPDATE_COLUMNS = ("time_ns", "order", "status", "reason", "price", "lots", "filled", "ticker", "side", "action")
 #: Most rows that one call to the gateway gives.
 MOST_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class MarketInfo:
+    """What is known of a market before it trades. Times in ns UTC, None where not stated. The title is untrusted text.
+
+    episode, venue: where it is traded; empty for a tape alone.
+    """
+
+    ticker: str
+    title: str = ""
+    open_ns: int | None = None
+    close_ns: int | None = None
+    episode: str = ""
+    venue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeInfo:
+    """What an agent is told of an episode, or of a portfolio of episodes: nothing of its outcome.
+
+    start_ns: start of the episode, ns UTC. end_ns: the latest close that is announced for its markets, None where one announces none. bankroll: micro-dollars. rules: name of the rule set. exogenous: names of the series that
+    `AgentContext.exogenous` has. Of a portfolio, id, venue and rules are those of its episodes, joined with `+`. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.
+    """
+
+    id: str
+    title: str
+    venue: str
+    markets: tuple[MarketInfo, ...]
+    start_ns: int
+    end_ns: int | None
+    bankroll: MicroDollars
+    rules: str
+    exogenous: tuple[str, ...] = ()
+    observation_depth: int = -1
+
+    @property
+    def tickers(self) -> tuple[str, ...]:
+        """The markets' tickers; a ticker's place is its code in the vectorised interface."""
+        return tuple(market.ticker for market in self.markets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +197,38 @@ def updates_of(rows: Iterable[Sequence[Any]], tickers: Sequence[str]) -> list[Or
         )
         for ts, order, status, reason, price, lots, filled, code, side, action in rows
     ]
+
+
+Rows = list[list[int]]
+#: Rows of fills, of updates of orders, of trades, and codes of the markets whose best prices changed.
+News = tuple[Rows, Rows, Rows, list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """The callbacks of an agent."""
+
+    on_fill: bool = False
+    on_order: bool = False
+    on_trade: bool = False
+    on_book: bool = False
+
+    def functions(self, agent: type) -> dict[str, Any]:
+        """Those of a class by their names."""
+        return {name: getattr(agent, name) for name in CALLBACKS if getattr(self, name)}
+
+    @classmethod
+    def named(cls, text: str) -> Callbacks:
+        """Of a text of names; the reverse of `str`."""
+        words = text.split()
+        return cls(**{name: name in words for name in CALLBACKS})
+
+    def __str__(self) -> str:
+        return " ".join(name for name in CALLBACKS if getattr(self, name))
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
+
+
+#: Their names, in the order of calls.
+CALLBACKS = tuple(field.name for field in fields(Callbacks))

@@ -6,8 +6,9 @@ from collections import deque
 from fractions import Fraction
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, EpisodeInfo, cents, contracts
+from bellwether.replay.agents.agent import Agent, cents, contracts
 from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.views import Market, Order
 from bellwether.replay.units import CENT, CONTRACT, MILL_LOT, NO, YES
 

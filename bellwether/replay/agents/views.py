@@ -6,7 +6,7 @@ Prices are mills of the side they are named for, sizes lots, money micro-dollars
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.engine import codes
 from bellwether.replay.units import DOLLAR, NO, SECOND, SELL, YES
 from bellwether.units import Lots, MicroDollars, Mills
-
-if TYPE_CHECKING:
-    from bellwether.replay.agents.context import AgentContext
 
 SIDES = ("yes", "no")
 ACTIONS = ("buy", "sell")
@@ -37,12 +34,31 @@ _MARKET_STATUS = tuple(
 BLOCKING = sum(bit for bit, _ in _MARKET_STATUS)
 
 
+class Observations(Protocol):
+    """The reads of `AgentContext` that the views make."""
+
+    tickers: tuple[str, ...]
+    _version: int
+
+    @property
+    def now_ns(self) -> int: ...  # noqa: D102
+    @property
+    def _orders_used_up(self) -> bool: ...
+    def _best(self) -> np.ndarray: ...
+    def _best_sizes(self) -> np.ndarray: ...
+    def _status(self) -> np.ndarray: ...
+    def _best_list(self) -> list[list[Mills]]: ...
+    def _held_list(self) -> list[list[Lots]]: ...
+    def _status_list(self) -> list[int]: ...
+    def _row(self, number: int) -> gateway.Row: ...
+
+
 class Market:
     """One market as it is now; read again after the next step it says what is then. None where a side of the book is empty."""
 
     __slots__ = ("_ctx", "close_ns", "code", "ticker", "title")
 
-    def __init__(self, ctx: AgentContext, code: int, ticker: str, title: str, close_ns: int | None) -> None:
+    def __init__(self, ctx: Observations, code: int, ticker: str, title: str, close_ns: int | None) -> None:
         self._ctx, self.code, self.ticker, self.title, self.close_ns = ctx, code, ticker, title, close_ns
 
     @property
@@ -158,7 +174,7 @@ class Order:
 
     __slots__ = ("_ctx", "_row", "_version", "id")
 
-    def __init__(self, ctx: AgentContext, number: int) -> None:
+    def __init__(self, ctx: Observations, number: int) -> None:
         self._ctx, self.id, self._version = ctx, number, -1
 
     def __index__(self) -> int:
@@ -262,7 +278,7 @@ class Quotes:
 
     __slots__ = ("_ctx",)
 
-    def __init__(self, ctx: AgentContext) -> None:
+    def __init__(self, ctx: Observations) -> None:
         self._ctx = ctx
 
     @property

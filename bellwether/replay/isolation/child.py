@@ -15,13 +15,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, CompiledAgent, EpisodeInfo, MarketInfo
+from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of, tell
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import described, returned, traced
 from bellwether.replay.agents.gateway import Row
 from bellwether.replay.agents.load import agent_class, make_agent
-from bellwether.replay.agents.news import Callbacks, tell
-from bellwether.replay.agents.records import FILL_COLUMNS, TRADE_COLUMNS
+from bellwether.replay.agents.records import FILL_COLUMNS, TRADE_COLUMNS, EpisodeInfo, MarketInfo
 from bellwether.replay.isolation.confine import confine
 from bellwether.replay.isolation.wire import Channel
 from bellwether.units import Lots, MicroDollars, Mills
@@ -199,7 +198,7 @@ def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
             )
         channel.send(["refused", message if isinstance(error, ConfigError) else f"loading the agent {reference}: {kind}: {message}"])
         os._exit(0)
-    channel.send(["loaded", agent.name, params, _kind(found), str(Callbacks.of(found))])
+    channel.send(["loaded", agent.name, params, _kind(found), str(callbacks_of(found))])
     return agent
 
 

@@ -17,10 +17,9 @@ from typing import Any, Self
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import EpisodeInfo
 from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, plain, readable
 from bellwether.replay.agents.gateway import Gateway
-from bellwether.replay.agents.news import Callbacks
+from bellwether.replay.agents.records import Callbacks, EpisodeInfo
 from bellwether.replay.engine import Session
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation

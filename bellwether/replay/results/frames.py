@@ -20,7 +20,7 @@ from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, INSTANT, MARKET_P
 from bellwether.tables.schema import MONEY, PRICE, SIZE
 
 if TYPE_CHECKING:
-    from bellwether.replay.backtest import Backtest
+    from bellwether.replay.run_record import RunRecord
 
 #: What stands where an order named no side, action, time in force or market that exists.
 UNKNOWN = "unknown"
@@ -31,7 +31,7 @@ _SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
 _MOST_LOTS = 10**18 - 1
 
 
-def frames(backtest: Backtest, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
+def frames(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
     """Frames of one backtest by the name of their table: replay/orders, replay/fills, replay/equity, replay/market_pnl and
     replay/backtests (one row).
 
@@ -46,12 +46,12 @@ def frames(backtest: Backtest, known_at: datetime | None = None) -> dict[str, pl
     }
 
 
-def backtests(runs: Iterable[Backtest], known_at: datetime | None = None) -> pl.DataFrame:
+def backtests(runs: Iterable[RunRecord], known_at: datetime | None = None) -> pl.DataFrame:
     """Rows of replay/backtests, one per run in their order."""
     return BACKTESTS.validate(BACKTESTS.frame([metrics(run, known_at=known_at) for run in runs]), unique=False)
 
 
-def orders(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Rows of replay/orders. A size beyond the table's range is cut to it, a price that no dollar has is null: such orders were refused."""
     rows = backtest.outcome.orders
     price, count = rows[:, codes.O_PRICE], np.clip(rows[:, codes.O_COUNT], -_MOST_LOTS, _MOST_LOTS)
@@ -80,7 +80,7 @@ def orders(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame
     return _frame(ORDERS, backtest, columns, known_at)
 
 
-def fills(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+def fills(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Rows of replay/fills, with the markouts of every fill."""
     rows = backtest.outcome.fills
     wait = rows[:, codes.F_WAIT] / SECOND
@@ -102,7 +102,7 @@ def fills(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
     return _frame(FILLS, backtest, columns, known_at)
 
 
-def equity(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+def equity(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Rows of replay/equity: the bankroll at the start, then one per sample, so that the drawdown is that of these rows."""
     rows = backtest.outcome.samples
     opening = np.full((1, rows.shape[1]), backtest.bankroll, rows.dtype)
@@ -118,7 +118,7 @@ def equity(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame
     return _frame(EQUITY, backtest, columns, known_at)
 
 
-def _frame(table: Table, backtest: Backtest, columns: dict[str, pl.Series | np.ndarray], known_at: datetime | None) -> pl.DataFrame:
+def _frame(table: Table, backtest: RunRecord, columns: dict[str, pl.Series | np.ndarray], known_at: datetime | None) -> pl.DataFrame:
     alike = {"episode": backtest.episode, "agent": backtest.agent, "rules": backtest.rules.name, "known_at": known_at or ended(backtest)}
     literals = [pl.lit(value, table.schema[name]).alias(name) for name, value in alike.items()]
     return table.validate(pl.DataFrame(columns).with_columns(literals).select(table.names), unique=False)

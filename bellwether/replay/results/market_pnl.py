@@ -18,10 +18,10 @@ from bellwether.tables.replay import MARKET_PNL
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
-    from bellwether.replay.backtest import Backtest
+    from bellwether.replay.run_record import RunRecord
 
 
-def market_pnl(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+def market_pnl(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Rows of replay/market_pnl, one per market that was traded, in the order of the episode's markets.
 
     The P&L of the markets adds up to that of the backtest, to the micro-dollar. known_at: as of when the episode was known; its end when left out.

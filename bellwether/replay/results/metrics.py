@@ -20,7 +20,7 @@ from bellwether.replay.units import CONTRACT, MICROS, SECOND, dollars
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
-    from bellwether.replay.backtest import Backtest
+    from bellwether.replay.run_record import RunRecord
     from bellwether.replay.tape import Tape
 
 #: Seconds after a fill at which its markout is taken.
@@ -29,7 +29,7 @@ HORIZONS = (1, 5, 30, 300)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def metrics(backtest: Backtest, *, known_at: datetime | None = None, horizons: Sequence[int] = HORIZONS) -> dict[str, Any]:
+def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: Sequence[int] = HORIZONS) -> dict[str, Any]:
     """One row of replay/backtests: money as exact Decimal dollars, ratios as floats, null where undefined.
 
     known_at: as of when the episode was known, its end when left out. horizons: of the adverse selection, seconds; those that are left out are
@@ -63,19 +63,19 @@ def metrics(backtest: Backtest, *, known_at: datetime | None = None, horizons: S
     }
 
 
-def ended(backtest: Backtest) -> datetime:
+def ended(backtest: RunRecord) -> datetime:
     """When the episode ended: with its window or with its last event, whichever is later; to the microsecond below."""
     tape = backtest.tape
     return _EPOCH + timedelta(microseconds=max(tape.end, int(tape.ts[-1]) if len(tape) else 0) // 1000)
 
 
-def sampled_curve(backtest: Backtest) -> tuple[np.ndarray, np.ndarray]:
+def sampled_curve(backtest: RunRecord) -> tuple[np.ndarray, np.ndarray]:
     """Times (ns) and equity (micro-dollars) of a backtest, int64: the bankroll at the start, then every sample."""
     samples = backtest.outcome.samples
     return curve_of(backtest.tape.start, backtest.bankroll, samples[:, codes.S_TS], samples[:, codes.S_EQUITY])
 
 
-def _money(backtest: Backtest) -> dict[str, Any]:
+def _money(backtest: RunRecord) -> dict[str, Any]:
     outcome, bankroll = backtest.outcome, backtest.bankroll
     held = exposure(backtest.tape, outcome.fills, apart=backtest.rules.netting == "apart")
     main, pessimistic, optimistic = outcome.equity
@@ -94,7 +94,7 @@ def _money(backtest: Backtest) -> dict[str, Any]:
     }
 
 
-def _curve(backtest: Backtest) -> dict[str, Any]:
+def _curve(backtest: RunRecord) -> dict[str, Any]:
     ts, equity = sampled_curve(backtest)
     every = backtest.settings.sample_every
     ratio = sharpe(ts, equity, every)
@@ -106,7 +106,7 @@ def _curve(backtest: Backtest) -> dict[str, Any]:
     }
 
 
-def _execution(backtest: Backtest) -> dict[str, Any]:
+def _execution(backtest: RunRecord) -> dict[str, Any]:
     orders, fills = backtest.outcome.orders, backtest.outcome.fills
     lots, maker = fills[:, codes.F_LOTS], fills[:, codes.F_ROLE] == Role.MAKER
     rejected = rejections(orders, backtest.outcome.refused)
@@ -136,7 +136,7 @@ def rejections(orders: np.ndarray, refused: int = 0) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _fill_ratio(backtest: Backtest, maker: np.ndarray) -> float | None:
+def _fill_ratio(backtest: RunRecord, maker: np.ndarray) -> float | None:
     orders, fills = backtest.outcome.orders, backtest.outcome.fills
     if backtest.rules.fill_ratio == "pmb":
         return fill_ratio_pmb(orders[:, codes.O_COUNT], orders[:, codes.O_TAKEN], fills[maker, codes.F_ORDER], fills[maker, codes.F_LOTS])
@@ -153,7 +153,7 @@ def _slippage(orders: np.ndarray, taken: np.ndarray) -> dict[str, Any]:
     return {"slippage": dollars(found.micros), "slippage_per_contract": found.micros * CONTRACT / (found.lots * MICROS)}
 
 
-def _adverse_selection(backtest: Backtest, horizons: Sequence[int]) -> dict[str, float | None]:
+def _adverse_selection(backtest: RunRecord, horizons: Sequence[int]) -> dict[str, float | None]:
     fills = backtest.outcome.fills
     means = mean_markouts(backtest.tape, fills[fills[:, codes.F_ROLE] == Role.MAKER], horizons)
     found = dict(zip(horizons, means, strict=True))

@@ -16,12 +16,13 @@ from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, P
 from bellwether.pages.render import write
 from bellwether.pages.values import any_value, floats, instant, money, number, percent, seconds, text, thin, when, yes_no
 from bellwether.replay.results.books import books
+from bellwether.replay.results.frames import frames
 from bellwether.replay.results.lines import band, signed
 from bellwether.replay.results.metrics import ended
-from bellwether.tables.replay import HORIZONS_S
+from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKET_PNL, ORDERS
 
 if TYPE_CHECKING:
-    from bellwether.replay.backtest import Backtest
+    from bellwether.replay.run_record import RunRecord
 
 #: Rows of a table of the replay, amounts as floats.
 Rows = Sequence[Mapping[str, Any]]
@@ -31,20 +32,20 @@ _POINTS, _INSTANTS, _MARKS, _MARKETS = 240, 120, 400, 8
 _MOST_ORDERS = 1_000
 
 
-def write_tear_sheet(backtest: Backtest, path: Path) -> None:
+def write_tear_sheet(backtest: RunRecord, path: Path) -> None:
     """Write the page whole. It loads nothing from elsewhere; the same backtest gives the same bytes."""
     write(tear_sheet(backtest), path)
 
 
-def tear_sheet(backtest: Backtest) -> Page:
+def tear_sheet(backtest: RunRecord) -> Page:
     """The page of a backtest. Names, errors and tickers are escaped."""
-    run = backtest.summary.row(0, named=True)
+    found = frames(backtest)
+    run = found[BACKTESTS.name].row(0, named=True)
     known = books(backtest.tape, backtest.episode, ended(backtest))
-    frames = (backtest.orders, backtest.fills, backtest.market_pnl)
-    orders, fills, markets = (floats(frame).rows(named=True) for frame in frames)
+    orders, fills, markets = (floats(found[table.name]).rows(named=True) for table in (ORDERS, FILLS, MARKET_PNL))
     parts = sections(
         run,
-        equity=drawn(backtest.equity).get(backtest.agent, []),
+        equity=drawn(found[EQUITY.name]).get(backtest.agent, []),
         orders=orders[:_MOST_ORDERS],
         fills=fills,
         markets=markets,
@@ -60,7 +61,7 @@ def tear_sheet(backtest: Backtest) -> Page:
     return Page("", f"{backtest.agent} in {backtest.episode}", lead, [first, *parts])
 
 
-def _notes(backtest: Backtest, run: Mapping[str, Any]) -> Iterator[str]:
+def _notes(backtest: RunRecord, run: Mapping[str, Any]) -> Iterator[str]:
     if backtest.failure is not None:
         yield f"The agent failed at decision {backtest.failure.step}: {backtest.failure}. Its orders were cancelled, the rest was replayed."
     if run["unsettled"]:

@@ -8,8 +8,8 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import Agent, AgentSource
+from bellwether.replay.agents.agent import callbacks_of
 from bellwether.replay.agents.load import agent_class
-from bellwether.replay.agents.news import Callbacks
 from bellwether.replay.registry import agent_of, agents
 from bellwether.replay.units import SECOND
 
@@ -59,7 +59,7 @@ def test_an_entry_may_ask_for_a_process_of_its_own(file: Path) -> None:
     assert found["mine"].source() == AgentSource(f"{file}:Mine", {"size": 2}, "mine")
     # The package shows one, and one with callbacks.
     assert [name for name, entry in found.items() if entry.isolated] == ["spread-capture", "mine"]
-    assert [name for name, entry in found.items() if Callbacks.of(agent_class(entry.agent))] == ["pairs"]
+    assert [name for name, entry in found.items() if callbacks_of(agent_class(entry.agent))] == ["pairs"]
 
 
 def test_the_seeds_agents_have_its_parameters() -> None:

@@ -34,8 +34,8 @@ from bellwether.settings import settings
 if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Models
     from bellwether.models.model import Model
-    from bellwether.replay.agents.agent import EpisodeInfo
     from bellwether.replay.agents.context import AgentContext
+    from bellwether.replay.agents.records import EpisodeInfo
     from bellwether.replay.rules import RuleSet
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from bellwether.units import Lots, Mills
 from bellwether.untrusted_text import one_line
 
 if TYPE_CHECKING:
-    from bellwether.replay.agents.agent import EpisodeInfo
     from bellwether.replay.agents.context import AgentContext
+    from bellwether.replay.agents.records import EpisodeInfo
     from bellwether.replay.engine.settings import Settings
     from bellwether.replay.rules.choices import Venue
 

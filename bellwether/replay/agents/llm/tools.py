@@ -22,8 +22,8 @@ from bellwether.replay.units import CENT, CONTRACT, MICROS
 from bellwether.units import Lots, MicroDollars, Mills
 
 if TYPE_CHECKING:
-    from bellwether.replay.agents.agent import EpisodeInfo
     from bellwether.replay.agents.context import AgentContext
+    from bellwether.replay.agents.records import EpisodeInfo
     from bellwether.replay.agents.views import Market, Order
 
 #: Tool calls of one answer that are carried out.

@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bellwether.replay.agents.agent import EpisodeInfo, MarketInfo
 from bellwether.replay.agents.llm.prompt import PRICES, SIZES, Terms, _titles, fees_text, grid_text, system_prompt
+from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.engine import Settings
 from bellwether.replay.rules import fee_terms, rule_set
 from bellwether.replay.tape.layout import every_mill

@@ -1,0 +1,138 @@
+"""Settings of a backtest, and the record of a finished one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.failures import Failure
+from bellwether.replay.engine import Outcome
+from bellwether.replay.engine import Settings as EngineSettings
+from bellwether.replay.engine.latencies import LatencySeries
+from bellwether.replay.engine.settings import settings_values
+from bellwether.replay.isolation.settings import Confinement
+from bellwether.replay.rules import RuleSet
+from bellwether.replay.tape import Tape
+from bellwether.replay.units import MINUTE
+from bellwether.units import MicroDollars
+
+if TYPE_CHECKING:
+    from bellwether.replay.prepared import Prepared
+
+#: Where the band comes from: the same calls under the queue models that bound the chosen one, or the agent run again under each of them.
+Band = Literal["accounts", "rerun"]
+
+_LARGEST_SEED = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class BacktestSettings:
+    """How a backtest is run. Durations in ns, money in micro-dollars. Raises `ConfigError` for values that make no sense.
+
+    rules: name of a rule set; the episode's, else the venue's of the episode's first day. cadence: between decisions. sample_every: between points
+    of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. response_latency: until it learns what
+    became of an order, no less than data_latency. latencies: recorded ones, in the place of order_latency and response_latency. execution: maker_taker or taker_only;
+    the episode's when left out. queue: trade_only, reconciled, proportional, power, log or optimistic; the rules'
+    when left out. queue_exponent: of the model power. band: accounts (the agent's
+    calls once more under trade_only and optimistic) or rerun (the agent runs under each). self_trade: cancel_taker or cancel_maker. bankroll: the episode's when left out. max_orders: of the run. max_resting: per market and side. seed: of whatever the agent draws.
+    calls_per_step: tool calls per decision. seconds_per_step: real seconds after which a decision is stopped.
+    """
+
+    rules: str | None = None
+    cadence: int = 5 * MINUTE
+    sample_every: int = MINUTE
+    order_latency: int = 0
+    data_latency: int = 0
+    response_latency: int = 0
+    latencies: LatencySeries | None = None
+    execution: str | None = None
+    queue: str | None = None
+    queue_exponent: int = 3
+    band: str = "accounts"
+    self_trade: str = "cancel_taker"
+    bankroll: int | None = None
+    max_orders: int = 1_000_000
+    max_resting: int = 1000
+    seed: int = 0
+    calls_per_step: int = 100
+    seconds_per_step: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("calls_per_step", "seconds_per_step"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"setting up a backtest: {name} is {getattr(self, name)}; it is above 0")
+        if type(self.seed) is not int or not -_LARGEST_SEED <= self.seed < _LARGEST_SEED:
+            raise ConfigError(f"setting up a backtest: seed is {self.seed!r:.60}; it is a whole number of 64 bits")
+        if self.band not in get_args(Band):
+            raise ConfigError(f"setting up a backtest: band is {self.band!r:.60}; it is one of {', '.join(get_args(Band))}")
+        self.engine()
+
+    def engine(self) -> EngineSettings:
+        """The part of them that the engine needs."""
+        given = {name: getattr(self, name) for name in EngineSettings.__dataclass_fields__}
+        left_out = [name for name in ("execution", "queue", "bankroll") if given[name] is None]
+        return EngineSettings(**{name: value for name, value in given.items() if name not in left_out})
+
+    def of(self, prepared: Prepared) -> BacktestSettings:
+        """With what the episode and its rules decide filled in."""
+        return replace(
+            self,
+            rules=prepared.rules.name,
+            execution=self.execution or prepared.execution,
+            queue=self.queue or prepared.rules.queue,
+            bankroll=prepared.info.bankroll if self.bankroll is None else self.bankroll,
+        )
+
+    def digest(self) -> str:
+        """SHA-256 of all settings that can change a result: not of the time limit of a step, nor of the exponent of another queue model than power."""
+        without = {"seconds_per_step"} if self.queue == "power" else {"seconds_per_step", "queue_exponent"}
+        values = {name: value for name, value in settings_values(self).items() if name not in without}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RunRecord:
+    """Inputs and outcome of a finished run: the part of a `Backtest` that its tables and pages are made from."""
+
+    episode: str
+    episode_digest: str
+    venue: str
+    agent: str
+    params: Mapping[str, Any]
+    rules: RuleSet
+    settings: BacktestSettings
+    tape: Tape
+    outcome: Outcome
+    steps: int
+    failure: Failure | None = None
+    confinement: Confinement | None = None
+    default_fees: bool = False
+    episodes: tuple[str, ...] = ()
+
+    @property
+    def seed(self) -> int:
+        """The seed of the settings."""
+        return self.settings.seed
+
+    @property
+    def bankroll(self) -> MicroDollars:
+        """Micro-dollars at the start."""
+        assert self.settings.bankroll is not None
+        return MicroDollars(self.settings.bankroll)
+
+    @property
+    def parameters(self) -> str:
+        """The agent's parameters as canonical JSON."""
+        return json.dumps(dict(self.params), sort_keys=True, default=str, ensure_ascii=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of fills, cash, equity and failure: equal runs have equal ones, on every machine."""
+        failed = None if self.failure is None else {name: getattr(self.failure, name) for name in ("type", "message", "step", "at")}
+        text = json.dumps([self.outcome.digest(), failed])
+        return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,67 @@
+"""Tables of scored forecasts, as text, figures and pages read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from bellwether.calibration.binning import Bins
+from bellwether.calibration.comparison_pairs import Loss
+from bellwether.calibration.inference import Inference
+from bellwether.scoring.columns import Columns
+
+#: Told what is done, of how many steps, and what comes next.
+Progress = Callable[[int, int, str], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class ScoreTables:
+    """Tables and terms of a `ScoreResult`, for the modules that show it."""
+
+    scores: pl.DataFrame
+    groups: pl.DataFrame
+    pairs: pl.DataFrame
+    ranking: pl.DataFrame
+    reliability: pl.DataFrame
+    forecasts: pl.DataFrame
+    sources: tuple[str, ...]
+    columns: Columns
+    clusters: str
+    notes: tuple[str, ...]
+    loss: Loss
+    plan: Inference
+    bins: Bins = field(repr=False)
+
+    @property
+    def forecasters(self) -> list[str]:
+        """Names, best first by the loss; those without a score last."""
+        return [str(name) for name in self.ranking["forecaster"]]
+
+    @property
+    def n_questions(self) -> int:
+        """Number of questions."""
+        return self.forecasts["question"].n_unique()
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters; of two ways the smaller number."""
+        return min(self.forecasts[name].n_unique() for name in self.forecasts.columns if name.startswith("cluster_"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the forecasts, for JSON."""
+        return {
+            "sources": list(self.sources),
+            "n_questions": self.n_questions,
+            "n_clusters": self.n_clusters,
+            "clusters": self.clusters,
+            "columns": {str(role): list(names) for role, names in self.columns.used().items()},
+            "level": self.plan.level,
+            "replicates": self.plan.replicates,
+            "seed": self.plan.seed,
+            "loss": str(self.loss),
+            **{name: getattr(self, name).to_dicts() for name in ("scores", "groups", "pairs", "ranking", "reliability")},
+            "notes": list(self.notes),
+        }
