@@ -11,7 +11,7 @@ from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake, Slice
 from bellwether.recordings.books import has_yes_prices
-from bellwether.replay.building.rows import episode_rows
+from bellwether.replay.episode.table import episode_rows
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from bellwether.tables.schema import outside
