@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
+from urllib.parse import parse_qsl
 
 import orjson
 from starlette.responses import Response
@@ -17,7 +21,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.listings import Position, Trail, with_old_cursor, without_records
 from bellwether.sandbox.services import Service, locate, refusal, web_page
 from bellwether.sandbox.world.draw import Draw, Purpose
 
@@ -59,6 +62,16 @@ _HANDSHAKE = ("storm", "status", "expired", "credit")
 _EXPECTED = frozenset(f"ASGI callable returned without completing {what}." for what in ("response", "handshake"))
 _MOST_REMEMBERED = 1 << 16
 _MOST_IN_A_ROW, _LONGEST_STORM = 2, 4
+_MOST_PAGES = 4096
+#: The names of a cursor in the requests and the answers of a service.
+_CURSORS = {
+    Service.KALSHI: ("cursor", "cursor"),
+    Service.GAMMA: ("after_cursor", "next_cursor"),
+    Service.CLOB: ("next_cursor", "next_cursor"),
+}
+_ENDS = (None, "", "LTE=")
+_CURSOR = re.compile(rb'"(?:next_)?cursor"\s*:\s*"([^"]+)"')
+_EDGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,7 @@ class Fault:
 
 @dataclass(slots=True)
 class _Past:
-    """What happened to one request so far."""
+    """The faults of one request so far."""
 
     seen: int = 0
     streak: int = 0
@@ -79,22 +92,8 @@ class _Past:
     forced: Counter[str] = field(default_factory=Counter)
 
 
-class _Memory:
-    """The past of each request; the one not seen for longest is forgotten first."""
-
-    def __init__(self) -> None:
-        self._pasts: OrderedDict[bytes, _Past] = OrderedDict()
-
-    def of(self, request: bytes) -> _Past:
-        past = self._pasts.setdefault(request, _Past())
-        self._pasts.move_to_end(request)
-        if len(self._pasts) > _MOST_REMEMBERED:
-            self._pasts.popitem(last=False)
-        return past
-
-
 class Faults:
-    """Which faults strike, decided by the seed, the request and how often the same request came before.
+    """A plan of faults, decided by the seed, the request and how often the same request came before.
 
     A request is its method, path, query and body. After two faults in a row (a storm: four) the same request passes
     once for certain, so that a client that repeats always gets on. `expired` and `credit` last: a request that they hit is hit
@@ -102,7 +101,7 @@ class Faults:
 
     Attributes:
         rates: probability of each fault; those over HTTP add up to at most 1, and so do those of streams.
-        seed: what decides; the same seed and the same requests give the same faults.
+        seed: of the draws; the same seed and the same requests give the same faults.
         stall_seconds: how long a stalled answer is silent before the connection is closed.
 
     Raises `ConfigError` naming the part that is wrong.
@@ -114,70 +113,53 @@ class Faults:
         self.stall_seconds = stall_seconds
         #: How often each fault was committed.
         self.stats: Counter[str] = Counter()
-        self._memory = _Memory()
+        self._pasts: OrderedDict[bytes, _Past] = OrderedDict()
         self._lock = threading.Lock()
-        self._check()
-
-    def _check(self) -> None:
-        if self.seed < 0 or not self.stall_seconds >= 0:
-            raise ConfigError(
-                f"set the sandbox's faults: seed {self.seed}, stall_seconds {self.stall_seconds}; take a seed and seconds of at least 0"
-            )
         for name, rate in self.rates.items():
             if name not in HTTP_FAULTS and name not in STREAM_FAULTS:
-                raise ConfigError(f"set the sandbox's faults: {name!r} is none; known are {', '.join((*HTTP_FAULTS, *STREAM_FAULTS))}")
+                raise ConfigError(
+                    f"set the sandbox's faults: unknown fault {name!r}; known are {', '.join((*HTTP_FAULTS, *STREAM_FAULTS))}"
+                )
             if not 0 <= rate <= 1:
                 raise ConfigError(f"set the sandbox's faults: the rate of {name} is {rate}; take a probability from 0 to 1")
         for kind in (HTTP_FAULTS, STREAM_FAULTS):
-            total = sum(self.rates.get(name, 0.0) for name in kind)
-            if total > 1 + 1e-9:
-                named = ", ".join(name for name in kind if name in self.rates)
-                raise ConfigError(
-                    f"set the sandbox's faults: the rates of {named} add up to {total:g}; they exclude each other, take at most 1"
-                )
+            named = [name for name in kind if name in self.rates]
+            if sum(self.rates[name] for name in named) > 1 + 1e-9:
+                raise ConfigError(f"set the sandbox's faults: the rates of {', '.join(named)} exclude each other; they add up to 1 at most")
 
     @classmethod
     def parse(cls, text: str, seed: int = 0) -> Faults:
         """Read `status=0.1,cut=0.05`; an empty text is no faults. Raises `ConfigError` naming the wrong part."""
         rates: dict[str, float] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
-            name, equals, rate = (word.strip() for word in part.partition("="))
-            if not equals:
-                raise ConfigError(f"set the sandbox's faults: {part!r} has no rate; write NAME=PROBABILITY, such as status=0.1")
+            name, _, rate = (word.strip() for word in part.partition("="))
             if name in rates:
                 raise ConfigError(f"set the sandbox's faults: {name} is there twice; name each fault once")
             try:
                 rates[name] = float(rate)
             except ValueError:
-                raise ConfigError(f"set the sandbox's faults: the rate of {name!r} is {rate!r}; take a probability from 0 to 1") from None
+                raise ConfigError(f"set the sandbox's faults: {part!r} has no rate; write NAME=PROBABILITY, such as status=0.1") from None
         return cls(rates, seed)
 
     # --- HTTP --------------------------------------------------------------------------------------------------
 
     def decide(self, service: Service, request: bytes, forced: str | None = None) -> Fault | None:
-        """What strikes this request of the service; `request` is its digest, `forced` the value of the header.
+        """The fault of this request of the service; `request` is its digest, `forced` the value of the header.
 
         Raises `ConfigError` for a header that names no fault over HTTP.
         """
         if forced is None and not self.rates:
             return None
         with self._lock:
-            past = self._memory.of(request)
+            past = self._pasts.setdefault(request, _Past())
+            self._pasts.move_to_end(request)
+            if len(self._pasts) > _MOST_REMEMBERED:
+                self._pasts.popitem(last=False)
             seen, past.seen = past.seen, past.seen + 1
             draw = Draw(self.seed, Purpose.FAULT, int.from_bytes(request), seen)
             if forced is not None:
-                return self._forced(past, forced, draw)
+                return _forced(past, forced, draw)
             return self._lasting(service, request) or self._passing(past, draw)
-
-    def _forced(self, past: _Past, header: str, draw: Draw) -> Fault | None:
-        name, count = parse_header(header)
-        if name not in HTTP_FAULTS:
-            raise ConfigError(f"force a fault: {HEADER} names {name!r}; over HTTP there are {', '.join(HTTP_FAULTS)}")
-        if name not in LASTING and past.forced[name] >= count:
-            past.forced[name] = 0
-            return None
-        past.forced[name] += 1
-        return Fault(name, draw.unit())
 
     def _lasting(self, service: Service, request: bytes) -> Fault | None:
         for number, name in enumerate(LASTING):
@@ -210,7 +192,7 @@ class Faults:
     # --- streams -----------------------------------------------------------------------------------------------
 
     def plan(self, frame_number: int, connection_number: int) -> str | None:
-        """What happens to this frame (numbered from 0) of this connection (numbered from 0): reorder, gap, disconnect or nothing.
+        """The fault of this frame (numbered from 0) of this connection (numbered from 0): reorder, gap, disconnect or none.
 
         Only every third frame is hit, then three times as often, at most always; every third connection is never silenced.
         So there are always undisturbed frames, and a client that connects again gets on.
@@ -222,13 +204,6 @@ class Faults:
             return None
         return _chosen(Draw(self.seed, Purpose.FAULT, connection_number, frame_number, 1).unit(), rates)
 
-    def stream(self, header: str | None = None) -> StreamFaults:
-        """The plan of one connection, with what its handshake's header forces. Raises `ConfigError` for a header that names no fault."""
-        if header is None:
-            return StreamFaults(self)
-        name, count = parse_header(header)
-        return StreamFaults(self, name if name in STREAM_FAULTS else None, count)
-
 
 @dataclass(frozen=True, slots=True)
 class StreamFaults:
@@ -239,7 +214,7 @@ class StreamFaults:
     count: int = 1
 
     def plan(self, frame_number: int, connection_number: int) -> str | None:
-        """See `Faults.plan`; what it plans is counted and logged."""
+        """See `Faults.plan`; planned faults are counted and logged."""
         forced = self.forced if frame_number % 3 == 2 and frame_number // 3 < self.count else None
         name = forced or self.faults.plan(frame_number, connection_number)
         if name is not None:
@@ -256,23 +231,32 @@ def _chosen(luck: float, rates: Mapping[str, float]) -> str | None:
     return None
 
 
+def _forced(past: _Past, header: str, draw: Draw) -> Fault | None:
+    name, count = parse_header(header)
+    if name not in HTTP_FAULTS:
+        raise ConfigError(f"force a fault: {HEADER} names {name!r}; over HTTP there are {', '.join(HTTP_FAULTS)}")
+    if name not in LASTING and past.forced[name] >= count:
+        past.forced[name] = 0
+        return None
+    past.forced[name] += 1
+    return Fault(name, draw.unit())
+
+
 def parse_header(value: str) -> tuple[str, int]:
     """Name and count of `X-Sandbox-Fault`; a storm is four without a count, every other fault one. Raises `ConfigError`."""
     name, equals, text = (word.strip() for word in value.partition("="))
-    if name not in HTTP_FAULTS and name not in STREAM_FAULTS:
-        raise ConfigError(f"force a fault: {HEADER} names {name!r}; known are {', '.join((*HTTP_FAULTS, *STREAM_FAULTS))}")
-    if not equals:
-        return name, _LONGEST_STORM if name == "storm" else 1
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1000):
-        raise ConfigError(f"force a fault: {HEADER} asks for {text!r} times {name}; take a whole number from 1 to 1000")
-    return name, int(text)
+    count = text if equals else "4" if name == "storm" else "1"
+    if (name not in HTTP_FAULTS and name not in STREAM_FAULTS) or not (count.isascii() and count.isdigit() and 1 <= int(count) <= 1000):
+        known = ", ".join((*HTTP_FAULTS, *STREAM_FAULTS))
+        raise ConfigError(f"force a fault: {HEADER} is {value!r}; write NAME or NAME=COUNT (1 to 1000), known are {known}")
+    return name, int(count)
 
 
 # --- the middleware ------------------------------------------------------------------------------------------------
 
 
 async def read_body(receive: Receive) -> bytes:
-    """The whole body; what has come of it where the client leaves."""
+    """The whole body, or the part that was received before the client left."""
     chunks = []
     while True:
         message = await receive()
@@ -282,7 +266,7 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def handing_out(body: bytes, receive: Receive) -> Receive:
-    """An ASGI `receive` that hands out a body that was read already, and then what comes."""
+    """An ASGI `receive` that returns a body that was read already, and then what comes."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -292,65 +276,71 @@ def handing_out(body: bytes, receive: Receive) -> Receive:
 
 
 @dataclass(slots=True)
-class _Answer:
-    """A whole answer, kept back."""
-
-    start: Message = field(default_factory=dict)
-    body: bytes = b""
-
-    async def take(self, message: Message) -> None:
-        """An ASGI `send`."""
-        if message["type"] == "http.response.start":
-            self.start = message
-        elif message["type"] == "http.response.body":
-            self.body += message.get("body", b"")
-
-    @property
-    def is_good(self) -> bool:
-        return self.start.get("status") == 200
-
-    def with_length(self, length: int) -> Message:
-        headers = [(name, value) for name, value in self.start["headers"] if name.lower() != b"content-length"]
-        return {**self.start, "headers": [*headers, (b"content-length", str(length).encode())]}
-
-    async def give(self, send: Send, body: bytes) -> None:
-        await send(self.with_length(len(body)))
-        await send({"type": "http.response.body", "body": body})
-
-
-@dataclass(frozen=True, slots=True)
 class _Exchange:
-    """One request: the service that it asks, its scope, its body, and the channels."""
+    """One request with its body, and the answer of the application."""
 
     service: Service
-    path: str
     scope: Scope
     body: bytes
     receive: Receive
     send: Send
-
-    @property
-    def position(self) -> Position:
-        return Position.of(self.service, self.path, self.scope["query_string"])
+    start: Message = field(default_factory=dict)
+    answer: bytes = b""
 
     @property
     def digest(self) -> bytes:
-        """Which request it is: method, path, query and body."""
+        """The identity of the request: method, path, query and body."""
         parts = (self.scope["method"].encode(), self.scope["path"].encode(), self.scope["query_string"], self.body)
         return hashlib.sha256(b"\0".join(parts)).digest()[:16]
 
-    def replay(self) -> Receive:
-        """An ASGI `receive` that hands out the body that was read already, and then what comes."""
-        return handing_out(self.body, self.receive)
+    @property
+    def cursor(self) -> str:
+        """The cursor that the request states; "" on a first page."""
+        name = _CURSORS.get(self.service, ("", ""))[0]
+        return dict(parse_qsl(self.scope["query_string"].decode("latin-1"))).get(name, "")
+
+    def place(self, cursor: str) -> tuple[str, ...]:
+        """The listing of the request at a cursor."""
+        names = parse_qsl(self.scope["query_string"].decode("latin-1"))
+        filters = sorted(f"{name}={value}" for name, value in names if name != _CURSORS[self.service][0])
+        return self.scope["path"], *filters, cursor
+
+    async def ask(self, app: ASGIApp, query: bytes | None = None) -> None:
+        """Keep the answer of the application, to this request or to one with another query."""
+        self.answer = b""
+
+        async def take(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.start = message
+            else:
+                self.answer += message.get("body", b"")
+
+        scope = self.scope if query is None else {**self.scope, "query_string": query}
+        await app(scope, handing_out(self.body, self.receive), take)
+
+    def page(self) -> dict[str, Any]:
+        """The answer if it is a page of a listing with a cursor; else nothing."""
+        with suppress(orjson.JSONDecodeError):
+            page = orjson.loads(self.answer)
+            if isinstance(page, dict) and _CURSORS[self.service][1] in page:
+                return page
+        return {}
+
+    async def give(self, body: bytes, length: int | None = None) -> None:
+        """Send the headers of the answer and a body; with a `length` only the beginning of one that is so long."""
+        headers = [(name, value) for name, value in self.start["headers"] if name.lower() != b"content-length"]
+        stated = str(len(body) if length is None else length).encode()
+        await self.send({**self.start, "headers": [*headers, (b"content-length", stated)]})
+        await self.send({"type": "http.response.body", "body": body, "more_body": length is not None})
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Keeps out of the log what the server says of an answer that was cut, or a handshake that was refused, on purpose."""
+    """Drop the server's log messages on answers that were cut, and handshakes that were refused, on purpose."""
     return record.getMessage() not in _EXPECTED
 
 
 class Faulty:
-    """ASGI middleware: answers go wrong as `faults` decide, or as the header `X-Sandbox-Fault` asks. The control is spared.
+    """ASGI middleware: answers go wrong as `faults` decide, or as the header `X-Sandbox-Fault` says. The control is spared.
 
     A cut or stalled answer ends without its last bytes, which only a real connection can show. A WebSocket's scope gets its
     `StreamFaults` under `SCOPE_KEY`; its handshake itself can be refused.
@@ -360,130 +350,106 @@ class Faulty:
         self._app = app
         self._faults = faults
         self._clock = clock
-        self._trail = Trail()
-        self._commit: dict[str, Callable[[_Exchange, Fault], Awaitable[bool]]] = {
-            "stall": self._stall,
-            "cut": self._cut,
-            "duplicate": self._duplicate,
-            "drop": self._drop,
-            "cursor": self._cursor,
-        }
+        #: Queries by the listing and the cursor of their answers.
+        self._before: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
         logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer with the fault that is drawn for it."""
-        service, path = locate(scope.get("path", ""))
+        service, _ = locate(scope.get("path", ""))
         if scope["type"] not in ("http", "websocket") or service in (Service.CONTROL, Service.NONE):
             await self._app(scope, receive, send)
             return
         try:
-            await (self._http if scope["type"] == "http" else self._websocket)(service, path, scope, receive, send)
+            await (self._http if scope["type"] == "http" else self._websocket)(service, scope, receive, send)
         except ConfigError as error:
             body = orjson.dumps({"error": {"code": "bad_request", "message": str(error)}})
             await _deny(scope, receive, send, Response(body, 400, media_type="application/json"))
 
-    async def _http(self, service: Service, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        body = b"" if scope["method"] in ("GET", "HEAD") else await read_body(receive)
-        exchange = _Exchange(service, path, scope, body, receive, send)
-        fault = self._faults.decide(service, exchange.digest, _header(scope))
-        if fault is not None and await self._strike(exchange, fault):
-            self._note(fault, f"{scope['method']} {scope['path']}")
-            return
-        await self._pass(exchange)
-
     def _note(self, fault: Fault, what: str) -> None:
         self._faults.note(fault.name, f"{what} at {self._clock.now():%Y-%m-%dT%H:%M:%SZ}")
 
+    async def _http(self, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
+        header = _header(scope)
+        if service is Service.MODELS and header is None and not self._faults.rates:
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(service, scope, await read_body(receive), receive, send)
+        fault = self._faults.decide(service, exchange.digest, header)
+        if fault is None or not await self._strike(exchange, fault):
+            await exchange.ask(self._app)
+            self._remember(exchange)
+            await exchange.give(exchange.answer)
+            return
+        self._note(fault, f"{scope['method']} {scope['path']}")
+
     async def _strike(self, exchange: _Exchange, fault: Fault) -> bool:
         """Commit the fault; False where this answer has nothing for it, and nothing was sent."""
-        response = _replacement(exchange.service, fault)
-        if response is None:
-            return await self._commit[fault.name](exchange, fault)
-        await response(exchange.scope, exchange.receive, exchange.send)
-        return True
-
-    async def _pass(self, exchange: _Exchange) -> None:
-        position, query = exchange.position, exchange.scope["query_string"]
-
-        async def note(message: Message) -> None:
-            if message["type"] == "http.response.body" and exchange.scope["method"] == "GET":
-                self._trail.note(position, query, message.get("body", b""))
-            await exchange.send(message)
-
-        receive = exchange.receive if exchange.scope["method"] in ("GET", "HEAD") else exchange.replay()
-        await self._app(exchange.scope, receive, note)
-
-    async def _answer(self, exchange: _Exchange, query: bytes | None = None) -> _Answer:
-        answer = _Answer()
-        scope = dict(exchange.scope) if query is None else {**exchange.scope, "query_string": query}
-        await self._app(scope, exchange.replay(), answer.take)
-        if query is None and answer.is_good:
-            self._trail.note(exchange.position, exchange.scope["query_string"], answer.body)
-        return answer
-
-    # --- faults inside the body --------------------------------------------------------------------------------
-
-    async def _begin(self, exchange: _Exchange, fault: Fault) -> None:
-        """Send the headers of the whole answer, and a part of its body."""
-        answer = await self._answer(exchange)
-        body = answer.body or b"{}"
-        part = body[: int(len(body) * (0.1 + 0.8 * fault.luck))]
-        await exchange.send(answer.with_length(len(body)))
-        await exchange.send({"type": "http.response.body", "body": part, "more_body": True})
-
-    async def _cut(self, exchange: _Exchange, fault: Fault) -> bool:
-        await self._begin(exchange, fault)
-        return True
-
-    async def _stall(self, exchange: _Exchange, fault: Fault) -> bool:
-        await self._begin(exchange, fault)
-        try:
-            async with asyncio.timeout(self._faults.stall_seconds):
-                while (await exchange.receive())["type"] != "http.disconnect":
-                    pass
-        except TimeoutError:
-            pass
-        return True
-
-    # --- faults of listings ------------------------------------------------------------------------------------
-
-    async def _duplicate(self, exchange: _Exchange, fault: Fault) -> bool:
-        before = self._trail.before(exchange.position) if exchange.scope["method"] == "GET" else None
-        if before is None:
+        if (response := _replacement(exchange.service, fault)) is not None:
+            await response(exchange.scope, exchange.receive, exchange.send)
+        elif fault.name in ("cut", "stall"):
+            await exchange.ask(self._app)
+            await self._break_off(exchange, fault)
+        elif (spoiled := await self._spoiled(exchange, fault.name)) is not None:
+            await exchange.give(spoiled)
+        else:
             return False
-        answer = await self._answer(exchange, before)
-        await answer.give(exchange.send, answer.body)
         return True
 
-    async def _drop(self, exchange: _Exchange, fault: Fault) -> bool:
-        return await self._tamper(exchange, without_records)
+    async def _break_off(self, exchange: _Exchange, fault: Fault) -> None:
+        body = exchange.answer or b"{}"
+        await exchange.give(body[: int(len(body) * (0.1 + 0.8 * fault.luck))], len(body))
+        if fault.name == "stall":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._faults.stall_seconds):
+                    while (await exchange.receive())["type"] != "http.disconnect":
+                        pass
 
-    async def _cursor(self, exchange: _Exchange, fault: Fault) -> bool:
-        return await self._tamper(exchange, with_old_cursor)
+    # --- listings ----------------------------------------------------------------------------------------------
 
-    async def _tamper(self, exchange: _Exchange, change: Callable[[Position, bytes], bytes | None]) -> bool:
-        if exchange.scope["method"] != "GET":
-            return False
-        answer = await self._answer(exchange)
-        changed = change(exchange.position, answer.body) if answer.is_good else None
-        if changed is None:
-            return False
-        await answer.give(exchange.send, changed)
-        return True
+    def _remember(self, exchange: _Exchange) -> None:
+        """Keep the query of a page for the request that follows it."""
+        if exchange.service not in _CURSORS or exchange.scope["method"] != "GET":
+            return
+        if found := _CURSOR.search(exchange.answer[:_EDGE]) or _CURSOR.search(exchange.answer[-_EDGE:]):
+            self._before[exchange.place(found[1].decode("latin-1"))] = exchange.scope["query_string"]
+            if len(self._before) > _MOST_PAGES:
+                self._before.popitem(last=False)
+
+    async def _spoiled(self, exchange: _Exchange, name: str) -> bytes | None:
+        """The page as a fault of listings leaves it; None where it has nothing to spoil."""
+        if exchange.service not in _CURSORS or exchange.scope["method"] != "GET":
+            return None
+        cursor = exchange.cursor
+        if name == "duplicate":
+            before = self._before.get(exchange.place(cursor)) if cursor else None
+            if before is None:
+                return None
+            await exchange.ask(self._app, before)
+            return exchange.answer
+        await exchange.ask(self._app)
+        self._remember(exchange)
+        page, field = exchange.page(), _CURSORS[exchange.service][1]
+        if name == "drop" and page.get(field) not in _ENDS:
+            return orjson.dumps({name: [] if isinstance(value, list) else value for name, value in page.items()})
+        if name == "cursor" and page and cursor:
+            return orjson.dumps({**page, field: cursor})
+        return None
 
     # --- streams -----------------------------------------------------------------------------------------------
 
-    async def _websocket(self, service: Service, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _websocket(self, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
         header = _header(scope)
-        stream = self._faults.stream(header)
+        name, count = parse_header(header) if header is not None else ("", 1)
         digest = hashlib.sha256(b"websocket\0" + scope["path"].encode() + b"\0" + scope["query_string"]).digest()[:16]
-        forced = header if header and parse_header(header)[0] in _HANDSHAKE else None
+        forced = header if name in _HANDSHAKE else None
         fault = None if header and forced is None else self._faults.decide(service, digest, forced)
         if fault is not None and fault.name in _HANDSHAKE:
             self._note(fault, f"the handshake of {scope['path']}")
             await _deny(scope, receive, send, _replacement(service, fault) or refusal(service, 503))
             return
-        await self._app({**scope, SCOPE_KEY: stream}, receive, send)
+        plan = StreamFaults(self._faults, name if name in STREAM_FAULTS else None, count)
+        await self._app({**scope, SCOPE_KEY: plan}, receive, send)
 
 
 def _replacement(service: Service, fault: Fault) -> Response | None:

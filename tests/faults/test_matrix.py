@@ -4,7 +4,9 @@ A cell is one of:
 
 - `N`: complete, that is, the answer equals the one without faults, after N attempts in all (`N+`: at least N);
 - `KIND@N`: a `VenueError` of that kind, after N attempts of the call that it names;
-- `empty`: no records. A single page is handed out as it came; and a venue that lists by offset, and never lists anything, says no more.
+- `empty`: no records: a single page is returned unchanged.
+
+Faults of listings strike pages with a cursor, so that lists by offset are not hit.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ answers     15     6       6+     6    6     3          3      3       authentic
 listing     15     6       6+     6    6     5          5      5       authentication@1  out of credit@1
 by keyset   20     8       8+     8    8     6          6      5       authentication@1  out of credit@1
 known form  10     4       4+     4    4     2          2      2       authentication@1  out of credit@1
-by offset   30     12      12+    12   12    8          9      6       authentication@1  out of credit@1
+by offset   30     12      12+    12   12    6          6      6       authentication@1  out of credit@1
 """
 #: No fault ever clears.
 LASTING = """
@@ -64,7 +66,7 @@ answers     rate limit@4  server@4  timeout@4  connection@4  malformed@4  3     
 listing     rate limit@4  server@4  timeout@4  connection@4  malformed@4  paging@3   paging@3  paging@3  authentication@1  out of credit@1
 by keyset   rate limit@4  server@4  timeout@4  connection@4  malformed@4  paging@3   paging@3  paging@3  authentication@1  out of credit@1
 known form  rate limit@4  server@4  timeout@4  connection@4  malformed@4  2          2         2         authentication@1  out of credit@1
-by offset   rate limit@4  server@4  timeout@4  connection@4  malformed@4  paging@3   empty     6         authentication@1  out of credit@1
+by offset   rate limit@4  server@4  timeout@4  connection@4  malformed@4  6          6         6         authentication@1  out of credit@1
 """
 #: The row of each call in these tables; all others request a single answer.
 WAYS = {
