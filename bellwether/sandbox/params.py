@@ -1,16 +1,20 @@
-"""Query parameters as the venue checks them, and its error bodies."""
+"""Query parameters of a request, and the error bodies of both venues."""
 
 from __future__ import annotations
 
 import base64
-import binascii
-import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
+import orjson
 from starlette.datastructures import QueryParams
+from starlette.responses import Response
 
-from bellwether.sandbox.instants import SECOND
+from bellwether.sandbox.instants import SECOND, parse_time
 from bellwether.sandbox.source import Key
+
+T = TypeVar("T")
 
 #: Filter word -> the response words it returns; words of 2024 that were the same on both sides are accepted as synonyms.
 STATUSES: dict[str, frozenset[str]] = {
@@ -24,7 +28,7 @@ EVENT_STATUSES = ("unopened", "open", "closed", "settled")
 PERIODS = (1, 60, 1440)
 
 _CURSOR = b"k1:"
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_FLAGS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,108 +36,102 @@ class Refusal(Exception):
     """A request that the venue answers with an error."""
 
     status: int
-    code: str
-    message: str
-    details: str
+    body: dict[str, Any]
 
-    @property
-    def body(self) -> dict[str, dict[str, str]]:
-        """The error's JSON body."""
-        return {"error": {"code": self.code, "message": self.message, "details": self.details}}
+    def response(self) -> Response:
+        """The answer."""
+        return Response(orjson.dumps(self.body), status_code=self.status, media_type="application/json")
+
+
+def kalshi_error(status: int, code: str, details: str) -> Refusal:
+    """An error of Kalshi; its message is the code in words."""
+    return Refusal(status, {"error": {"code": code, "message": code.replace("_", " "), "details": details}})
 
 
 def bad_request(details: str) -> Refusal:
-    """HTTP 400."""
-    return Refusal(400, "bad_request", "bad request", details)
+    """Kalshi's HTTP 400."""
+    return kalshi_error(400, "bad_request", details)
 
 
 def not_found(details: str) -> Refusal:
-    """HTTP 404."""
-    return Refusal(404, "not_found", "not found", details)
+    """Kalshi's HTTP 404."""
+    return kalshi_error(404, "not_found", details)
+
+
+def gamma_invalid(error: str) -> Refusal:
+    """Gamma's HTTP 422."""
+    return Refusal(422, {"type": "validation error", "error": error})
+
+
+def clob_error(status: int, error: str) -> Refusal:
+    """An error of the CLOB."""
+    return Refusal(status, {"error": error})
 
 
 class Params:
-    """The query of one request. An empty value counts as absent; unknown parameters are ignored, as the venue does."""
+    """The query of one request. An empty value counts as absent; unknown parameters are ignored, as the venues do.
 
-    def __init__(self, query: QueryParams) -> None:
+    `refuse` makes the error of a value that cannot be read out of the parameter's name.
+    """
+
+    def __init__(self, query: QueryParams, refuse: Callable[[str], Refusal] = lambda name: bad_request(f"invalid {name}")) -> None:
         self._query = query
+        self._refuse = refuse
 
     def text(self, name: str) -> str | None:
         """The value, None when absent."""
         return self._query.get(name) or None
 
-    def integer(self, name: str) -> int | None:
-        """A whole number. Raises `Refusal` for anything else."""
+    def _read(self, name: str, convert: Callable[[str], T]) -> T | None:
         value = self.text(name)
-        if value is None:
-            return None
-        if not _INTEGER.fullmatch(value):
-            raise bad_request(f"invalid {name}: not an integer")
-        return int(value)
+        try:
+            return None if value is None else convert(value)
+        except (ValueError, KeyError):
+            raise self._refuse(name) from None
 
-    def flag(self, name: str) -> bool:
-        """True or false; false when absent."""
-        value = (self.text(name) or "false").lower()
-        if value not in ("true", "false"):
-            raise bad_request(f"invalid {name}: not a boolean")
-        return value == "true"
+    def integer(self, name: str, least: int = -(10**12), most: int = 10**12) -> int | None:
+        """A whole number within bounds. Raises `Refusal` for anything else."""
+        value = self._read(name, int)
+        if value is not None and not least <= value <= most:
+            raise self._refuse(name)
+        return value
 
-    def instant(self, name: str) -> int | None:
+    def flag(self, name: str) -> bool | None:
+        """True or false, None when absent. Raises `Refusal` for anything else."""
+        return self._read(name, lambda value: _FLAGS[value.lower()])
+
+    def seconds(self, name: str) -> int | None:
         """A Unix timestamp in seconds, as an instant."""
         seconds = self.integer(name)
         return None if seconds is None else seconds * SECOND
 
-    def needed_instant(self, name: str) -> int:
-        """A Unix timestamp that must be there."""
-        value = self.instant(name)
-        if value is None:
-            raise bad_request(f"missing {name}")
-        return value
-
-    def limit(self, least: int, most: int, default: int) -> int:
-        """The page size; 0, where allowed, stands for the default."""
-        value = self.integer("limit")
-        if value is None:
-            return default
-        if not least <= value <= most:
-            raise bad_request(f"invalid limit: must be between {least} and {most}")
-        return value or default
+    def instant(self, name: str) -> int | None:
+        """A date or time of RFC 3339, as an instant."""
+        return self._read(name, parse_time)
 
     def tickers(self, name: str = "tickers") -> tuple[str, ...] | None:
         """A comma-separated list."""
         value = self.text(name)
         return None if value is None else tuple(ticker for ticker in value.split(",") if ticker)
 
-    def repeated(self, name: str) -> tuple[str, ...]:
-        """All values of a parameter that may be there several times."""
-        return tuple(filter(None, self._query.getlist(name)))
+    def every(self, name: str) -> tuple[str, ...] | None:
+        """All values of a repeated parameter; None when absent."""
+        return tuple(filter(None, self._query.getlist(name))) or None
 
-    def word(self, name: str, allowed: tuple[str, ...]) -> str | None:
+    def word(self, name: str, *allowed: str) -> str | None:
         """One of the allowed words."""
         value = self.text(name)
         if value is not None and value not in allowed:
-            raise bad_request(f"invalid {name} filter")
+            raise self._refuse(f"{name} filter")
         return value
 
-    def period(self) -> int:
-        """The candles' length in minutes."""
-        value = self.integer("period_interval")
-        if value not in PERIODS:
-            raise bad_request("invalid period_interval: must be 1, 60 or 1440")
-        return value
+    def cursor(self, name: str) -> Key | None:
+        """The position of a cursor of whole numbers."""
+        return self._read(name, _key_of)
 
-    def cursor(self) -> Key | None:
-        """The position after which the page begins."""
-        value = self.text("cursor")
-        if value is None:
-            return None
-        try:
-            plain = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
-            if not plain.startswith(_CURSOR):
-                raise ValueError(value)
-            return tuple(int(part) for part in plain[len(_CURSOR) :].split(b","))
-        except (ValueError, binascii.Error):
-            raise bad_request("invalid cursor") from None
+    def position(self, name: str) -> tuple[Any, ...] | None:
+        """The position of a cursor of any values that can be sorted by."""
+        return self._read(name, _position_of)
 
 
 def cursor_after(key: Key) -> str:
@@ -141,54 +139,39 @@ def cursor_after(key: Key) -> str:
     return base64.urlsafe_b64encode(_CURSOR + ",".join(map(str, key)).encode()).decode().rstrip("=")
 
 
+def _key_of(cursor: str) -> Key:
+    plain = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    if not plain.startswith(_CURSOR):
+        raise ValueError(cursor)
+    return tuple(map(int, plain.removeprefix(_CURSOR).split(b",")))
+
+
+def position_after(position: tuple[Any, ...]) -> str:
+    """The cursor of a page whose last row is at this position."""
+    return base64.urlsafe_b64encode(orjson.dumps(position)).decode()
+
+
+def _position_of(cursor: str) -> tuple[Any, ...]:
+    position = orjson.loads(base64.urlsafe_b64decode(cursor))
+    if not isinstance(position, list) or not all(isinstance(part, int | float) for part in position):
+        raise ValueError(cursor)
+    return tuple(position)
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A pair of timestamp filters on one time of a market: strictly after `low` and strictly before `high`."""
+    """Timestamp filters on one time of a market: strictly after `low` and strictly before `high`."""
 
     low: int | None
     high: int | None
-    closed_above: bool = False
-
-    def holds(self, value: int | None) -> bool:
-        """Whether a time lies within; a market without that time does not, unless nothing is asked."""
-        if self.low is None and self.high is None:
-            return True
-        if value is None:
-            return False
-        above = self.high is None or value < self.high or (self.closed_above and value == self.high)
-        return (self.low is None or value > self.low) and above
-
-    @property
-    def asked(self) -> bool:
-        """Whether either filter was given."""
-        return self.low is not None or self.high is not None
-
-
-@dataclass(frozen=True, slots=True)
-class MarketFilter:
-    """The filters of GET /markets."""
-
-    event_ticker: str | None
-    series_ticker: str | None
-    tickers: tuple[str, ...] | None
-    status: str | None
-    combos: str | None
-    created: Window
-    updated: Window
-    closes: Window
-    settled: Window
 
     @classmethod
-    def of(cls, params: Params) -> MarketFilter:
-        """Read them. Raises `Refusal` for unknown words; combinations that the venue forbids are answered."""
-        return cls(
-            event_ticker=params.text("event_ticker"),
-            series_ticker=params.text("series_ticker"),
-            tickers=params.tickers(),
-            status=params.word("status", tuple(STATUSES)),
-            combos=params.word("mve_filter", ("only", "exclude")),
-            created=Window(params.instant("min_created_ts"), params.instant("max_created_ts")),
-            updated=Window(params.instant("min_updated_ts"), params.instant("max_updated_ts"), closed_above=True),
-            closes=Window(params.instant("min_close_ts"), params.instant("max_close_ts")),
-            settled=Window(params.instant("min_settled_ts"), params.instant("max_settled_ts")),
-        )
+    def of(cls, params: Params, kind: str) -> Window:
+        """Read min_KIND_ts and max_KIND_ts."""
+        return cls(params.seconds(f"min_{kind}_ts"), params.seconds(f"max_{kind}_ts"))
+
+    def holds(self, value: int | None) -> bool:
+        """Whether a time lies within; without filters any does, else a missing one does not."""
+        if self.low is None and self.high is None:
+            return True
+        return value is not None and (self.low is None or value > self.low) and (self.high is None or value < self.high)

@@ -10,46 +10,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-import polars as pl
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import SECOND, moment
-from bellwether.sandbox.recorded import Findings, Object, broken, collect, content_of, files, has_lines, is_polymarket, newest, read_time
-from bellwether.sandbox.recorded_tables import collect_table
+from bellwether.sandbox.recorded import Findings, Object, newest, read_time
+from bellwether.sandbox.recorded_files import find
 from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
 
 Row = TypeVar("Row", EventRow, MarketRow)
 
 _COMBO_PREFIX = "KXMVE"
 _UNOPENED = ("initialized", "unopened")
-
-
-def _load(path: Path, findings: Findings) -> None:
-    """Add what one file holds, unless it is no JSON and Polymarket's. Raises `BellwetherError` naming the file when it cannot be read."""
-    if path.suffix == ".parquet":
-        try:
-            collect_table(path, findings)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise broken(path, error) from error
-        return
-    content = content_of(path)
-    try:
-        for body in content.splitlines() if has_lines(path) else (content,):
-            if body.strip():
-                collect(orjson.loads(body), findings)
-    except orjson.JSONDecodeError as error:
-        if not is_polymarket(content):
-            raise broken(path, error) from error
-
-
-def _find(folder: Path, required: bool) -> Findings:
-    findings = Findings()
-    for path in files(folder, ".parquet"):
-        _load(path, findings)
-    if required and not (findings.markets or findings.events or findings.series or findings.candles):
-        raise ConfigError(f"read the recordings: nothing under {folder} is a body of Kalshi's REST interface; choose another folder")
-    return findings
 
 
 def _updated(body: Object) -> int | None:
@@ -79,14 +51,16 @@ class Recordings:
     those recorded, of the recorded period, whatever the clock says.
 
     Attributes:
-        folder: where they are.
-        required: whether there must be any; without it a folder that holds nothing of Kalshi's makes an empty source.
+        folder: their folder, or the objects that were found in it.
+        required: refuse a folder without objects of Kalshi; without it such a folder makes an empty source.
 
-    Raises `ConfigError` when the folder is missing or holds nothing that is required, `BellwetherError` naming a broken file.
+    Raises `ConfigError` for a missing folder or one without required objects, `BellwetherError` naming a broken file.
     """
 
-    def __init__(self, folder: str | Path, *, required: bool = True) -> None:
-        findings = _find(Path(folder).expanduser(), required)
+    def __init__(self, folder: str | Path | Findings, *, required: bool = True) -> None:
+        findings = folder if isinstance(folder, Findings) else find(folder)
+        if required and not (findings.markets or findings.events or findings.series or findings.candles):
+            raise ConfigError(f"read the recordings: nothing under {folder} is a body of Kalshi's REST interface; choose another folder")
         self._markets = newest(findings.markets, "ticker", _updated)
         self._events = newest(findings.events, "event_ticker", _last_updated)
         self._series = {**self._derived_series(), **newest(findings.series, "ticker", _last_updated)}
@@ -146,7 +120,6 @@ class Recordings:
             ticker=ticker,
             series_ticker=body["series_ticker"],
             is_combo=ticker.startswith(_COMBO_PREFIX),
-            updated=read_time(body.get("last_updated_ts")),
             body=lambda: body,
             markets=lambda: self._by_event.get(ticker, []),
         )
@@ -163,8 +136,7 @@ class Recordings:
         """Recorded series and those derived from events."""
         for ticker, body in self._series.items():
             categories = _tuple(body.get("categories")) or (body["category"],)
-            updated = read_time(body.get("last_updated_ts"))
-            yield SeriesRow(ticker, categories, _tuple(body.get("tags")), updated, partial(dict, body), lambda: None)
+            yield SeriesRow(ticker, categories, _tuple(body.get("tags")), partial(dict, body))
 
     def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
         """Events in recorded order."""

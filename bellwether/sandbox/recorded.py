@@ -1,34 +1,25 @@
-"""What recordings hold, recognised by content: markets, events, series and candles out of any JSON that a recorder wrote.
+"""The objects of recordings, recognised by content: those of both venues' REST interfaces out of any JSON or table that a recorder wrote.
 
-Bodies come bare or wrapped in notes of the recorder; objects are found wherever they stand and are kept as they are. Only
-the 2024 dumps of the venue's client library are undone: their names carry an underscore that the wire never had.
+Bodies come bare, in pages or wrapped in notes of the recorder, also with lines of text between them; objects are found wherever they are and
+are kept verbatim. Only the 2024 dumps of the venue's client library are undone: their names carry an underscore that the wire never had.
 """
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from bellwether.errors import BellwetherError, ConfigError
 from bellwether.sandbox.instants import MINUTE, SECOND, parse_time
 from bellwether.sandbox.params import PERIODS
 
 Object = dict[str, Any]
 
-_JSON = (".json", ".json.gz", ".jsonl", ".jsonl.gz")
-
-#: Names that only Polymarket's objects have: a file with one of them that is not JSON is read by its playback alone.
-_POLYMARKET = re.compile(rb'"(condition_?id|clobTokenIds|asset_id)"', re.IGNORECASE)
-
-#: Where recorders note when a body came, and with what parameters it was asked for.
-_CAPTURED = ("captured_at", "recorded_at", "fetched_at")
+#: The fields in which recorders note when a body came, and the parameters of its request.
+_CAPTURED = ("captured_at", "recorded_at", "fetched_at", "collector_ts", "run_ts")
 _CAPTURED_MS = "captured_ms"
 _NOTES = "_metadata"
 _TICKER = re.compile(r"[A-Z0-9]+(-[A-Z0-9.]+)*")
@@ -55,7 +46,7 @@ def newest(found: Iterable[Found], name: str, changed: Callable[[Object], int | 
 
 @dataclass(slots=True)
 class Findings:
-    """Everything found so far. `candles` maps (ticker, minutes) to candles by the end of their period (seconds)."""
+    """The objects of both venues. `candles` maps (ticker, minutes) to candles by the end of their period (seconds)."""
 
     markets: list[Found] = field(default_factory=list)
     events: list[Found] = field(default_factory=list)
@@ -63,6 +54,10 @@ class Findings:
     candles: dict[tuple[str, int], dict[int, Found]] = field(default_factory=dict)
     series_of: dict[str, str] = field(default_factory=dict)
     captured: int | None = None
+    gamma_markets: list[Found] = field(default_factory=list)
+    gamma_events: list[Found] = field(default_factory=list)
+    clob_markets: list[Found] = field(default_factory=list)
+    clob_books: list[Found] = field(default_factory=list)
 
     def add_candles(self, ticker: str, period: int, candles: Iterable[Object], captured: int | None = None) -> None:
         """Keep the candles of a market; of one that was recorded twice the one captured last."""
@@ -73,14 +68,14 @@ class Findings:
                 kept[candle["end_period_ts"]] = Found(candle, captured)
 
     def note(self, captured: int | None) -> None:
-        """Remember the latest capture."""
+        """Remember the latest capture of Kalshi's objects."""
         if captured is not None:
             self.captured = max(captured, self.captured or captured)
 
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What the wrappers around an object say of it."""
+    """The notes in the wrappers around an object."""
 
     captured: int | None = None
     ticker: str | None = None
@@ -88,7 +83,7 @@ class _Context:
     period: int | None = None
 
     def inside(self, node: Object) -> _Context:
-        """The context of what a node holds."""
+        """The context of the values of a node."""
         context = self.inside(node[_NOTES]) if isinstance(node.get(_NOTES), dict) else self
         captured = _captured(node)
         ticker, series, period = node.get("market_ticker") or node.get("ticker"), node.get("series_ticker"), node.get("period_interval")
@@ -116,28 +111,51 @@ def _captured(node: Object) -> int | None:
     return next((found for name in _CAPTURED if (found := read_time(node.get(name))) is not None), None)
 
 
-def texts(node: Object, *names: str) -> bool:
-    """True if all these fields are texts."""
+# --- recognition -------------------------------------------------------------------------------------------------------
+
+
+def _texts(node: Object, *names: str) -> bool:
     return all(isinstance(node.get(name), str) for name in names)
 
 
 def is_market(node: Object) -> bool:
-    """A market object of any generation."""
-    return texts(node, "ticker", "event_ticker", "status")
+    """A market object of Kalshi, of any generation."""
+    return _texts(node, "ticker", "event_ticker", "status")
 
 
 def is_event(node: Object) -> bool:
-    """An event object of any generation."""
-    return texts(node, "event_ticker", "series_ticker", "title") and "ticker" not in node
+    """An event object of Kalshi, of any generation."""
+    return _texts(node, "event_ticker", "series_ticker", "title") and "ticker" not in node
 
 
-def is_series(node: Object) -> bool:
-    """A series object."""
-    return texts(node, "ticker", "category", "frequency") and "event_ticker" not in node
+def _is_series(node: Object) -> bool:
+    return _texts(node, "ticker", "category", "frequency") and "event_ticker" not in node
 
 
 def _is_candle(node: object) -> bool:
     return isinstance(node, dict) and isinstance(node.get("end_period_ts"), int) and isinstance(node.get("yes_bid"), dict)
+
+
+def _has_id(node: Object) -> bool:
+    return isinstance(node.get("id"), str) and node["id"].isascii() and node["id"].isdecimal()
+
+
+def is_gamma_market(node: Object) -> bool:
+    """A market object of Gamma."""
+    return _has_id(node) and _texts(node, "conditionId", "question", "slug")
+
+
+def is_gamma_event(node: Object) -> bool:
+    """An event object of Gamma; its series have the same names, and a type."""
+    return _has_id(node) and _texts(node, "slug", "title") and "conditionId" not in node and "seriesType" not in node
+
+
+def _is_clob_market(node: Object) -> bool:
+    return _texts(node, "condition_id", "question") and isinstance(node.get("tokens"), list)
+
+
+def _is_book(node: Object) -> bool:
+    return _texts(node, "asset_id", "market") and isinstance(node.get("bids"), list) and isinstance(node.get("asks"), list)
 
 
 def period_of(ends: list[int]) -> int | None:
@@ -163,15 +181,15 @@ def _collect_candles(candles: Any, ticker: str | None, context: _Context, findin
         findings.series_of[ticker] = context.series
 
 
-def _collect_object(node: Object, context: _Context, findings: Findings) -> bool:
-    """Keep the node if it is an object of the venue."""
+def _collect_kalshi(node: Object, context: _Context, findings: Findings) -> bool:
+    """Keep the node if it is an object of Kalshi."""
     if is_market(node):
         findings.markets.append(Found(node, context.captured))
     elif is_event(node):
         plain = {name: value for name, value in node.items() if name != "markets"}
         findings.events.append(Found(plain, context.captured))
         collect(node.get("markets"), findings, context)
-    elif is_series(node):
+    elif _is_series(node):
         findings.series.append(Found(node, context.captured))
     else:
         return False
@@ -179,57 +197,38 @@ def _collect_object(node: Object, context: _Context, findings: Findings) -> bool
     return True
 
 
+def _collect_polymarket(node: Object, context: _Context, findings: Findings) -> bool:
+    """Keep the node if it is an object of Polymarket."""
+    captured = _captured(node)
+    found, inner = Found(node, context.captured if captured is None else captured), context.inside(node)
+    if is_gamma_market(node):
+        findings.gamma_markets.append(found)
+        collect(node.get("events"), findings, inner)
+    elif is_gamma_event(node):
+        findings.gamma_events.append(found)
+        collect(node.get("markets"), findings, inner)
+    elif _is_clob_market(node):
+        findings.clob_markets.append(found)
+    elif _is_book(node):
+        findings.clob_books.append(found)
+    else:
+        return False
+    return True
+
+
 def collect(node: Any, findings: Findings, context: _Context | None = None) -> None:
-    """Find every object below `node`, in the order in which they stand."""
+    """Find every object below `node`, in their order."""
     context = context or _Context()
     if isinstance(node, list):
         for item in node:
             collect(item, findings, context)
     elif isinstance(node, dict):
         node = _undone(node)
-        if _collect_object(node, context, findings):
+        if _collect_kalshi(node, context, findings) or _collect_polymarket(node, context, findings):
             return
         inner = context.inside(node)
         for ticker, candles in zip(node.get("market_tickers") or (), node.get("market_candlesticks") or (), strict=False):
             _collect_candles(candles, ticker, inner, findings)
         _collect_candles(node.get("candlesticks"), inner.ticker, inner, findings)
         for name, value in node.items():
-            named = replace(inner, ticker=name) if _TICKER.fullmatch(name) else inner
-            collect(value, findings, named)
-
-
-# --- files -------------------------------------------------------------------------------------------------------------
-
-
-def files(folder: Path, *further: str) -> Iterator[Path]:
-    """JSON and JSON lines under a folder, either gzipped, and files with `further` endings, in the order of their names.
-
-    Raises `ConfigError` when there is no such folder.
-    """
-    if not folder.is_dir():
-        raise ConfigError(f"read the recordings: there is no folder {folder}; set BELLWETHER_PLAYBACK to a folder of recorded bodies")
-    return (path for path in sorted(folder.rglob("*")) if path.name.endswith(_JSON + further) and path.is_file())
-
-
-def broken(path: Path, error: Exception | str) -> BellwetherError:
-    """The error of a file that cannot be read."""
-    return BellwetherError(f"read the recordings: {path} is broken: {error}; mend the file, or take it out of the folder")
-
-
-def content_of(path: Path) -> bytes:
-    """What a file holds, unzipped. Raises `BellwetherError` naming a file that cannot be read."""
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise broken(path, error) from error
-
-
-def has_lines(path: Path) -> bool:
-    """Whether each line of a file is a body of its own."""
-    return path.name.removesuffix(".gz").endswith(".jsonl")
-
-
-def is_polymarket(content: bytes) -> bool:
-    """Whether a file holds objects of Polymarket, judged by names that occur in it."""
-    return _POLYMARKET.search(content) is not None
+            collect(value, findings, replace(inner, ticker=name) if _TICKER.fullmatch(name) else inner)

@@ -40,21 +40,18 @@ class EventRow:
     ticker: str
     series_ticker: str
     is_combo: bool
-    updated: int | None
     body: Callable[[], dict[str, Any]]
     markets: Callable[[], list[MarketRow]]
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesRow:
-    """A series: what filters look at, its body, and the contracts (hundredths) traded in it, None where unknown."""
+    """A series: its filters and its body."""
 
     ticker: str
     categories: tuple[str, ...]
     tags: tuple[str, ...]
-    updated: int | None
     body: Callable[[], dict[str, Any]]
-    volume: Callable[[], int | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from bellwether.sandbox.instants import moment
 from bellwether.sandbox.models import Truth
 from bellwether.sandbox.playback import Recordings
 from bellwether.sandbox.polymarket import GeneratedPolymarket, RecordedPolymarket
+from bellwether.sandbox.recorded_files import find
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.settings import Settings, World
 
@@ -54,7 +55,8 @@ def recorded(folder: Path | str | None, now: datetime | None, *, rate: float = 0
     """
     if not folder:
         raise ConfigError("starting playback: BELLWETHER_PLAYBACK names no folder; set it to a folder of recorded bodies")
-    kalshi, polymarket, exchange = Recordings(folder, required=False), RecordedPolymarket(folder), RecordedExchange(folder)
+    found = find(folder)
+    kalshi, polymarket, exchange = Recordings(found, required=False), RecordedPolymarket(found), RecordedExchange(folder)
     newest = max(kalshi.latest, polymarket.latest)
     if not newest and not exchange.tickers():
         raise ConfigError(f"starting playback: nothing under {folder} was recorded from a venue; set BELLWETHER_PLAYBACK to another folder")

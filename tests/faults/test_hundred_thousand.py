@@ -52,7 +52,7 @@ class Crowd:
         for number, ticker in enumerate(sorted(wanted.tickers or ())):
             if wanted.after is None or number > wanted.after[0]:
                 body = {"event_ticker": ticker, "series_ticker": "S", "title": ticker, "mutually_exclusive": False}
-                yield EventRow((number,), ticker, "S", False, CLOSES, body.copy, list)
+                yield EventRow((number,), ticker, "S", False, body.copy, list)
 
     def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
         for number in range(wanted.after[0] + 1 if wanted.after else 0, MARKETS):

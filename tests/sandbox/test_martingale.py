@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.instants import moment
 from bellwether.sandbox.world.model import Event, Market
-from bellwether.sandbox.world.tape import GRIDS, NO_ASK, NO_BID
+from bellwether.sandbox.world.tape import GRIDS
 
 HORIZONS = (timedelta(days=7), timedelta(days=1), timedelta(hours=6), timedelta(hours=1))
 DAYS = range(30, 430)
@@ -38,12 +38,6 @@ def truths(sample: list[Market]) -> np.ndarray:
     return np.asarray([market.latent.probabilities_at(market.life.closes - before) for market in long])
 
 
-def test_the_truth_that_can_be_looked_up_is_the_latent_probability(world: GeneratedWorld, sample: list[Market]) -> None:
-    for market in sample[::40]:
-        times = market.life.closes - np.asarray([6 * 3_600_000_000, 0])
-        assert [world.truth(market.ticker, moment(int(at))) for at in times] == market.latent.probabilities_at(times).tolist()
-
-
 def test_expected_changes_of_the_truth_are_zero_at_every_horizon(truths: np.ndarray) -> None:
     changes = np.diff(truths, axis=1)
     error = changes.std(axis=0, ddof=1) / math.sqrt(len(changes))
@@ -64,40 +58,12 @@ def test_the_truth_is_calibrated_at_every_horizon(truths: np.ndarray) -> None:
         assert surprise < 29.6, "chi-square with 10 degrees of freedom, p = 0.001"
 
 
-def test_a_change_does_not_depend_on_the_price_before_it(truths: np.ndarray) -> None:
-    for before, after in pairwise(truths.T):
-        deviation = before - before.mean()
-        products = deviation * (after - before)
-        assert abs(products.mean()) < 4 * products.std(ddof=1) / math.sqrt(len(products))
-
-
-def test_quoted_middles_a_day_before_the_close_are_calibrated(world: GeneratedWorld, sample: list[Market]) -> None:
-    errors = []
-    for market in sample:
-        tape = market.tape()
-        slot = tape.at(market.life.closes - 24 * 3_600_000_000)
-        if slot >= 0 and tape.bid[slot] > NO_BID and tape.ask[slot] < NO_ASK:
-            errors.append(float(market.latent.pays) - (tape.bid[slot] + tape.ask[slot]) / 2000)
-    assert len(errors) > 1_000
-    assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(len(errors))
-
-
 def test_probabilities_of_exclusive_markets_add_up_to_at_most_one(events: list[Event]) -> None:
     exclusive = [event for event in events[:400] if event.body["mutually_exclusive"]]
     totals = [sum(market.latent.probabilities() for market in event.markets) for event in exclusive]
     assert max(total.max() for total in totals) < 1 + 1e-9
     whole = sum(bool(np.allclose(total, 1.0)) for total in totals)
     assert 0 < whole < len(totals), "some events list every outcome, some do not"
-
-
-def test_at_most_one_exclusive_market_wins_and_sometimes_none(events: list[Event]) -> None:
-    winners = [
-        sum(market.determination.result == "yes" for market in event.markets)
-        for event in events
-        if event.body["mutually_exclusive"] and all(market.determination.result in ("yes", "no") for market in event.markets)
-    ]
-    assert set(winners) == {0, 1}
-    assert winners.count(0) < winners.count(1)
 
 
 def test_higher_rungs_of_a_ladder_are_less_probable(events: list[Event]) -> None:
@@ -122,12 +88,6 @@ def test_the_outcome_is_what_the_stated_number_says(events: list[Event]) -> None
                 assert (value > market.terms["floor_strike"]) == (market.determination.result == "yes"), (market.ticker, words)
                 checked += 1
     assert checked > 500
-
-
-def test_the_truth_ends_at_the_outcome(world: GeneratedWorld, sample: list[Market]) -> None:
-    for market in sample[:100]:
-        if market.determination.result in ("yes", "no"):
-            assert world.truth(market.ticker, moment(market.life.closes)) == (world.outcome(market.ticker) == "yes")
 
 
 def test_a_combo_is_worth_the_product_of_its_legs(world: GeneratedWorld) -> None:
@@ -177,19 +137,3 @@ def test_the_world_has_what_the_real_one_has(world: GeneratedWorld) -> None:
     assert any(event.is_combo for day in days for event in day.events)
     titles = " ".join(market.terms["title"] for market in plain)
     assert all(text in titles for text in ("<script>", '"', "“", "é"))
-
-
-def test_a_release_of_300_questions_at_two_per_series_fits_into_sixty_days(world: GeneratedWorld) -> None:
-    counts: dict[str, int] = {}
-    for home in range(300, 360):
-        for event in world.day(home).events:
-            if not event.is_combo:
-                counts[event.series_ticker] = counts.get(event.series_ticker, 0) + len(event.markets)
-    assert sum(min(2, count) for count in counts.values()) >= 300
-
-
-def test_an_unknown_ticker_has_no_truth(world: GeneratedWorld) -> None:
-    from bellwether.errors import BellwetherError
-
-    with pytest.raises(BellwetherError, match="KXNOSUCH-25JAN01"):
-        world.truth("KXNOSUCH-25JAN01", datetime(2025, 1, 1, tzinfo=UTC))

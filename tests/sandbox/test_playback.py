@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import BellwetherError
 from bellwether.sandbox import Clock, Recordings, create_app
 
 Object = dict[str, Any]
@@ -85,23 +85,9 @@ def test_nested_markets_are_served_alone_beside_and_nested(tmp_path: Path, play:
     assert venue.get("/markets")["markets"] == markets
     assert venue.get("/events")["events"] == [event("KXA-26AUG01")]
     assert venue.get("/events", with_nested_markets="true")["events"] == [event("KXA-26AUG01", markets=markets)]
-    assert venue.get("/events/KXA-26AUG01") == {"event": event("KXA-26AUG01"), "markets": markets}
     assert venue.get("/markets", status="open")["markets"] == markets[1:]
     assert venue.get("/events", status="open")["events"] == [event("KXA-26AUG01")]
     assert venue.get("/events", status="unopened")["events"] == []
-
-
-def test_filters_and_pages_work_on_recordings(tmp_path: Path, play: Any) -> None:
-    markets = [market(f"KXA-26AUG{day:02d}-T1", close_time=f"2026-08-{day:02d}T12:00:00Z") for day in range(1, 28)]
-    markets.append(market("KXMVEX-S1-A", mve_collection_ticker="KXMVEX-R"))
-    save(tmp_path, "markets.json", {"markets": markets})
-    venue = play()
-    assert venue.all("/markets", limit=4) == markets
-    low, high = (int(datetime(2026, 8, day, tzinfo=UTC).timestamp()) for day in (5, 9))
-    assert venue.get("/markets", min_close_ts=low, max_close_ts=high, mve_filter="exclude")["markets"] == markets[4:8]
-    assert venue.get("/markets", mve_filter="only")["markets"] == markets[-1:]
-    assert venue.get("/markets", series_ticker="KXA", limit=1000)["markets"] == markets[:-1]
-    assert venue.get("/markets", tickers="KXA-26AUG09-T1,KXA-26AUG02-T1")["markets"] == [markets[1], markets[8]]
 
 
 def test_of_two_records_of_a_ticker_the_one_updated_last_is_served(tmp_path: Path, play: Any) -> None:
@@ -110,12 +96,6 @@ def test_of_two_records_of_a_ticker_the_one_updated_last_is_served(tmp_path: Pat
     save(tmp_path, "a.json", [new])
     save(tmp_path, "b.json", [old])
     assert play().get("/markets")["markets"] == [new]
-
-
-def test_without_update_times_the_one_captured_last_is_served(tmp_path: Path, play: Any) -> None:
-    save(tmp_path, "a.json", {"captured_at": "2026-08-02T00:00:00Z", "markets": [market("KXA-1-T1", result="yes")]})
-    save(tmp_path, "b.json", {"captured_at": "2026-08-01T00:00:00Z", "markets": [market("KXA-1-T1", result="")]})
-    assert play().get("/markets")["markets"][0]["result"] == "yes"
 
 
 def test_everything_recorded_counts_as_live(tmp_path: Path, play: Any) -> None:
@@ -133,9 +113,8 @@ def test_recorded_series_are_served_and_others_derived_from_events(tmp_path: Pat
     save(tmp_path, "series.json", {"payloads": {"KXA": {"series": recorded}}})
     save(tmp_path, "events.json", {"events": [event("KXA-1"), event("KXB-1", category="Health")]})
     venue = play()
-    assert venue.get("/series/KXA")["series"] == recorded
-    assert venue.get("/series/KXB")["series"] == {"ticker": "KXB", "category": "Health"}
-    assert {one["ticker"] for one in venue.get("/series")["series"]} == {"KXA", "KXB"}
+    served = {one["ticker"]: one for one in venue.get("/series")["series"]}
+    assert served == {"KXA": recorded, "KXB": {"ticker": "KXB", "category": "Health"}}
     assert [one["ticker"] for one in venue.get("/series", category="Health")["series"]] == ["KXB"]
 
 
@@ -184,14 +163,6 @@ def test_of_a_candle_recorded_twice_the_one_captured_last_is_served(tmp_path: Pa
         candle(3600, "0.9000"),
         candle(7200, "0.9000"),
     ]
-
-
-def test_a_carried_candle_of_a_recording_trades_nothing(tmp_path: Path, play: Any) -> None:
-    save(tmp_path, "candles.json", {"ticker": "KXA-1-T1", "candlesticks": [{**candle(3600, "0.4000"), "volume": 7}, candle(14_400)]})
-    asked = {"start_ts": 3601, "end_ts": 99_999, "period_interval": 60, "include_latest_before_start": "true"}
-    first, second = play().get("/series/KXA/markets/KXA-1-T1/candlesticks", **asked)["candlesticks"]
-    assert (first["end_period_ts"], first["volume_fp"], first["volume"], first["price"]["previous_dollars"]) == (7200, "0.00", 0, "0.4000")
-    assert second == candle(14_400)
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
@@ -269,7 +240,7 @@ def test_a_table_of_events_gives_events_and_their_series(tmp_path: Path, play: A
     pl.DataFrame({"question": ["not ours"]}).write_parquet(tmp_path / "other.parquet")
     expected = {**{name: values[0] for name, values in rows.items()}, "strike_date": "2026-01-01T00:00:00Z"}
     assert play().get("/events")["events"] == [expected]
-    assert play().get("/series/KXA")["series"] == {"ticker": "KXA", "category": "World"}
+    assert play().get("/series")["series"] == [{"ticker": "KXA", "category": "World"}]
 
 
 # --- the clock -----------------------------------------------------------------------------------------------------
@@ -325,14 +296,3 @@ def test_files_of_other_venues_are_left_alone(tmp_path: Path, play: Any) -> None
     (tmp_path / "log.json").write_bytes(b'Fetching markets...\n{"condition_id": "0x1"}')
     (tmp_path / "frames.ndjson").write_bytes(b"not json")
     assert len(play().get("/markets")["markets"]) == 1
-
-
-def test_rows_of_a_ledger_are_not_markets(tmp_path: Path) -> None:
-    save(tmp_path, "ledger.jsonl", {"ticker": "KXA-1-T1", "event_ticker": "KXA-1", "result": "no", "settlement_value": 0.0})
-    with pytest.raises(ConfigError, match="nothing under"):
-        Recordings(tmp_path)
-
-
-def test_a_missing_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nowhere"):
-        Recordings(tmp_path / "nowhere")

@@ -36,9 +36,7 @@ class KalshiBooks:
 
     def orderbook(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /markets/{ticker}/orderbook: the best levels up to the depth, all of them for 0 or less."""
-        depth = params.integer("depth") or 0
-        if depth > DEEPEST:
-            raise bad_request(f"invalid depth: must be at most {DEEPEST}")
+        depth = params.integer("depth", most=DEEPEST) or 0
         book = self._live_book(path["ticker"], now)
         if book is None:
             raise not_found("market not found")
@@ -46,11 +44,9 @@ class KalshiBooks:
 
     def orderbooks(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /markets/orderbooks: `tickers` comes once per ticker; unknown and archived ones are left out."""
-        tickers = params.repeated("tickers")
-        if not tickers:
-            raise bad_request("missing tickers")
-        if len(tickers) > MOST_TICKERS:
-            raise bad_request(f"too many tickers: {len(tickers)}, at most {MOST_TICKERS}")
+        tickers = params.every("tickers") or ()
+        if not 1 <= len(tickers) <= MOST_TICKERS:
+            raise bad_request(f"{len(tickers)} tickers: between 1 and {MOST_TICKERS}")
         books = (self._live_book(ticker, now) for ticker in dict.fromkeys(tickers))
         return {"orderbooks": [{"ticker": book.ticker, "orderbook_fp": _sides(book)} for book in books if book is not None]}
 
@@ -69,16 +65,15 @@ class KalshiBooks:
 
     def _trades(self, params: Params, first: int, last: int) -> Body:
         """A page of the trades within [first, last] and both of the asked timestamps (whole seconds, included)."""
-        low, high = params.instant("min_ts"), params.instant("max_ts")
-        limit = params.limit(0, 1000, 100)
+        low, high = params.seconds("min_ts"), params.seconds("max_ts")
         wanted = WantedTrades(
             ticker=params.text("ticker"),
             low=first if low is None else max(first, low),
             high=last if high is None else min(last, high + SECOND - 1),
-            block=params.flag("is_block_trade") if params.text("is_block_trade") else None,
-            after=params.cursor(),
+            block=params.flag("is_block_trade"),
+            after=params.cursor("cursor"),
         )
-        page, cursor = page_of(self._exchange.trades(wanted), limit)
+        page, cursor = page_of(self._exchange.trades(wanted), params.integer("limit", 0, 1000) or 100)
         return {"cursor": cursor, "trades": [row.body for row in page]}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -55,14 +54,10 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a file holds; nothing where it is no capture.
-
-    tickers: markets and events of its messages. channels: those of its messages. latest: the instant of its end, 0 where it has no times.
-    """
+    """The markets and events, and the channels, of a file's messages; empty where it is no capture."""
 
     tickers: frozenset[str] = frozenset()
     channels: frozenset[str] = frozenset()
-    latest: int = 0
 
 
 def _received(node: Object) -> int | None:
@@ -183,16 +178,12 @@ def _of_lines(path: Path) -> Contents:
         return Contents()
     tickers: set[bytes] = set()
     kinds: set[bytes] = set()
-    tail: deque[bytes] = deque(maxlen=_PEEK)
     for line in chain(head, lines):
         kind, ticker = _KIND.search(line), _TICKER.search(line)
         if kind and ticker:
             kinds.add(kind[1])
             tickers.add(ticker[1])
-            tail.append(line)
-    ends = [found[0] or 0 for line in tail if line.endswith(b"\n") and (found := _captured(orjson.loads(line)))]
-    channels = frozenset(CHANNEL_OF[kind.decode()] for kind in kinds)
-    return Contents(frozenset(ticker.decode() for ticker in tickers), channels, max(ends, default=0))
+    return Contents(frozenset(ticker.decode() for ticker in tickers), frozenset(CHANNEL_OF[kind.decode()] for kind in kinds))
 
 
 def _is_frame(line: bytes) -> bool:
@@ -209,8 +200,7 @@ def _of_document(path: Path) -> Contents:
     document = orjson.loads(content)
     frames = document.get("frames") if isinstance(document, dict) else None
     found = [one for one in map(_captured, frames) if one is not None] if isinstance(frames, list) else []
-    channels = frozenset(CHANNEL_OF[one.kind] for _, one in found)
-    return Contents(frozenset(one.ticker for _, one in found), channels, max((at or 0 for at, _ in found), default=0))
+    return Contents(frozenset(one.ticker for _, one in found), frozenset(CHANNEL_OF[one.kind] for _, one in found))
 
 
 def contents(path: Path) -> Contents:

@@ -90,8 +90,8 @@ class Exchange(Protocol):
         """Trades in ascending order of key, the newest first."""
         ...
 
-    def opening(self, interest: Interest, now: int, *, states: bool = False) -> Iterator[Message]:
-        """What a subscription begins with; `states`: the present state of the ticker channel, where it is not sent unasked."""
+    def opening(self, interest: Interest, now: int) -> Iterator[Message]:
+        """The first messages of a subscription."""
         ...
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:

@@ -12,7 +12,6 @@ from bellwether.sandbox.exchange.exchange import (
     BOOKS,
     COMBO_LIFECYCLE,
     LIFECYCLE,
-    MARKET_CHANNELS,
     TICKER,
     TRADES,
     Book,
@@ -34,7 +33,6 @@ from bellwether.sandbox.exchange.wire import (
     trade_message,
 )
 from bellwether.sandbox.instants import DAY, HOUR, midnight
-from bellwether.sandbox.world.latent import SLOT
 from bellwether.sandbox.world.model import FIRST_DAY, Market, day_number
 from bellwether.sandbox.world.timetable import LATEST_SETTLEMENT, LONGEST_LIFE
 from bellwether.sandbox.world.world import GeneratedWorld
@@ -144,33 +142,18 @@ class GeneratedExchange:
 
     # --- messages ----------------------------------------------------------------------------------------------
 
-    def opening(self, interest: Interest, now: int, *, states: bool = False) -> Iterator[Message]:
-        """Snapshots of the chosen books and, with `states`, what the ticker channel said last of the chosen markets."""
-        for ticker, channels in interest.tickers.items():
-            market = self._market(ticker, now)
-            book = self.snapshot(ticker, now) if BOOKS in channels else None
-            if book is not None:
-                yield book
-            if states and TICKER in channels and market is not None and market.life.opens <= now:
-                yield ticker_message(market, self._flows(ticker), market_id(market), now)
+    def opening(self, interest: Interest, now: int) -> Iterator[Message]:
+        """Snapshots of the chosen books."""
+        chosen = (ticker for ticker, channels in interest.tickers.items() if BOOKS in channels)
+        return (book for ticker in chosen if (book := self.snapshot(ticker, now)) is not None)
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:
-        """Everything said in [start, end) to such an interest, in order; lifecycles are those of all markets."""
-        everywhere = interest.everywhere & MARKET_CHANNELS
-        wanted = {market.ticker: everywhere for market in self._with_news(start, end)} if everywhere else {}
-        wanted |= {ticker: channels | everywhere for ticker, channels in interest.tickers.items()}
-        markets = ((self._world.market(ticker), channels) for ticker, channels in wanted.items())
+        """Everything said in [start, end) to such an interest, in order; lifecycles are those of all markets, all else of chosen ones."""
+        markets = ((self._world.market(ticker), channels) for ticker, channels in interest.tickers.items())
         sources = [self._market_messages(market, channels, start, end) for market, channels in markets if market is not None]
         if interest.everywhere & {LIFECYCLE, COMBO_LIFECYCLE}:
             sources.append(self._lifecycles(interest.everywhere, start, end))
         return merge(*sources, key=_AT)
-
-    def _with_news(self, start: int, end: int) -> list[Market]:
-        """Markets that may trade, be quoted anew or close in [start, end)."""
-        found = {market.ticker: market for hour in range(start // HOUR, (end - 1) // HOUR + 1) for market in self._trading(hour)}
-        if start <= (end - 1) // SLOT * SLOT:
-            return list(found.values())
-        return [market for market in found.values() if start <= market.life.closes < end]
 
     def _market_messages(self, market: Market, channels: frozenset[str], start: int, end: int) -> Iterator[Message]:
         life, uuid_of_market = market.life, market_id(market)

@@ -23,7 +23,7 @@ _KEY_BITS = 2048
 
 def unauthorized(details: str) -> Refusal:
     """HTTP 401."""
-    return Refusal(401, "authentication_error", "authentication_error", details)
+    return Refusal(401, {"error": {"code": "authentication_error", "message": "authentication_error", "details": details}})
 
 
 class KeyRing:

@@ -113,11 +113,6 @@ class RecordedExchange:
         """All markets and events of which something was captured."""
         return frozenset().union(*(inside.tickers for inside in self._files.values()))
 
-    @property
-    def latest(self) -> int:
-        """The instant of the last captured message; 0 when there is none."""
-        return max((inside.latest for inside in self._files.values()), default=0)
-
     def cutoff(self, now: int) -> int:
         """Before everything: 1970."""
         return 0
@@ -161,7 +156,7 @@ class RecordedExchange:
         if len(self._cursors) > _CURSORS:
             self._cursors.popitem(last=False)
 
-    def opening(self, interest: Interest, now: int, *, states: bool = False) -> Iterator[Message]:
+    def opening(self, interest: Interest, now: int) -> Iterator[Message]:
         """Everything captured up to now."""
         return self.messages(interest, 0, now + 1)
 

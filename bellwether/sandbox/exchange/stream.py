@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
-from starlette.responses import Response
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -19,7 +18,7 @@ from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.exchange.exchange import BOOKS, CHANNELS, MARKET_CHANNELS, TICKER, Exchange, Interest, Message
 from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.exchange.wire import MILLISECOND, in_yes_prices
-from bellwether.sandbox.faults import SCOPE_KEY
+from bellwether.sandbox.faults import SCOPE_KEY, StreamFaults
 from bellwether.sandbox.instants import instant
 from bellwether.sandbox.params import Refusal
 from bellwether.sandbox.services import KALSHI_STREAM_PATH
@@ -43,18 +42,9 @@ ERRORS = {
     12: "Exactly one subscription ID is required",
     13: "Unsupported action",
     14: "Market Ticker required",
-    15: "Action required",
 }
 
 Frame = dict[str, Any]
-
-
-class Plan(Protocol):
-    """Which frames of a connection suffer: "reorder", "gap", "disconnect" or None. Frames and connections count from 0."""
-
-    def plan(self, frame_number: int, connection_number: int) -> str | None:
-        """What happens to this frame."""
-        ...
 
 
 class CommandError(Exception):
@@ -74,18 +64,11 @@ class Subscription:
     channel: str
     tickers: set[str] | None
     yes_prices: bool = False
-    terse: bool = False
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def hears(self, message: Message) -> bool:
         """Whether a message belongs to it."""
         return message.channel == self.channel and (self.tickers is None or message.ticker in self.tickers)
-
-    def add(self, tickers: set[str] | None) -> set[str] | None:
-        """Widen it by these markets (None: all); returns those that are new."""
-        new = set() if self.tickers is None else None if tickers is None else tickers - self.tickers
-        self.tickers = None if self.tickers is None or tickers is None else self.tickers | tickers
-        return new
 
     def frame(self, message: Message) -> Frame:
         """The message in its envelope. The ticker channel has no sequence numbers."""
@@ -94,25 +77,18 @@ class Subscription:
         return {"type": message.kind, "sid": self.sid, **numbered, "msg": body}
 
 
-#: A subscription, and the markets that are new in it; None stands for all.
-Addition = tuple[Subscription, set[str] | None]
-
-
 class KalshiSocket:
     """The WebSocket at `/trade-api/ws/v2`.
 
     A handshake is signed; its time must be within ten seconds of the sandbox's clock or of the real one, so that a client that
     uses the real time gets in while the sandbox's clock stands elsewhere. Messages are sent as soon as the clock, however it
-    moves, has passed them: in order, each once.
-
-    faults: the plan of what goes wrong, where the middleware of faults leaves none for the connection.
+    moves, has passed them: in order, each once. Frames suffer what the `StreamFaults` in the scope plan.
     """
 
-    def __init__(self, exchange: Exchange, clock: Clock, keys: KeyRing, faults: Plan | None = None) -> None:
+    def __init__(self, exchange: Exchange, clock: Clock, keys: KeyRing) -> None:
         self._exchange = exchange
         self._clock = clock
         self._keys = keys
-        self._faults = faults
         self._connections = count()
 
     def routes(self) -> list[BaseRoute]:
@@ -127,7 +103,7 @@ class KalshiSocket:
             await _deny(websocket, refusal)
             return
         await websocket.accept()
-        plan = websocket.scope.get(SCOPE_KEY, self._faults)
+        plan = websocket.scope.get(SCOPE_KEY)
         with suppress(WebSocketDisconnect):
             await Connection(websocket, self._exchange, self._clock, plan, next(self._connections)).run()
 
@@ -135,8 +111,7 @@ class KalshiSocket:
 async def _deny(websocket: WebSocket, refusal: Refusal) -> None:
     """Answer a handshake with an error, where the server can; else close it."""
     if "websocket.http.response" in websocket.scope.get("extensions", {}):
-        body = orjson.dumps(refusal.body)
-        await websocket.send_denial_response(Response(body, status_code=refusal.status, media_type="application/json"))
+        await websocket.send_denial_response(refusal.response())
     else:
         await websocket.close(1008)
 
@@ -144,7 +119,7 @@ async def _deny(websocket: WebSocket, refusal: Refusal) -> None:
 class Connection:
     """One client. All that is due has been sent before a command is obeyed, which then holds from that instant on."""
 
-    def __init__(self, websocket: WebSocket, exchange: Exchange, clock: Clock, plan: Plan | None, number: int) -> None:
+    def __init__(self, websocket: WebSocket, exchange: Exchange, clock: Clock, plan: StreamFaults | None, number: int) -> None:
         self._websocket = websocket
         self._exchange = exchange
         self._clock = clock
@@ -266,10 +241,6 @@ class Connection:
         about = {"market_tickers": error.tickers} if error.tickers else {}
         await self._answer(command_id, {"type": "error", "msg": {"code": error.code, "msg": str(error), **about}})
 
-    async def _confirm(self, command_id: int | None, subscription: Subscription) -> None:
-        tickers = {} if subscription.terse else {"market_tickers": sorted(subscription.tickers or ())}
-        await self._answer(command_id, {"type": "ok", "sid": subscription.sid, "seq": next(subscription.numbers), "msg": tickers})
-
     async def _known(self, command_id: int | None, tickers: Iterable[str]) -> list[str]:
         """The tickers that there are; the others are named in an error."""
         unique = list(dict.fromkeys(tickers))
@@ -279,42 +250,26 @@ class Connection:
         return [ticker for ticker in unique if ticker not in unknown]
 
     async def _subscribe(self, command_id: int | None, params: Frame) -> None:
-        channels = params.get("channels")
+        channels, tickers = params.get("channels"), _tickers(params)
         if not isinstance(channels, list) or not channels:
             raise CommandError(3)
-        asked = _tickers(params)
-        known = await self._known(command_id, asked) if asked else []
-        added: list[Addition] = []
+        known = set(await self._known(command_id, tickers))
+        added: list[Subscription] = []
         for channel in dict.fromkeys(map(str, channels)):
             if channel not in CHANNELS:
                 await self._refuse(command_id, CommandError(8))
-            elif channel == BOOKS and not asked:
+            elif channel in MARKET_CHANNELS and not tickers:
                 await self._refuse(command_id, CommandError(14))
-            elif channel not in MARKET_CHANNELS or not asked:
-                added.append(await self._join(command_id, channel, None, params))
-            elif known:
-                added.append(await self._join(command_id, channel, set(known), params))
-        await self._open(added, states=params.get("send_initial_snapshot") is True)
-
-    async def _join(self, command_id: int | None, channel: str, tickers: set[str] | None, params: Frame) -> Addition:
-        """Subscribe to a channel, or add to the subscription that there is; returns it and the tickers that are new in it."""
-        yes_prices = channel == BOOKS and params.get("use_yes_price") is True
-        for one in self._subscriptions.values():
-            if one.channel == channel and one.yes_prices == yes_prices:
-                new = one.add(tickers)
-                await self._confirm(command_id, one)
-                return one, new
-        subscription = Subscription(next(self._sids), channel, tickers, yes_prices, params.get("skip_ticker_ack") is True)
-        self._subscriptions[subscription.sid] = subscription
-        await self._answer(command_id, {"type": "subscribed", "msg": {"channel": channel, "sid": subscription.sid}})
-        return subscription, tickers
-
-    async def _open(self, added: Sequence[Addition], *, states: bool = False) -> None:
-        """Begin to send to these subscriptions what they now hear."""
-        self._interest = _interest((one, one.tickers) for one in self._subscriptions.values())
-        for message in self._exchange.opening(_interest(added), self._position, states=states):
-            for subscription, tickers in added:
-                if subscription.hears(message) and (tickers is None or message.ticker in tickers):
+            elif channel not in MARKET_CHANNELS or known:
+                yes_prices = channel == BOOKS and params.get("use_yes_price") is True
+                one = Subscription(next(self._sids), channel, known if channel in MARKET_CHANNELS else None, yes_prices)
+                self._subscriptions[one.sid] = one
+                added.append(one)
+                await self._answer(command_id, {"type": "subscribed", "msg": {"channel": channel, "sid": one.sid}})
+        self._interest = _interest(self._subscriptions.values())
+        for message in self._exchange.opening(_interest(added), self._position):
+            for subscription in added:
+                if subscription.hears(message):
                     await self._tell(subscription.frame(message))
 
     async def _unsubscribe(self, command_id: int | None, params: Frame) -> None:
@@ -327,59 +282,35 @@ class Connection:
                 await self._refuse(command_id, CommandError(7))
             else:
                 await self._answer(command_id, {"type": "unsubscribed", "sid": sid, "seq": next(subscription.numbers)})
-        await self._open(())
+        self._interest = _interest(self._subscriptions.values())
 
     async def _update(self, command_id: int | None, params: Frame) -> None:
-        subscription = self._subscription(params)
-        action = params.get("action")
-        if not action:
-            raise CommandError(15)
-        if action not in ("add_markets", "delete_markets", "get_snapshot") or subscription.channel not in MARKET_CHANNELS:
-            raise CommandError(13)
-        asked = _tickers(params)
-        if not asked:
-            raise CommandError(14)
-        if action == "get_snapshot":
-            await self._resend(command_id, subscription, asked)
-            return
-        new: set[str] | None = set()
-        if action == "add_markets":
-            new = subscription.add(set(await self._known(command_id, asked)))
-        elif subscription.tickers is None:
-            raise CommandError(13)
-        else:
-            subscription.tickers -= set(asked)
-        await self._confirm(command_id, subscription)
-        await self._open([(subscription, new)], states=params.get("send_initial_snapshot") is True)
-
-    def _subscription(self, params: Frame) -> Subscription:
-        sids = params.get("sids", [params["sid"]] if "sid" in params else [])
-        if not isinstance(sids, list) or len(sids) != 1 or ("sid" in params and "sids" in params):
+        """Answer with the books of these markets, in the subscription or not: the one action that is served."""
+        sids, tickers = params.get("sids"), _tickers(params)
+        if not isinstance(sids, list) or len(sids) != 1:
             raise CommandError(12)
-        found = self._subscriptions.get(sids[0]) if isinstance(sids[0], int) else None
-        if found is None:
+        subscription = self._subscriptions.get(sids[0]) if isinstance(sids[0], int) else None
+        if subscription is None:
             raise CommandError(7)
-        return found
-
-    async def _resend(self, command_id: int | None, subscription: Subscription, tickers: Iterable[str]) -> None:
-        """Answer with the books of these markets, in the subscription or not."""
-        if subscription.channel != BOOKS:
+        if params.get("action") != "get_snapshot" or subscription.channel != BOOKS:
             raise CommandError(13)
+        if not tickers:
+            raise CommandError(14)
         for ticker in await self._known(command_id, tickers):
             message = self._exchange.snapshot(ticker, self._position)
             if message is not None:
                 await self._answer(command_id, subscription.frame(message))
 
 
-def _interest(parts: Iterable[Addition]) -> Interest:
-    """What these subscriptions hear of these markets."""
+def _interest(subscriptions: Iterable[Subscription]) -> Interest:
+    """The channels of these subscriptions, by market and of all markets."""
     chosen: dict[str, frozenset[str]] = {}
     everywhere: frozenset[str] = frozenset()
-    for subscription, tickers in parts:
-        if tickers is None:
-            everywhere |= {subscription.channel}
-        for ticker in sorted(tickers or ()):
-            chosen[ticker] = chosen.get(ticker, frozenset()) | {subscription.channel}
+    for one in subscriptions:
+        if one.tickers is None:
+            everywhere |= {one.channel}
+        for ticker in sorted(one.tickers or ()):
+            chosen[ticker] = chosen.get(ticker, frozenset()) | {one.channel}
     return Interest(chosen, everywhere)
 
 
@@ -401,10 +332,8 @@ def _params(command: Frame) -> Frame:
 
 
 def _tickers(params: Frame) -> list[str]:
-    """The markets of a command, named one by one or in a list, not both."""
-    one, several = params.get("market_ticker"), params.get("market_tickers", [])
-    if (one is not None and several) or (one is not None and not isinstance(one, str)) or "market_id" in params or "market_ids" in params:
+    """The markets of a command."""
+    tickers = params.get("market_tickers", [])
+    if not isinstance(tickers, list) or not all(isinstance(ticker, str) for ticker in tickers):
         raise CommandError(11)
-    if not isinstance(several, list) or not all(isinstance(ticker, str) for ticker in several):
-        raise CommandError(11)
-    return [one] if one else several
+    return tickers

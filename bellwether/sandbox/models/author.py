@@ -103,19 +103,12 @@ class Author:
         return Reply(text, said if request.personality.reasons else "")
 
 
-def sample_of(request: ChatRequest, choice: int) -> int:
-    """Which sample a choice is: its number, moved by the seed that the request states."""
-    return choice if request.seed is None else number_of(f"{request.seed}/{choice}")
-
-
-def cut(reply: Reply, most: int, characters_per_token: int) -> tuple[Reply, bool]:
-    """The reply within so many tokens, thoughts first; and whether anything was cut off."""
-    room = most * characters_per_token
+def cut(reply: Reply, room: int) -> Reply:
+    """The reply within so many characters, thoughts first."""
     reasoning, room = reply.reasoning[:room], max(0, room - len(reply.reasoning))
     content = None if reply.content is None else reply.content[:room]
     calls = []
     for call in reply.calls:
         calls.append(Called(call.name, call.arguments[:room]))
         room = max(0, room - len(call.arguments))
-    shortened = replace(reply, reasoning=reasoning, content=content, calls=tuple(calls))
-    return shortened, shortened != reply
+    return replace(reply, reasoning=reasoning, content=content, calls=tuple(calls))

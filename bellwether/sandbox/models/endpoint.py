@@ -5,30 +5,28 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import SECOND, instant
-from bellwether.sandbox.models.author import Author, Reply, cut, sample_of
+from bellwether.sandbox.models.author import Author, Reply, cut
 from bellwether.sandbox.models.personalities import PERSONALITIES
 from bellwether.sandbox.models.request import BadRequest, ChatRequest, read
-from bellwether.sandbox.models.truth import Truth
+from bellwether.sandbox.models.truth import Truth, number_of
 from bellwether.sandbox.services import OpenAIError, Service, refusal
 
 #: Every token is so many characters.
 CHARACTERS_PER_TOKEN = 4
-#: Tokens that a message takes beside its text.
+#: Tokens that a message takes in addition to its text.
 TOKENS_PER_MESSAGE = 4
 #: A key begins so.
 KEY_PREFIX = "sandbox-"
-
-_CHUNK = 80
 
 Body = dict[str, Any]
 
@@ -50,13 +48,13 @@ def _refused(authorization: str) -> Response | None:
 
 
 class ModelEndpoint:
-    """POST /chat/completions, GET /models and GET /models/{model}, as OpenAI's clients expect them.
+    """POST /chat/completions and GET /models, as OpenAI's clients expect them.
 
     Any bearer key that begins with `sandbox-` passes, except `sandbox-expired` (401) and `sandbox-broke` (402).
 
     Attributes:
-        truth: what the models know.
-        clock: stamps the answers, and bounds what is known.
+        truth: the knowledge of the models.
+        clock: stamps the answers, and bounds that knowledge.
         delay: seconds of real time by which `slow` is late.
         sleep: waits so many of them.
     """
@@ -74,7 +72,6 @@ class ModelEndpoint:
         return [
             Route("/chat/completions", self._guarded(self._complete), methods=["POST"]),
             Route("/models", self._guarded(self._list), methods=["GET"]),
-            Route("/models/{model:path}", self._guarded(self._show), methods=["GET"]),
         ]
 
     def _guarded(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
@@ -86,52 +83,35 @@ class ModelEndpoint:
 
         return endpoint
 
-    # --- models ------------------------------------------------------------------------------------------------
-
-    def _model(self, name: str) -> Body:
-        return {"id": name, "object": "model", "created": 1735689600, "owned_by": "sandbox"}
-
     async def _list(self, request: Request) -> Response:
-        return _json({"object": "list", "data": [self._model(name) for name in PERSONALITIES]})
-
-    async def _show(self, request: Request) -> Response:
-        name = request.path_params["model"]
-        if name in PERSONALITIES:
-            return _json(self._model(name))
-        raise BadRequest(OpenAIError(404, f"The model '{name[:100]}' does not exist.", "invalid_request_error", "model_not_found"))
-
-    # --- completions -------------------------------------------------------------------------------------------
+        models = [{"id": name, "object": "model", "created": 1735689600, "owned_by": "sandbox"} for name in PERSONALITIES]
+        return _json({"object": "list", "data": models})
 
     async def _complete(self, request: Request) -> Response:
         content = await request.body()
-        asked, now = read(content), instant(self._clock.now())
-        if asked.personality.late:
+        chat, now = read(content), instant(self._clock.now())
+        if chat.personality.late:
             await self._sleep(self._delay)
-        replies = await asyncio.to_thread(self._replies, asked, now)
-        head = {"id": f"chatcmpl-{_digest(content, now)}", "created": now // SECOND, "model": asked.model}
-        if asked.streams:
-            return StreamingResponse(_stream(head, asked, replies), media_type="text/event-stream")
-        choices = [_choice(index, reply, is_cut) for index, (reply, is_cut) in enumerate(replies)]
-        return _json({**head, "object": "chat.completion", "choices": choices, "usage": _usage(asked, replies), "system_fingerprint": None})
-
-    def _replies(self, asked: ChatRequest, now: int) -> list[tuple[Reply, bool]]:
-        author = Author(self._truth, asked, now)
-        replies = [author.reply(sample_of(asked, choice)) for choice in range(asked.choices)]
-        if asked.most_tokens is None:
-            return [(reply, False) for reply in replies]
-        return [cut(reply, asked.most_tokens, CHARACTERS_PER_TOKEN) for reply in replies]
+        reply = await asyncio.to_thread(Author(self._truth, chat, now).reply, 0 if chat.seed is None else number_of(f"{chat.seed}/0"))
+        finish = "tool_calls" if reply.calls else "stop"
+        if chat.most_tokens is not None:
+            whole, reply = reply, cut(reply, chat.most_tokens * CHARACTERS_PER_TOKEN)
+            finish = finish if reply == whole else "length"
+        return _json(
+            {
+                "id": f"chatcmpl-{hashlib.sha256(content + now.to_bytes(8)).hexdigest()[:24]}",
+                "created": now // SECOND,
+                "model": chat.model,
+                "object": "chat.completion",
+                "choices": [{"index": 0, "message": _message(reply), "logprobs": None, "finish_reason": finish}],
+                "usage": _usage(chat, reply),
+                "system_fingerprint": None,
+            }
+        )
 
 
 def _json(body: Body) -> Response:
     return Response(orjson.dumps(body), media_type="application/json")
-
-
-def _digest(content: bytes, now: int) -> str:
-    return hashlib.sha256(content + now.to_bytes(8)).hexdigest()[:24]
-
-
-def _finish(reply: Reply, is_cut: bool) -> str:
-    return "length" if is_cut else "tool_calls" if reply.calls else "stop"
 
 
 def _message(reply: Reply) -> Body:
@@ -151,18 +131,10 @@ def _calls(reply: Reply) -> list[Body]:
     return made
 
 
-def _choice(index: int, reply: Reply, is_cut: bool) -> Body:
-    return {"index": index, "message": _message(reply), "logprobs": None, "finish_reason": _finish(reply, is_cut)}
-
-
-def _said(reply: Reply) -> str:
-    return "".join((reply.content or "", reply.refusal or "", *(call.name + call.arguments for call in reply.calls)))
-
-
-def _usage(asked: ChatRequest, replies: list[tuple[Reply, bool]]) -> Body:
-    prompt = sum(tokens(turn.text) + TOKENS_PER_MESSAGE for turn in asked.turns)
-    thought = sum(tokens(reply.reasoning) for reply, _ in replies)
-    said = sum(tokens(_said(reply)) for reply, _ in replies)
+def _usage(chat: ChatRequest, reply: Reply) -> Body:
+    prompt = sum(tokens(turn.text) + TOKENS_PER_MESSAGE for turn in chat.turns)
+    thought = tokens(reply.reasoning)
+    said = tokens("".join((reply.content or "", reply.refusal or "", *(call.name + call.arguments for call in reply.calls))))
     return {
         "prompt_tokens": prompt,
         "completion_tokens": thought + said,
@@ -170,26 +142,3 @@ def _usage(asked: ChatRequest, replies: list[tuple[Reply, bool]]) -> Body:
         "prompt_tokens_details": {"cached_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": thought},
     }
-
-
-async def _stream(head: Body, asked: ChatRequest, replies: list[tuple[Reply, bool]]) -> AsyncIterator[bytes]:
-    """Server-sent events: each choice's role, its pieces, and why it ended; then the usage, if it was asked for."""
-
-    def event(choices: list[Body], **more: Any) -> bytes:
-        return b"data: " + orjson.dumps({**head, "object": "chat.completion.chunk", "choices": choices, **more}) + b"\n\n"
-
-    for index, (reply, is_cut) in enumerate(replies):
-        for delta in _deltas(reply):
-            yield event([{"index": index, "delta": delta, "logprobs": None, "finish_reason": None}])
-        yield event([{"index": index, "delta": {}, "logprobs": None, "finish_reason": _finish(reply, is_cut)}])
-    if asked.streams_usage:
-        yield event([], usage=_usage(asked, replies))
-    yield b"data: [DONE]\n\n"
-
-
-def _deltas(reply: Reply) -> list[Body]:
-    """The pieces of one reply."""
-    pieces: list[Body] = [{"role": "assistant", "content": "" if reply.content is not None else None}]
-    for name, text in (("reasoning_content", reply.reasoning), ("content", reply.content or ""), ("refusal", reply.refusal or "")):
-        pieces += [{name: text[start : start + _CHUNK]} for start in range(0, len(text), _CHUNK)]
-    return [*pieces, *({"tool_calls": [{"index": place, **call}]} for place, call in enumerate(_calls(reply)))]

@@ -11,7 +11,6 @@ import orjson
 from bellwether.sandbox.models.personalities import PERSONALITIES, Personality
 from bellwether.sandbox.services import OpenAIError
 
-MOST_CHOICES = 16
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
@@ -44,14 +43,11 @@ class ChatRequest:
     personality: Personality
     model: str
     turns: tuple[Turn, ...]
-    choices: int
     most_tokens: int | None
     seed: int | None
     wants_object: bool
     json_schema: Any
     tools: frozenset[str]
-    streams: bool
-    streams_usage: bool
 
     @property
     def question(self) -> str:
@@ -93,19 +89,14 @@ def _text(content: Any) -> str:
 def _turn(message: Any) -> Turn:
     if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
         raise invalid(f"Invalid value for 'messages[].role': supported values are {', '.join(_ROLES)}.", "messages")
-    calls = message.get("tool_calls") or ()
-    names = [
-        call.get("function", {}).get("name") for call in calls if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping)
-    ]
-    return Turn(message["role"], _text(message.get("content")), tuple(name for name in names if isinstance(name, str)))
+    names = (call.get("function", {}).get("name") for call in message.get("tool_calls") or ())
+    return Turn(message["role"], _text(message.get("content")), tuple(map(str, names)))
 
 
-def _integer(body: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
+def _integer(body: Mapping[str, Any], name: str, least: int) -> int | None:
     value = body.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise invalid(f"Invalid value for '{name}': expected an integer from {least} to {most}.", name)
+    if value is not None and (type(value) is not int or value < least):
+        raise invalid(f"Invalid value for '{name}': expected an integer of at least {least}.", name)
     return value
 
 
@@ -121,27 +112,15 @@ def _personality(model: Any) -> Personality:
 
 def _format(body: Mapping[str, Any]) -> tuple[bool, Any]:
     """Whether an object is demanded, and the schema that it must meet."""
-    asked = body.get("response_format")
-    if asked is None:
-        return False, None
-    kind = asked.get("type") if isinstance(asked, Mapping) else None
-    if kind not in ("text", "json_object", "json_schema"):
-        raise invalid("Invalid value for 'response_format.type': supported values are text, json_object, json_schema.", "response_format")
-    if kind != "json_schema":
-        return kind == "json_object", None
-    wrapped = asked.get("json_schema")
-    schema = wrapped.get("schema") if isinstance(wrapped, Mapping) else None
-    if not isinstance(schema, Mapping):
-        raise invalid("Missing required parameter: 'response_format.json_schema.schema'.", "response_format")
-    return True, schema
+    form = body.get("response_format") or {"type": "text"}
+    if form["type"] == "json_schema":
+        return True, form["json_schema"]["schema"]
+    return form["type"] == "json_object", None
 
 
 def _tools(body: Mapping[str, Any]) -> frozenset[str]:
     """Names of the functions that may be called."""
-    try:
-        names = frozenset(str(entry["function"]["name"]) for entry in body.get("tools") or ())
-    except (KeyError, TypeError):
-        raise invalid("Invalid value for 'tools': each must be a function with a name.", "tools") from None
+    names = frozenset(str(entry["function"]["name"]) for entry in body.get("tools") or ())
     return frozenset() if body.get("tool_choice") == "none" else names
 
 
@@ -149,25 +128,25 @@ def read(content: bytes) -> ChatRequest:
     """Read the body of a chat request. Raises `BadRequest`."""
     try:
         body = orjson.loads(content)
+        return _read(body)
     except orjson.JSONDecodeError:
         raise invalid("We could not parse the JSON body of your request.") from None
-    if not isinstance(body, Mapping):
-        raise invalid("The body of your request must be a JSON object.")
+    except (AttributeError, KeyError, TypeError) as error:
+        raise invalid(f"Your request has another form than a chat completion: {error}") from None
+
+
+def _read(body: Mapping[str, Any]) -> ChatRequest:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise invalid("Missing required parameter: 'messages'.", "messages")
     wants_object, schema = _format(body)
-    options = body.get("stream_options")
     return ChatRequest(
         personality=_personality(body.get("model")),
         model=body["model"],
         turns=tuple(_turn(message) for message in messages),
-        choices=_integer(body, "n", 1, MOST_CHOICES) or 1,
-        most_tokens=_integer(body, "max_completion_tokens", 1, 1 << 30) or _integer(body, "max_tokens", 1, 1 << 30),
-        seed=_integer(body, "seed", -(1 << 63), (1 << 63) - 1),
+        most_tokens=_integer(body, "max_completion_tokens", 1) or _integer(body, "max_tokens", 1),
+        seed=_integer(body, "seed", -(1 << 63)),
         wants_object=wants_object,
         json_schema=schema,
         tools=_tools(body),
-        streams=body.get("stream") is True,
-        streams_usage=isinstance(options, Mapping) and options.get("include_usage") is True,
     )

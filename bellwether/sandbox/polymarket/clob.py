@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import DAY, HOUR, MINUTE, SECOND, instant
-from bellwether.sandbox.polymarket.params import Params, Refusal, clob_error
+from bellwether.sandbox.params import Params, Refusal, clob_error
 from bellwether.sandbox.polymarket.source import Book, PolymarketSource, Ticks
 
 PAGE = 1000
@@ -158,12 +158,10 @@ class Clob:
 
 
 def _answer(handle: Callable[[], Any]) -> Response:
-    status, found = 200, None
     try:
-        found = handle()
+        return Response(orjson.dumps(handle()), media_type="application/json")
     except Refusal as refusal:
-        status, found = refusal.status, refusal.body
-    return Response(orjson.dumps(found), status_code=status, media_type="application/json")
+        return refusal.response()
 
 
 def _text(price: Decimal) -> str:
@@ -177,22 +175,20 @@ def _cursor(offset: int) -> str:
 
 def _offset(cursor: str) -> int:
     try:
-        plain = base64.b64decode(cursor, validate=True).decode("ascii")
+        offset = int(base64.b64decode(cursor, validate=True))
     except ValueError:
-        plain = ""
-    if not (plain.isascii() and plain.isdecimal()) or len(plain) > 12:
+        offset = -1
+    if offset < 0:
         raise clob_error(400, "Next item should be greater than or equal to 0")
-    return int(plain)
+    return offset
 
 
 def _tokens(content: bytes) -> list[str]:
     """The tokens of a batch: a JSON array of objects with `token_id`."""
     try:
-        asked = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        asked = None
-    if not isinstance(asked, list) or not all(isinstance(one, dict) and isinstance(one.get("token_id"), str) for one in asked):
-        raise clob_error(400, "Invalid payload")
-    if len(asked) > MOST_TOKENS:
+        tokens = [str(one["token_id"]) for one in orjson.loads(content)]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise clob_error(400, "Invalid payload") from None
+    if len(tokens) > MOST_TOKENS:
         raise clob_error(400, "Payload exceeds the limit")
-    return list(dict.fromkeys(one["token_id"] for one in asked))
+    return list(dict.fromkeys(tokens))

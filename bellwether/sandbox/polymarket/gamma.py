@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import instant
-from bellwether.sandbox.polymarket.params import Params, Range, Refusal, cursor_after, invalid, not_found, position_of
+from bellwether.sandbox.params import Params, Refusal, gamma_invalid, position_after
 from bellwether.sandbox.polymarket.source import EventRow, MarketRow, PolymarketSource, Wanted
 
 MOST_MARKETS, MOST_EVENTS, MOST_LISTED = 100, 500, 500
@@ -27,13 +27,13 @@ LAST_OFFSET = 2000
 _DEFAULT_LIMIT = 20
 #: With this parameter an answer may take seconds: it must not hold up the others.
 _SORTS = "order"
-_NUMERIC = re.compile(r"[0-9]{1,18}")
 _SNAKE = re.compile(r"[a-z0-9]+(_[a-z0-9]+)+")
 _DEPRECATED = {"Deprecation": "true", "Sunset": "Fri, 01 May 2026 00:00:00 GMT"}
 
 Row = TypeVar("Row", MarketRow, EventRow)
-Position = tuple[float, ...]
+Position = tuple[Any, ...]
 
+#: The fields that listings can be sorted by.
 _NUMBERS: dict[str, Callable[[Any], float | None]] = {
     "volumeNum": lambda row: row.volume(),
     "liquidityNum": lambda row: row.liquidity(),
@@ -44,68 +44,38 @@ _NUMBERS: dict[str, Callable[[Any], float | None]] = {
     "id": lambda row: int(row.id),
 }
 
-#: What events can be sorted by besides.
-_EVENT_NUMBERS = {**_NUMBERS, "volume": _NUMBERS["volumeNum"], "liquidity": _NUMBERS["liquidityNum"]}
-
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The filters of a listing. Names and the announced end stand in `wanted`."""
+class Filters:
+    """The filters of a listing: names, the announced end and whether it is closed are in `wanted`."""
 
     wanted: Wanted
     active: bool | None
-    archived: bool | None
-    starts: Range[int]
-    ends: Range[int]
-    volume: Range[float]
-    liquidity: Range[float]
     uma_status: str | None
-    tag: str | None
 
     @classmethod
-    def of(cls, params: Params, closed: bool | None = None) -> Asked:
-        """Read and check them; `closed` stands in where the request does not say. Raises `Refusal`."""
-        conditions, given, ends = params.every("condition_ids"), params.flag("closed"), params.window("end_date")
+    def of(cls, params: Params, closed: bool | None = None) -> Filters:
+        """Read them; `closed` is the default of that filter. Raises `Refusal`."""
+        names = {name: params.every(name) for name in ("id", "condition_ids", "clob_token_ids")}
+        ids, conditions, tokens = (None if named is None else frozenset(named) for named in names.values())
         if conditions is not None and len(conditions) > MOST_CONDITIONS:
-            raise invalid(f"condition_ids exceeds the maximum of {MOST_CONDITIONS}")
-        ids = params.every("id")
-        if ids is not None and not all(map(_NUMERIC.fullmatch, ids)):
-            raise invalid("id is invalid")
-        wanted = Wanted(
-            ids=ids,
-            condition_ids=conditions,
-            tokens=params.every("clob_token_ids"),
-            slugs=params.every("slug"),
-            ends=(ends.low, ends.high),
-            closed=closed if given is None else given,
-        )
-        return cls(
-            wanted=wanted,
-            active=params.flag("active"),
-            archived=params.flag("archived"),
-            starts=params.window("start_date"),
-            ends=ends,
-            volume=params.range("volume_num"),
-            liquidity=params.range("liquidity_num"),
-            uma_status=params.text("uma_resolution_status"),
-            tag=params.text("tag_id"),
-        )
+            raise gamma_invalid(f"condition_ids exceeds the maximum of {MOST_CONDITIONS}")
+        if ids is not None and not all(map(str.isdecimal, ids)):
+            raise gamma_invalid("id is invalid")
+        given, ends = params.flag("closed"), (params.instant("end_date_min"), params.instant("end_date_max"))
+        wanted = Wanted(ids=ids, condition_ids=conditions, tokens=tokens, ends=ends, closed=closed if given is None else given)
+        return cls(wanted, params.flag("active"), params.text("uma_resolution_status"))
 
     def matches(self, row: MarketRow | EventRow) -> bool:
-        """Whether a row passes; its figures are read last, since they cost most."""
-        wanted = self.wanted
+        """Whether a row passes."""
+        wanted, (low, high) = self.wanted, self.wanted.ends
         return (
             (wanted.ids is None or row.id in wanted.ids)
-            and (wanted.slugs is None or row.slug in wanted.slugs)
             and (wanted.closed is None or row.closed == wanted.closed)
             and (self.active is None or row.active == self.active)
-            and (self.archived is None or row.archived == self.archived)
-            and self.ends.holds(row.ends)
-            and self.starts.holds(row.starts)
+            and (low is None or (row.ends is not None and row.ends >= low))
+            and (high is None or (row.ends is not None and row.ends <= high))
             and (not isinstance(row, MarketRow) or self._matches_market(row))
-            and (self.tag is None or any(tag["id"] == self.tag for tag in row.tags()))
-            and (self.volume == Range() or self.volume.holds(row.volume()))
-            and (self.liquidity == Range() or self.liquidity.holds(row.liquidity()))
         )
 
     def _matches_market(self, row: MarketRow) -> bool:
@@ -119,18 +89,18 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a listing is sorted by. Without fields it runs in the world's own order, and nothing is read ahead."""
+    """The order of a listing. Without fields it is the world's own, and nothing is read ahead."""
 
     fields: tuple[Callable[[Any], float | None], ...]
     sign: int
 
     @classmethod
-    def of(cls, params: Params, numbers: dict[str, Callable[[Any], float | None]]) -> Order:
+    def of(cls, params: Params) -> Order:
         """Read it; names in snake case are ignored, as the venue does. Raises `Refusal` for any other unknown name."""
         names = [name for name in (params.text("order") or "").split(",") if name and not _SNAKE.fullmatch(name)]
-        if any(name not in numbers for name in names):
-            raise invalid("order fields are not valid")
-        return cls(tuple(numbers[name] for name in names), -1 if params.flag("ascending") is False else 1)
+        if any(name not in _NUMBERS for name in names):
+            raise gamma_invalid("order fields are not valid")
+        return cls(tuple(_NUMBERS[name] for name in names), -1 if params.flag("ascending") is False else 1)
 
     def position(self, row: MarketRow | EventRow) -> Position:
         """Where a row stands; rows without a value come last."""
@@ -155,10 +125,8 @@ class Gamma:
         """Routes relative to the base URL."""
         handlers: dict[str, Callable[[Params, dict[str, str], int], Any]] = {
             "/markets/keyset": self.markets_keyset,
-            "/markets/slug/{slug}": self.market_by_slug,
             "/markets/{id}": self.market,
             "/events/keyset": self.events_keyset,
-            "/events/slug/{slug}": self.event_by_slug,
             "/events/{id}": self.event,
         }
         deprecated = {"/markets": self.markets, "/events": self.events}
@@ -169,18 +137,15 @@ class Gamma:
 
     def _endpoint(self, handler: Callable[[Params, dict[str, str], int], Any], headers: dict[str, str]) -> Callable[[Request], Any]:
         def answer(request: Request) -> Response:
-            status, found = 200, None
             try:
-                params = Params(request.query_params, lambda name: invalid(f"{name} is invalid"))
+                params = Params(request.query_params, lambda name: gamma_invalid(f"{name} is invalid"))
                 found = handler(params, request.path_params, instant(self._clock.now()))
             except Refusal as refusal:
-                status, found = refusal.status, refusal.body
-            return Response(orjson.dumps(found), status_code=status, media_type="application/json", headers=headers)
+                return refusal.response()
+            return Response(orjson.dumps(found), media_type="application/json", headers=headers)
 
         async def endpoint(request: Request) -> Response:
-            if _SORTS in request.query_params:
-                return await run_in_threadpool(answer, request)
-            return answer(request)
+            return await run_in_threadpool(answer, request) if _SORTS in request.query_params else answer(request)
 
         return endpoint
 
@@ -188,14 +153,14 @@ class Gamma:
 
     def markets_keyset(self, params: Params, path: dict[str, str], now: int) -> Any:
         """GET /markets/keyset."""
-        asked, order = Asked.of(params), Order.of(params, _NUMBERS)
+        asked, order = Filters.of(params), Order.of(params)
         limit, with_tags = _keyset_limit(params, MOST_MARKETS), params.flag("include_tag") is True
         after = _after(params, order)
         rows = self._markets(asked, order, after, now)
         page, cursor = _keyset_page(rows, order, after, limit)
         return {"markets": [_market_body(row, with_tags) for row in page], **cursor}
 
-    def _markets(self, asked: Asked, order: Order, after: Position | None, now: int) -> Iterator[MarketRow]:
+    def _markets(self, asked: Filters, order: Order, after: Position | None, now: int) -> Iterator[MarketRow]:
         """The markets that match, in their order; a listing that was sorted stays for the pages that follow at the same instant."""
         if not order.fields:
             return (row for row in self._source.markets(_from(asked.wanted, after, order), now) if asked.matches(row))
@@ -208,32 +173,23 @@ class Gamma:
 
     def markets(self, params: Params, path: dict[str, str], now: int) -> Any:
         """GET /markets: by offset, a bare array."""
-        asked, order = Asked.of(params), Order.of(params, _NUMBERS)
+        asked, order = Filters.of(params), Order.of(params)
         cut, with_tags = _cut(params, "/markets/keyset"), params.flag("include_tag") is True
         rows = (row for row in self._source.markets(asked.wanted, now) if asked.matches(row))
         return [_market_body(row, with_tags) for row in islice(order.sorted(rows), cut.start, cut.stop)]
 
     def market(self, params: Params, path: dict[str, str], now: int) -> Any:
         """GET /markets/{id}."""
-        wanted = Wanted(ids=frozenset((_numeric(path["id"]),)))
-        return self._one_market(params, wanted, "id", now)
-
-    def market_by_slug(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /markets/slug/{slug}."""
-        return self._one_market(params, Wanted(slugs=frozenset((path["slug"],))), "slug", now)
-
-    def _one_market(self, params: Params, wanted: Wanted, name: str, now: int) -> Any:
-        rows = (row for row in self._source.markets(wanted, now) if wanted.slugs is None or row.slug in wanted.slugs)
-        row = next(rows, None)
+        row = next(self._source.markets(Wanted(ids=frozenset((path["id"],))), now), None)
         if row is None:
-            raise not_found(f"{name} not found")
+            raise _not_found()
         return _market_body(row, params.flag("include_tag") is True)
 
     # --- events ------------------------------------------------------------------------------------------------
 
     def events_keyset(self, params: Params, path: dict[str, str], now: int) -> Any:
         """GET /events/keyset."""
-        asked, order = Asked.of(params), Order.of(params, _EVENT_NUMBERS)
+        asked, order = Filters.of(params), Order.of(params)
         limit, after = _keyset_limit(params, MOST_EVENTS), _after(params, order)
         rows = (row for row in self._source.events(_from(asked.wanted, after, order), now) if asked.matches(row))
         page, cursor = _keyset_page(order.sorted(rows), order, after, limit)
@@ -241,59 +197,48 @@ class Gamma:
 
     def events(self, params: Params, path: dict[str, str], now: int) -> Any:
         """GET /events: by offset, a bare array; only closed ones unless `closed` says otherwise."""
-        asked, order = Asked.of(params, closed=True), Order.of(params, _EVENT_NUMBERS)
+        asked, order = Filters.of(params, closed=True), Order.of(params)
         cut = _cut(params, "/events/keyset")
         rows = (row for row in self._source.events(asked.wanted, now) if asked.matches(row))
         return [orjson.Fragment(row.body()) for row in islice(order.sorted(rows), cut.start, cut.stop)]
 
     def event(self, params: Params, path: dict[str, str], now: int) -> Any:
         """GET /events/{id}."""
-        return self._one_event(Wanted(ids=frozenset((_numeric(path["id"]),))), "id", now)
-
-    def event_by_slug(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /events/slug/{slug}."""
-        return self._one_event(Wanted(slugs=frozenset((path["slug"],))), "slug", now)
-
-    def _one_event(self, wanted: Wanted, name: str, now: int) -> Any:
-        rows = (row for row in self._source.events(wanted, now) if wanted.slugs is None or row.slug in wanted.slugs)
-        row = next(rows, None)
+        row = next(self._source.events(Wanted(ids=frozenset((path["id"],))), now), None)
         if row is None:
-            raise not_found(f"{name} not found")
+            raise _not_found()
         return orjson.Fragment(row.body())
 
 
 def _successor(path: str) -> dict[str, str]:
-    """Headers of an endpoint that is to go."""
+    """Headers of a deprecated endpoint."""
     return {**_DEPRECATED, "Link": f'<{path}/keyset>; rel="successor-version"'}
 
 
-def _numeric(text: str) -> str:
-    if not _NUMERIC.fullmatch(text):
-        raise invalid("id is invalid")
-    return text
+def _not_found() -> Refusal:
+    return Refusal(404, {"type": "not found error", "error": "id not found"})
 
 
 def _keyset_limit(params: Params, most: int) -> int:
     if params.text("offset") is not None:
-        raise invalid("offset is not supported, use after_cursor")
-    limit = params.integer("limit")
-    if limit is not None and not 1 <= limit <= most:
-        raise invalid(f"limit must be between 1 and {most}")
-    return limit or _DEFAULT_LIMIT
+        raise gamma_invalid("offset is not supported, use after_cursor")
+    return params.integer("limit", 1, most) or _DEFAULT_LIMIT
 
 
 def _cut(params: Params, successor: str) -> slice:
-    """The part of a listing that is asked for by offset; a longer one is cut to the most that is given."""
-    offset, limit = params.integer("offset") or 0, params.integer("limit")
+    """The part of a listing at an offset; a longer one is cut to the maximum."""
+    offset, limit = params.integer("offset", 0) or 0, params.integer("limit", 0)
     if offset > LAST_OFFSET:
-        raise invalid(f"offset exceeds the maximum of {LAST_OFFSET}, use {successor}")
+        raise gamma_invalid(f"offset exceeds the maximum of {LAST_OFFSET}, use {successor}")
     return slice(offset, offset + min(_DEFAULT_LIMIT if limit is None else limit, MOST_LISTED))
 
 
 def _after(params: Params, order: Order) -> Position | None:
     """The position behind which the page begins."""
-    cursor = params.text("after_cursor")
-    return None if cursor is None else tuple(position_of(cursor, 2 * len(order.fields) + 1))
+    position = params.position("after_cursor")
+    if position is not None and len(position) <= 2 * len(order.fields):
+        raise gamma_invalid("after_cursor is invalid")
+    return position
 
 
 def _from(wanted: Wanted, after: Position | None, order: Order) -> Wanted:
@@ -309,7 +254,7 @@ def _keyset_page(ordered: Iterator[Row], order: Order, after: Position | None, l
     page = list(islice(behind, limit))
     if next(behind, None) is None:
         return page, {}
-    return page, {"next_cursor": cursor_after(order.position(page[-1]))}
+    return page, {"next_cursor": position_after(order.position(page[-1]))}
 
 
 def _market_body(row: MarketRow, with_tags: bool) -> orjson.Fragment:

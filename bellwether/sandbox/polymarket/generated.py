@@ -126,8 +126,6 @@ class GeneratedPolymarket:
             asked.append({ids.condition_number(text) for text in wanted.condition_ids})
         if wanted.tokens is not None:
             asked.append({(ids.token_number(text) or (None,))[0] for text in wanted.tokens})
-        if wanted.slugs is not None:
-            asked.append({ids.market_number(ids.ending(text) or "") for text in wanted.slugs})
         return set.intersection(*asked) if asked else None
 
     # --- Gamma -------------------------------------------------------------------------------------------------
@@ -152,17 +150,10 @@ class GeneratedPolymarket:
 
     def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
         """Events created by now, those of the latest day first."""
-        asked = []
+        events: Iterable[ListedEvent] = self._candidates(wanted, now)
         if wanted.ids is not None:
-            asked.append({self._ids.event_number(text) for text in wanted.ids})
-        if wanted.slugs is not None:
-            asked.append({self._ids.event_number(self._ids.ending(text) or "") for text in wanted.slugs})
-        events: Iterable[ListedEvent]
-        if asked:
-            found = [event for number in set.intersection(*asked) if (event := self._event(number))]
+            found = [event for text in wanted.ids if (event := self._event(self._ids.event_number(text)))]
             events = sorted(found, key=lambda event: event.key)
-        else:
-            events = self._candidates(wanted, now)
         for event in events:
             if event.created <= now and (wanted.after is None or event.key > wanted.after):
                 yield self._event_row(event, now)
@@ -197,11 +188,9 @@ class GeneratedPolymarket:
             key=market.key,
             id=market.id,
             condition_id=market.condition_id,
-            slug=market.slug,
             tokens=market.tokens,
             active=True,
             closed=closed,
-            archived=closed and market.legacy == "zero",
             created=market.created,
             starts=market.opens,
             ends=market.ends,
@@ -219,15 +208,12 @@ class GeneratedPolymarket:
         return EventRow(
             key=event.key,
             id=event.id,
-            slug=event.slug,
             active=True,
             closed=closed_at is not None,
-            archived=False,
             created=event.created,
             starts=event.opens,
             ends=event.ends,
             closed_at=closed_at,
-            tags=lambda: [wire.tag_object(tag) for tag in event.tags],
             volume=lambda: money(sum(shown.turnover.total for shown in self._shown(event, at).values())),
             liquidity=lambda: money(sum(shown.liquidity for shown in self._shown(event, at).values())),
             body=partial(self._event_body, event, at),

@@ -9,7 +9,7 @@ from typing import Literal
 
 from bellwether.sandbox.world.codes import Codes
 
-Kind = Literal["condition", "question", "token 0", "token 1", "group", "request", "address", "transaction"]
+Kind = Literal["condition", "question", "token 0", "token 1", "group", "request", "address"]
 
 _EVENT_BITS, _MARKET_BITS = 20, 24
 _FIRST_EVENT, _FIRST_MARKET = 20_000, 500_000
@@ -18,7 +18,6 @@ _TOKEN = re.compile(r"[0-9]{60,78}")
 _HASH = re.compile(r"0x[0-9a-f]{62}(?:[0-9a-f]{2})?")
 #: First byte of the ids of Protocol V2: a market of two outcomes.
 _BINARY = b"\x01"
-_ENDING = re.compile(r".*-([0-9]{1,9})")
 
 
 def slug_of(text: str, number: str) -> str:
@@ -113,8 +112,3 @@ class Ids:
         content = int(text).to_bytes(32)
         sides = ((self._read(content, "token 0"), 0), (self._read(content, "token 1"), 1), (self._read_structured(content), content[31]))
         return next(((number, side) for number, side in sides if number is not None), None)
-
-    def ending(self, slug: str) -> str | None:
-        """The number at a slug's end."""
-        found = _ENDING.fullmatch(slug)
-        return found[1] if found else slug if _DIGITS.fullmatch(slug) else None

@@ -13,9 +13,9 @@ import orjson
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import SECOND, moment
-from bellwether.sandbox.polymarket.recorded import Findings, find, is_event, is_market
 from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
-from bellwether.sandbox.recorded import Found, newest, read_time
+from bellwether.sandbox.recorded import Findings, Found, is_gamma_event, is_gamma_market, newest, read_time
+from bellwether.sandbox.recorded_files import find
 
 Row = TypeVar("Row", MarketRow, EventRow)
 
@@ -79,11 +79,8 @@ def _book(body: Object) -> Book:
 
 
 def _chosen(rows: list[Row], wanted: Wanted) -> Iterator[Row]:
-    """The rows with these ids and slugs behind this key."""
-    for row in rows:
-        named = (wanted.ids is None or row.id in wanted.ids) and (wanted.slugs is None or row.slug in wanted.slugs)
-        if named and (wanted.after is None or row.key > wanted.after):
-            yield row
+    """The rows with these ids behind this key."""
+    return (row for row in rows if (wanted.ids is None or row.id in wanted.ids) and (wanted.after is None or row.key > wanted.after))
 
 
 class RecordedPolymarket:
@@ -93,38 +90,33 @@ class RecordedPolymarket:
     says; only paging and filtering is ours. Of a market the tags come with `include_tag`, of an event its recorded markets are
     nested in it. Prices are the middles of the recorded books. A folder that holds nothing of Polymarket makes an empty source.
 
-    Raises `ConfigError` when the folder is missing, `BellwetherError` naming a broken file.
+    Raises `ConfigError` for a missing folder, `BellwetherError` naming a broken file.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        findings = find(Path(folder).expanduser())
-        self._markets = newest(findings.markets, "id", _updated)
-        self._events = newest(findings.events, "id", _updated)
+    def __init__(self, folder: str | Path | Findings) -> None:
+        findings = folder if isinstance(folder, Findings) else find(folder)
+        self._markets = newest(findings.gamma_markets, "id", _updated)
+        self._events = newest(findings.gamma_events, "id", _updated)
         self._nested = self._nesting(findings)
         self._clob = self._clob_objects(findings.clob_markets)
         self._conditions = {body["condition_id"]: body for body in self._clob if body["condition_id"]}
-        self._books = {token: _book(body) for token, body in newest(findings.books, "asset_id", _book_time).items()}
-        self._prices = self._price_points(findings.books)
+        self._books = {token: _book(body) for token, body in newest(findings.clob_books, "asset_id", _book_time).items()}
+        self._prices = self._price_points(findings.clob_books)
         self._fees = self._base_fees()
         self._market_rows = [self._market_row(place, body) for place, body in enumerate(self._markets.values())]
         self._event_rows = [self._event_row(place, body) for place, body in enumerate(self._events.values())]
         #: Instant of the latest capture or update; 0 for an empty source.
         self.latest = self._latest_time(findings)
 
-    @property
-    def empty(self) -> bool:
-        """Whether the folder holds nothing of Polymarket."""
-        return not (self._markets or self._events or self._clob or self._books)
-
     # --- reading -----------------------------------------------------------------------------------------------
 
     def _nesting(self, findings: Findings) -> dict[str, list[str]]:
         """Ids of the recorded markets of each event, by what either of them says."""
         nested: dict[str, dict[str, None]] = {event: {} for event in self._events}
-        pairs = [(event, market.body) for market in findings.markets for event in _objects(market.body.get("events"))]
-        pairs += [(event.body, market) for event in findings.events for market in _objects(event.body.get("markets"))]
+        pairs = [(event, market.body) for market in findings.gamma_markets for event in _objects(market.body.get("events"))]
+        pairs += [(event.body, market) for event in findings.gamma_events for market in _objects(event.body.get("markets"))]
         for event, market in pairs:
-            if is_event(event) and is_market(market):
+            if is_gamma_event(event) and is_gamma_market(market):
                 nested[event["id"]][market["id"]] = None
         return {event: list(markets) for event, markets in nested.items()}
 
@@ -165,7 +157,7 @@ class RecordedPolymarket:
         return {**dict.fromkeys(self._books, 0), **fees}
 
     def _latest_time(self, findings: Findings) -> int:
-        found = (*findings.markets, *findings.events, *findings.clob_markets, *findings.books)
+        found = (*findings.gamma_markets, *findings.gamma_events, *findings.clob_markets, *findings.clob_books)
         times = [time for one in found for time in (one.captured, _updated(one.body), _book_time(one.body)) if time is not None]
         return max(times, default=0)
 
@@ -179,11 +171,9 @@ class RecordedPolymarket:
             key=(place,),
             id=body["id"],
             condition_id=body["conditionId"],
-            slug=body["slug"],
             tokens=tuple(_trading_ids(body)),
             active=body.get("active") is True,
             closed=body.get("closed") is True,
-            archived=body.get("archived") is True,
             created=read_time(body.get("createdAt")),
             starts=read_time(body.get("startDate")),
             ends=read_time(body.get("endDate") or body.get("endDateIso")),
@@ -203,15 +193,12 @@ class RecordedPolymarket:
         return EventRow(
             key=(place,),
             id=body["id"],
-            slug=body["slug"],
             active=body.get("active") is True,
             closed=body.get("closed") is True,
-            archived=body.get("archived") is True,
             created=read_time(body.get("createdAt")),
             starts=read_time(body.get("startDate")),
             ends=read_time(body.get("endDate")),
             closed_at=read_time(body.get("closedTime")),
-            tags=partial(_tags, body),
             volume=partial(_number, body, "volume"),
             liquidity=partial(_number, body, "liquidity"),
             body=partial(self._event_body, body),

@@ -29,11 +29,9 @@ class MarketRow:
     key: Key
     id: str
     condition_id: str
-    slug: str
     tokens: tuple[str, ...]
     active: bool
     closed: bool
-    archived: bool
     created: int | None
     starts: int | None
     ends: int | None
@@ -51,15 +49,12 @@ class EventRow:
 
     key: Key
     id: str
-    slug: str
     active: bool
     closed: bool
-    archived: bool
     created: int | None
     starts: int | None
     ends: int | None
     closed_at: int | None
-    tags: Callable[[], list[Object]]
     volume: Callable[[], float | None]
     liquidity: Callable[[], float | None]
     body: Callable[[], bytes]
@@ -71,7 +66,7 @@ class Wanted:
 
     Attributes:
         after: only rows behind this key.
-        ids, condition_ids, tokens, slugs: only these, where given.
+        ids, condition_ids, tokens: only these, where given.
         ends: only what announces an end within these instants, both included.
         closed: only what is closed, or only what is not.
     """
@@ -80,7 +75,6 @@ class Wanted:
     ids: frozenset[str] | None = None
     condition_ids: frozenset[str] | None = None
     tokens: frozenset[str] | None = None
-    slugs: frozenset[str] | None = None
     ends: tuple[int | None, int | None] = (None, None)
     closed: bool | None = None
 

@@ -84,7 +84,6 @@ def series_body(series: Series) -> dict[str, Any]:
         "fee_type": "quadratic_with_maker_fees" if family.category in ("Sports", "Elections") else "quadratic",
         "frequency": family.frequency,
         "last_updated_ts": wire_time(midnight(FIRST_DAY)),
-        "product_metadata": {"scope": family.tags[0]} if family.category == "Sports" else None,
         "settlement_sources": [{"name": family.source[0], "url": family.source[1]}],
         "tags": list(family.tags),
         "ticker": series.ticker,

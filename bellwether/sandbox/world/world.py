@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime
 from functools import lru_cache, partial
@@ -15,7 +14,7 @@ import numpy as np
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import DAY, instant, midnight
+from bellwether.sandbox.instants import DAY, instant
 from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
 from bellwether.sandbox.world.candles import candles
 from bellwether.sandbox.world.catalogue import catalogue
@@ -33,7 +32,6 @@ LIVE_DAYS = 90
 #: A ticker that points beyond so many days is nobody's.
 _DAYS = 1 << 16
 
-_BEGIN = midnight(FIRST_DAY)
 _KEY = attrgetter("key")
 
 
@@ -54,7 +52,6 @@ class GeneratedWorld:
         self._codes = Codes.of(seed)
         self._shares = list(accumulate(catalogue().shares))
         self._days = Drawn(self._draw_day, 1024)
-        self._volumes = lru_cache(maxsize=1)(self._sum_volumes)
         self._created = Drawn(self._collect_created, 256)
         # The archive of 2025 and early 2026 has 6,500 markets, read in turn: a smaller cache would draw all of them anew each time.
         self._final_body = lru_cache(maxsize=16384)(lambda market: market_body(market, final_from(market)))
@@ -142,20 +139,7 @@ class GeneratedWorld:
         """All series; they exist from the first day on."""
         for one in catalogue().series:
             family = one.family
-            yield SeriesRow(
-                one.ticker, (family.category,), family.tags, _BEGIN, partial(series_body, one), partial(self._volume, one.ticker, now)
-            )
-
-    def _volume(self, series_ticker: str, now: int) -> int:
-        """Contracts (hundredths) traded in a series up to now."""
-        return self._volumes(now)[series_ticker]
-
-    def _sum_volumes(self, now: int) -> Counter[str]:
-        """Contracts (hundredths) traded up to now by series: all in one pass, which takes seconds."""
-        traded: Counter[str] = Counter()
-        for market in (market for event in self._events(Wanted(), now) for market in event.markets if market.trading.trades):
-            traded[market.series_ticker] += market.tape().volume_at(now)
-        return traded
+            yield SeriesRow(one.ticker, (family.category,), family.tags, partial(series_body, one))
 
     def _homes(self, wanted: Wanted, now: int) -> range:
         """Numbers of the days that may hold what is wanted."""
@@ -206,7 +190,7 @@ class GeneratedWorld:
         def markets() -> list[MarketRow]:
             return [self._market_row(market, now) for market in event.markets if market.life.created <= now]
 
-        return EventRow(event.key, event.ticker, event.series_ticker, event.is_combo, event.created, body, markets)
+        return EventRow(event.key, event.ticker, event.series_ticker, event.is_combo, body, markets)
 
     def _market_row(self, market: Market, now: int) -> MarketRow:
         life = market.life

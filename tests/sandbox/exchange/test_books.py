@@ -66,16 +66,6 @@ def test_books_and_markets_agree_at_every_moment(at: Callable[[datetime], Any], 
             assert no == [market["no_bid_dollars"], market["yes_ask_size_fp"]]
 
 
-def test_levels_ascend_and_are_written_as_the_venue_does(venue: Any, busy: str) -> None:
-    book = venue.get(f"/markets/{busy}/orderbook")
-    assert set(book) == {"orderbook_fp"}
-    assert set(book["orderbook_fp"]) == {"yes_dollars", "no_dollars"}
-    for levels in book["orderbook_fp"].values():
-        assert len(levels) > 10
-        assert levels == sorted(levels)
-        assert all(len(price) == 6 and Decimal(size) > 0 and size[-3] == "." for price, size in levels)
-
-
 def test_depth_keeps_the_best_levels(venue: Any, busy: str) -> None:
     whole = venue.get(f"/markets/{busy}/orderbook")["orderbook_fp"]
     for depth in (1, 3, 100):
@@ -83,24 +73,6 @@ def test_depth_keeps_the_best_levels(venue: Any, busy: str) -> None:
         assert part == {name: levels[-depth:] for name, levels in whole.items()}
     assert venue.get(f"/markets/{busy}/orderbook", depth=0)["orderbook_fp"] == whole
     assert venue.get(f"/markets/{busy}/orderbook", depth=-1)["orderbook_fp"] == whole
-
-
-@pytest.mark.parametrize(
-    ("path", "params", "status"),
-    [
-        ("/markets/KXNOSUCH-25JAN01/orderbook", {}, 404),
-        ("/markets/{busy}/orderbook", {"depth": 101}, 400),
-        ("/markets/{busy}/orderbook", {"depth": "x"}, 400),
-        ("/markets/orderbooks", {}, 400),
-        ("/markets/orderbooks", {"tickers": [f"KX{number}" for number in range(101)]}, 400),
-        ("/markets/trades", {"limit": 1001}, 400),
-        ("/markets/trades", {"min_ts": "now"}, 400),
-        ("/markets/trades", {"is_block_trade": "maybe"}, 400),
-        ("/markets/trades", {"cursor": "nonsense"}, 400),
-    ],
-)
-def test_what_makes_no_sense_is_refused(venue: Any, busy: str, path: str, params: Object, status: int) -> None:
-    assert venue.status(path.format(busy=busy), **params)[0] == status
 
 
 def test_a_book_is_empty_before_the_opening_and_from_the_close_on(
@@ -114,12 +86,6 @@ def test_a_book_is_empty_before_the_opening_and_from_the_close_on(
     assert at(moment(market.life.created - 1)).status(f"/markets/{market.ticker}/orderbook")[0] == 404
 
 
-def test_archived_and_unknown_books_are_left_out(venue: Any, busy: str) -> None:
-    old = venue.get("/historical/markets", limit=1)["markets"][0]["ticker"]
-    assert [book["ticker"] for book in venue.get("/markets/orderbooks", tickers=[old, busy, "KXNO", busy])["orderbooks"]] == [busy]
-    assert venue.status(f"/markets/{old}/orderbook")[0] == 404
-
-
 # --- trades ----------------------------------------------------------------------------------------------------------
 
 
@@ -129,24 +95,6 @@ def test_trades_of_a_market_add_up_to_its_volume(venue: Any, open_markets: list[
         assert sum(Decimal(trade["count_fp"]) for trade in found) == Decimal(market["volume_fp"])
         assert found[0]["yes_price_dollars"] == market["last_price_dollars"]
         assert len({trade["trade_id"] for trade in found}) == len(found)
-
-
-def test_trades_add_up_to_the_candles(venue: Any, busy: str, open_markets: list[Object]) -> None:
-    event = next(market["event_ticker"] for market in open_markets if market["ticker"] == busy)
-    series = event.partition("-")[0]
-    end = int(NOW.timestamp()) // 3600 * 3600
-    start = end - 24 * 3600
-    found = trades(venue, ticker=busy, min_ts=start, max_ts=end, limit=500)
-    path = f"/series/{series}/markets/{busy}/candlesticks"
-    candles = venue.get(path, start_ts=start + 3600, end_ts=end, period_interval=60)["candlesticks"]
-    assert len(candles) > 12
-    for candle in candles:
-        stop = candle["end_period_ts"] * SECOND
-        within = [trade for trade in found if stop - HOUR < parse_time(trade["created_time"]) <= stop]
-        assert sum(Decimal(trade["count_fp"]) for trade in within) == Decimal(candle["volume_fp"])
-        if within:
-            assert within[0]["yes_price_dollars"] == candle["price"]["close_dollars"]
-            assert within[-1]["yes_price_dollars"] == candle["price"]["open_dollars"]
 
 
 def test_a_trade_says_all_that_the_venue_says(venue: Any, busy: str) -> None:
@@ -179,23 +127,6 @@ def test_pages_of_all_markets_have_no_hole_and_nothing_twice(venue: Any) -> None
     assert times[0] <= window["max_ts"] * SECOND
 
 
-def test_all_markets_are_the_sum_of_each(venue: Any, open_markets: list[Object]) -> None:
-    window = {"min_ts": int(NOW.timestamp()) - 1300, "limit": 1000}
-    whole = trades(venue, **window)
-    tickers = {trade["ticker"] for trade in whole}
-    for ticker in sorted(tickers | {market["ticker"] for market in open_markets[:40]}):
-        assert trades(venue, ticker=ticker, **window) == [trade for trade in whole if trade["ticker"] == ticker]
-
-
-def test_blocks_can_be_asked_for_or_left_out(venue: Any) -> None:
-    window = {"min_ts": int(NOW.timestamp()) - 30 * 3600, "limit": 1000}
-    whole = trades(venue, **window)
-    blocks, others = (trades(venue, is_block_trade=word, **window) for word in ("true", "false"))
-    assert blocks == [trade for trade in whole if trade["is_block_trade"]]
-    assert others == [trade for trade in whole if not trade["is_block_trade"]]
-    assert 0 < len(blocks) < len(others)
-
-
 def test_the_cutoff_parts_live_from_historical_trades(world: GeneratedWorld, venue: Any) -> None:
     cutoff = world.cutoff(instant(NOW))
     assert venue.get("/historical/cutoff")["trades_created_ts"] == moment(cutoff).isoformat().replace("+00:00", "Z")
@@ -206,14 +137,3 @@ def test_the_cutoff_parts_live_from_historical_trades(world: GeneratedWorld, ven
     assert all(parse_time(trade["created_time"]) >= cutoff for trade in live)
     assert all(parse_time(trade["created_time"]) < cutoff for trade in old)
     assert venue.get("/historical/trades", limit=5)["trades"][0] == old[0]
-
-
-def test_nothing_is_traded_after_the_clock(venue: Any, at: Callable[[datetime], Any]) -> None:
-    later = at(NOW + timedelta(hours=2))
-    now = int(NOW.timestamp())
-    assert trades(venue, min_ts=now - 3600, limit=1000) == trades(later, min_ts=now - 3600, max_ts=now, limit=1000)
-    assert venue.get("/markets/trades", min_ts=now + 1)["trades"] == []
-
-
-def test_unknown_markets_have_no_trades(venue: Any) -> None:
-    assert venue.get("/markets/trades", ticker="KXNOSUCH-25JAN01") == {"cursor": "", "trades": []}

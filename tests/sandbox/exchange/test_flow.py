@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from decimal import Decimal
 from itertools import pairwise
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether.sandbox.exchange.flow import BLOCK, NO, SIDES, YES, Change, OrderFlow, Print, Wipe, split, take
+from bellwether.sandbox.exchange.flow import NO, YES, Change, OrderFlow, Print, Wipe
 from bellwether.sandbox.exchange.generated import GeneratedExchange
 from bellwether.sandbox.exchange.wire import trade_body
 from bellwether.sandbox.instants import DAY, SECOND, parse_time
@@ -95,17 +94,6 @@ def test_a_slot_leads_from_possible_book_to_possible_book(flows: list[OrderFlow]
 
 @MANY
 @given(places())
-def test_every_queue_adds_up_to_its_level(flows: list[OrderFlow], place: tuple[float, float]) -> None:
-    flow, slot = at(flows, place)
-    queues = flow.queues(slot)
-    assert all(size > 0 for side in queues for queue in side.values() for size in queue)
-    begun = {side: {price: sum(queue) for price, queue in queues[side].items()} for side in (YES, NO)}
-    levels = flow.levels(flow.begins(slot))
-    assert (begun[YES], begun[NO]) == (dict(levels[YES]), dict(levels[NO]))
-
-
-@MANY
-@given(places())
 def test_prints_are_the_trade_of_the_tape(flows: list[OrderFlow], place: tuple[float, float]) -> None:
     flow, slot = at(flows, place)
     prints = flow.prints(slot)
@@ -113,47 +101,6 @@ def test_prints_are_the_trade_of_the_tape(flows: list[OrderFlow], place: tuple[f
     assert {trade.price for trade in prints} <= {int(flow.tape.price[slot])}
     assert [trade.number for trade in prints] == list(range(len(prints)))
     assert all(trade.size > 0 for trade in prints)
-
-
-def leave(queue: list[int], size: int) -> None:
-    """An order of this size cancels; of several the one that came last."""
-    del queue[len(queue) - 1 - queue[::-1].index(size)]
-
-
-def queue_before(flow: OrderFlow, slot: int, side: int, price: int) -> list[int]:
-    """The orders at a price when a slot ends, followed one by one."""
-    queue = list(flow.queues(slot)[side].get(price, []))
-    for change in flow.within(slot):
-        if (change.side, change.price) == (side, price):
-            queue.append(change.delta) if change.delta > 0 else leave(queue, -change.delta)
-    return queue
-
-
-def test_a_taker_meets_the_orders_in_the_order_of_their_arrival(flows: list[OrderFlow]) -> None:
-    seen = Counter[str]()
-    for flow in flows[::3]:
-        for slot in flow.trade_slots(0, 1 << 62)[:60]:
-            first = flow.prints(slot)[0]
-            passive, events = 1 - first.taker, flow.beginning(slot)
-            price, size = flow.best(slot, passive)
-            queue = queue_before(flow, slot - 1, passive, price) if slot else []
-            for event, following in pairwise((*events, None)):
-                if not isinstance(event, Change) or (event.side, event.price) != (passive, price):
-                    continue
-                if event.delta > 0:
-                    queue.append(event.delta)
-                elif isinstance(following, Print) and not following.block:
-                    rest = int(flow.tape.size[slot]) - sum(trade.size for trade in flow.prints(slot)[: following.number])
-                    assert following.size == min(queue[0], rest)
-                    queue[0] -= following.size
-                    if not queue[0]:
-                        queue.pop(0)
-                else:
-                    leave(queue, -event.delta)
-            assert queue == flow.queues(slot)[passive][price]
-            assert first.block == (flow.tape.size[slot] > BLOCK * size)
-            seen["block" if first.block else "several" if len(flow.prints(slot)) > 1 else "one"] += 1
-    assert min(seen[word] for word in ("block", "several", "one")) > 10
 
 
 @MANY
@@ -197,22 +144,6 @@ def test_the_book_is_empty_before_the_opening_and_after_the_close(flows: list[Or
         assert list(flow.events(flow.tape.opens - DAY, flow.tape.opens)) == []
 
 
-def test_lively_markets_have_more_orders_than_quiet_ones(flows: list[OrderFlow]) -> None:
-    def per_slot(requote: float) -> float:
-        counts = [
-            len(flow.beginning(slot)) + len(flow.within(slot))
-            for flow in flows
-            if flow.trading.requote == requote
-            for slot in range(1, len(flow.tape.price), max(len(flow.tape.price) // 8, 1))
-        ]
-        return sum(counts) / len(counts)
-
-    deep, normal, thin = per_slot(0.9), per_slot(0.35), per_slot(0.03)
-    assert 40 < deep < 90
-    assert 10 < normal < 40
-    assert thin < 6
-
-
 @pytest.mark.parametrize("period", [1, 60, 1440])
 def test_trades_add_up_to_the_candles(markets: list[Market], exchange: GeneratedExchange, period: int) -> None:
     busy = sorted(markets, key=lambda market: -market.tape().volume[-1])[:6]
@@ -239,34 +170,3 @@ def test_trades_add_up_to_the_candles(markets: list[Market], exchange: Generated
                 assert (Decimal(price["high_dollars"]), Decimal(price["low_dollars"])) == (max(prices), min(prices))
                 checked += 1
         assert checked
-
-
-def test_volume_is_the_sum_of_all_prints(flows: list[OrderFlow]) -> None:
-    for flow in flows[::9]:
-        prints = [trade for slot in flow.trade_slots(0, 1 << 62) for trade in flow.prints(slot)]
-        assert sum(trade.size for trade in prints) == flow.tape.volume[-1]
-
-
-@MANY
-@given(st.integers(1, 10**6), st.sampled_from([1, 100]), st.lists(st.integers(0, 65535), min_size=9, max_size=9))
-def test_a_split_adds_up(hundreds: int, unit: int, cuts: list[int]) -> None:
-    parts = split(hundreds * unit, unit, cuts)
-    assert sum(parts) == hundreds * unit
-    assert all(part > 0 and part % unit == 0 for part in parts)
-    assert 1 <= len(parts) <= 8
-
-
-@MANY
-@given(st.lists(st.integers(1, 500), min_size=1, max_size=8), st.data())
-def test_taking_leaves_what_was_not_taken(queue: list[int], data: st.DataObject) -> None:
-    size = data.draw(st.integers(0, sum(queue)))
-    fills, left = take(queue, size)
-    assert sum(fills) == size
-    assert sum(left) == sum(queue) - size
-    assert fills[:-1] == queue[: max(len(fills) - 1, 0)], "whole orders from the front, only the last one in part"
-    assert left == queue[len(queue) - len(left) :] or left[1:] == queue[len(queue) - len(left) + 1 :]
-
-
-def test_sides_are_named_in_their_order() -> None:
-    assert SIDES[YES] == "yes"
-    assert SIDES[NO] == "no"

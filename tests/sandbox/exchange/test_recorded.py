@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Generator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.errors import BellwetherError
-from bellwether.sandbox.exchange.captures import contents, read
-from bellwether.sandbox.exchange.exchange import BOOKS, MARKET_CHANNELS, TICKER, TRADES, Interest, WantedTrades
+from bellwether.sandbox.exchange.captures import read
+from bellwether.sandbox.exchange.exchange import MARKET_CHANNELS, Interest, WantedTrades
 from bellwether.sandbox.exchange.recorded import RecordedExchange
 from bellwether.sandbox.instants import SECOND, instant, wire_time
 
@@ -88,7 +87,6 @@ BOTH = Interest({A: MARKET_CHANNELS, B: MARKET_CHANNELS})
 def test_bare_lines_are_captures(folder: Path) -> None:
     exchange = RecordedExchange(folder)
     assert exchange.tickers() == {A, B}
-    assert exchange.latest == BEGIN + 9 * SECOND
     assert told(exchange, Interest({A: MARKET_CHANNELS})) == [
         (one["type"], one["msg"]) for one in FRAMES if one["msg"]["market_ticker"] == A
     ]
@@ -146,21 +144,10 @@ def test_other_files_are_none(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("type,market_ticker\ntrade,KXA\n")
     exchange = RecordedExchange(tmp_path)
     assert exchange.tickers() == frozenset()
-    assert exchange.latest == 0
     assert list(exchange.messages(Interest(everywhere=MARKET_CHANNELS), 0, EVER)) == []
     assert exchange.book("KXA", 0) is None
     assert exchange.snapshot("KXA", 0) is None
     assert list(exchange.trades(WantedTrades(None, 0, EVER))) == []
-
-
-def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert RecordedExchange(tmp_path / "nowhere").tickers() == frozenset()
-
-
-def test_nothing_is_read_before_someone_asks(folder: Path) -> None:
-    exchange = RecordedExchange(folder)
-    (folder / "late.ndjson").write_bytes(lines([snapshot("KXLATE", 1), delta("KXLATE", 2, 1, "0.0100", "1.00")]))
-    assert exchange.lists("KXLATE", 0)
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------
@@ -203,14 +190,7 @@ def test_times_never_go_back_and_the_order_stays(tmp_path_factory: pytest.TempPa
     known = [second for second in seconds if second is not None]
     if known:
         assert {one.at for one in captured} <= {BEGIN + second * SECOND for second in known}
-        assert contents(path).latest == BEGIN + max(known) * SECOND
         assert captured[-1].at == BEGIN + max(known) * SECOND
-
-
-def test_files_are_merged_by_time(folder: Path) -> None:
-    kinds = [(message.ticker, message.at - BEGIN) for message in RecordedExchange(folder).messages(BOTH, 0, EVER)]
-    assert [at for _, at in kinds] == sorted(at for _, at in kinds)
-    assert kinds.index((B, 6_200_000)) < kinds.index((A, 6_500_000))
 
 
 @settings(max_examples=60, deadline=None)
@@ -229,38 +209,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "a.ndjson").write_bytes(lines([frame for frame in FRAMES if frame["msg"]["market_ticker"] == A]))
     (folder / "b.ndjson").write_bytes(lines([frame for frame in FRAMES if frame["msg"]["market_ticker"] == B]))
     return folder
-
-
-def test_two_who_listen_do_not_disturb_each_other(folder: Path) -> None:
-    exchange = RecordedExchange(folder)
-    whole = told(exchange, BOTH)
-    middle = BEGIN + 6 * SECOND + 300_000
-    first = exchange.messages(BOTH, 0, EVER)
-    begun = [next(first) for _ in range(2)]
-    assert told(exchange, BOTH, 0, middle) + told(exchange, BOTH, middle, EVER) == whole
-    assert [(one.kind, one.body) for one in (*begun, *first)] == whole
-    assert told(exchange, BOTH, middle, EVER) == told(RecordedExchange(folder), BOTH, middle, EVER)
-
-
-def test_a_listener_who_stopped_hears_again_what_it_had_not_taken(folder: Path) -> None:
-    exchange = RecordedExchange(folder)
-    whole = list(exchange.messages(BOTH, 0, EVER))
-    listener = exchange.messages(BOTH, 0, EVER)
-    for _ in range(4):
-        stopped = next(listener)
-    assert isinstance(listener, Generator)
-    listener.close()
-    rest = told(exchange, BOTH, stopped.at, EVER)
-    assert rest == [(one.kind, one.body) for one in whole if one.at >= stopped.at]
-
-
-def test_only_what_was_asked_for_is_told(folder: Path) -> None:
-    exchange = RecordedExchange(folder)
-    assert {kind for kind, _ in told(exchange, Interest({A: frozenset({TRADES})}))} == {"trade"}
-    assert {body["market_ticker"] for _, body in told(exchange, Interest({B: frozenset({BOOKS})}))} == {B}
-    assert told(exchange, Interest({A: frozenset({TICKER})})) == []
-    assert told(exchange, Interest()) == []
-    assert {kind for kind, _ in told(exchange, Interest(everywhere=frozenset({TRADES})))} == {"trade"}
 
 
 # --- REST ------------------------------------------------------------------------------------------------------------
@@ -340,11 +288,3 @@ def test_trades_are_listed_in_the_current_format_the_newest_first(tmp_path: Path
     assert [row.body["count_fp"] for row in exchange.trades(WantedTrades(A, BEGIN + 2 * SECOND, BEGIN + 9 * SECOND))] == ["2.00", "1.00"]
     assert list(exchange.trades(WantedTrades(None, 0, EVER, block=True))) == []
     assert len(list(exchange.trades(WantedTrades(None, 0, EVER, block=False)))) == 4
-
-
-def test_the_clock_decides_how_much_is_heard(folder: Path) -> None:
-    exchange = RecordedExchange(folder)
-    now = instant(START + timedelta(seconds=5))
-    begun = [(one.kind, one.body) for one in exchange.opening(BOTH, now)]
-    assert len(begun) == 2, "without a time of its own the snapshot of B comes with the first change"
-    assert begun + told(exchange, BOTH, now + 1, EVER) == told(exchange, BOTH)

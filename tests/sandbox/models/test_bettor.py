@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -92,13 +92,6 @@ def test_the_calibrated_one_bets_what_it_knows_on_the_widest_edges(known: Truth,
         assert (bet.side.casefold() == yes_side.casefold()) == (shifts[bet.market_id] < 0)
 
 
-def test_it_believes_the_same_months_later(known: Truth, open_markets: list[ListedMarket]) -> None:
-    markets = [listed(market, 0.5) for market in open_markets[:20]]
-    later = instant(datetime(2025, 5, 4, tzinfo=UTC) + timedelta(days=200))
-    for model in ("calibrated", "noisy", "malformed", "random"):
-        assert answer(known, model, markets) == answer(known, model, markets, now=later)
-
-
 def test_it_knows_the_probability_of_the_stated_date_and_nothing_later(known: Truth, open_markets: list[ListedMarket]) -> None:
     hour = 3_600_000_000
     for market in open_markets[:20]:
@@ -131,18 +124,6 @@ def test_a_position_that_is_too_dear_is_sold(known: Truth, open_markets: list[Li
     made = decided(known, "calibrated", [listed(market, p)], held=held)
     assert made.action is Action.SELL
     assert [sell.position_id for sell in made.sells] == ["c/f/2025-04-27/1"]
-
-
-def test_it_holds_where_prices_are_right_or_no_bet_is_possible(known: Truth, open_markets: list[ListedMarket]) -> None:
-    p = known.estimate(open_markets[0].id, AT, AT).probability  # type: ignore[union-attr]
-    assert decided(known, "calibrated", [listed(open_markets[0], p + 0.01)]).action is Action.HOLD
-    assert decided(known, "calibrated", []).action is Action.HOLD
-
-
-def test_skill_bends_what_is_stated(known: Truth, open_markets: list[ListedMarket]) -> None:
-    markets = [listed(market, 0.5) for market in open_markets[:40]]
-    stated = {model: decided(known, model, markets).bets[0].probability for model in ("calibrated", "overconfident", "timid")}
-    assert stated["overconfident"] > stated["calibrated"] > stated["timid"] > 0.5
 
 
 def test_some_answer_badly_and_some_refuse(known: Truth, open_markets: list[ListedMarket]) -> None:

@@ -9,13 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
 
 from bellwether.sandbox.instants import instant, moment
 from bellwether.sandbox.models import Truth
-from bellwether.sandbox.models.author import Reply, cut
-from bellwether.sandbox.models.exchange_tools import Called
+from bellwether.sandbox.models.author import Reply
 from bellwether.sandbox.world.model import Market
 
 LATER = datetime(2025, 9, 1, tzinfo=UTC)
@@ -120,27 +118,6 @@ def test_it_looks_buys_what_is_too_cheap_and_is_done(says: Says, truth: Truth, l
     assert (order["ticker"], order["side"], order["action"], order["price_cents"], order["count"]) == (likely.ticker, "yes", "buy", ask, 10)
 
 
-def test_the_other_side_costs_what_the_bid_leaves(says: Says, truth: Truth, likely: Market) -> None:
-    bid = round(100 * believed(truth, likely)) + 15
-    _, traded, _ = step(says, "calibrated", told(two_days_before(likely)), {"get_markets": quotes(likely.ticker, bid, bid + 2)})
-    assert (traded[0][1]["side"], traded[0][1]["price_cents"]) == ("no", 100 - bid)
-
-
-def test_who_believes_the_opposite_trades_the_opposite(says: Says, truth: Truth, likely: Market) -> None:
-    state, seen = told(two_days_before(likely)), {"get_markets": quotes(likely.ticker, 49, 51)}
-    sides = {model: step(says, model, state, seen)[1][0][1]["side"] for model in ("calibrated", "contrarian")}
-    assert sides == {"calibrated": "yes", "contrarian": "no"}
-
-
-def test_inside_a_wide_spread_it_bids_below_what_it_believes(says: Says, truth: Truth, likely: Market) -> None:
-    p = believed(truth, likely)
-    _, traded, _ = step(says, "calibrated", told(two_days_before(likely)), {"get_markets": quotes(likely.ticker, 2, 99)})
-    order = traded[0][1]
-    worth = p if order["side"] == "yes" else 1 - p
-    assert order["time_in_force"] == "post_only"
-    assert order["price_cents"] <= 100 * (worth - 0.03) < order["price_cents"] + 1
-
-
 def test_it_sells_what_is_too_dear_and_takes_out_what_it_bid_too_high(says: Says, truth: Truth, likely: Market) -> None:
     bid = round(100 * believed(truth, likely)) + 10
     resting = {"order_id": 4, "ticker": likely.ticker, "side": "yes", "action": "buy", "price_cents": bid, "resting_contracts": 3}
@@ -157,38 +134,6 @@ def test_it_sells_what_is_too_dear_and_takes_out_what_it_bid_too_high(says: Says
         "count": 7,
         "price_cents": bid,
     }
-
-
-def test_a_bid_that_the_market_has_left_behind_is_amended(says: Says, truth: Truth, likely: Market) -> None:
-    resting = {"order_id": 9, "ticker": likely.ticker, "side": "yes", "action": "buy", "price_cents": 5, "resting_contracts": 3}
-    seen = {"get_markets": quotes(likely.ticker, 5, None), "get_resting_orders": json.dumps({"orders": [resting]})}
-    name, amended = step(says, "calibrated", told(two_days_before(likely)), seen)[1][0]
-    jsonschema.validate(amended, AMENDMENT)
-    assert (name, amended["order_id"], amended["count"]) == ("amend_order", 9, 3)
-    assert amended["price_cents"] <= 100 * (believed(truth, likely) - 0.03)
-
-
-def test_it_knows_what_was_known_at_the_stated_time_and_nothing_later(truth: Truth, likely: Market) -> None:
-    early, late = instant(two_days_before(likely)), likely.life.closes
-    known = [truth.latent(likely.ticker, at, instant(LATER)).probability for at in (early, late)]  # type: ignore[union-attr]
-    direct = likely.latent.probabilities_at(np.array([early, late]))
-    assert known == pytest.approx(list(direct))
-    assert known[0] != known[1]
-    before = truth.latent(likely.ticker, late, early)
-    assert before is not None and before.probability == pytest.approx(known[0])
-
-
-def test_markets_outside_its_world_are_traded_on_an_invented_belief(says: Says) -> None:
-    state = told(datetime(2026, 1, 20, 17, tzinfo=UTC))
-    cheap = [step(says, "calibrated", state, {"get_markets": quotes(f"KXFOREIGN-{n}", 1, 2)})[1][0][1] for n in range(5)]
-    assert {(order["side"], order["price_cents"]) for order in cheap} <= {("yes", 2), ("no", 99)}
-    assert len({order["ticker"] for order in cheap}) == 5
-
-
-@pytest.mark.parametrize("status", ["closed", "halted", "settled", "invalid"])
-def test_what_cannot_be_traded_is_left_alone(says: Says, likely: Market, status: str) -> None:
-    heard = step(says, "calibrated", told(two_days_before(likely)), {"get_markets": quotes(likely.ticker, 10, 12, status)})
-    assert [names(calls) for calls in heard] == [LOOKS, ["done"]]
 
 
 def test_the_random_one_trades_in_some_steps_small_and_without_belief(says: Says, likely: Market) -> None:
@@ -228,15 +173,3 @@ def _kind(name: str, arguments: Any) -> str:
     except jsonschema.ValidationError:
         return "out of bounds"
     return "right"
-
-
-def test_the_refusing_one_refuses_in_the_field_for_it(says: Says) -> None:
-    reply = says("refusing", [{"role": "user", "content": told(LATER)}], tools=TOOLS)
-    assert reply.refusal
-    assert (reply.content, reply.calls) == (None, ())
-
-
-def test_a_cut_answer_loses_its_calls_from_the_end() -> None:
-    whole = Reply(None, calls=(Called("a", "x" * 8), Called("b", "y" * 8)))
-    assert cut(whole, 3, 4) == (Reply(None, calls=(Called("a", "x" * 8), Called("b", "y" * 4))), True)
-    assert cut(whole, 4, 4) == (whole, False)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any
 
 import jsonschema
 import pytest
 
 from bellwether.forecasting.elicitation import protocol
 from bellwether.sandbox.models.author import Reply
-from bellwether.sandbox.models.writing import HUGE, MALFORMED, REFUSALS, Form, wish_of
+from bellwether.sandbox.models.writing import HUGE, MALFORMED, Form, wish_of
 from bellwether.sandbox.world.model import Market
 
 Says = Callable[..., Reply]
@@ -69,10 +68,6 @@ def test_the_wish_is_read_off_the_words(prompt: str, form: Form, of_yes: bool, p
     assert (wish.form, wish.of_yes, wish.percent, wish.fields) == (form, of_yes, percent, fields)
 
 
-def test_a_demanded_object_is_one_whatever_the_words() -> None:
-    assert wish_of("What do you think?", as_object=True).form is Form.OBJECT
-
-
 # --- what is said --------------------------------------------------------------------------------------------------
 
 
@@ -96,11 +91,6 @@ def test_objects_have_the_members_that_the_prompt_names(says: Says, unlikely: Ma
     assert body["p_no"] == pytest.approx(1 - p)
 
 
-def test_json_mode_gives_json_without_words_for_it(says: Says, unlikely: Market) -> None:
-    reply = says("calibrated", about(unlikely, "Will it?"), response_format={"type": "json_object"})
-    assert json.loads(content(reply))["p_yes"] == p_of(says, unlikely)
-
-
 def test_an_answer_by_schema_has_its_properties_and_says_what_the_model_believes(says: Says, unlikely: Market) -> None:
     asked = protocol("json").response_format
     schema = asked["json_schema"]["schema"]  # type: ignore[index]
@@ -110,18 +100,6 @@ def test_an_answer_by_schema_has_its_properties_and_says_what_the_model_believes
         assert model != "calibrated" or body["p_yes"] == p_of(says, unlikely)
     wrong = {says("malformed", about(unlikely, "Will it?"), sample=sample, response_format=asked).content for sample in range(14)}
     assert {"", "null"} <= wrong
-
-
-def test_tools_that_trade_nothing_are_left_alone(says: Says, unlikely: Market) -> None:
-    tools = [{"type": "function", "function": {"name": "search", "parameters": {"type": "object", "properties": {}}}}]
-    reply = says("calibrated", about(unlikely, 'Answer in JSON: {"p_yes": 0.5}'), tools=tools)
-    assert (json.loads(content(reply))["p_yes"], reply.calls) == (p_of(says, unlikely), ())
-
-
-def test_prose_ends_with_the_probability(says: Says, unlikely: Market) -> None:
-    assert content(says("calibrated", about(unlikely, "What do you think?"))).endswith(
-        f"{100 * p_of(says, unlikely):.2f}".rstrip("0").rstrip(".") + "%"
-    )
 
 
 # --- what is wrong -------------------------------------------------------------------------------------------------
@@ -159,25 +137,3 @@ def wrong(says: Says, settled: list[Market]) -> dict[str, str]:
 
 def test_every_wrong_format_occurs(wrong: dict[str, str]) -> None:
     assert set(wrong) == set(MALFORMED)
-
-
-@pytest.mark.parametrize("instructions", ['Answer as {"p_yes": 0.5}', "What do you think?"])
-def test_wrong_formats_exist_for_every_form(says: Says, settled: list[Market], instructions: str) -> None:
-    texts = {content(says("malformed", about(settled[0], instructions), sample=sample)) for sample in range(len(MALFORMED))}
-    assert len(texts) >= len(MALFORMED) - 1
-    assert "" in texts
-    assert max(map(len, texts)) == HUGE
-
-
-def test_wrong_formats_are_repeatable(says: Says, settled: list[Market]) -> None:
-    texts = [content(says("malformed", about(market, TAGS))) for market in settled[:20]]
-    assert texts == [content(says("malformed", about(market, TAGS))) for market in settled[:20]]
-
-
-def test_the_refusing_one_refuses(says: Says, settled: list[Market]) -> None:
-    words = {content(says("refusing", about(market, TAGS))) for market in settled[:40]}
-    assert words == set(REFUSALS)
-    schema: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
-    reply = says("refusing", about(settled[0], TAGS), response_format=schema)
-    assert reply.content is None
-    assert reply.refusal in REFUSALS

@@ -62,13 +62,6 @@ def test_every_question_as_the_clean_tables_word_it_is_found(truth: Truth, world
             assert found.id == market.ticker
 
 
-def test_a_combo_is_found_by_its_ticker(truth: Truth, world: GeneratedWorld) -> None:
-    combo = next(event.markets[0] for home in range(100, 110) for event in world.day(home).events if event.is_combo)
-    found = truth.find(combo.ticker, NOW)
-    assert found is not None
-    assert found.probability == world.truth(combo.ticker, max(moment(combo.life.opens), moment(combo.life.closes) - timedelta(days=1)))
-
-
 def test_of_equal_questions_the_one_with_the_close_date_is_meant_and_else_their_mean(truth: Truth, world: GeneratedWorld) -> None:
     alike: dict[tuple[str, str], list[Market]] = {}
     for home in range(240):
@@ -85,14 +78,6 @@ def test_of_equal_questions_the_one_with_the_close_date_is_meant_and_else_their_
     assert unclear is not None
     mean = sum(truth.by_id(one.ticker, NOW).probability for one in markets if one.life.created <= NOW) / len(markets)
     assert unclear.probability == pytest.approx(mean)
-
-
-def test_a_market_is_unknown_before_it_is_listed(world: GeneratedWorld, market: Market) -> None:
-    truth, question = Truth(world), f"{market.terms['title']}\n{market.terms['rules_primary']}"
-    for text in (market.ticker, question):
-        assert truth.find(text, market.life.created - 1) is None
-    for text in (market.ticker, question):
-        assert truth.find(text, market.life.created) is not None
 
 
 def test_nothing_is_known_that_comes_later_and_at_most_what_was_known_a_day_before_the_close(
@@ -113,17 +98,6 @@ def test_a_text_about_nothing_has_a_probability_of_its_own(truth: Truth) -> None
     assert all(subject.id == "" and 0.05 <= subject.probability < 0.95 for subject in found)
     assert len({subject.probability for subject in found}) == 200
     assert found[3] == truth.subject("  WILL number 3\ncome up? ", NOW)
-
-
-def test_without_a_world_every_text_is_about_nothing() -> None:
-    truth = Truth(None)
-    assert truth.find("KXGAMEBB-25JUN01-PORT", NOW) is None
-    assert 0.05 <= truth.subject("KXGAMEBB-25JUN01-PORT", NOW).probability < 0.95
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "KX-1", "KXGAMEBB-", "0x" + "0" * 64, "1" * 70, "\ud800", "Question:", "“", "x" * 100_000])
-def test_any_text_has_a_subject(both: Truth, text: str) -> None:
-    assert both.subject(text, NOW).id == ""
 
 
 # --- Polymarket ----------------------------------------------------------------------------------------------------
@@ -155,11 +129,3 @@ def test_the_answer_of_polymarket_is_not_known_while_the_resolution_is_pending(b
 
 
 # --- repeatable ----------------------------------------------------------------------------------------------------
-
-
-def test_the_index_grows_with_the_clock_and_is_the_same_however_it_grew(world: GeneratedWorld, market: Market) -> None:
-    text = f"{market.terms['title']}\n{market.terms['rules_primary']}"
-    grown = Truth(world)
-    for days in (400, 200, 100, 0):
-        grown.find(text, NOW - days * DAY)
-    assert grown.find(text, NOW) == Truth(world).find(text, NOW)

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from bellwether.sandbox.instants import instant, moment
+from bellwether.sandbox.instants import moment
 from bellwether.sandbox.polymarket.model import ListedMarket
 
 UNKNOWN = "7" * 77
-NO_BOOK = {"error": "No orderbook exists for the requested token id"}
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +65,6 @@ def test_the_books_of_both_outcomes_mirror_each_other(site: Any, trading: list[d
             assert mirrored == [(Decimal(level["price"]), Decimal(level["size"])) for level in second[other]]
 
 
-def test_what_has_never_traded_has_no_last_price(site: Any, listed: list[dict[str, Any]]) -> None:
-    fresh = [one for one in listed if "volumeNum" not in one and one["acceptingOrders"]]
-    books = [site.response("/clob/book", token_id=tokens(one)[0]) for one in fresh]
-    assert {book.json()["last_trade_price"] for book in books if book.status_code == 200} == {""}
-
-
 def test_batches_leave_out_unknown_and_closed_tokens(site: Any, trading: list[dict[str, Any]]) -> None:
     closed = site.get("/gamma/markets/keyset", closed="true", limit=1)["markets"][0]
     asked = [tokens(trading[0])[1], UNKNOWN, *tokens(closed), tokens(trading[1])[0]]
@@ -81,27 +74,6 @@ def test_batches_leave_out_unknown_and_closed_tokens(site: Any, trading: list[di
     middles = site.post("/clob/midpoints", [{"token_id": token} for token in asked]).json()
     assert set(middles) == {asked[0], asked[-1]}
     assert middles[asked[0]] == json.loads(trading[0]["outcomePrices"])[1]
-
-
-@pytest.mark.parametrize("body", [{}, [{"token": "1"}], ["1"], [{"token_id": str(number)} for number in range(501)]])
-def test_batches_that_are_none_or_too_long_are_refused(site: Any, body: Any) -> None:
-    for path in ("/clob/books", "/clob/midpoints"):
-        response = site.post(path, body)
-        assert response.status_code == 400
-        assert response.json()["error"]
-
-
-def test_a_middle_is_the_price_that_the_market_shows(site: Any, trading: list[dict[str, Any]]) -> None:
-    for one in trading[:10]:
-        token = tokens(one)[0]
-        assert site.get("/clob/midpoint", token_id=token) == {"mid": json.loads(one["outcomePrices"])[0]}
-
-
-def test_errors_of_books(site: Any) -> None:
-    for path in ("book", "midpoint"):
-        assert site.refused(f"/clob/{path}", token_id=UNKNOWN) == (404, NO_BOOK)
-        assert site.refused(f"/clob/{path}") == (400, {"error": "Invalid token id"})
-    assert site.refused("/clob/book", token_id="-1" + "0" * 300) == (404, NO_BOOK)
 
 
 # --- history -------------------------------------------------------------------------------------------------------
@@ -130,23 +102,6 @@ def test_history_ends_with_the_clock_and_is_never_rewritten(at: Any, site: Any, 
     assert all(point["t"] <= site.now.timestamp() and point["t"] % 3600 == 0 for point in now)
     later = at(site.now + timedelta(days=1)).get("/clob/prices-history", market=token, startTs=0, fidelity=60)["history"]
     assert later[: len(now)] == now
-
-
-def test_history_by_interval_and_its_errors(site: Any, trading: list[dict[str, Any]]) -> None:
-    token = tokens(trading[0])[0]
-    day = site.get("/clob/prices-history", market=token, interval="1d", fidelity=60)["history"]
-    assert len(day) == 24
-    assert len(site.get("/clob/prices-history", market=token, interval="1h")["history"]) in (60, 61)
-    assert site.get("/clob/prices-history", market=UNKNOWN, interval="max") == {"history": []}
-    for params in ({"market": token}, {"interval": "1d"}, {"market": token, "interval": "3d"}, {"market": token, "startTs": "then"}):
-        assert site.refused("/clob/prices-history", **params)[0] == 400
-
-
-def test_history_of_very_old_markets_is_gone(at: Any, markets: list[ListedMarket]) -> None:
-    market = markets[5]
-    params = {"market": market.tokens[0], "startTs": 0, "fidelity": 60}
-    assert at(moment(market.closes) + timedelta(days=399)).get("/clob/prices-history", **params)["history"]
-    assert at(moment(market.closes) + timedelta(days=401)).get("/clob/prices-history", **params) == {"history": []}
 
 
 # --- markets -------------------------------------------------------------------------------------------------------
@@ -186,7 +141,9 @@ def test_a_market_agrees_with_gamma(site: Any, listed: list[dict[str, Any]]) -> 
     assert site.refused("/clob/markets/0x12") == (404, {"error": "market not found"})
 
 
-def test_time_and_fees(site: Any, trading: list[dict[str, Any]]) -> None:
-    assert site.get("/clob/time") == instant(site.now) // 10**6
-    assert site.get("/clob/fee-rate", token_id=tokens(trading[0])[0]) == {"base_fee": 0}
-    assert site.refused("/clob/fee-rate", token_id=UNKNOWN)[0] == 404
+def test_what_makes_no_sense_is_refused(site: Any) -> None:
+    assert site.refused("/clob/book", token_id="1" * 77) == (404, {"error": "No orderbook exists for the requested token id"})
+    assert site.refused("/clob/prices-history", market="1" * 77)[0] == 400
+    assert site.refused("/clob/fee-rate", token_id="1")[0] == 404
+    assert site.post("/clob/books", ["1"]).json() == {"error": "Invalid payload"}
+    assert site.post("/clob/books", [{"token_id": str(number)} for number in range(501)]).status_code == 400

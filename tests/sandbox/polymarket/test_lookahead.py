@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from bellwether.sandbox.instants import DAY, HOUR, SECOND, midnight, moment
+from bellwether.sandbox.instants import DAY, HOUR, midnight, moment
 from bellwether.sandbox.polymarket import clobwire, wire
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
 from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
@@ -81,29 +81,6 @@ def test_no_time_of_a_change_lies_ahead_of_the_clock(
             times += [inner["updatedAt"], inner["createdAt"], *([inner["closedTime"]] if "closedTime" in inner else [])]
             assert all(datetime.fromisoformat(text) <= moment(now) for text in times)
             assert body["closed"] == row.closed == ("closedTime" in body)
-
-
-def test_the_object_of_a_market_is_updated_whenever_its_resolution_changes(pairs: list[tuple[ListedEvent, ListedMarket]]) -> None:
-    for _, market in pairs:
-        updated = [wire._updated(market, at) for at in moments(market) if at >= market.created]
-        assert updated == sorted(updated)
-        assert [wire._updated(market, step.at) for step in market.steps] == [step.at for step in market.steps]
-
-
-def test_books_end_with_the_close(at: Any, markets: list[ListedMarket]) -> None:
-    for market in markets[::150]:
-        before, after = at(moment(market.closes - SECOND)), at(moment(market.closes))
-        assert before.get("/clob/book", token_id=market.tokens[0])["asset_id"] == market.tokens[0]
-        assert after.refused("/clob/book", token_id=market.tokens[0])[0] == 404
-        assert before.get(f"/gamma/markets/{market.id}")["closed"] is False
-        assert after.get(f"/gamma/markets/{market.id}")["closed"] is True
-
-
-def test_listings_at_a_later_clock_only_add_markets(at: Any) -> None:
-    now = datetime(2025, 2, 1, tzinfo=UTC)
-    before = {one["id"] for one in at(now).all("markets", limit=100)}
-    after = {one["id"] for one in at(now + timedelta(days=1)).all("markets", limit=100)}
-    assert before < after
 
 
 def test_the_bounds_that_listings_rely_on_hold(listing: Listing) -> None:

@@ -20,7 +20,7 @@ def test_names_are_unique_and_lead_back() -> None:
     polymarket = GeneratedPolymarket(GeneratedWorld(2))
     rows = [row for row in polymarket.markets(Wanted(), NOW + 150 * DAY) if row.created is not None]
     assert len(rows) > 3000
-    for names in ("id", "condition_id", "slug"):
+    for names in ("id", "condition_id"):
         assert len({getattr(row, names) for row in rows}) == len(rows)
     tokens = [token for row in rows for token in row.tokens]
     assert len(set(tokens)) == 2 * len(rows)
@@ -30,7 +30,6 @@ def test_names_are_unique_and_lead_back() -> None:
             Wanted(ids=frozenset((row.id,))),
             Wanted(condition_ids=frozenset((row.condition_id,))),
             Wanted(tokens=frozenset((row.tokens[1],))),
-            Wanted(slugs=frozenset((row.slug,))),
         ):
             assert [found.key for found in polymarket.markets(wanted, NOW + 150 * DAY)] == [row.key]
 

@@ -39,11 +39,6 @@ def test_a_share_of_new_markets_is_on_v2_and_names_position_ids(listed: list[dic
         assert [int(position) for position in one["positionIds"]][:2] == [condition, condition + 1][: len(one["positionIds"])]
 
 
-def test_before_protocol_v2_no_market_has_a_version(at: Callable[[datetime], Site]) -> None:
-    found = at(datetime(2026, 9, 27, 0, 10, tzinfo=UTC)).get("/gamma/markets/keyset", closed="false", limit=100)["markets"]
-    assert not any({"version", "positionIds", "resolutionStatus"} & one.keys() for one in found)
-
-
 def test_some_v1_markets_have_position_ids_that_do_not_trade(modern: Site, listed: list[dict[str, Any]]) -> None:
     both = [one for one in listed if one["version"] == "v1" and one.get("positionIds")]
     assert both

@@ -7,10 +7,8 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
 import pytest
 
-from bellwether.errors import BellwetherError
 from bellwether.sandbox.instants import DAY, HOUR, MINUTE, moment
 from bellwether.sandbox.polymarket import quotes
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
@@ -18,41 +16,12 @@ from bellwether.sandbox.polymarket.listing import Listing
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.resolution_steps import HALF
 from bellwether.sandbox.world import GeneratedWorld
-from bellwether.sandbox.world.model import day_number
-from bellwether.sandbox.world.tape import NO_ASK, NO_BID
 
 
 @pytest.fixture(scope="module")
 def year(listing: Listing) -> list[ListedEvent]:
     """Events of more than a year."""
     return [event for home in range(400) for event in listing.day(home)]
-
-
-@pytest.fixture(scope="module")
-def sample(year: list[ListedEvent]) -> list[ListedMarket]:
-    """One market per event, chosen without regard to its outcome, so that all are independent."""
-    return [event.markets[place % len(event.markets)] for place, event in enumerate(year)]
-
-
-def test_the_truth_is_a_martingale(polymarket: GeneratedPolymarket, sample: list[ListedMarket]) -> None:
-    horizons = (timedelta(days=5), timedelta(days=1), timedelta(hours=1), timedelta(0))
-    known = [market for market in sample if market.answered - market.opens > 5 * DAY][:700]
-    path = np.asarray([[polymarket.truth(one.id, moment(one.answered) - horizon) for horizon in horizons] for one in known])
-    assert set(path[:, -1]) == {0.0, 1.0}
-    changes = np.diff(path, axis=1)
-    error = changes.std(axis=0, ddof=1) / np.sqrt(len(changes))
-    assert (changes.std(axis=0) > 0.02).all()
-    assert (np.abs(changes.mean(axis=0)) < 4 * error).all()
-
-
-def test_quoted_middles_a_day_before_the_answer_are_calibrated(sample: list[ListedMarket]) -> None:
-    errors = []
-    for market in sample[::2]:
-        standing = quotes.quote(market, market.answered - DAY)
-        if standing and standing.bid > NO_BID and standing.ask < NO_ASK:
-            errors.append(float(market.claim.pays) - standing.twice_price / 2000)
-    assert len(errors) > 500
-    assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(len(errors))
 
 
 def test_most_events_of_the_world_are_listed_with_the_same_truth_and_other_quotes(
@@ -191,20 +160,6 @@ def test_prices_are_pinned_while_a_proposal_stands_and_flip_after_the_dispute(at
         assert first.index(max(first)) != wire_prices(after).index(1.0)
 
 
-def test_a_correction_moves_the_time_of_the_update(at: Any, markets: list[ListedMarket]) -> None:
-    corrected = [one for one in markets if one.steps[-1].value != next(step for step in one.steps if step.final).value]
-    assert corrected
-    for market in corrected:
-        wrong, right = (at(moment(step.at)) for step in market.steps[-2:])
-        before, after = (site.get(f"/gamma/markets/{market.id}") for site in (wrong, right))
-        assert before["umaResolutionStatus"] == after["umaResolutionStatus"] == "resolved"
-        assert before["outcomePrices"] != after["outcomePrices"]
-        assert before["updatedAt"] < after["updatedAt"]
-        assert before["closedTime"] == after["closedTime"]
-        winners = [[token["winner"] for token in site.get(f"/clob/markets/{market.condition_id}")["tokens"]] for site in (wrong, right)]
-        assert winners[0] != winners[1]
-
-
 def test_nobody_has_won_while_the_resolution_is_only_proposed(at: Any, markets: list[ListedMarket]) -> None:
     early = [one for one in markets if one.steps[0].closed and not one.steps[0].final]
     assert early
@@ -216,17 +171,3 @@ def test_nobody_has_won_while_the_resolution_is_only_proposed(at: Any, markets: 
         assert "umaEndDate" not in one
         assert not any(token["winner"] for token in clob["tokens"])
         assert clob["is_50_50_outcome"] is False
-
-
-def test_the_truth_of_an_unknown_market_cannot_be_asked(polymarket: GeneratedPolymarket) -> None:
-    for text in ("1", "x", "0" * 40, "999999999"):
-        with pytest.raises(BellwetherError, match="none of this id"):
-            polymarket.outcome(text)
-
-
-def test_a_day_holds_the_events_that_are_answered_on_it(polymarket: GeneratedPolymarket) -> None:
-    for home in (0, 77, 300):
-        events = polymarket.day(home)
-        assert events
-        assert {day_number(max(market.answered for market in event.markets)) for event in events} == {home}
-        assert all(polymarket.market(market.id).question == market.question for event in events for market in event.markets)

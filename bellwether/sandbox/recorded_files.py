@@ -1,0 +1,75 @@
+"""Files of recordings: JSON, JSON lines and Parquet."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import polars as pl
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.sandbox.recorded import Findings, collect
+from bellwether.sandbox.recorded_tables import collect_table
+
+_FILES = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".parquet")
+_VALUE = re.compile(r"^[\[{]", re.MULTILINE)
+_DECODER = json.JSONDecoder(parse_constant=lambda name: float(f"no {name} in JSON"))
+
+
+def find(folder: str | Path) -> Findings:
+    """Everything of both venues under a folder: JSON and JSON lines, either gzipped, and Parquet, in the order of their names.
+
+    Raises `ConfigError` for a missing folder, `BellwetherError` naming a broken file.
+    """
+    root = Path(folder).expanduser()
+    if not root.is_dir():
+        raise ConfigError(f"read the recordings: there is no folder {root}; set BELLWETHER_PLAYBACK to a folder of recorded bodies")
+    findings = Findings()
+    for path in sorted(root.rglob("*")):
+        if not (path.name.endswith(_FILES) and path.is_file()):
+            continue
+        try:
+            if path.suffix == ".parquet":
+                collect_table(path, findings)
+            else:
+                for body in _bodies(path):
+                    collect(body, findings)
+        except (OSError, EOFError, zlib.error, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
+            raise BellwetherError(f"read the recordings: {path} is broken: {error}; mend the file, or take it out of the folder") from error
+    return findings
+
+
+def _bodies(path: Path) -> Iterator[Any]:
+    """The JSON values of a file. Raises `ValueError` for a broken one."""
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        content = gzip.decompress(content)
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        for number, line in enumerate(content.splitlines(), 1):
+            try:
+                if line.strip():
+                    yield orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise ValueError(f"line {number}: {error}") from error
+        return
+    try:
+        yield orjson.loads(content)
+    except orjson.JSONDecodeError:
+        yield from _between_text(content.decode("utf-8", "replace"))
+
+
+def _between_text(text: str) -> Iterator[Any]:
+    """JSON values that begin at the beginning of a line, whatever is between them. Raises `ValueError` for a broken one, or none."""
+    found = _VALUE.search(text)
+    if found is None:
+        raise ValueError("there is no JSON in it")
+    while found is not None:
+        value, end = _DECODER.raw_decode(text, found.start())
+        yield value
+        found = _VALUE.search(text, end)
