@@ -34,7 +34,7 @@ class Manifest:
         run_id: the run that wrote it.
         written_at: when it was written, UTC.
         known_at: the latest `known_at` of its rows, UTC; None when there is none.
-        inputs: by input table, a digest of the versions that the rows were made from (`bellwether.lake.staleness`); None in older manifests.
+        inputs: by input table, a digest of the versions that the rows were made from (`bellwether.lake.staleness`); None in older manifests, empty outside of the graph.
         code_version: of the code that made the rows; None in older manifests and where no asset made them.
     """
 

@@ -102,7 +102,7 @@ class Staleness:
         if None not in (made.code_version, recipe.code) and made.code_version != recipe.code:
             return True
         if made.inputs is None:
-            return recipe.table.often or self._is_older(recipe, partition, made)
+            return self._is_older(recipe, partition, made)
         now = self.versions(recipe, partition)
         return any(made.inputs.get(source.name) != now[source.name] for source in recipe.followed)
 

@@ -143,6 +143,8 @@ def test_manifests_without_versions_are_compared_by_time(lake: Lake) -> None:
     write(lake, RAW, ("2",), 1, run_id="later")
     assert due(lake, recipe, ("1",), ("2",)) == [("2",)]
     write(lake, LIVE, ("1",), 1)
+    assert due(lake, Recipe(LIVE, (RAW,)), ("1",)) == [], "made before versions were stored, after its input"
+    write(lake, LIVE, ("1",), 2, inputs={})
     assert due(lake, Recipe(LIVE, (RAW,)), ("1",)) == [("1",)], "a mark is no result of the graph"
 
 

@@ -86,7 +86,8 @@ def mark(world: World) -> tuple[date, int]:
     """Make a tick and store its rows; returns the day and how many rows it added."""
     day, rows, changed = tick_rows(world)
     if changed:
-        world.lake.write(PRICES, (day.isoformat(),), rows, run_id=world.run)
+        # No inputs: reconstructed marks of the day are still to be made.
+        world.lake.write(PRICES, (day.isoformat(),), rows, run_id=world.run, inputs={})
     return day, changed
 
 
