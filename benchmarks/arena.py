@@ -33,6 +33,7 @@ from bellwether.arena.ledger import fold
 from bellwether.arena.market import Market
 from bellwether.arena.marks import Observed, price_key, tick, valuation
 from bellwether.arena.methodology import methodology
+from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.resolution import Observation, Ruling, settlements
 from bellwether.arena.units import MICROS
 from bellwether.arena.universe import frozen
@@ -173,7 +174,9 @@ def _stored_tick() -> float:
         held = sorted({trade.market_id for _, trades in holders for trade in trades})
         markets = [Market(name, "q", ("Yes", "No"), token_ids=(f"y{name}", f"n{name}")) for name in held]
         week = str(week_of(START))
-        lake.write(tables.UNIVERSE, (week,), universe_frame(frozen(markets), week_of(START), START), run_id="b")
+        lake.write(
+            tables.UNIVERSE, (week,), universe_frame(week_of(START), FrozenUniverse(frozen(markets), START, False, "benchmark")), run_id="b"
+        )
         now, rng = [START], Random(3)
         books: dict[str, Book] = {}
 

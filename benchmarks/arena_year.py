@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bellwether import concurrency
+from bellwether.arena.frames import universe_frame
 from bellwether.arena.identity import week_of
 from bellwether.arena.results import Facts, results
 from bellwether.arena.weekly import rows
@@ -173,7 +174,7 @@ def _decide(sandbox: Sandbox, world: World) -> None:
     done = decide_week(world, week, forced=False)
     decisions, versions = rows.decisions_rows(world, done)
     made = {
-        "universe": rows.universe_rows(week, done.universe),
+        "universe": universe_frame(week, done.universe),
         "agents": rows.agents_rows(world, done.cohort),
         "refusals": rows.refusals_rows(world, done),
         "trades": rows.trades_rows(done),

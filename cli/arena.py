@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
-from assets.arena.reading import arena_lake, rankings_at, reading, require_answers, rows_known, table_rows
+from assets.arena.reading import arena_lake, reading, require_answers, rows_known, table_rows
 from bellwether.arena.exporting import cohort_tables
 from bellwether.arena.exporting import export_cohort as write
 from bellwether.arena.identity import WEEK, week_of
@@ -327,7 +327,7 @@ def _dollars(cost: int | None) -> str:
 
 def _print_standings(known_at: datetime | None) -> None:
     """Print the standings below the leaderboard: intervals, skill and differences."""
-    rows = rankings_at(known_at)["arena/rankings"]
+    rows = rows_known(known_at)(table("arena/rankings"))
     if rows.height:
         console().print()
     for part in standings(rows):
@@ -347,8 +347,8 @@ def _print_standings(known_at: datetime | None) -> None:
 @AS_JSON
 def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
     """Show how the families compare, with intervals over events: live, reconstructed and contaminated cohorts apart."""
-    found = rankings_at(known_at)
-    rows, pairs = found["arena/rankings"], found["arena/pairs"]
+    read = rows_known(known_at)
+    rows, pairs = read(table("arena/rankings")), read(table("arena/pairs"))
     if as_json:
         shown = rows.filter(imputation=imputation).to_dicts()
         emit({"rankings": shown, **({"pairs": pairs.to_dicts()} if with_pairs else {})})

@@ -65,8 +65,8 @@ def universe(
     context: dg.AssetExecutionContext, config: CohortConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[Made]:
     """One market of a week's universe, frozen before the first agent decided; of each venue on which a cohort decides."""
+    from bellwether.arena.frames import universe_frame
     from bellwether.arena.weekly.means import frozen_universe, venues_of
-    from bellwether.arena.weekly.rows import universe_rows
 
     world = arena.world(context.run_id, lineup=config.lineup, methodology=config.methodology)
 
@@ -77,7 +77,7 @@ def universe(
         for one in universes:
             of_venue = {"source": one.source, "digest": one.universe.digest[:16], "objects that are no market": one.rejects}
             shown |= {f"{one.venue}: {label}": value for label, value in of_venue.items()}
-        return {"arena/universe": universe_rows(week, *universes)}, {"arena/universe": shown}
+        return {"arena/universe": universe_frame(week, *universes)}, {"arena/universe": shown}
 
     yield from make_each(context, io_manager, ("arena/universe",), make)
 
@@ -126,7 +126,7 @@ def week(
 def _weeks(
     world: "World", names: Sequence[str], wanted: Collection[str], *, forced: bool, asked: Collection[str]
 ) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
-    """The rows of each week by table, the earliest week first, and what is said of it."""
+    """The rows of each week by table, the earliest week first, and their metadata."""
     from bellwether.arena.weekly import rows
     from bellwether.arena.weekly.deciding import decide_week
     from bellwether.arena.weekly.evidence import Known, evidence_rows

@@ -77,7 +77,7 @@ def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg
     description="Marks what live cohorts hold, every ten minutes: rows of arena/prices where a price changed. No run.",
 )
 def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipReason:
-    """A tick writes the day's rows itself, and says how many changed. A venue that does not answer fails it, and the next one looks again."""
+    """A tick writes the day's rows and reports how many changed. It fails if the venue does not answer, and the next one retries."""
     from bellwether.arena.weekly.marking import mark
 
     day, changed = mark(arena.world(f"marks-{context.cursor or 0}"))

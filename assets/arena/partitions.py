@@ -1,4 +1,4 @@
-"""Partitions of the arena: weeks, named by their Sunday. The week under way is one.
+"""Partitions of the arena: weeks, named by their Sunday. The current week is one.
 
 Not here: days (orchestration/partitions.py).
 Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
@@ -37,7 +37,7 @@ BEFORE = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1, allow_non
 
 
 def whole(table: Table) -> dg.AssetIn:
-    """All of a table as an input: of the prices also those of the day under way, which the ticks of a sensor write."""
+    """All of a table as an input: of the prices also those of the current day, which the ticks of a sensor write."""
     if not table.partitioned_by:
         return dg.AssetIn(key(table.name))
     metadata = {UNDER_WAY: True} if table.partitioned_by == ("day",) else None

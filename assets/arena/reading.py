@@ -1,8 +1,8 @@
-"""What commands need that read the arena, or record what an operator says: its world, in which no model is asked."""
+"""The world of commands that read the arena or record interventions: no model is called in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING
@@ -12,14 +12,14 @@ import polars as pl
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.lineup import registered
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings.reading import cutoffs, every_table_as_known, restated
-from bellwether.arena.weekly.reading import as_known, between, stored
+from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
+from bellwether.arena.weekly.reading import between, stored
 from bellwether.errors import BellwetherError
 from bellwether.journal.budget import ADVICE
 from bellwether.lake import Lake
 from bellwether.lake.renewing import renew
 from bellwether.settings import settings
-from bellwether.tables import Table, table
+from bellwether.tables import Table
 from bellwether.tables.arena import DECISIONS
 from bellwether.tables.outgoing import redacted
 
@@ -41,9 +41,11 @@ def reading(lineup: str | None = None, methodology: str | None = None, run: str 
 
 
 def rows_known(known_at: datetime | None) -> Rows:
-    """The tables as the lake has them, or as they were known at an instant."""
-    lake = arena_lake()
-    return stored(lake) if known_at is None else as_known(lake, methodologies(settings().registry), known_at)
+    """The tables as stored, or as known at an instant."""
+    lake, registry = arena_lake(), settings().registry
+    if known_at is None:
+        return stored(lake)
+    return every_table_as_known(lake, methodologies(registry), cutoffs(registry), known_at, registered(registry))
 
 
 def arena_lake() -> Lake:
@@ -53,22 +55,9 @@ def arena_lake() -> Lake:
     return lake
 
 
-def rankings_at(known_at: datetime | None) -> Mapping[str, pl.DataFrame]:
-    """Rows of arena/rankings and arena/pairs by table, as the lake has them, or as they were known at an instant."""
-    config, lake = settings(), arena_lake()
-    if known_at is None:
-        return {name: lake.slice(table(name), missing="skip").read() for name in ("arena/rankings", "arena/pairs")}
-    return restated(lake, methodologies(config.registry), cutoffs(config.registry), known_at)
-
-
 def table_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
     """Rows of a table of the arena without credentials, as the lake has them or as known at an instant. first, last: UTC days."""
-    lake, registry = arena_lake(), settings().registry
-    if known_at is None:
-        read = stored(lake)
-    else:
-        read = every_table_as_known(lake, methodologies(registry), cutoffs(registry), known_at, registered(registry))
-    rows = redacted(declared.name, read(declared))
+    rows = redacted(declared.name, rows_known(known_at)(declared))
     return between(declared, rows, first, last) if first or last else rows
 
 

@@ -1,4 +1,4 @@
-"""The weekly review of lineups: which families have a later release. It proposes; only the registry says who competes."""
+"""The weekly review of lineups: which families have a later release. It proposes; only the registry decides who competes."""
 
 from collections import Counter
 

@@ -75,7 +75,7 @@ def resolve(work: Runner, market_id: str) -> None:
 
 
 def _set_aside_damaged(work: Runner) -> None:
-    """Let partitions count as missing whose manifests are damaged, where what they hold is found again."""
+    """Count partitions as missing whose manifests are damaged, where their rows can be rebuilt."""
     tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
     if all(len(work.lake.legible(one)) == len(work.lake.manifest_names(one)) for one in tables):
         return
@@ -131,7 +131,7 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def _is_left(work: Runner, week: date) -> bool:
-    """Whether a week was not run, is still under way, has decisions that a further run may finish, or cannot be told for damaged agents."""
+    """Whether a week was not run, is still in progress, has decisions that a further run may finish, or cannot be told for damaged agents."""
     name = week.isoformat()
     # A week without earlier states is one of an older version.
     needed = {"arena/universe", *DECIDED_TABLES} - {DECISION_VERSIONS.name}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 import polars as pl
@@ -30,10 +30,14 @@ def _rows(lake: Lake, table: Table) -> pl.DataFrame:
     return lake.slice(table, missing="skip").read()
 
 
-def _observed(found: Sequence[str], what: str, fine: str) -> Observation:
+def _observed(found: Sequence[str], what: str, fine: str, subjects: Collection[str] | None = None) -> Observation:
+    """What is wrong in words; subjects: what is not well, if other than these words."""
     if not found:
         return Observation(True, fine, {"found": 0})
-    return Observation(False, f"{len(found)} {what}: {', '.join(found[:_NAMED])}", {"found": len(found)}, tuple(found))
+    named = "; ".join(found[:_NAMED]) if subjects is not None else ", ".join(found[:_NAMED])
+    return Observation(
+        False, f"{len(found)} {what}: {named}", {"found": len(found)}, tuple(sorted(found if subjects is None else subjects))
+    )
 
 
 def _one_decision_in_the_window(lake: Lake, now: datetime) -> Observation:
@@ -155,95 +159,61 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 def _cohort_of_the_week(lake: Lake, now: datetime) -> Observation:
-    week = week_of(now)
-    live = lake.slice(AGENTS, missing="skip").query(lambda rows: rows.filter(~pl.col("reconstructed")).select("week").unique())["week"]
+    week, live = week_of(now), set(_rows(lake, AGENTS).filter(~pl.col("reconstructed"))["week"])
     since = min(
         (manifest.written_at for pulls in (KALSHI_PULLS, POLYMARKET_PULLS) for manifest in lake.manifests(pulls).values()), default=now
     )
     begun = [at for at in (week, week - WEEK) if start_of(at) + START_WINDOW <= now]
-    missed = [at for at in begun if at not in set(live) and (start_of(at) >= since if live.is_empty() else at > live.min())]  # type: ignore[operator]
-    if live.is_empty() and not missed:
+    missed = [str(at) for at in begun if at not in live and (at > min(live) if live else start_of(at) >= since)]
+    if not live and not missed:
         return Observation(True, "no live cohort was due since the first pull")
-    return Observation(
-        not missed,
-        f"no live cohort started on {', '.join(map(str, missed))}" if missed else f"the cohort of {live.max()!s} is there",
-        subjects=tuple(map(str, missed)),
-    )
+    found = f"no live cohort started on {', '.join(missed)}" if missed else f"the cohort of {max(live)} is there"
+    return Observation(not missed, found, subjects=tuple(missed))
 
 
 def _nothing_left(lake: Lake, now: datetime) -> Observation:
-    rules = methodologies()
-    late = max(rules.values(), key=lambda one: one.deadline_hours)
-    closed = lake.slice(AGENTS, missing="skip").query(lambda agents: agents.filter(pl.col("closed_at").is_not_null()).select("agent_id"))
-    rows = lake.slice(DECISIONS, missing="skip").query(
-        lambda decisions: (
-            decisions.filter(~pl.col("state").is_in(sorted(ANSWERED)))
-            .join(closed.lazy(), on="agent_id", how="anti")
-            .select("decision_id", "week", "state", "reason")
-        )
-    )
+    late = max(methodologies().values(), key=lambda one: one.deadline_hours)
+    closed = _rows(lake, AGENTS).filter(pl.col("closed_at").is_not_null())
+    rows = _rows(lake, DECISIONS).filter(~pl.col("state").is_in(sorted(ANSWERED))).join(closed, on="agent_id", how="anti")
     over = [row for row in rows.iter_rows(named=True) if decisions_due(start_of(row["week"]), late) <= now]
-    named = "; ".join(f"{row['decision_id']} is {row['state']} ({row['reason'] or 'no reason'})" for row in over[:3])
-    return Observation(
-        not over,
-        f"{len(over)} decisions past their deadline are not finished: {named}" if over else "every decision is finished",
-        {"unfinished": len(over)},
-        tuple(sorted({str(row["week"]) for row in over})),
-    )
+    named = [f"{row['decision_id']} is {row['state']} ({row['reason'] or 'no reason'})" for row in over]
+    subjects = {str(row["week"]) for row in over}
+    return _observed(named, "decisions past their deadline are not finished", "every decision is finished", subjects)
+
+
+def _held(lake: Lake) -> pl.DataFrame:
+    return _rows(lake, POSITIONS).filter(pl.col("status") == "open").select("market_id").unique()
 
 
 def _resolved_in_time(lake: Lake, now: datetime) -> Observation:
-    held = lake.slice(POSITIONS, missing="skip").query(lambda rows: rows.filter(pl.col("status") == "open").select("market_id").unique())
-    closed = lake.slice(EVIDENCE, missing="skip").query(
-        lambda rows: (
-            rows.filter("closed").join(held.lazy(), on="market_id", how="semi").group_by("market_id").agg(since=pl.col("closed_at").min())
-        )
-    )
-    late = closed.filter(pl.lit(now) - pl.col("since") > WEEK)
-    found = (
-        f"{late.height} markets that are held closed more than a week ago, such as {late['market_id'][0]}"
-        if late.height
-        else "no closed market is held for long"
-    )
-    return Observation(not late.height, found, {"markets": late.height}, tuple(late["market_id"].sort()))
+    closed = _rows(lake, EVIDENCE).filter("closed").join(_held(lake), on="market_id", how="semi")
+    since = closed.group_by("market_id").agg(since=pl.col("closed_at").min())
+    late = since.filter(pl.lit(now) - pl.col("since") > WEEK)["market_id"].sort().to_list()
+    return _observed(late, "markets that are held closed more than a week ago", "no closed market is held for long")
 
 
 def _listed(lake: Lake, now: datetime) -> Observation:
-    held = lake.slice(POSITIONS, missing="skip").query(lambda rows: rows.filter(pl.col("status") == "open").select("market_id").unique())
-    last = lake.slice(EVIDENCE, missing="skip").query(
-        lambda rows: (
-            rows.filter(pl.col("cancelled_by").is_null())
-            .join(held.lazy(), on="market_id", how="semi")
-            .sort("known_at")
-            .group_by("market_id")
-            .agg(pl.col("missing").last(), pl.col("known_at").last())
-        )
-    )
+    looks = _rows(lake, EVIDENCE).filter(pl.col("cancelled_by").is_null()).join(_held(lake), on="market_id", how="semi")
+    last = looks.sort("known_at").group_by("market_id").agg(pl.col("missing").last())
     gone = last.filter("missing")["market_id"].sort().to_list()
-    found = (
-        f"{len(gone)} markets that are held are missing at the venue, such as {gone[0]}" if gone else "every market that is held is listed"
-    )
-    return Observation(not gone, found, {"markets": len(gone)}, tuple(gone))
+    return _observed(gone, "markets that are held are missing at the venue", "every market that is held is listed")
 
 
 def _settlements_stand(lake: Lake, now: datetime) -> Observation:
-    from bellwether.arena.frames import observations_of
+    from bellwether.arena.frames import observations_of  # the venues' rules: only this check needs them
 
-    seen = observations_of(lake.slice(EVIDENCE, missing="skip").read())
+    seen = observations_of(_rows(lake, EVIDENCE))
     newest = {one.market_id: one.observed_at for one in sorted(seen, key=lambda one: one.observed_at)}
-    used = set(lake.slice(AGENTS, missing="skip").query(lambda rows: rows.select("methodology").unique())["methodology"])
+    used, rules = set(_rows(lake, AGENTS)["methodology"]), methodologies()
     found = {
         one.market_id: one.found
-        for name, rules in methodologies().items()
+        for name in rules
         if name in used
-        for one in incidents(seen, rules)
+        for one in incidents(seen, rules[name])
         if one.observed_at == newest[one.market_id]
     }
-    named = "; ".join(f"{market_id}: {why}" for market_id, why in sorted(found.items())[:3])
-    what = (
-        f"{len(found)} settled markets have evidence against their settlement: {named}" if found else "no evidence contradicts a settlement"
-    )
-    return Observation(not found, what, {"markets": len(found)}, tuple(sorted(found)))
+    named = [f"{market_id}: {why}" for market_id, why in sorted(found.items())]
+    return _observed(named, "settled markets have evidence against their settlement", "no evidence contradicts a settlement", found)
 
 
 LAKE_CHECKS = (

@@ -66,7 +66,7 @@ class Sell:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One answer as it was read.
+    """A parsed answer.
 
     reasoning: the model's own words, untrusted. problem, message: why the answer is INVALID, and where; None otherwise. tolerated: there was more
     than the object that was asked for, such as prose around it.

@@ -52,7 +52,7 @@ def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, jo
     }
     # Rows that an earlier version stored may quote a key.
     facts = {name: redacted(f"arena/{name}", frame) for name, frame in facts.items()}
-    # Asked for by itself, an archived cohort has a leaderboard too.
+    # An archived cohort has a leaderboard of its own too.
     own_facts = {**facts, "agents": agents.with_columns(archived_at=pl.lit(None, agents.schema["archived_at"]))}
     folded = {name.removeprefix("arena/"): frame for name, frame in results(Facts(**own_facts), rules).frames.items()}
     venues = {rules[name].venue for name in agents["methodology"] if name in rules}
@@ -95,7 +95,7 @@ def _write(tables: Mapping[str, pl.DataFrame], cohort: date, folder: Path) -> No
 
 
 def _messages(journal: Journal, decisions: pl.DataFrame) -> Iterator[tuple[str, int, str, str]]:
-    """Prompts and answers of decisions in the order in which they were said, without credentials."""
+    """Prompts and answers of decisions in their order, without credentials."""
     records = Records(journal, _LEASE, run="export")
     for name in decisions["decision_id"].sort():
         for number, role, content in messages_of(journal, stored(records, Plan, name), stored(records, Intent, name)):

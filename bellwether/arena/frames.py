@@ -18,13 +18,11 @@ from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.identity import week_decided, week_of
 from bellwether.arena.ledger import Book, Entry
 from bellwether.arena.marks import Price, Source, Valuation
-from bellwether.arena.methodology import Venue
-from bellwether.arena.records import Intervention, fee_text
+from bellwether.arena.records import FrozenUniverse, Intervention, fee_text
 from bellwether.arena.resolution import Observation, cancelled, observations
 from bellwether.arena.scores import Score, score_bets
 from bellwether.arena.terms import Terms
 from bellwether.arena.units import micros
-from bellwether.arena.universe import Universe
 from bellwether.tables.arena import AGENTS, EVIDENCE, LEDGER, PORTFOLIOS, POSITIONS, PRICES, SCORES, SETTLEMENTS, TRADES, UNIVERSE
 from bellwether.tables.schema import Table
 from bellwether.venues.polymarket.fees import FREE
@@ -36,35 +34,25 @@ _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=
 _MICROS = pl.Series([1_000_000], dtype=pl.Decimal(38, 0))
 
 
-def universe_frame(
-    universe: Universe,
-    week: date,
-    known_at: Any,
-    *,
-    venue: Venue = "polymarket",
-    reconstructed: bool = False,
-    source: str = "Gamma, open markets by volume",
-) -> pl.DataFrame:
-    """Rows of arena/universe."""
-    columns = {name: [getattr(market, name) for market in universe.markets] for name in _MARKET}
+def universe_frame(week: date, *universes: FrozenUniverse) -> pl.DataFrame:
+    """Rows of arena/universe: of one venue or of several."""
+    return UNIVERSE.validate(pl.concat([_universe_frame(week, one) for one in universes]).sort(UNIVERSE.order))
+
+
+def _universe_frame(week: date, frozen: FrozenUniverse) -> pl.DataFrame:
+    markets = frozen.universe.markets
+    columns = {name: [getattr(market, name) for market in markets] for name in _MARKET}
     frame = pl.DataFrame(
         {
             **{name: list(map(list, values)) if name in ("outcomes", "token_ids") else values for name, values in columns.items()},
-            "place": list(range(1, len(universe.markets) + 1)),
-            "prices": [list(market.prices) for market in universe.markets],
-            "fees": [None if market.fees == FREE else fee_text(market.fees) for market in universe.markets],
+            "place": list(range(1, len(markets) + 1)),
+            "prices": [list(market.prices) for market in markets],
+            "fees": [None if market.fees == FREE else fee_text(market.fees) for market in markets],
         },
         schema_overrides={**_texts(UNIVERSE), "prices": pl.List(pl.Int64()), "fees": pl.String()},
     )
-    alike = {
-        "week": week,
-        "venue": venue,
-        "digest": universe.digest,
-        "known_at": known_at,
-        "reconstructed": reconstructed,
-        "source": source,
-    }
-    return _table(UNIVERSE, frame, **alike)
+    about = {name: getattr(frozen, name) for name in ("venue", "reconstructed", "source")}
+    return _table(UNIVERSE, frame, week=week, digest=frozen.universe.digest, known_at=frozen.at, **about)
 
 
 _LOOKED = (set(LOOK) - {"fetched_at"}) | {"known_at", "results", "settled_at", "missing"}
@@ -149,7 +137,7 @@ def cancellations_frame(found: Sequence[Intervention]) -> pl.DataFrame:
 
 
 def observations_of(rows: pl.DataFrame) -> list[Observation]:
-    """What rows of arena/evidence say; a row of an operator cancels, and one of a missing market says nothing."""
+    """Observations from rows of arena/evidence; a row of an operator cancels, and one of a missing market is none."""
     looks = rows.filter(pl.col("cancelled_by").is_null(), ~pl.col("missing").fill_null(False)).rename({"known_at": "fetched_at"})
     of_kalshi = pl.col("results").is_not_null()
     words = rows.filter(pl.col("cancelled_by").is_not_null()).select("market_id", "known_at", "cancelled_by")

@@ -184,7 +184,7 @@ def question_of(one: Listed) -> str:
 def was_open(row: Row, at: datetime) -> bool:
     """Whether a contract (a row of any later time) could be traded at an instant, as far as its dates say.
 
-    The close may have been moved since: before the instant or after it says only whether the contract was open then.
+    The close may have been moved since: before the instant or after it shows only whether the contract was open then.
     """
     return not_over(row, at) and (row.get("open_time") is None or row["open_time"] <= at)
 
@@ -299,7 +299,7 @@ def evidence_of(one: Listed, *, fetched_at: datetime) -> dict[str, Any]:
 
 
 def observations(evidence: pl.DataFrame) -> list[Observation]:
-    """What each row of evidence says: columns as `evidence_of` makes them."""
+    """Observations from rows of evidence, with the columns of `evidence_of`."""
     return [_observation(row) for row in evidence.iter_rows(named=True)]
 
 
@@ -336,7 +336,7 @@ def _of_both(word: str) -> list[str]:
 
 
 def _part(word: str, value: SharePrice | None) -> SharePrice | None:
-    """Micro-dollars that a result pays; None where it does not say so, or its value says otherwise."""
+    """Micro-dollars that a result pays; None where it states none, or its value contradicts it."""
     if word == "scalar":
         return value
     said = _PAID.get(word)

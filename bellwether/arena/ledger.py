@@ -71,7 +71,7 @@ class Book:
     """All accounts and ledger entries as of an instant.
 
     bets: the BUY trades of each market, in order. settlements: the one in force by (methodology, market), in the order of time. violations: facts that
-    could not be booked, and left everything as it was.
+    could not be booked, and changed nothing.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)

@@ -84,10 +84,10 @@ def rule_of(member: str) -> str | None:
 def lineup(name: str, folder: Path | None = None) -> Lineup:
     """The lineup of that name. Raises `ConfigError` when there is none, with the names that come close, and for what is wrong with this one:
     it names file, entry, field and value. Errors in other lineups have no effect."""
-    known, models = registry.read(FILE, folder), _registered(folder)
-    competing = families(models, folder)
+    known, listed = registry.read(FILE, folder), models(folder)
+    competing = families(listed, folder)
     if name in known:
-        return _checked(known[name], models, competing, folder)
+        return _checked(known[name], listed, competing, folder)
     raise ConfigError(f"choosing a lineup: none is called {name!r:.80}; {suggestion(name, known)}")
 
 
@@ -96,10 +96,6 @@ def require_registered(name: str, methodology: str | None, folder: Path | None =
     lineup(name, folder)
     if methodology is not None:
         methodology_of(methodology, folder)
-
-
-def _registered(folder: Path | None) -> Mapping[str, Model]:
-    return models(folder)
 
 
 def _checked(entry: registry.Entry, models: Mapping[str, Model], competing: Mapping[str, Family], folder: Path | None) -> Lineup:

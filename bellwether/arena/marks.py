@@ -37,8 +37,8 @@ class Source(StrEnum):
 class Price(NamedTuple):
     """One stored price.
 
-    outcome: YES of a binary market, else the name of the outcome in lower case. at: the bucket of the mark. price: micro-dollars per share. other: what
-    a second source says; disagrees: it is further away than the methodology allows. reconstructed: from past prices, and not seen then. known_at: when it
+    outcome: YES of a binary market, else the name of the outcome in lower case. at: the bucket of the mark. price: micro-dollars per share. other: the price
+    of a second source; disagrees: it is further away than the methodology allows. reconstructed: from past prices, and not seen then. known_at: when it
     was marked; None: at.
     """
 

@@ -96,7 +96,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Intent:
-    """A decision as it was read, and the calls that brought it, in order. cost: micro-dollars of all attempts; None when a part is not known."""
+    """A parsed decision and its calls, in order. cost: micro-dollars of all attempts; None when a part is not known."""
 
     decision: Decision
     calls: tuple[str, ...]

@@ -1,6 +1,6 @@
 """From evidence to settlements: when a result counts, for the cohorts of a methodology, and what it pays.
 
-What one piece of evidence says follows the rules of clean/resolutions (`bellwether.venues.polymarket.resolution`). It counts when it was seen as often
+One piece of evidence is judged by the rules of clean/resolutions (`bellwether.venues.polymarket.resolution`). It counts when it was seen as often
 as the methodology asks, in observations that follow each other, or when the window for disputes had passed at the observation. Until then nothing
 happens. A result that is confirmed later and differs corrects the first.
 
@@ -28,9 +28,9 @@ from bellwether.venues.polymarket.resolution import EVIDENCE, resolve
 
 
 class Ruling(NamedTuple):
-    """What one piece of evidence says.
+    """The verdict of one piece of evidence.
 
-    result: None when the market is over and nobody says who won. payouts: (outcome without case, micro-dollars per share). Rulings are compared by these
+    result: None when the market is over and no winner is known. payouts: (outcome without case, micro-dollars per share). Rulings are compared by these
     two. winner: as the venue spells it.
     """
 
@@ -47,7 +47,7 @@ UNKNOWN = Ruling(None)
 
 
 class Observation(NamedTuple):
-    """One look at a market. ruling: None while it is not over. final_at: when the venue says that the result became final. rule: what decided."""
+    """One look at a market. ruling: None while it is not over. final_at: when the result became final by the venue. rule: what decided."""
 
     market_id: str
     observed_at: datetime
@@ -67,7 +67,7 @@ class Incident:
 
 
 def observations(evidence: pl.DataFrame) -> list[Observation]:
-    """What each row of `evidence` says: columns of `EVIDENCE` with `fetched_at` as the time of observation; others are left aside."""
+    """Observations from rows of `evidence`: columns of `EVIDENCE` with `fetched_at` as the time of observation; others are left aside."""
     if evidence.is_empty():
         return []
     judged = resolve(evidence.select(list(EVIDENCE)))

@@ -63,7 +63,7 @@ class Facts:
         )
 
     def known(self, at: datetime) -> Facts:
-        """The facts as they were known at an instant."""
+        """The facts known at an instant."""
         past, changed = self.decision_versions, pl.coalesce("changed_at", "known_at") <= at
         states = pl.concat([self.decisions.with_columns(superseded_at=pl.lit(None, past.schema["superseded_at"])), past])
         return Facts(
@@ -192,7 +192,7 @@ def _means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
 
 
 def newest(facts: Facts) -> datetime:
-    """When the newest decision, trade, evidence or mark is from: what is over by then is over as far as the facts show, whatever a clock says."""
+    """When the newest decision, trade, evidence or mark is from: what is over by then is over as far as the facts show, whatever the clock."""
     decided = facts.decisions.select(pl.coalesce("changed_at", "known_at")).to_series()
     times = [decided.max(), *(rows["known_at"].max() for rows in (facts.trades, facts.evidence))]
     return max(
@@ -203,7 +203,7 @@ def newest(facts: Facts) -> datetime:
 def changed_bases(facts: Facts, book: Book) -> list[str]:
     """Decisions whose cash before them is not what the ledger has now: a past fact has changed since they were made.
 
-    A decision cannot be made again, so it stands, and its week is shown as out of date.
+    A decision is final; its week is shown as out of date.
     """
     entries: dict[str, list[Entry]] = defaultdict(list)
     for entry in book.entries:

@@ -28,7 +28,7 @@ _MILLION = 1_000_000
 
 
 class State(StrEnum):
-    """What a review says of a family: UPGRADE: one later release, with prices. NEEDS_REVIEW: several, or one without prices. DISMISSED: operators
+    """Result of a review of a family: UPGRADE: one later release, with prices. NEEDS_REVIEW: several, or one without prices. DISMISSED: operators
     have dismissed every later one."""
 
     UNCHANGED = "unchanged"
@@ -131,7 +131,7 @@ def _found(family: Family, current_id: str, offers: Iterable[Offer], dismissed: 
     if not left:
         return (State.DISMISSED if later else State.UNCHANGED), ()
     newest = max(one.version for one in left)
-    # A dated id and its alias are one release, and the dated one says which.
+    # A dated id and its alias are one release, and the dated one names it.
     exact = {one.stem: one for one in sorted(left, key=lambda one: (len(one.model_id), one.model_id)) if one.version == newest}
     chosen = tuple(exact[stem] for stem in sorted(exact))
     priced = chosen[0].input_price is not None and chosen[0].output_price is not None

@@ -81,7 +81,7 @@ def market_of(row: Mapping[str, Any], at: datetime) -> Market:
 
 
 def status_of(row: Mapping[str, Any]) -> MarketStatus:
-    """Where a row of raw/polymarket_markets says that a market stands. Closed is not resolved: results are a matter of `bellwether.arena.resolution`."""
+    """Status of a market by a row of raw/polymarket_markets. Closed is not resolved: results are a matter of `bellwether.arena.resolution`."""
     word = folded(str(row.get("uma_resolution_status") or ""))
     if row.get("closed"):
         return {"proposed": MarketStatus.PROPOSED, "disputed": MarketStatus.DISPUTED}.get(word, MarketStatus.CLOSED)

@@ -1,4 +1,4 @@
-"""Checks what an answer says, field by field, against the limits that were printed in its prompt. One bad leg voids the whole answer."""
+"""Checks of an answer, field by field, against the limits that were printed in its prompt. One bad leg voids the whole answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.arena.methodology import Limit, Methodology
 from bellwether.arena.units import CENT, LARGEST, dollars, micros, money_text
 from bellwether.units import MicroDollars
 
-#: Millionths of a percent: the least that can be sold, and all.
+#: Millionths of a percent: the smallest part that can be sold, and all.
 _ONE_PERCENT, ALL = 1_000_000, 100_000_000
 
 
@@ -20,7 +20,7 @@ _ONE_PERCENT, ALL = 1_000_000, 100_000_000
 class Limits:
     """What one decision may spend, in micro-dollars.
 
-    least: of a bet. most: of a bet or of all bets together, as `limit` says. cash: that the agent has. A cent more than `most` is accepted, never more
+    least: of a bet. most: of a bet or of all bets together, by `limit`. cash: that the agent has. A cent more than `most` is accepted, never more
     than the cash.
     """
 
@@ -46,7 +46,7 @@ class _Invalid(Exception):
 
 
 def validated(said: Mapping[str, Any], limits: Limits, *, tolerated: bool = False) -> Decision:
-    """The decision that a JSON object states, or an INVALID one that says what is wrong and where. Numbers are ints and Decimals."""
+    """The decision that a JSON object states, or an INVALID one that names the fault and its place. Numbers are ints and Decimals."""
     try:
         action = _action(said)
         reasoning = _reasoning(said)

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
-
 from bellwether import concurrency
 from bellwether.arena.weekly.means import World
 from bellwether.journal import Journal
@@ -44,10 +42,6 @@ class KalshiArena(Arena):
         plain = super().world(journal, run)
         fields = {name: getattr(plain, name) for name in World.__dataclass_fields__}
         return World(**{**fields, "kalshi": self.ask_kalshi, "methodology": self.methodology})
-
-    def transport(self, inner: httpx.AsyncBaseTransport | None) -> httpx.AsyncBaseTransport | None:
-        """What answers are fetched through."""
-        return inner
 
     def ask_kalshi(self, work: Callable[[KalshiClient], Awaitable[Any]]) -> Any:
         async def session() -> Any:

@@ -38,7 +38,6 @@ from bellwether.tables import arena as tables
 from bellwether.tables.arena_messages import MESSAGES
 from bellwether.tables.arena_rankings import SUBMISSIONS
 from bellwether.tables.schema import Table
-from bellwether.units import SharePrice
 from tests.arena.weeks import Arena
 
 START = datetime(2026, 3, 1, 0, 7, 13, tzinfo=UTC)
@@ -270,20 +269,6 @@ def test_versions_that_a_home_lacks_are_those_of_the_executions_in_its_journal(a
     assert arena.read(tables.REFUSALS).equals(whole)
 
 
-def test_a_refusal_after_the_deadline_is_known_from_the_run_that_records_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After two executions that were refused for the same reasons."""
-    arena, trouble = Arena(tmp_path, now=START, lineup="rules"), Trouble(Random(0), monkeypatch)
-    trouble.fault, trouble.looks = "fine", "none"
-    told = []
-    for at in (START, START + HOUR, START + 3 * DAY):
-        arena.now = at
-        arena.decide(START.date())
-        told.append((at, arena.read(tables.DECISIONS)))
-    assert [sorted(set(rows["state"])) for _, rows in told] == [["finished", "read"], ["finished", "read"], ["finished", "refused"]]
-    for at, rows in told:
-        assert as_known(arena.lake, methodologies(arena.registry), at)(tables.DECISIONS).equals(rows)
-
-
 def test_a_decision_without_an_answer_ends_with_its_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arena, trouble = Arena(tmp_path, now=START, lineup="rules"), Trouble(Random(0), monkeypatch)
     trouble.fault = "out_of_credit"
@@ -299,23 +284,6 @@ def test_a_decision_without_an_answer_ends_with_its_agent(tmp_path: Path, monkey
     assert closed not in arena.read(tables.DECISIONS)["agent_id"]
     assert arena.read(tables.DECISION_VERSIONS).filter(agent_id=closed)["superseded_at"].to_list() == [START + 2 * HOUR]
     assert as_known(arena.lake, methodologies(arena.registry), START)(tables.DECISIONS).equals(before)
-
-
-def test_the_first_mark_of_ten_minutes_stays_and_is_known_from_when_it_was_made(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules, moved = methodologies(arena.registry), iter(range(100))
-    monkeypatch.setattr(Polymarket, "midpoints", lambda _, tokens: dict.fromkeys(tokens, Observed(SharePrice(500_000 + next(moved)))))
-    arena.now = START.replace(hour=6, minute=3)
-    told = []
-    for _ in range(3):
-        with arena.journal() as journal:
-            mark(arena.world(journal))
-        told.append((arena.now, arena.read(tables.PRICES)))
-        arena.now += 4 * MINUTE
-    assert [sorted({row.minute for row in rows["at"]}) for _, rows in told] == [[0], [0], [0, 10]]
-    assert told[1][1].equals(told[0][1])
-    for at, rows in told:
-        assert as_known(arena.lake, rules, at)(tables.PRICES).equals(rows)
-    assert as_known(arena.lake, rules, told[0][0] - MINUTE)(tables.PRICES).is_empty()
 
 
 def test_a_forecast_is_known_once_the_universe_of_its_week_is_frozen(arena: Arena) -> None:

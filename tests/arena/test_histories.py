@@ -1,18 +1,38 @@
-"""Random histories keep every invariant, and a second fold, written from the rules alone, gives the same ledger to the last unit."""
+"""Random histories keep every invariant and equal a fold written from the rules alone; their rows are exact both ways, and the same bytes in any order."""
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from decimal import Decimal
 from random import Random
 
+import polars as pl
 import pytest
 
+from bellwether.arena.frames import (
+    agents_frame,
+    agents_of,
+    ledger_frame,
+    portfolios_frame,
+    positions_frame,
+    prices_frame,
+    prices_of,
+    scores_frame,
+    settlements_frame,
+    trades_frame,
+    trades_of,
+    universe_frame,
+)
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Book, fold
+from bellwether.arena.marks import Price, Source, curves
+from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.scores import score_bets
+from bellwether.arena.universe import universe
 from tests.arena.histories import RULES, History, history
 from tests.arena.reference.fold import ledger, results
+from tests.arena.world import COHORT, NOW, binary, named, usd
 
 #: Histories: enough for more than 20 of each kind of entry.
 HISTORIES = 600
@@ -54,9 +74,10 @@ def _usd(millionths: int) -> Decimal:
 
 
 def test_histories_keep_the_invariants_and_equal_the_literal_fold() -> None:
-    kinds: Counter[str] = Counter()
+    kinds, refused = Counter[str](), set[str]()
     for seed in range(HISTORIES):
         made = history(seed)
+        refused.update(made.refusals)
         settled, counted = made.settlements(), _counted(made)
         book = fold(made.agents, made.trades, settled)
         assert violations(book, made.trades, made.legs) == [], seed
@@ -65,6 +86,7 @@ def test_histories_keep_the_invariants_and_equal_the_literal_fold() -> None:
         kinds.update({"corrected": sum(entry.corrects for entry in book.entries), "scored": len(score_bets(book))})
         if seed % 8 == 0:
             _earlier(made, seed, settled, counted)
+    assert len(refused) >= 10, refused
     assert all(kinds[kind] > 20 for kind in ("BUY", "SELL", "FEE", "SETTLE", "REFUND", "corrected", "scored")), kinds
 
 
@@ -76,13 +98,39 @@ def _earlier(made: History, seed: int, settled: list[object], counted: dict[tupl
     _same(fold(made.agents, trades, settlements, known_at=until), ledger(made.agents, made.trades, counted, until))  # type: ignore[arg-type]
 
 
-def test_histories_have_refusals_of_many_kinds() -> None:
-    reasons = Counter(reason for seed in range(150) for reason in history(seed).refusals)
-    assert {
-        "total above the limit",
-        "market not active",
-        "market unknown",
-        "not enough in the book",
-        "position of another agent",
-    } <= set(reasons)
-    assert len(reasons) >= 10, reasons
+def _bytes(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_facts_come_back_from_their_rows(seed: int) -> None:
+    made = history(seed)
+    assert sorted(trades_of(trades_frame(made.trades))) == sorted(made.trades)
+    assert agents_of(agents_frame(made.agents, {"acme": "m", "zeta": "m"}, COHORT, NOW)) == sorted(made.agents)
+    prices = [Price("m", "YES", NOW, usd("0.4"), Source.LIVE, NOW, usd("0.5"), disagrees=True), Price("n", "a", NOW, 0, Source.PRIOR)]
+    assert prices_of(prices_frame(prices)) == prices
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 20))
+def test_a_rebuild_gives_the_same_bytes(seed: int) -> None:
+    made, rng = history(seed), Random(seed)
+    settled = made.settlements()
+
+    def built(agents: list, trades: list, settlements: list) -> list[bytes]:  # type: ignore[type-arg]
+        book = fold(agents, trades, settlements)
+        frames = [settlements_frame(settlements), ledger_frame(book), positions_frame(book), scores_frame(book)]
+        return [_bytes(frame) for frame in [*frames, portfolios_frame(curves(book, []), book)]]
+
+    shuffled = [rng.sample(facts, len(facts)) for facts in (made.agents, made.trades, settled)]
+    assert built(made.agents, made.trades, settled) == built(*shuffled)
+
+
+def test_a_universe_as_rows() -> None:
+    chosen = universe([binary(volume=usd("10.5"), tick=10_000), named({"A": "0.25", "B": None}, "n")], 5, NOW)
+    frame = universe_frame(COHORT, FrozenUniverse(chosen, NOW, False, "test"))
+    assert frame["market_id"].to_list() == ["m", "n"]
+    assert [[price and float(price) for price in prices] for prices in frame["prices"].to_list()] == [[0.4, 0.6], [0.25, None]]
+    assert frame["digest"].unique().to_list() == [chosen.digest]
+    assert universe_frame(COHORT, FrozenUniverse(universe([], 5, NOW), NOW, False, "test")).height == 0

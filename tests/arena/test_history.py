@@ -12,7 +12,6 @@ import pytest
 
 from bellwether.arena.history import candidates, past_evidence, past_quotes, past_universe, prices_at, was_open
 from bellwether.arena.market import Market
-from bellwether.arena.records import FrozenUniverse, decode, encode
 from bellwether.arena.resolution import Observation, observations
 from bellwether.arena.universe import market_of
 from bellwether.arena.weekly.evidence import polled
@@ -68,34 +67,6 @@ def test_the_soonest_end_comes_first_within_a_day_and_a_fortnight() -> None:
     ends = {"a": 3 * DAY, "b": HOUR, "c": 14 * DAY, "d": 14 * DAY + HOUR, "e": DAY, "f": 3 * DAY}
     rows = [row(name, end_time=AT + after) for name, after in ends.items()]
     assert [one["market_id"] for one in candidates([*rows, row("g", end_time=None)], AT)] == ["e", "a", "f", "c"]
-
-
-def test_no_later_fact_decides() -> None:
-    """How the markets ended, what they traded at and how much, who proposed what and when: the universe has the same bytes."""
-    prices = {f"{name}1": points((-2, "0.3"), (-1, "0.35"), (1, "0.9")) for name in "abc"}
-    early = past_universe([row(name) for name in "abc"], {token: found[:2] for token, found in prices.items()}, AT, 2)
-    later = {
-        "closed": True,
-        "closed_at": AT + 2 * DAY,
-        "uma_end_at": AT + 3 * DAY,
-        "uma_resolution_status": "resolved",
-        "outcome_prices": [Decimal(0), Decimal(1)],
-        "volume": Decimal(10**6),
-        "liquidity": Decimal(0),
-        "tick_size": Decimal("0.001"),
-        "min_order_size": Decimal(5),
-        "best_bid": Decimal("0.9"),
-        "last_trade_price": Decimal("0.99"),
-        "active": False,
-        "accepting_orders": False,
-        "updated_at": AT + 30 * DAY,
-    }
-    late = past_universe([row("c", **later), row("b", volume=Decimal(10**9)), row("a", **later)], prices, AT, 2)
-    assert [market.market_id for market in early.markets] == ["a", "b"]
-    assert early == late
-    one, other = (encode(FrozenUniverse(found, AT, True, "s")) for found in (early, late))
-    assert one == other
-    assert decode(FrozenUniverse, one).universe == early
 
 
 def test_a_market_without_a_price_of_the_day_before_is_left_out() -> None:

@@ -10,10 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import httpx
-import polars as pl
-import pytest
 
-from bellwether.errors import ConfigError
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi import looks
 from bellwether.venues.kalshi.client import KalshiClient
@@ -92,27 +89,6 @@ def test_names_are_contracts_live_or_archived_and_else_events_with_all_of_theirs
     assert seen.at == datetime(2026, 4, 5, 0, 10, tzinfo=UTC)
 
 
-def test_an_instant_before_the_cutoff_cannot_be_listed() -> None:
-    answers = Answers({"/historical/cutoff": lambda query: {"market_settled_ts": "2026-04-05T01:00:00Z"}})
-    with pytest.raises(ConfigError, match="what was paid out since 2026-04-05T01:00:00"):
-        ask(answers, lambda client: looks.closing_after(client, AT, pl.lit(True)))
-    assert answers.asked == ["/v2/historical/cutoff"]
-
-
-def test_contracts_that_closed_since_are_listed_and_only_the_wanted_kept() -> None:
-    answers = Answers(
-        {
-            "/historical/cutoff": lambda query: {"market_settled_ts": "2026-01-05T01:00:00Z"},
-            "/markets": lambda query: listing(contract("KXA-1-X"), contract("KXA-1-Y"), {"ticker": 7}),
-            "/events": lambda query: {"events": [event("KXA-1")], "cursor": ""},
-        }
-    )
-    seen = ask(answers, lambda client: looks.closing_after(client, AT, pl.col("ticker") != "KXA-1-Y"))
-    assert (set(seen.contracts), set(seen.events), seen.rejects) == ({"KXA-1-X"}, {"KXA-1"}, 1)
-    assert f"min_close_ts={int(AT.timestamp()) - 1}" in answers.asked[1]
-    assert "status" not in answers.asked[1]
-
-
 def _candle(at: datetime, bid: str) -> dict[str, Any]:
     sides = {"yes_bid": {"close_dollars": bid}, "yes_ask": {"close_dollars": "0.6000"}, "price": {}}
     return {"end_period_ts": int(at.timestamp()), "volume_fp": "0.00", "open_interest_fp": "0.00", **sides}
@@ -148,11 +124,3 @@ def test_no_call_asks_for_more_candles_than_the_venue_gives() -> None:
         name: [] for name in names
     }
     assert len(answers.asked) == 3, "29 contracts with 337 hours each"
-
-
-def test_books_that_the_venue_does_not_know_are_left_out() -> None:
-    book = {"ticker": "KXA-1-X", "orderbook_fp": {"yes_dollars": [["0.4000", "5.00"]], "no_dollars": None}}
-    answers = Answers({"/markets/orderbooks": lambda query: {"orderbooks": [book]}})
-    found = ask(answers, lambda client: looks.books(client, ["KXA-1-X", "KXZ-9", "KXA-1-X"]))
-    assert found == {"KXA-1-X": looks.Book(((Decimal("0.4"), Decimal(5)),), (), datetime(2026, 4, 5, 0, 10, tzinfo=UTC))}
-    assert answers.asked == ["/v2/markets/orderbooks?tickers=KXA-1-X&tickers=KXZ-9"]

@@ -22,7 +22,6 @@ from bellwether.arena.kalshi import (
     listed,
     market_of,
     past_looks,
-    past_universe,
     quote_of_book,
     quote_of_candle,
     ruling_of,
@@ -30,10 +29,8 @@ from bellwether.arena.kalshi import (
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import KalshiFees, MarketStatus, Quote, UnknownFees, fees_of, quote_of
 from bellwether.arena.methodology import methodology
-from bellwether.arena.records import FrozenUniverse, decode, encode
 from bellwether.arena.resolution import UNKNOWN, Ruling, settlements
 from bellwether.arena.scores import score_bets
-from bellwether.arena.universe import frozen
 from bellwether.venues.polymarket.fees import FREE
 from tests.arena.world import KEY, account, agent, bet, bets, run, usd
 
@@ -146,13 +143,6 @@ def test_one_side_alone_is_no_price_and_a_closed_contract_has_none() -> None:
     assert (closed.status, closed.prices) == (MarketStatus.CLOSED, (None, None))
 
 
-def test_a_universe_on_kalshi_survives_its_record() -> None:
-    chosen = frozen([market_of(one, SERIES, AT) for one in listed([*RACE, contract("KXB-1", "KXB-1")], {"KXA-1": event()})])
-    kept = FrozenUniverse(chosen, AT, False, "Kalshi: open events by volume", venue="kalshi")
-    assert decode(FrozenUniverse, encode(kept)) == kept
-    assert chosen.markets[0].fees == KalshiFees("kalshi-2026-03-09", "quadratic", "0.5")
-
-
 # --- prices ------------------------------------------------------------------------------------------------------
 
 
@@ -232,15 +222,6 @@ def test_a_bet_pays_the_ask_and_the_fee() -> None:
 def test_markets_of_the_past_are_chosen_by_what_was_known(more: dict[str, Any], chosen: bool) -> None:
     """An early close moves close_time: it says nothing but that the market was open."""
     assert [one.market_id for one in candidates([contract(**more)], {}, AT)] == ["KXA-1-X"] * chosen
-
-
-def test_a_past_universe_has_the_prices_of_candles_and_nothing_of_today() -> None:
-    found = candidates([*RACE, contract("KXB-1", "KXB-1", expected_expiration_time=AT + 2 * DAY)], {"KXA-1": event()}, AT)
-    candles = {"KXA-1-X": Candle(AT - HOUR, Decimal("0.1"), Decimal("0.2")), "KXA-1-Y": None, "KXB-1": None}
-    (market,) = past_universe(found, SERIES, candles, AT, 10).markets
-    assert (market.market_id, market.outcomes, market.prices) == ("KXA-1", ("X", "Y"), (150_000, None))
-    assert (market.volume, market.tick, market.closes_at) == (None, None, AT + 7 * DAY)
-    assert [one.market_id for one in found] == ["KXB-1", "KXA-1"], "the soonest end first"
 
 
 # --- results -----------------------------------------------------------------------------------------------------

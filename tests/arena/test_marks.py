@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
-from zoneinfo import ZoneInfo
 
 import pytest
 
 from bellwether.arena.facts import Trade
 from bellwether.arena.kalshi import Candle, quote_of_book, quote_of_candle
 from bellwether.arena.ledger import fold
-from bellwether.arena.market import Quote, quote_of, wanted_tokens
+from bellwether.arena.market import wanted_tokens
 from bellwether.arena.marks import (
     Observed,
     Price,
@@ -110,15 +109,6 @@ def test_v16_the_first_tick_of_an_interval_stays_and_a_change_is_stored_with_the
     assert [(row.at, row.price) for row in merged([first], [later])] == [(bucket(NOW), usd("0.5")), (start, usd("0.6"))]
 
 
-def test_nights_in_which_clocks_change_have_buckets_like_others() -> None:
-    berlin = ZoneInfo("Europe/Berlin")
-    for hour in (1, 2, 3):
-        for fold_ in (0, 1):
-            at = datetime(2026, 10, 25, hour, 29, tzinfo=berlin, fold=fold_)
-            assert bucket(at) == at.astimezone(UTC) - timedelta(minutes=9)
-    assert bucket(datetime(2026, 1, 1, 0, 5, tzinfo=timezone(timedelta(minutes=7)))).minute == 50
-
-
 def test_v20_a_portfolio_adds_up() -> None:
     second = bought("100", "120", market_id="n", leg=2, price=1_000_000)
     prices = {M: price("0.75"), ("n", "YES"): price("1", ("n", "YES"))}
@@ -205,9 +195,3 @@ def test_between_stored_rows_nothing_changed(seed: int) -> None:
 
 
 KEY_START = datetime(2026, 3, 1, tzinfo=UTC)
-
-
-def test_quotes_turn_with_their_bids_and_asks() -> None:
-    no = quote_of(binary(), "NO", {0: Quote(usd("0.4"), usd("0.39"), usd("0.41"))})
-    assert no is not None
-    assert (no.bid, no.mid, no.ask) == (usd("0.59"), usd("0.6"), usd("0.61"))

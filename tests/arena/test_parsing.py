@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from random import Random
 
 import jsonschema
 import pytest
@@ -72,15 +71,11 @@ INVALID = {
     "P15": (bet(amount=10), Problem.BELOW_MINIMUM),
     "P16": (bet(amount=3000), Problem.ABOVE_LIMIT),
     "P19 empty": (bet(market_id=""), Problem.NO_MARKET),
-    "P19 spaces": (bet(market_id="  "), Problem.NO_MARKET),
     "P20 empty": (bet(side=""), Problem.NO_SIDE),
-    "P20 spaces": (bet(side="  "), Problem.NO_SIDE),
     "P24": (sell(percentage=0), Problem.PERCENTAGE),
-    "P24 above": (sell(percentage=100.1), Problem.PERCENTAGE),
     "P27": (sell(percentage="50"), Problem.NOT_A_NUMBER),
     "P32 array": ("[1, 2]", Problem.NOT_AN_OBJECT),
     "P32 null": ("null", Problem.NOT_AN_OBJECT),
-    "P32 number": ("5", Problem.NOT_AN_OBJECT),
     "P32 action": ('{"action": 5, "reasoning": "r"}', Problem.UNKNOWN_ACTION),
     "P32 item": ('{"action": "BET", "bets": [null], "reasoning": "r"}', Problem.NOT_A_LEG),
     "an action twice": ('{"action": "HOLD", "reasoning": "r", "action": "BET"}', Problem.NOT_JSON),
@@ -88,11 +83,9 @@ INVALID = {
     "empty": ("  ", Problem.EMPTY),
     "1e308": (bet(amount=1e308), Problem.ABOVE_LIMIT),
     "1e999999999": (bet().replace("100", "1e999999999"), Problem.ABOVE_LIMIT),
-    "an integer of 4000 digits": (bet().replace("100", "1" + "0" * 4000), Problem.ABOVE_LIMIT),
     "an integer of 5000 digits": (bet().replace("100", "1" + "0" * 5000), Problem.NOT_JSON),
     "NaN": (bet().replace("100", "NaN"), Problem.NOT_JSON),
     "infinite": (bet().replace("100", "-Infinity"), Problem.NOT_JSON),
-    "negative": (bet(amount=-100), Problem.BELOW_MINIMUM),
     "as text": (bet(amount="100"), Problem.NOT_A_NUMBER),
     "true": (bet(amount=True), Problem.NOT_A_NUMBER),
     "tiny": (bet().replace("100", "1e-999999999"), Problem.BELOW_MINIMUM),
@@ -218,32 +211,14 @@ def test_the_schema_admits_what_the_parser_reads_and_every_field_is_required() -
     assert response_format()["json_schema"]["strict"] is True
 
 
-PIECES = (
-    *"{}[]\":,\\`' ",
-    "action",
-    "reasoning",
-    "HOLD",
-    "BET",
-    "bets",
-    "1e9",
-    "null",
-    "NaN",
-    HOLD,
-    SELL,
-    bet(),
-    "\ud800",
-    "\x00",
-    "é",
-    "```json\n",
-)
+PIECES = (*"{}[]\":,\\`' ", "action", "reasoning", "HOLD", "bets", "1e9", "null", "NaN", HOLD, SELL, bet(), "\ud800", "\x00", "```json\n")
 
 
-def test_any_text_is_read_without_an_exception() -> None:
-    rng = Random(5)
-    for _ in range(2_000):
-        pieces = [rng.choice(PIECES) if rng.random() < 0.9 else chr(rng.randrange(0x110000)) for _ in range(rng.randrange(12))]
-        said = parse_decision("".join(pieces), LIMITS)
-        assert (said.action is Action.INVALID) == (said.problem is not None)
+@settings(deadline=None, max_examples=500)
+@given(st.lists(st.sampled_from(PIECES) | st.characters(), max_size=12))
+def test_any_text_is_read_without_an_exception(pieces: list[str]) -> None:
+    said = parse_decision("".join(pieces), LIMITS)
+    assert (said.action is Action.INVALID) == (said.problem is not None)
 
 
 amounts = st.integers(usd(50), usd(2500)).map(lambda amount: amount // 10_000 * 10_000)

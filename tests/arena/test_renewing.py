@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from bellwether.arena.frames import evidence_frame, universe_frame
+from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.resolution import evidence_of
 from bellwether.arena.universe import universe
 from bellwether.errors import LakeError
@@ -24,10 +26,14 @@ NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
 WEEK = (date(2026, 3, 1).isoformat(),)
 
 
+def _universe(week: date) -> pl.DataFrame:
+    return universe_frame(week, FrozenUniverse(universe([binary()], 5, NOW), NOW, False, "test"))
+
+
 def test_rows_of_an_older_version_are_read_again(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     look = evidence_of({"market_id": "m", "outcomes": ["Yes", "No"], "closed": False}, fetched_at=NOW)
-    made = {EVIDENCE: evidence_frame([look]), UNIVERSE: universe_frame(universe([binary()], 5, NOW), date(2026, 3, 1), NOW)}
+    made = {EVIDENCE: evidence_frame([look]), UNIVERSE: _universe(date(2026, 3, 1))}
     for table, rows in made.items():
         lacking = {"results", "settled_at", "venue"}
         older = replace(table, version="1", sort=(), columns=tuple(one for one in table.columns if one.name not in lacking))
@@ -62,7 +68,7 @@ def test_a_damaged_partition_is_left_out_and_the_others_are_renewed_and_publishe
         replace(UNIVERSE, version="1", added={}, sort=(), columns=tuple(c for c in UNIVERSE.columns if c.name != "venue")),
     )
     for week in (date(2026, 3, 1), date(2026, 3, 8)):
-        rows = universe_frame(universe([binary()], 5, NOW), week, NOW)
+        rows = _universe(week)
         lake.write(older, (week.isoformat(),), rows.select(older.names), run_id="old")
     broken = lake.manifests(older)[WEEK]
     place = Path(lake.storage.location(broken.file))

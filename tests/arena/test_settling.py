@@ -1,51 +1,95 @@
-"""A settlement that is killed anywhere goes on where it was."""
+"""A settlement that stops anywhere continues where it was: every write of the journal and of the lake is tried (kills: tests/journal, tests/lake)."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bellwether.arena.records import Intervention, interventions
+from bellwether.arena.weekly.operators import cancel_market, close_agent
+from bellwether.journal.records import Records
+from bellwether.lake import Lake
+from bellwether.tables import TABLES
 from bellwether.tables import arena as tables
-from tests.arena.settling import SETTLED, START, contents, looked, settle
 from tests.arena.weeks import Arena
 
-ROOT = Path(__file__).resolve().parents[2]
+#: When the week starts, and when it is settled: most of its markets are resolved.
+START = datetime(2026, 3, 1, 0, 10, tzinfo=UTC)
+SETTLED = START + timedelta(days=40)
 
 
-#: Writes between two kills: 1 kills at every write, and takes a minute. A prime, so that kills fall into different steps.
-STRIDE = 17
+class Killed(BaseException):
+    """What a kill looks like from inside."""
 
 
-@pytest.mark.slow
-def test_a_settlement_killed_at_its_writes_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
-    """Every life is killed some writes of the journal or of the lake later; the next run gives the bytes of an undisturbed one and looks at nothing twice."""
-    home, log = tmp_path / "home", tmp_path / "log"
-    decided = Arena(home, now=START, lineup="few")
+def settle(arena: Arena) -> None:
+    """Cancel a market, close an agent, look at all markets that are due, and fold the books."""
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        cancel_market(world, sorted(arena.read(tables.TRADES)["market_id"])[0], "ann", "withdrawn")
+        close_agent(world, sorted(arena.read(tables.AGENTS)["agent_id"])[0], "ann", "unwanted")
+    arena.evidence(arena.now.date() - timedelta(days=(arena.now.weekday() + 1) % 7))
+    arena.books()
+
+
+def contents(arena: Arena) -> tuple[dict[Any, str], list[Intervention]]:
+    """The SHA-256 of every partition, and the interventions of the journal."""
+    found = {(name, place): one.sha256 for name, table in TABLES.items() for place, one in arena.lake.manifests(table).items()}
+    with arena.journal() as journal:
+        return found, interventions(arena.world(journal).records)
+
+
+def killing(patch: pytest.MonkeyPatch, step: int, done: Counter[str]) -> None:
+    """Kill before or after a write of the journal or the lake: the number `step` of all these moments."""
+
+    def kill_at(kind: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*args: Any, **more: Any) -> Any:
+            for moment in ("before", "after"):
+                done["moments"] += 1
+                if done["moments"] == step:
+                    raise Killed
+                if moment == "before":
+                    made = real(*args, **more)
+            done[kind] += 1
+            return made
+
+        return write
+
+    patch.setattr(Records, "once", kill_at("record", Records.once))
+    patch.setattr(Lake, "write", kill_at("partition", Lake.write))
+
+
+def test_a_settlement_that_stops_at_any_write_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
+    decided = Arena(tmp_path / "home", now=START, lineup="few")
     decided.decide(START.date())
-    markets = sorted(set(decided.read(tables.TRADES)["market_id"]))
-    undisturbed = Arena(Path(shutil.copytree(home, tmp_path / "undisturbed")), now=SETTLED, lineup="few")
+
+    def copy(name: str) -> Arena:
+        return Arena(Path(shutil.copytree(decided.home, tmp_path / name)), now=SETTLED, lineup="few")
+
+    undisturbed = copy("undisturbed")
     settle(undisturbed)
     assert undisturbed.results().frames["arena/settlements"].height > 2
     expected = contents(undisturbed)
-    command = [sys.executable, "-m", "tests.arena.settling", str(home), str(tmp_path / "lives"), str(log), str(STRIDE), *markets]
-    survived = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
-    assert survived.returncode == 0, survived.stderr
-    lives = int(survived.stdout)
-    assert lives > 40
-    before = Counter(int(line.split()[0]) for line in log.read_text().splitlines())
-    for life in range(1, lives + 1, STRIDE):
-        arena, after = Arena(tmp_path / "lives" / str(life), now=SETTLED, lineup="few"), [0]
-
-        def look(after: list[int] = after) -> None:
-            after[0] += 1
-
-        stored = looked(arena).height > 0
-        arena.breaks = look
+    for step in count(1):
+        arena, done, looks = copy(str(step)), Counter[str](), Counter[str]()
+        arena.breaks = lambda looks=looks: looks.update(["look"])  # type: ignore[misc]
+        with pytest.MonkeyPatch.context() as patch:
+            killing(patch, step, done)
+            try:
+                settle(arena)
+            except Killed:
+                pass
+            else:
+                break
+        stored = arena.read(tables.EVIDENCE).height > 0
         settle(arena)
-        assert contents(arena) == expected, life
-        assert (before[life] > 0, after[0]) in ((True, 0),) if stored else after[0] == 1, "a look that is stored is not made again"
+        assert contents(arena) == expected, step
+        assert looks["look"] <= (1 if stored else 2), "a stored look is not repeated"
+    assert (done["record"], done["partition"]) >= (2, 7)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import polars as pl
 import pytest
 
-from bellwether import concurrency
 from bellwether.arena.records import Plan, stored
 from bellwether.arena.weekly.means import decided_at
 from bellwether.tables import arena as tables
-from bellwether.venues.http.client import RateLimit
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.worlds import addresses
 from tests.arena.tampering import Tampering
 from tests.arena.weeks import WEEK, Arena
 
@@ -70,16 +66,9 @@ class _Tampering(Tampering):
 class Tampered(Arena):
     """An arena to which the venue tells other things of the time after `AT`."""
 
-    def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
-        async def session() -> Any:
-            with addresses(self.config, served=False) as found:
-                assert found.transport is not None
-                transport = _Tampering(found.transport, changed)
-                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": transport}
-                async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
-                    return await work(gamma, clob)
-
-        return concurrency.run(session())
+    def transport(self, inner: httpx.AsyncBaseTransport | None) -> httpx.AsyncBaseTransport | None:
+        assert inner is not None
+        return _Tampering(inner, changed)
 
 
 changed: Counter[str] = Counter()
@@ -93,7 +82,7 @@ def prompts(arena: Arena) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena]:
+def told_twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena]:
     """The same week, reconstructed from what the venue says and from what it would say had everything after it gone another way."""
     found = (Arena(tmp_path_factory.mktemp("told")), Tampered(tmp_path_factory.mktemp("tampered")))
     for arena in found:
@@ -101,31 +90,31 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena]:
     return found
 
 
-def test_the_later_facts_are_really_others(arenas: tuple[Arena, Arena]) -> None:
+def test_the_later_facts_are_really_others(told_twice: tuple[Arena, Arena]) -> None:
     assert changed["market"] > 100
     assert changed["close"] > 50
-    first, second = (pl.concat([arena.evidence(WEEK + number * timedelta(days=7)) for number in range(3)]) for arena in arenas)
+    first, second = (pl.concat([arena.evidence(WEEK + number * timedelta(days=7)) for number in range(3)]) for arena in told_twice)
     assert first.height > 0
     assert not first.equals(second)
 
 
-def test_universe_decisions_and_trades_are_the_same_bytes(arenas: tuple[Arena, Arena]) -> None:
-    one, other = arenas
+def test_universe_decisions_and_trades_are_the_same_bytes(told_twice: tuple[Arena, Arena]) -> None:
+    one, other = told_twice
     for table in (tables.UNIVERSE, tables.AGENTS, tables.DECISIONS, tables.REFUSALS, tables.TRADES):
         partition = (WEEK.isoformat(),)
-        first, second = (arena.lake.manifests(table)[partition] for arena in arenas)
+        first, second = (arena.lake.manifests(table)[partition] for arena in told_twice)
         assert first.sha256 == second.sha256, table.name
     assert one.read(tables.TRADES).height == other.read(tables.TRADES).height > 0
 
 
-def test_prompts_are_the_same_bytes(arenas: tuple[Arena, Arena]) -> None:
-    one, other = (prompts(arena) for arena in arenas)
+def test_prompts_are_the_same_bytes(told_twice: tuple[Arena, Arena]) -> None:
+    one, other = (prompts(arena) for arena in told_twice)
     assert one == other
     assert len(one) == 6
     assert sum(map(len, one.values())) > 10_000
 
 
-def test_nothing_in_the_universe_is_later_than_its_time(arenas: tuple[Arena, Arena]) -> None:
-    universe = arenas[1].read(tables.UNIVERSE)
+def test_nothing_in_the_universe_is_later_than_its_time(told_twice: tuple[Arena, Arena]) -> None:
+    universe = told_twice[1].read(tables.UNIVERSE)
     assert universe["known_at"].unique().to_list() == [AT]
     assert universe.filter(pl.col("volume").is_not_null() | pl.col("tick").is_not_null()).is_empty()

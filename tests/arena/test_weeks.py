@@ -270,18 +270,6 @@ def test_a_tick_stores_prices_that_changed_and_a_second_one_nothing(live: Arena,
         assert mark(world) == (day, changed), "an equal price that was reconstructed is none that was seen"
 
 
-def test_past_marks_cover_what_was_held_and_store_changes_alone(decided: Arena) -> None:
-    days = [WEEK + timedelta(days=number) for number in range(3)]
-    with decided.journal() as journal:
-        made = past_rows(decided.world(journal), days)
-    held = set(decided.read(tables.TRADES).filter(pl.col("week") == WEEK)["market_id"])
-    rows = pl.concat(list(made.values()))
-    assert set(rows["market_id"]) <= held
-    assert rows["reconstructed"].all()
-    for _, part in rows.sort("at").group_by("day", "market_id", "outcome", maintain_order=True):
-        assert (part["price"].diff().drop_nulls() != 0).all()
-
-
 def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> None:
     arena = Arena(tmp_path)
     found = arena.results()

@@ -9,9 +9,11 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import polars as pl
 
 from bellwether import concurrency
+from bellwether.arena.frames import universe_frame
 from bellwether.arena.results import Facts, Results, results
 from bellwether.arena.weekly import rows
 from bellwether.arena.weekly.deciding import WeekDecided, decide_week
@@ -71,12 +73,16 @@ class Arena:
     def config(self) -> Settings:
         return Settings(sandbox_now=self.now, home=self.home)
 
+    def transport(self, inner: httpx.AsyncBaseTransport | None) -> httpx.AsyncBaseTransport | None:
+        """What answers are fetched through."""
+        return inner
+
     def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
         self.breaks()
 
         async def session() -> Any:
             with addresses(self.config, served=False) as found:
-                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": found.transport}
+                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": self.transport(found.transport)}
                 async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
                     return await work(gamma, clob)
 
@@ -93,7 +99,7 @@ class Arena:
         world, partition = self.world(journal), (week.isoformat(),)
         decisions, versions = rows.decisions_rows(world, done)
         made = {
-            tables.UNIVERSE: rows.universe_rows(week, *done.universes.values()),
+            tables.UNIVERSE: universe_frame(week, *done.universes.values()),
             tables.AGENTS: rows.agents_rows(world, done.cohort),
             tables.DECISION_VERSIONS: versions,
             tables.DECISIONS: decisions,

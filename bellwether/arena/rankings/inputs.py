@@ -229,5 +229,5 @@ class Inputs:
 
 
 def _folded(name: pl.Expr) -> pl.Expr:
-    """Sides and outcomes as they are compared: without case and outer spaces."""
+    """Sides and outcomes for comparison: without case and outer spaces."""
     return name.str.strip_chars().str.to_lowercase()

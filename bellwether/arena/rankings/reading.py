@@ -34,20 +34,12 @@ def cutoffs(folder: Path | None = None) -> dict[str, datetime | None]:
     return {name: model.knowledge_cutoff for name, model in models(folder).items()}
 
 
-def restated(lake: Lake, rules: Mapping[str, Methodology], known: Mapping[str, datetime | None], at: datetime) -> dict[str, pl.DataFrame]:
-    """The tables of `rankings` from the facts that were known at an instant: later trades, evidence and marks do not count.
-
-    rules: the methodologies by name. known: as `cutoffs` returns it.
-    """
-    return rankings(inputs_of(as_known(lake, rules, at), known))
-
-
 def every_table_as_known(
     lake: Lake, rules: Mapping[str, Methodology], known: Mapping[str, datetime | None], at: datetime, families: Mapping[str, Family]
 ) -> Rows:
-    """Every table of the arena as it was known at an instant: `as_known`, and what is computed anew from it: the tables of `rankings`, and releases.
+    """Every table of the arena as known at an instant: `as_known`, and what is computed from it: the tables of `rankings`, and releases.
 
-    rules, known: as in `restated`. families: of the registry by name, as it is now.
+    rules: the methodologies by name. known: as `cutoffs` returns it. families: of the registry by name, as it is now.
     """
     read = as_known(lake, rules, at)
     made: dict[str, pl.DataFrame] = {}

@@ -80,7 +80,7 @@ WINDOWS = {
 
 
 def points(at: pl.Series, window: Window) -> pl.Series:
-    """The starts of the intervals of a range in which something happened, in order. at: instants, UTC; the newest ends the range, whatever the clock says."""
+    """The starts of the intervals of a range in which something happened, in order. at: instants, UTC; the newest ends the range, whatever the clock."""
     newest = at.max()
     if newest is None:
         return at.clear()

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -104,7 +103,7 @@ def asking(world: World) -> Iterator[Ask]:
             if rule is not None:
                 return _ruled(rule, task, plan, sample)
             if not known:
-                known.update(registered(world.registry))
+                known.update(models(world.registry))
 
             model = model_of(plan.model, task.methodology, known, task.terms)
             terms: dict[str, Any] = {
@@ -131,11 +130,6 @@ def _own_limit(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
     if isinstance(cause, BudgetExceeded) and cause.budget.of.model is not None and cause.budget.of.scope_end is not None:
         exhausted[stopped.model] = str(cause)
     return BellwetherError(exhausted[stopped.model]) if stopped.model in exhausted else stopped
-
-
-def registered(folder: Path | None) -> dict[str, Model]:
-    """All models of the registry by name."""
-    return models(folder)
 
 
 def model_of(member: str, rules: Methodology, known: Mapping[str, Model], terms: Terms | None = None) -> Model:

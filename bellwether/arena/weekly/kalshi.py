@@ -28,12 +28,12 @@ from bellwether.arena.kalshi import (
     quote_of_candle,
     status_of,
 )
-from bellwether.arena.market import LISTING, YES, Market, MarketStatus, Quote, Quotes, folded, wanted_tokens, within
-from bellwether.arena.marks import Observed, Price, PriceKey, Source
+from bellwether.arena.market import LISTING, Market, MarketStatus, Quote, Quotes, wanted_tokens, within
+from bellwether.arena.marks import Observed, PriceKey
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.universe import universe
-from bellwether.arena.weekly.venue import Held
+from bellwether.arena.weekly.venue import Held, last_prices
 from bellwether.units import SharePrice
 from bellwether.venues.groups import together_up_to
 from bellwether.venues.kalshi import looks
@@ -202,20 +202,5 @@ async def _held(client: KalshiClient, market_ids: Sequence[str], at: datetime, *
         market = past_market(one, series, {}, at) if past else market_of(one, series, at)
         markets[name] = replace(market, volume=None) if past else market
     quotes = {name: _quotes(market, candles, at) for name, market in markets.items()} if past else {}
-    return Held(markets, _last_prices(markets.values(), candles, at), quotes)
-
-
-def _last_prices(markets: Iterable[Market], candles: Mapping[str, Sequence[Candle]], at: datetime) -> dict[PriceKey, Price]:
-    """The last midpoint of each outcome."""
-    found: dict[PriceKey, Price] = {}
-    for market in markets:
-        for place, ticker in enumerate(market.token_ids):
-            quoted = [(one.at, quote_of_candle(one).mid) for one in candles.get(ticker, ())]
-            known = [(when, mid) for when, mid in quoted if mid is not None and when <= at]
-            if not known:
-                continue
-            when, price = known[-1]
-            name = YES if market.binary else folded(market.outcomes[place])
-            source = Source.LIVE if at - when <= FRESH else Source.PRIOR
-            found[market.market_id, name] = Price(market.market_id, name, at, price, source, when)
-    return found
+    points = {ticker: [(one.at, quote_of_candle(one).mid) for one in found] for ticker, found in candles.items()}
+    return Held(markets, last_prices(markets.values(), points, at), quotes)

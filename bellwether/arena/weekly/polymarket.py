@@ -9,12 +9,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bellwether.arena.history import (
-    FRESH,
     LATEST,
     SOONEST,
     SOURCE,
     Points,
-    as_of,
     candidates,
     past_evidence,
     past_quotes,
@@ -22,14 +20,14 @@ from bellwether.arena.history import (
     tokens_of,
     was_open,
 )
-from bellwether.arena.market import MIDPOINT, YES, Level, Market, MarketStatus, Quote, Quotes, folded, wanted_tokens, within
-from bellwether.arena.marks import Observed, Price, PriceKey, Source
+from bellwether.arena.market import MIDPOINT, Level, Market, MarketStatus, Quote, Quotes, wanted_tokens, within
+from bellwether.arena.marks import Observed, PriceKey
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.resolution import evidence_of
 from bellwether.arena.units import micros, middle, price_micros
 from bellwether.arena.universe import is_tradable, market_of, universe
-from bellwether.arena.weekly.venue import Held
+from bellwether.arena.weekly.venue import Held, last_prices
 from bellwether.errors import SchemaError
 from bellwether.units import MicroShares, SharePrice
 from bellwether.venues.polymarket import looks
@@ -189,27 +187,12 @@ async def _held(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str],
     tokens = [token for market in markets.values() for token in tokens_of(market)]
     prices = await looks.past_prices(clob, dict.fromkeys(tokens, (at - _LAST, at)))
     quotes: dict[str, Quotes] = {market_id: past_quotes(market, prices, at) for market_id, market in markets.items() if past}
-    return Held(markets, _last_prices(markets.values(), prices, at), quotes)
+    points = {token: [(when, price_micros(price)) for when, price in found] for token, found in prices.items()}
+    return Held(markets, last_prices(markets.values(), points, at), quotes)
 
 
 def _as_of(market: Market, status: MarketStatus, *, past: bool) -> Market:
     return replace(market, status=status, prices=(None,) * len(market.outcomes), volume=None) if past else replace(market, status=status)
-
-
-def _last_prices(markets: Iterable[Market], prices: Mapping[str, looks.Points], at: datetime) -> dict[PriceKey, Price]:
-    found: dict[PriceKey, Price] = {}
-    for market in markets:
-        for place, token in enumerate(market.token_ids):
-            points = prices.get(token) or []
-            price = price_micros(points[-1][1]) if points else None
-            if price is None:
-                continue
-            name = YES if market.binary else folded(market.outcomes[place])
-            if market.binary and place != market.place(YES):
-                continue
-            source = Source.LIVE if as_of(points, at) and at - points[-1][0] <= FRESH else Source.PRIOR
-            found[market.market_id, name] = Price(market.market_id, name, at, price, source, points[-1][0])
-    return found
 
 
 def quote_of_book(book: looks.Book, source: str = "clob") -> Quote:

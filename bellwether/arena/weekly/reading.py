@@ -91,7 +91,7 @@ _TIMES = ("at", "known_at", "opened_at", "day")
 def between(declared: Table, rows: pl.DataFrame, first: date | None, last: date | None) -> pl.DataFrame:
     """The rows of a table from the start of a UTC day to the end of another, both included; None: without that bound.
 
-    Of when a row is, its column at, known_at, opened_at or day says. Raises `ConfigError` for a table that has none of them.
+    The time of a row is its column at, known_at, opened_at or day. Raises `ConfigError` for a table that has none of them.
     """
     name = next((name for name in _TIMES if name in declared.names), None)
     if name is None:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.decision import DecisionState
-from bellwether.arena.frames import agents_frame, millionths, trades_frame, universe_frame
+from bellwether.arena.frames import agents_frame, millionths, trades_frame
 from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, all_stored, archives, closures, messages_of
 from bellwether.arena.weekly.asking import Task
 from bellwether.arena.weekly.deciding import Decided, WeekDecided, executed
@@ -19,17 +19,9 @@ from bellwether.arena.weekly.means import World, rules_of
 from bellwether.journal import Journal
 from bellwether.journal.facts import NOT_STATED
 from bellwether.models.client import served_by
-from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS, UNIVERSE
+from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS
 from bellwether.tables.arena_messages import MESSAGES
 from bellwether.tables.outgoing import redacted
-
-
-def universe_rows(week: date, *universes: FrozenUniverse) -> pl.DataFrame:
-    """Rows of arena/universe: of one venue or of several."""
-    rows = [
-        universe_frame(one.universe, week, one.at, venue=one.venue, reconstructed=one.reconstructed, source=one.source) for one in universes
-    ]
-    return UNIVERSE.validate(pl.concat(rows).sort(UNIVERSE.order))
 
 
 def agents_rows(world: World, cohort: FrozenCohort | None) -> pl.DataFrame:

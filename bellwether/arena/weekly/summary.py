@@ -16,7 +16,7 @@ from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.results import LAST_EXECUTION
 from bellwether.arena.states import decisions_due
-from bellwether.arena.weekly.asking import Task, model_of, parameters_of, registered
+from bellwether.arena.weekly.asking import Task, model_of, parameters_of
 from bellwether.arena.weekly.deciding import planned
 from bellwether.arena.weekly.means import (
     DECISION,
@@ -33,6 +33,7 @@ from bellwether.arena.weekly.reading import Rows, stored
 from bellwether.forecasting.prompt import Message
 from bellwether.models.model import Model
 from bellwether.models.prices import most_cost
+from bellwether.models.registry import models
 from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, TRADES
 
 #: Decisions that each line names; the others are counted.
@@ -163,7 +164,7 @@ def preview(world: World, week: date) -> tuple[list[FrozenUniverse], list[Prompt
 
     Nothing is stored, and no request is sent.
     """
-    known, universes, prompts = registered(world.registry), list[FrozenUniverse](), list[Prompted]()
+    known, universes, prompts = models(world.registry), list[FrozenUniverse](), list[Prompted]()
     for venue in venues_of(world, week):
         universe = seen_universe(world, week, venue)
         cohorts = deciding(world, week, reconstructed=universe.reconstructed, venue=venue)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from bellwether.arena.history import Points
-from bellwether.arena.market import Market, MarketStatus, Quotes
-from bellwether.arena.marks import Observed, Price, PriceKey
+from bellwether.arena.history import FRESH, Points
+from bellwether.arena.market import YES, Market, MarketStatus, Quotes, folded
+from bellwether.arena.marks import Observed, Price, PriceKey, Source
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.units import SharePrice
@@ -66,3 +66,20 @@ class VenueData(Protocol):
     def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
         """Hourly prices in a span of time, the earliest first."""
         ...
+
+
+def last_prices(
+    markets: Iterable[Market], points: Mapping[str, Sequence[tuple[datetime, SharePrice | None]]], at: datetime
+) -> dict[PriceKey, Price]:
+    """The last known price of each outcome as of an instant, of binary markets of YES alone. points: past prices of what quotes an outcome."""
+    found: dict[PriceKey, Price] = {}
+    for market in markets:
+        for place, token in enumerate(market.token_ids):
+            known = [(when, price) for when, price in points.get(token, ()) if price is not None and when <= at]
+            if not known or (market.binary and place != market.place(YES)):
+                continue
+            when, price = known[-1]
+            name = YES if market.binary else folded(market.outcomes[place])
+            source = Source.LIVE if at - when <= FRESH else Source.PRIOR
+            found[market.market_id, name] = Price(market.market_id, name, at, price, source, when)
+    return found
