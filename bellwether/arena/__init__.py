@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from bellwether.arena.market import Level, Market, Quote
     from bellwether.arena.marks import Mark, Price, Valuation, drawdown, valuation
     from bellwether.arena.methodology import Methodology, methodologies
-    from bellwether.arena.parsing import parse_decision
+    from bellwether.arena.parsing import Limits, parse_decision
     from bellwether.arena.scores import Score, Summary, brier, multiclass_brier, score_bets, summary
-    from bellwether.arena.validation import Limits
     from bellwether.units import MicroDollars, MicroShares, SharePrice
 
 _HOMES = {
@@ -37,10 +36,9 @@ _HOMES = {
     "market": ("Level", "Market", "Quote"),
     "marks": ("Mark", "Price", "Valuation", "drawdown", "valuation"),
     "methodology": ("Methodology", "methodologies"),
-    "parsing": ("parse_decision",),
+    "parsing": ("Limits", "parse_decision"),
     "scores": ("Score", "Summary", "brier", "multiclass_brier", "score_bets", "summary"),
     "units": ("MicroDollars", "MicroShares", "SharePrice"),
-    "validation": ("Limits",),
 }
 
 __all__ = [

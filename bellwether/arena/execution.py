@@ -19,8 +19,8 @@ from bellwether.arena.fills import Filled, Unfilled
 from bellwether.arena.identity import DecisionKey
 from bellwether.arena.market import Market, MarketStatus, Quote, Quotes, quote_of
 from bellwether.arena.methodology import Methodology
+from bellwether.arena.parsing import ALL, Limits
 from bellwether.arena.units import divided, dollars
-from bellwether.arena.validation import ALL, Limits
 from bellwether.units import MicroDollars, MicroShares
 
 

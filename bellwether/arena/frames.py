@@ -17,11 +17,11 @@ from bellwether.arena import kalshi
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.identity import week_decided, week_of
 from bellwether.arena.ledger import Book, Entry
+from bellwether.arena.lineup import Terms
 from bellwether.arena.marks import Price, Source, Valuation
 from bellwether.arena.records import FrozenUniverse, Intervention, fee_text
 from bellwether.arena.resolution import Observation, cancelled, observations
 from bellwether.arena.scores import Score, score_bets
-from bellwether.arena.terms import Terms
 from bellwether.arena.units import micros
 from bellwether.tables.arena import AGENTS, EVIDENCE, LEDGER, PORTFOLIOS, POSITIONS, PRICES, SCORES, SETTLEMENTS, TRADES, UNIVERSE
 from bellwether.tables.schema import Table

@@ -18,10 +18,10 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from bellwether.arena.decision import Decision, Refusal
 from bellwether.arena.facts import Agent, Trade
 from bellwether.arena.identity import AgentKey
+from bellwether.arena.lineup import Terms
 from bellwether.arena.market import KalshiFees, Market, UnknownFees
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.prompt import FIRST_VERSION
-from bellwether.arena.terms import Terms
 from bellwether.arena.universe import Universe, frozen
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, CallKey, Journal

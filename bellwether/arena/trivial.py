@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from bellwether.arena.market import Market
+from bellwether.arena.parsing import Limits
 from bellwether.arena.units import CENT, MICROS, dollars
-from bellwether.arena.validation import Limits
 from bellwether.units import SharePrice
 
 #: Most bets of one decision.

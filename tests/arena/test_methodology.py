@@ -17,10 +17,9 @@ from bellwether.arena.ledger import Kind
 from bellwether.arena.lineup import Lineup, lineup, rule_of
 from bellwether.arena.market import Market
 from bellwether.arena.methodology import methodologies, methodology
-from bellwether.arena.parsing import parse_decision
+from bellwether.arena.parsing import Limits, parse_decision
 from bellwether.arena.trivial import RULES, answer
 from bellwether.arena.units import divided, micros, money_text, percent_text, value_of
-from bellwether.arena.validation import Limits
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.settings import World
 from tests.arena.world import V1, V2, binary, named, usd

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell, response_format, schema
-from bellwether.arena.parsing import parse_decision
-from bellwether.arena.validation import Limits
+from bellwether.arena.parsing import Limits, parse_decision
 from tests.arena.world import V1, V2, usd
 
 LIMITS = Limits.of(V1, usd("10000"))

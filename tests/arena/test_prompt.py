@@ -14,9 +14,8 @@ import pytest
 from bellwether.arena.decision import Action
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import Price, Source
-from bellwether.arena.parsing import parse_decision
+from bellwether.arena.parsing import Limits, parse_decision
 from bellwether.arena.prompt import FIRST_VERSION, Holding, Portfolio, again, messages, portfolio, quoted, system, user
-from bellwether.arena.validation import Limits
 from bellwether.forecasting.prompt import prompt_hash
 from tests.arena.world import NOW, REALISTIC, V1, V2, binary, bought, holding, named, usd
 

@@ -11,8 +11,7 @@ import polars as pl
 
 from bellwether.arena.rankings.difficulty import Adjusted, Losses, adjusted
 from bellwether.arena.rankings.estimates import OF_EVENTS, OF_FORECASTS, Row, of_bets, of_forecasts, of_money, size_slope, without_money
-from bellwether.arena.rankings.imputation import Imputation, excluded, forecasts, too_few_events
-from bellwether.arena.rankings.inputs import Inputs
+from bellwether.arena.rankings.inputs import Imputation, Inputs, excluded, forecasts, too_few_events
 from bellwether.arena.rankings.pairs import Compared, compared
 from bellwether.arena.rankings.price_noise import Exposure
 from bellwether.arena.rankings.windows import equity

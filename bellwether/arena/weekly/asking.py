@@ -16,13 +16,12 @@ from bellwether.arena.account import Account
 from bellwether.arena.decision import Decision, response_format
 from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import DecisionKey
-from bellwether.arena.lineup import rule_of
+from bellwether.arena.lineup import Terms, rule_of
 from bellwether.arena.methodology import Methodology
+from bellwether.arena.parsing import Limits
 from bellwether.arena.prompt import VERSION
 from bellwether.arena.records import Plan
-from bellwether.arena.terms import Terms
 from bellwether.arena.universe import Universe
-from bellwether.arena.validation import Limits
 from bellwether.arena.weekly.means import PURPOSE, World
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models

@@ -18,11 +18,10 @@ from bellwether.arena.execution import MarketData, execute
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, deciding_order, start_of, week_number
 from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.methodology import Venue
-from bellwether.arena.parsing import parse_decision
+from bellwether.arena.parsing import Limits, parse_decision
 from bellwether.arena.prompt import again, messages, portfolio
 from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, Intent, Plan, all_stored, closures, once, stored
 from bellwether.arena.states import decisions_due
-from bellwether.arena.validation import Limits
 from bellwether.arena.weekly import state
 from bellwether.arena.weekly.asking import Ask, Task, asking
 from bellwether.arena.weekly.means import World, decided_at, deciding, frozen_cohort, frozen_universe, rules_of, venues_of

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from bellwether.arena.facts import Agent
 from bellwether.arena.identity import WEEK, start_of
-from bellwether.arena.lineup import lineup
+from bellwether.arena.lineup import lineup, terms_of
 from bellwether.arena.methodology import Methodology, Venue, methodologies, methodology
 from bellwether.arena.prompt import VERSION
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, once, stored
 from bellwether.arena.states import decisions_due, may_start
-from bellwether.arena.terms import terms_of
 from bellwether.arena.units import MICROS
 from bellwether.arena.weekly.kalshi import AskKalshi, Kalshi
 from bellwether.arena.weekly.polymarket import AskPolymarket, Polymarket

@@ -12,10 +12,9 @@ import pytest
 from bellwether.arena.decision import Action, response_format
 from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.methodology import methodology
-from bellwether.arena.parsing import parse_decision
+from bellwether.arena.parsing import Limits, parse_decision
 from bellwether.arena.prompt import Holding, Portfolio, messages
 from bellwether.arena.units import MICROS
-from bellwether.arena.validation import Limits
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.instants import instant
 from bellwether.sandbox.models import Truth
