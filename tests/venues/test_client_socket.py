@@ -137,18 +137,6 @@ async def test_a_body_beyond_the_bound_is_given_up_at_once_in_little_memory(talk
     assert peak < 16 << 20
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress, lambda body: gzip.compress(body[:9]) + gzip.compress(body[9:])])
-async def test_a_packed_body_is_unpacked_to_the_byte(pack: Callable[[bytes], bytes]):
-    async def talk(writer: asyncio.StreamWriter) -> None:
-        body = pack(BODY)
-        writer.write(packed_head("deflate" if pack is zlib.compress else "gzip", len(body)) + body)
-        await writer.drain()
-
-    async with venue(talk) as (url, requests), KalshiClient(url, limits=FAST, most_bytes=128, sleep=Naps()) as client:
-        assert (await client.page("/markets")).body == BODY
-    assert len(requests) == 1
-
-
 @pytest.mark.parametrize("talk", [half_of_a_packed_body, unasked])
 async def test_a_body_that_cannot_be_unpacked_is_asked_for_again(talk: Talk):
     async with venue(talk) as (url, requests), KalshiClient(url, limits=FAST, sleep=Naps()) as client:

@@ -9,12 +9,11 @@ from io import BytesIO
 from pathlib import Path
 
 import polars as pl
-import pyarrow.parquet as pq
 import pytest
 
 from bellwether.errors import LakeError
 from bellwether.lake.storage import Storage, open_storage
-from bellwether.venues.http import page_files, pages
+from bellwether.venues.http import pages
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
 
@@ -44,19 +43,6 @@ def stored(store: PageStore, *pages: Page) -> StoredPull:
 
 def test_a_page_comes_back_as_it_was(store: PageStore):
     assert stored(store, PAGE).find("markets", 0) == PAGE
-
-
-def test_bodies_are_not_held_as_a_dictionary_while_they_are_written(tmp_path: Path):
-    page_files.write(tmp_path / "pages.parquet", (("markets", replace(PAGE, ordinal=ordinal)) for ordinal in range(3)))
-    group = pq.read_metadata(tmp_path / "pages.parquet").row_group(0)
-    columns = [group.column(index) for index in range(group.num_columns)]
-    assert {column.path_in_schema for column in columns if column.has_dictionary_page} == {"step", "request"}
-
-
-def test_large_pages_are_read_and_written_one_by_one(tmp_path: Path):
-    large = b"[" + b" " * (page_files._ROW_GROUP - 100) + b"]"
-    page_files.write(tmp_path / "pages.parquet", (("markets", replace(PAGE, ordinal=ordinal, body=large)) for ordinal in range(3)))
-    assert pq.read_metadata(tmp_path / "pages.parquet").num_row_groups == 3
 
 
 def test_a_page_that_was_not_stored_is_not_found(store: PageStore):
@@ -133,13 +119,6 @@ def test_a_pull_killed_between_its_one_file_and_its_end_keeps_its_pages(store: P
     assert list(reopen(store).pages("markets")) == [PAGE]
 
 
-def test_the_same_page_is_the_same_bytes(tmp_path: Path):
-    for name in ("one", "two"):
-        finished(stored(PageStore(open_storage(str(tmp_path / name))), PAGE), markets=1)
-    found = [next((tmp_path / name).rglob("*.parquet")).read_bytes() for name in ("one", "two")]
-    assert found[0] == found[1]
-
-
 def test_an_unfinished_pull_is_gone_on_with(store: PageStore):
     first = stored(store, PAGE)
     assert first.note is None
@@ -152,15 +131,6 @@ def test_a_finished_pull_is_used_again_or_followed_by_the_next_and_never_changed
     assert [page.body for page in reopen(store).pages("markets")] == [PAGE.body]
     second = store.open("day", "2026-03-14", reuse=lambda note: False)
     assert (first.folder[-4:], second.folder[-4:], second.note, second.files) == ("0001", "0002", None, frozenset())
-
-
-def test_pull_numbers_are_numbers(store: PageStore):
-    pull = reopen(store)
-    for _ in range(11):
-        pull.write("markets", PAGE)
-        pull.finish({"markets": 1}, {})
-        pull = store.open("day", "2026-03-14", reuse=lambda note: False)
-    assert pull.folder.endswith("/0012")
 
 
 @pytest.mark.parametrize(
@@ -218,27 +188,6 @@ def test_finished_lists_the_last_pull_of_every_partition(store: PageStore):
         if done:
             pull.finish({"markets": 1}, {"partition": partition})
     assert [pull.note and pull.note["partition"] for pull in store.finished("archive")] == ["a", "c"]
-
-
-def test_pages_of_a_small_pull_are_not_read_back_and_the_last_word_counts(store: PageStore, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pages, "HELD_BYTES", 100)
-    versions = [replace(PAGE, body=body) for body in (b"{}", b'{"a":1}', bytes(99), b"[]")]
-    for version in versions:
-        pull = store.open("day", "2026-03-14", reuse=lambda note: False)
-        for page in versions[: versions.index(version) + 1]:
-            pull.write("markets", page)
-        assert finished(pull, markets=1).page("markets", 0) == version
-    pull = store.open("day", "2026-03-14", reuse=lambda note: False)
-    for page in (versions[0], replace(PAGE, body=bytes(95), ordinal=1), replace(PAGE, body=bytes(9), ordinal=2)):
-        pull.write("markets", page)
-    done = finished(pull, markets=3)
-    read: list[str] = []
-    monkeypatch.setattr(pages.PageFile, "open", lambda storage, name: read.append(name))
-    assert [len(done.page("markets", ordinal).body) for ordinal in (0, 1)] == [2, 95]
-    assert not read
-    with pytest.raises(LakeError, match="gone or damaged"):
-        done.page("markets", 2)
-    assert len(read) == 1
 
 
 def pulls_of(store: PageStore, count: int) -> list[StoredPull]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,16 +40,6 @@ async def test_a_listing_is_followed_to_its_end(end: str | None):
 
 async def test_an_absent_cursor_is_the_end():
     assert len(await collect(Script(answer({"markets": []})))) == 1
-
-
-async def test_all_other_parameters_stay_the_same_between_pages():
-    script = Script(listing("c/1=", "A"), listing("c2", "B"), listing("", "C"))
-    await collect(script)
-    assert script.urls == [
-        "/markets?mve_filter=exclude&limit=1000",
-        "/markets?mve_filter=exclude&limit=1000&cursor=c%2F1%3D",
-        "/markets?mve_filter=exclude&limit=1000&cursor=c2",
-    ]
 
 
 async def test_an_empty_page_with_a_cursor_is_not_the_end_and_asked_for_again():
@@ -196,13 +185,6 @@ async def test_the_next_page_is_asked_for_before_or_after_one_is_handed_out(ahea
         seen.append((page.ordinal, len(slow.asked)))
     assert seen == ([(0, 2), (1, 3), (2, 3)] if ahead else [(0, 1), (1, 2), (2, 3)])
     assert slow.answered == [0, 1, 2]
-
-
-async def test_whoever_stops_gives_up_the_page_that_was_asked_for_ahead():
-    slow = Slow(3)
-    async with aclosing(slow.walk(ahead=True)) as walked:
-        assert (await anext(walked)).ordinal == 0
-    assert (slow.asked, slow.answered, slow.given_up) == ([0, 1], [0], [1])
 
 
 async def test_a_failure_ahead_comes_after_the_page_before_it():

@@ -72,20 +72,6 @@ async def test_whoever_cancels_it_cancels_all():
     assert (tracker.cancelled, tracker.under_way) == ([0, 1], 0)
 
 
-async def test_works_are_made_when_their_turn_comes():
-    made: list[int] = []
-
-    def works():
-        for number in range(100):
-            made.append(number)
-            yield partial(tracker.work, number, failure=ValueError("x") if number == 2 else None)
-
-    tracker = Tracker()
-    with pytest.raises(ValueError, match="x"):
-        await together(works(), most=2)
-    assert len(made) < 6
-
-
 async def ended(result: int | BellwetherError) -> int:
     await asyncio.sleep(0)
     if isinstance(result, BellwetherError):

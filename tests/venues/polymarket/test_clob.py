@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,26 +10,20 @@ import httpx
 import orjson
 import pytest
 
-from bellwether.errors import PagingError, VenueError
+from bellwether.errors import VenueError
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.retry import RefusedError, Retry
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient
 from bellwether.venues.polymarket.quotes import midpoints_of
 from tests.venues.polymarket.clients import CLOB, clob
-from tests.venues.venue import FAST, Naps, Script, answer
+from tests.venues.venue import Naps, Script, answer
 
-CONDITION = "0x" + "cd" * 32
 TOKENS = [str(10**76 + number) for number in range(1201)]
 
 
 def listing(cursor: str, *numbers: int) -> httpx.Response:
     return answer({"data": [{"condition_id": str(number)} for number in numbers], "next_cursor": cursor, "limit": 1000, "count": 1})
-
-
-async def followed(*pages: httpx.Response) -> list[Page]:
-    async with clob(Script(*pages)) as client:
-        return [page async for page in client.markets()]
 
 
 async def test_the_listing_ends_at_its_own_mark():
@@ -39,20 +32,6 @@ async def test_the_listing_ends_at_its_own_mark():
         pages = [page async for page in client.markets()]
     assert [item["condition_id"] for page in pages for item in page.items("data")] == ["1", "2", "3"]
     assert script.urls == ["/markets", "/markets?next_cursor=MTAwMA%3D%3D"]
-
-
-@pytest.mark.parametrize(
-    ("pages", "reason"),
-    [
-        ([listing("MA==", 1)], "the cursor 'MA==' came before"),
-        ([listing("a", 1), listing("b", 1)], "its 1 data are those of an earlier page"),
-        ([listing("a", 1), listing("b")], "a hole at page 1"),
-    ],
-    ids=["cursor", "content", "empty"],
-)
-async def test_a_listing_that_loops_ends_in_an_error(pages: list[httpx.Response], reason: str):
-    with pytest.raises(PagingError, match=reason):
-        await followed(*pages)
 
 
 class Books:
@@ -120,13 +99,6 @@ async def test_books_that_are_refused_are_an_error():
             await client.books(TOKENS)
 
 
-async def test_no_tokens_are_no_call():
-    venue = Books()
-    async with clob(venue) as client:
-        assert await client.books([]) == await client.midpoints([]) == []
-    assert venue.calls == []
-
-
 PASSING = {
     "429 with a web page": answer(b"<html>slow down</html>", status=429),
     "500": answer({"error": "internal"}, status=500),
@@ -153,44 +125,6 @@ async def test_one_batch_that_fails_for_good_ends_the_others_in_one_error():
     async with clob(venue, retry=Retry(attempts=2)) as client:
         with pytest.raises(VenueError, match="failed after 2 attempts: HTTP 503"):
             await client.books(TOKENS)
-
-
-async def test_calls_are_never_more_at_once_than_connections():
-    now, most = 0, 0
-
-    class Slow(httpx.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            nonlocal now, most
-            now += 1
-            most = max(most, now)
-            await asyncio.sleep(0)
-            now -= 1
-            return answer({"mid": "0.5"})
-
-    limits = type(FAST)(tokens_per_second=1e9, connections=3)
-    async with ClobClient(CLOB, limits=limits, transport=Slow()) as client:
-        await client.answers([routes.midpoint(token) for token in TOKENS[:50]])
-    assert most == 3
-
-
-async def test_every_other_route_is_a_method_of_the_client():
-    script = Script(answer({"price": "0.5"}))
-    async with clob(script) as client:
-        for call in (
-            client.book("1"),
-            client.midpoint("1"),
-            client.prices_history("1", interval="1d"),
-            client.market(CONDITION),
-            client.fee_rate("1"),
-        ):
-            assert (await call).status == 200
-    assert [url.split("?")[0] for url in script.urls] == [
-        "/book",
-        "/midpoint",
-        "/prices-history",
-        f"/markets/{CONDITION}",
-        "/fee-rate",
-    ]
 
 
 async def test_the_venues_clock_is_a_bare_number():

@@ -9,11 +9,8 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import POLYMARKET_MARKETS
-from bellwether.venues.polymarket.pull.day import DayPull
-from bellwether.venues.wire.rejects import NOT_LISTED
 from tests.venues.polymarket.test_pull import DAY, Session, everything, rows
 from tests.venues.polymarket.world import World, ending, ordinary
-from tests.venues.world import Killed
 
 PROVENANCE = ("request", "page", "fetched_at", "known_at")
 OPEN = {"closed": False, "umaResolutionStatus": None, "umaResolutionStatuses": "[]", "outcomePrices": '["0.4", "0.6"]'}
@@ -68,27 +65,6 @@ async def test_a_followed_day_has_the_rows_of_one_that_was_pulled_at_the_end(run
     again = await run.day()
     assert (asked(run), again.requests) == ([], 0)
     assert all(frame.equals(ours[name]) for name, frame in everything(again).items()), "it is read back from the pages of both pulls"
-
-
-async def test_what_stays_open_is_asked_for_among_the_open_ones(run: Session):
-    await run.day()
-    second = await run.day()
-    found = rows(POLYMARKET_MARKETS, second.markets())
-    assert found.height == 5
-    assert found.filter(~found["closed"])["market_id"].to_list() == [run.world.markets[0]["id"]]
-
-
-async def test_a_killed_follow_is_gone_on_with(run: Session):
-    await run.day()
-    settle(run.world, 0)
-    before = len(run.world.asked)
-    run.world.kill_at = before + 3
-    with pytest.raises(Killed):
-        await run.day()
-    run.world.kill_at = None
-    again = await run.day()
-    assert 0 < again.requests < 3
-    assert again.pull.folder.endswith("0002")
 
 
 #: The morning after the day of these tests.
@@ -146,41 +122,6 @@ async def test_a_market_that_its_closing_day_has_is_not_of_the_day_of_its_distan
     run.world.date = "Sat, 01 Jan 2028 08:30:00 GMT"
     later = everything(await run.day(date(2027, 12, 31)))
     assert later["markets"]["market_id"].to_list() == ["24"], "the closing of the other was never listed"
-
-
-def absent(pull: DayPull) -> list[str]:
-    """The markets that were requested by id and not listed."""
-    return sorted(pull.rejects().filter(pl.col("reason") == NOT_LISTED)["record_id"])
-
-
-async def test_a_market_missing_from_the_answers_by_id_is_pulled_with_the_whole_day(run: Session):
-    await run.day()
-    settle(run.world, 0)
-    settle(run.world, 1)
-    run.world.unnamed = True
-    asked(run)
-    second = await run.day()
-    assert any("end_date_min" in url for url in asked(run))
-    assert second.summary()["final"]
-    assert rows(POLYMARKET_MARKETS, second.markets()).height == 5
-    assert absent(second) == []
-
-
-async def test_a_market_that_gamma_no_longer_lists_is_a_reject_until_it_is_back(run: Session):
-    await run.day()
-    settle(run.world, 1)
-    gone = run.world.markets.pop(0)
-    second = await run.day()
-    assert absent(second) == [gone["id"]]
-    assert not second.summary()["final"]
-    asked(run)
-    third = await run.day()
-    assert (absent(third), any("end_date_min" in url for url in asked(run))) == ([gone["id"]], False)
-    run.world.markets.append(gone)
-    settle(run.world, -1)
-    back = await run.day()
-    assert (absent(back), back.summary()["final"]) == ([], True)
-    assert rows(POLYMARKET_MARKETS, back.markets()).height == 5
 
 
 async def test_a_refresh_after_three_days_keeps_what_was_found_by_its_closing(tmp_path: Path):

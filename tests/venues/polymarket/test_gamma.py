@@ -11,14 +11,11 @@ import pytest
 
 from bellwether.errors import ConfigError, PagingError, VenueError
 from bellwether.venues.http.page import Page
-from bellwether.venues.http.paging import SECOND_LOOKS
-from bellwether.venues.http.retry import RefusedError, Retry
+from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import GammaClient, OffsetLimitError
 from tests.venues.polymarket.clients import GAMMA, gamma
-from tests.venues.venue import Naps, Script, answer
-
-CLOUDFLARE = answer(b"<!DOCTYPE html><html><title>Rate limited | Cloudflare</title></html>", status=429)
+from tests.venues.venue import Script, answer
 
 
 def keyset(cursor: Any, *ids: int, items: str = "markets") -> httpx.Response:
@@ -112,15 +109,6 @@ async def test_a_form_can_be_chosen_for_a_pull():
         assert (await client.known(routes.events(closed=True))).request == "GET /events/keyset?closed=true&limit=100"
 
 
-@pytest.mark.parametrize("status", [0, 404], ids=["keyset", "offset"])
-async def test_an_empty_listing_is_empty(status: int):
-    def venue(request: httpx.Request) -> httpx.Response:
-        unknown = status and request.url.path.endswith("/keyset")
-        return answer({}, status=404) if unknown else keyset(..., *()) if not status else bare()
-
-    assert ids(await listed(venue)) == []
-
-
 async def test_an_offset_beyond_the_venues_end_names_keyset():
     venue = Venue(status=404, most=150)
     seen: list[Page] = []
@@ -155,21 +143,6 @@ async def test_a_cursor_that_is_absent_null_or_empty_is_the_end(end: Any):
     assert ids(await follow(keyset("a", 1, 2), keyset(end, 3))) == ["1", "2", "3"]
 
 
-LOOPS = {
-    "the venue ignores the cursor": ([keyset("a", 1, 2)], "the cursor 'a' came before"),
-    "a cursor comes again": ([keyset("a", 1), keyset("b", 2), keyset("a", 3)], "the cursor 'a' came before"),
-    "fresh cursors bring page 1 again": ([keyset("a", 1, 2), keyset("b", 3), keyset("c", 1, 2)], "its 2 markets are those of an earlier"),
-    "an empty page whose cursor goes on": ([keyset("a", 1), keyset("b")], "a hole at page 1"),
-}
-
-
-@pytest.mark.parametrize(("pages", "reason"), LOOPS.values(), ids=list(LOOPS))
-async def test_a_listing_by_keyset_that_loops_ends_in_an_error(pages: list[httpx.Response], reason: str):
-    with pytest.raises(PagingError, match=reason) as caught:
-        await follow(*pages)
-    assert caught.value.kind == "paging"
-
-
 async def test_an_offset_that_is_ignored_ends_in_an_error():
     with pytest.raises(PagingError, match="its 2 markets are those of an earlier page"):
         await follow(bare(1, 2), known=False)
@@ -180,14 +153,6 @@ async def test_a_page_that_is_empty_or_repeated_once_is_asked_for_again():
     assert ids(await follow(bare(1), bare(), bare(2), bare(), known=False)) == ["1", "2"]
 
 
-async def test_a_page_that_loops_is_looked_at_again_but_not_for_ever():
-    script = Script(keyset("a", 1, 2))
-    async with gamma(script) as client:
-        with pytest.raises(PagingError):
-            _ = [page async for page in client.follow(routes.markets(closed=True))]
-    assert len(script.requests) == 2 + SECOND_LOOKS
-
-
 async def test_a_bare_list_from_keyset_is_an_error_and_no_end():
     with pytest.raises(VenueError, match="a bare list where an object with 'next_cursor'"):
         await follow(bare(1, 2))
@@ -196,41 +161,6 @@ async def test_a_bare_list_from_keyset_is_an_error_and_no_end():
 async def test_an_object_without_the_list_is_an_error_and_no_empty_page():
     with pytest.raises(VenueError, match="no list 'markets', it holds events"):
         await follow(keyset(..., 1, items="events"))
-
-
-PASSING = {
-    "429 with a web page": CLOUDFLARE,
-    "429 with Retry-After": answer({"error": "slow down"}, status=429, Retry_After="3"),
-    "502 with a web page": answer(b"<html>bad gateway</html>", status=502),
-    "200 with a web page": answer(b"<html>maintenance</html>"),
-    "a cut body": answer(b'{"markets":[{"id":"1"'),
-    "a cut list": answer(b'[{"id":"1"}, {"id'),
-    "an empty body": answer(b""),
-    "a closed connection": httpx.RemoteProtocolError("peer closed connection"),
-}
-
-
-@pytest.mark.parametrize("failure", PASSING.values(), ids=list(PASSING))
-async def test_a_failure_that_may_pass_is_repeated(failure: httpx.Response | Exception):
-    script, naps = Script(keyset(..., 1), keyset("a", 1), failure, failure, keyset(..., 2)), Naps()
-    async with gamma(script, sleep=naps) as client:
-        pages = [page async for page in client.markets(closed=True)]
-    assert ids(pages) == ["1", "2"]
-    assert len(naps.taken) == 2
-
-
-async def test_retry_after_is_honoured():
-    naps = Naps()
-    async with gamma(Script(answer({}, status=429, Retry_After="7"), answer({"id": "1"})), sleep=naps) as client:
-        await client.market("1")
-    assert naps.taken == [7.0]
-
-
-async def test_a_web_page_is_named_in_the_error():
-    async with gamma(Script(CLOUDFLARE), retry=Retry(attempts=2)) as client:
-        with pytest.raises(VenueError, match=r"HTTP 429: a web page \(HTML\)") as caught:
-            await client.event("1")
-    assert caught.value.kind == "rate limit"
 
 
 async def test_single_objects_are_read_by_number():

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -19,28 +16,23 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from bellwether.errors import VenueError
 from bellwether.lake.storage import open_storage
 from bellwether.tables.raw import (
     POLYMARKET_EVENTS,
     POLYMARKET_MARKETS,
     POLYMARKET_PRICES,
-    POLYMARKET_PULLS,
     POLYMARKET_REJECTS,
     POLYMARKET_WINNERS,
 )
-from bellwether.tables.schema import Table
-from bellwether.venues.http.page_files import PAGES, load
-from bellwether.venues.http.pages import DONE, PageStore
+from bellwether.venues.http.pages import PageStore
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull import DayPull, PricePlan, pull_day
 from bellwether.venues.polymarket.resolution import resolutions
-from tests.venues.dying import DyingStorage
 from tests.venues.polymarket.clients import clob, gamma
 from tests.venues.polymarket.objects import event
 from tests.venues.polymarket.world import World, ending, ordinary, token
+from tests.venues.test_pull import rows
 from tests.venues.venue import answer
-from tests.venues.world import Killed
 
 DAY = date(2026, 3, 14)
 PLAN = PricePlan(days=2)
@@ -68,12 +60,6 @@ def session(tmp_path: Path) -> Callable[[World], Session]:
     return lambda world: Session(world, tmp_path)
 
 
-def rows(table: Table, frames: Any) -> pl.DataFrame:
-    """All frames together, checked against the declaration."""
-    frames = list(frames)
-    return table.validate(pl.concat(frames) if frames else table.empty())
-
-
 def everything(pull: DayPull) -> dict[str, pl.DataFrame]:
     return {
         "markets": rows(POLYMARKET_MARKETS, pull.markets()),
@@ -82,23 +68,6 @@ def everything(pull: DayPull) -> dict[str, pl.DataFrame]:
         "prices": rows(POLYMARKET_PRICES, pull.prices()),
         "rejects": rows(POLYMARKET_REJECTS, [pull.rejects()]),
     }
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file; of the note that ends a pull without what the pull took, which two processes share differently."""
-    found = {}
-    for path in (path for path in sorted(folder.rglob("*")) if path.is_file()):
-        content = path.read_bytes()
-        if path.name == DONE:
-            content = json.dumps({name: value for name, value in json.loads(content).items() if name != "effort"}).encode()
-        found[str(path.relative_to(folder))] = hashlib.sha256(content).hexdigest()
-    return found
-
-
-def stored_requests(folder: Path) -> set[str]:
-    """The calls whose answers pulls have stored."""
-    under_way = {page.request for file in folder.rglob("*.page") if (page := load(file.read_bytes()))}
-    return under_way | {request for file in folder.rglob(PAGES) for request in pl.read_parquet(file)["request"]}
 
 
 async def test_a_day_holds_exactly_the_markets_that_were_to_end_on_it(session: Callable[[World], Session]):
@@ -111,12 +80,6 @@ async def test_a_day_holds_exactly_the_markets_that_were_to_end_on_it(session: C
     assert found["rejects"].is_empty()
     assert {frame["day"].unique().item() for frame in found.values() if frame.height} == {DAY}
     assert pull.summary() == {"pull": pull.pull.folder, "requests": pull.requests, "markets": 5, "final": True}
-
-
-async def test_a_day_without_markets_has_tables_without_rows(session: Callable[[World], Session]):
-    pull = await session(World()).day()
-    assert [frame.height for frame in everything(pull).values()] == [0] * 5
-    assert pull.summary()["final"] is True
 
 
 async def test_open_and_closed_markets_are_asked_for_by_their_scheduled_end_the_open_ones_first(session: Callable[[World], Session]):
@@ -149,24 +112,6 @@ async def test_a_market_that_closes_between_the_two_listings_counts_once_and_as_
     assert found["markets"].filter(market_id="12").select("closed", "uma_resolution_status").rows() == [(True, "resolved")]
 
 
-async def test_a_finished_final_day_is_taken_up_without_any_request(session: Callable[[World], Session]):
-    run = session(ordinary())
-    first = everything(await run.day())
-    run.world.asked.clear()
-    again = await run.day()
-    assert (run.world.asked, again.requests) == ([], 0)
-    assert all(frame.equals(first[name]) for name, frame in everything(again).items())
-
-
-async def test_refresh_asks_again_and_keeps_the_old_pull(session: Callable[[World], Session]):
-    run = session(ordinary())
-    await run.day()
-    before = digests(run.folder)
-    second = await run.day(refresh=True)
-    assert second.pull.folder.endswith("0002")
-    assert before.items() <= digests(run.folder).items()
-
-
 @pytest.mark.parametrize(
     "unsettled",
     [
@@ -185,33 +130,6 @@ async def test_a_day_on_which_more_is_expected_is_pulled_anew_next_time(session:
     second = await run.day()
     assert (second.pull.folder[-4:], second.summary()["final"]) == ("0002", True)
     assert (await run.day()).requests == 0
-
-
-async def test_a_day_that_was_not_over_is_pulled_anew_next_time(session: Callable[[World], Session]):
-    run = session(ordinary())
-    run.world.date = "Sat, 14 Mar 2026 20:00:00 GMT"
-    assert (await run.day()).summary()["final"] is False
-    run.world.date = "Sun, 15 Mar 2026 00:00:00 GMT"
-    assert (await run.day()).summary()["final"] is True
-
-
-async def test_another_plan_of_prices_makes_another_pull(session: Callable[[World], Session]):
-    run = session(ordinary())
-    await run.day()
-    assert (await run.day(plan=PricePlan(days=3))).requests > 0
-
-
-def test_of_too_many_markets_the_same_ones_are_priced_whatever_their_order():
-    close = datetime(2026, 3, 14, tzinfo=UTC)
-    markets = pl.DataFrame(
-        {"market_id": [str(number) for number in range(50)], "price_token": ["1"] * 49 + [None], "close_time": [close] * 50}
-    )
-    plan = PricePlan(markets=7)
-    chosen = plan.chosen(markets)["market_id"].to_list()
-    assert (len(chosen), plan.chosen(markets.reverse())["market_id"].to_list()) == (7, chosen)
-    assert set(chosen) < set(PricePlan(markets=8).chosen(markets)["market_id"])
-    assert PricePlan(markets=0).calls(markets) == []
-    assert "49" not in PricePlan().chosen(markets)["market_id"]
 
 
 def test_a_long_time_is_asked_for_in_spans_of_at_most_fifteen_days():
@@ -239,14 +157,6 @@ async def test_what_is_asked_for_in_vain_is_a_reject(session: Callable[[World], 
         "2": "the venue was asked for this event and returned none",
         f"0x{31:064x}": "the CLOB does not know this market: market not found",
     }
-    assert sorted(found["markets"]["market_id"]) == OURS
-
-
-async def test_a_market_that_does_not_fit_is_a_reject_and_counts_once(session: Callable[[World], Session]):
-    world = ordinary()
-    world.markets.append(ending(13, "2026-03-14T12:00:00Z", volume="many"))
-    found = everything(await session(world).day())
-    assert found["rejects"].select("record_id", "field", "table").rows() == [("13", "volume", "raw/polymarket_markets")]
     assert sorted(found["markets"]["market_id"]) == OURS
 
 
@@ -282,81 +192,6 @@ async def test_a_venue_that_knows_no_keyset_is_listed_by_offset(session: Callabl
 
     world._gamma = by_offset  # type: ignore[method-assign]
     assert sorted(everything(await session(world).day())["markets"]["market_id"]) == OURS
-
-
-async def test_a_refused_listing_is_an_error(session: Callable[[World], Session]):
-    world = ordinary()
-    honest = world._gamma
-    world._gamma = lambda path, query: answer({"error": "bad"}, status=400) if query.get("after_cursor") else honest(path, query)  # type: ignore[method-assign]
-    with pytest.raises(VenueError, match="HTTP 400: bad"):
-        await session(world).day()
-
-
-async def test_a_pull_tells_what_it_took_and_tells_the_same_when_it_is_taken_up(session: Callable[[World], Session]):
-    run = session(ordinary())
-    pull = await run.day()
-    row = POLYMARKET_PULLS.validate(pull.pulls()).row(0, named=True)
-    assert (row["day"], row["final"], row["requests"], row["attempts"]) == (DAY, True, pull.requests, len(run.world.asked))
-    assert (await run.day()).pulls().equals(pull.pulls())
-
-
-REQUESTS_OF_A_DAY = 17
-#: One that finds out whether the address knows keyset, and two second looks at the listing that is empty.
-UNSTORED_REQUESTS = 3
-
-
-@dataclass(frozen=True)
-class Undisturbed:
-    """What a pull that nothing disturbed gives and stores."""
-
-    frames: dict[str, pl.DataFrame]
-    files: dict[str, str]
-
-    def equals(self, run: Session, pull: DayPull) -> bool:
-        frames = everything(pull)
-        return digests(run.folder) == self.files and all(frames[name].equals(frame) for name, frame in self.frames.items())
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    async def work() -> Undisturbed:
-        run = Session(ordinary(), tmp_path_factory.mktemp("undisturbed"))
-        pull = await run.day()
-        assert (pull.requests, len(run.world.asked)) == (REQUESTS_OF_A_DAY, REQUESTS_OF_A_DAY + UNSTORED_REQUESTS)
-        return Undisturbed(everything(pull), digests(run.folder))
-
-    return asyncio.run(work())
-
-
-@pytest.mark.parametrize("kill_at", range(1, REQUESTS_OF_A_DAY + UNSTORED_REQUESTS + 1, 2))
-async def test_a_pull_killed_at_every_other_request_and_run_again_equals_an_undisturbed_one(
-    kill_at: int, undisturbed: Undisturbed, session: Callable[[World], Session]
-):
-    run = session(ordinary())
-    run.world.kill_at = kill_at
-    with pytest.raises(Killed):
-        await run.day()
-    run.world.kill_at = None
-    kept = stored_requests(run.folder)
-    run.world.asked.clear()
-    again = await run.day()
-    assert kept.isdisjoint(f"GET {url}" for url in run.world.asked)
-    assert again.requests == REQUESTS_OF_A_DAY - len(kept)
-    assert undisturbed.equals(run, again)
-
-
-@pytest.mark.parametrize(
-    ("moment", "kill_at"),
-    [*(("before", write) for write in range(1, REQUESTS_OF_A_DAY + 2)), ("after", REQUESTS_OF_A_DAY), ("after", REQUESTS_OF_A_DAY + 1)],
-)
-async def test_a_pull_killed_at_any_write_and_run_again_equals_an_undisturbed_one(
-    moment: str, kill_at: int, undisturbed: Undisturbed, session: Callable[[World], Session]
-):
-    run = session(ordinary())
-    dying = DyingStorage(open_storage(str(run.folder)), kill_at, moment, Killed)
-    with pytest.raises(Killed):
-        await run.day(store=PageStore(dying, venue="polymarket"))  # type: ignore[arg-type]
-    assert undisturbed.equals(run, await run.day())
 
 
 async def test_a_day_of_the_sandbox_is_pulled_whole_and_resolved_as_the_sandbox_says(tmp_path: Path):

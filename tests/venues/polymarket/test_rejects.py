@@ -9,18 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import polars as pl
 import pytest
 
 from bellwether.tables.raw import POLYMARKET_EVENTS, POLYMARKET_MARKETS, POLYMARKET_PRICES
-from bellwether.venues.polymarket.pull import day_markets
 from bellwether.venues.polymarket.pull.day import DayPull
-from bellwether.venues.wire.rejects import UNPROCESSABLE
 from tests.venues.polymarket.objects import event
 from tests.venues.polymarket.test_pull import DAY, Session, rows
 from tests.venues.polymarket.world import World, ending, ordinary, token
 from tests.venues.venue import answer
-from tests.venues.world import Killed, after
+from tests.venues.world import after
 
 
 def with_reject(**changes: Any) -> World:
@@ -74,44 +71,6 @@ async def test_a_cured_reject_brings_its_market_event_and_prices(run: Session):
     assert cured.rejects().is_empty()
 
 
-async def test_what_can_never_be_right_does_not_keep_the_day_open(tmp_path: Path):
-    run = Session(with_reject(question={}, clobTokenIds=json.dumps([token(51, 0), token(51, 1)])), tmp_path)
-    at(run, 1)
-    first = await run.day()
-    assert is_final(first)
-    assert first.rejects().select("record_id", "reason").rows() == [("51", "not text")]
-
-
-async def test_the_rests_double_and_end_with_day_45(run: Session):
-    looks = []
-    for age in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 44, 45, 46, 59):
-        today = at(run, age)
-        asked(run)
-        pull = await run.day(today=today)
-        if asked(run):
-            looks.append(age)
-    assert looks == [1, 2, 4, 8, 16, 32, 45]
-    assert is_final(pull)
-    assert pull.rejects()["record_id"].to_list() == ["51"]
-
-
-async def test_a_page_that_cannot_be_processed_is_asked_for_again_and_then_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    run = Session(ordinary(), tmp_path)
-    parse = day_markets.parse_markets
-
-    def parse_or_fail(objects: list[Any], *args: Any, **options: Any) -> Any:
-        if "'id': '21'" in str(objects):
-            raise OverflowError("too large")
-        return parse(objects, *args, **options)
-
-    monkeypatch.setattr(day_markets, "parse_markets", parse_or_fail)
-    at(run, 1)
-    pull = await run.day()
-    assert ids(pull) == {"11", "12", "31"}
-    assert pull.rejects().filter(pl.col("reason") == UNPROCESSABLE)["value"].to_list()[0] == "OverflowError: too large"
-    assert not is_final(pull)
-
-
 @pytest.mark.parametrize("body", [{"history": 5}, {"error": "?"}, {"history": [5, {"t": -1, "p": 1}, {"t": 10**17, "p": 0.5}]}, []])
 async def test_prices_of_another_shape_cost_their_market_alone(body: Any, tmp_path: Path):
     run = Session(ordinary(), tmp_path)
@@ -129,14 +88,3 @@ async def test_prices_of_another_shape_cost_their_market_alone(body: Any, tmp_pa
     assert "12" not in priced
     assert priced
     assert pull.rejects().height >= 1
-
-
-async def test_refresh_takes_no_page_of_an_unfinished_pull(tmp_path: Path):
-    run = Session(ordinary(), tmp_path)
-    run.world.kill_at = 8
-    with pytest.raises(Killed):
-        await run.day()
-    run.world.kill_at = None
-    run.world.markets[0]["question"] = "Corrected?"
-    pull = await run.day(refresh=True)
-    assert rows(POLYMARKET_MARKETS, pull.markets()).filter(market_id="11")["question"].to_list() == ["Corrected?"]

@@ -205,10 +205,6 @@ def test_the_ids_by_which_a_market_does_not_trade_need_not_fit():
     assert row(market(version="v1", positionIds={"yes": 7}))["token_ids"] == [YES, NO]
 
 
-def test_yes_is_found_by_its_name_in_v2_markets_too():
-    assert row(v2(outcomes='["No", "Yes"]'))["yes_token"] == POSITIONS[1]
-
-
 @pytest.mark.parametrize("form", [STRUCTURED, STRUCTURED + "00", STRUCTURED.upper().replace("0X", "0x")])
 def test_a_condition_id_has_62_or_64_digits(form: str):
     assert row(v2(conditionId=form))["condition_id"] == form
@@ -230,20 +226,12 @@ def test_markets_without_an_order_book_have_no_ids():
     ("changes", "field", "reason"),
     [
         ({"version": "v3"}, "version", "not v1 or v2: without it the trading ids cannot be determined"),
-        ({"version": True}, "version", "not v1 or v2: without it the trading ids cannot be determined"),
         ({"version": ...}, "version", "not v1 or v2: without it the trading ids cannot be determined"),
         ({"positionIds": ...}, "positionIds", "missing: a deployed market with an order book has trading ids"),
-        ({"positionIds": "[]"}, "positionIds", "missing: a deployed market with an order book has trading ids"),
-        (
-            {"positionIds": ..., "clobTokenIds": f'["{YES}", "{NO}"]'},
-            "positionIds",
-            "missing: a deployed market with an order book has trading ids",
-        ),
         ({"version": "v1"}, "clobTokenIds", "missing: a deployed market with an order book has trading ids"),
         ({"version": ..., "positionIds": ...}, "clobTokenIds", "missing: a deployed market with an order book has trading ids"),
         ({"positionIds": POSITIONS[:1]}, "positionIds", "not as many as there are outcomes"),
         ({"positionIds": ["0x33", "0x34"]}, "positionIds", "a trading id in it is not a number in text"),
-        ({"positionIds": "33, 34"}, "positionIds", "not a list"),
         ({"positionIds": [3.3e75, 3.4e75]}, "positionIds", "not a list of texts"),
         ({"conditionId": STRUCTURED[:-1]}, "conditionId", "not 0x and 62 or 64 hexadecimal digits"),
     ],

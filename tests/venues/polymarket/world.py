@@ -1,4 +1,4 @@
-"""A small Polymarket with a few markets that pages, can be killed at any request, and keeps count."""
+"""A small Polymarket with a few markets that pages and keeps count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import httpx
 
 from tests.venues.polymarket.objects import clob_market, event, market
 from tests.venues.venue import answer
-from tests.venues.world import Killed
 
 HOUR = 3600
 
@@ -50,17 +49,12 @@ class World:
     coarse_only: frozenset[str] = frozenset()
     unpriced: frozenset[str] = frozenset()
     page_size: int = 2
-    #: Whether requests for markets by id find none.
-    unnamed: bool = False
-    kill_at: int | None = None
     date: str = "Fri, 20 Mar 2026 08:30:00 GMT"
     asked: list[str] = field(default_factory=list)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path, query = request.url.path, request.url.params
         self.asked.append(request.url.raw_path.decode())
-        if self.kill_at is not None and len(self.asked) >= self.kill_at:
-            raise Killed
         response = self._clob(path, query) if request.url.host.startswith("clob") else self._gamma(path, query)
         response.headers["Date"] = self.date
         return response
@@ -68,8 +62,7 @@ class World:
     def _gamma(self, path: str, query: httpx.QueryParams) -> httpx.Response:
         closed = query["closed"] == "true"
         if path == "/markets/keyset" and (ids := query.get_list("id")):
-            known = [] if self.unnamed else self.markets
-            return self._page("markets", [item for item in known if item["closed"] == closed and item["id"] in ids], query)
+            return self._page("markets", [item for item in self.markets if item["closed"] == closed and item["id"] in ids], query)
         if path == "/markets/keyset" and query.get("order") == "closedTime":
             found = [item for item in self.markets if item["closed"]]
             return self._page("markets", sorted(found, key=lambda item: item["closedTime"], reverse=True), query)

@@ -154,21 +154,6 @@ async def test_a_gap_while_books_are_on_their_way_asks_once_more_after_they_came
     assert len(place.sent("update_subscription")) == 2
 
 
-async def test_skipped_numbers_of_trades_ask_for_no_books() -> None:
-    async with venue(play(snapshot(A, 1), trade(A, 1), trade(A, 5), delta(A, 2))) as place:
-        stream = place.stream()
-        await take(stream, 6)
-    assert stream.stats.gaps == 1
-    assert not place.sent("update_subscription")
-
-
-async def test_frames_that_change_places_or_come_twice_are_one_gap_and_no_more() -> None:
-    async with venue(play(snapshot(A, 1), delta(A, 3), delta(A, 2), delta(A, 4), delta(A, 4), delta(A, 5))) as place:
-        stream = place.stream()
-        await take(stream, 8)
-    assert stream.stats.gaps == 1
-
-
 @pytest.mark.parametrize("code", [13, 7, 27])
 async def test_where_books_cannot_be_asked_for_the_client_subscribes_anew(code: int) -> None:
     async def script(peer: Peer) -> None:
@@ -362,12 +347,6 @@ async def test_an_error_that_ends_a_subscription_begins_a_new_connection(code: i
     async with venue(play(snapshot(A, 1), overflow), play(snapshot(A, 1))) as place:
         frames = await take(place.stream(), 7)
     assert [frame.connection for frame in frames] == [1, 1, 1, 1, 2, 2, 2]
-
-
-async def test_an_error_about_nothing_that_was_asked_is_only_a_frame() -> None:
-    async with venue(play({"id": 77, "type": "error", "msg": {"code": 5, "msg": "?"}}, trade(A, 1))) as place:
-        frames = await take(place.stream(), 4)
-    assert kinds(frames) == ["subscribed", "subscribed", "error", "trade"]
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------
