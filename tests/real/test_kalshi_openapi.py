@@ -19,17 +19,11 @@ from bellwether.venues.kalshi.wire import (
     STATUSES,
     Origin,
     decode,
-    parse_books,
-    parse_candles,
-    parse_events,
     parse_markets,
-    parse_series,
-    parse_trades,
 )
 from bellwether.venues.kalshi.wire.candles import CANDLE, PARTS
-from bellwether.venues.kalshi.wire.events import EVENT
+from bellwether.venues.kalshi.wire.events import EVENT, SERIES
 from bellwether.venues.kalshi.wire.markets import MARKET
-from bellwether.venues.kalshi.wire.series import SERIES
 from bellwether.venues.wire.shapes import Shape
 
 pytestmark = pytest.mark.real
@@ -148,60 +142,8 @@ def test_every_typed_field_of_a_market_reaches_its_column(spec: Schema):
     assert found["wire_format"] == "current"
 
 
-def test_every_typed_field_of_an_event_reaches_its_column(spec: Schema):
-    item = example(spec, {"$ref": "#/components/schemas/EventData"})
-    found = parse_events([item], ORIGIN, day=DAY).rows.row(0, named=True)
-    for field in (*EVENT.tickers, *EVENT.texts, *EVENT.flags):
-        assert found[field] == item[field], field
-    for column, field in EVENT.times.items():
-        assert found[column] == datetime.fromisoformat(item[field]), field
-    assert float(found["fee_multiplier_override"]) == item["fee_multiplier_override"]
-
-
-def test_every_typed_field_of_a_series_reaches_its_column(spec: Schema):
-    item = example(spec, {"$ref": "#/components/schemas/Series"})
-    found = parse_series([item], ORIGIN).rows.row(0, named=True)
-    assert found["series_ticker"] == item["ticker"]
-    for field in (*SERIES.texts, *SERIES.text_lists):
-        assert found[field] == item[field], field
-    assert found["last_updated_at"] == datetime.fromisoformat(item["last_updated_ts"])
-    assert float(found["fee_multiplier"]) == item["fee_multiplier"]
-
-
-@pytest.mark.parametrize(
-    ("name", "suffixes"),
-    [
-        ("GetMarketCandlesticksResponse", True),
-        ("BatchGetMarketCandlesticksResponse", True),
-        ("GetMarketCandlesticksHistoricalResponse", False),
-    ],
-)
-def test_every_typed_field_of_a_candle_reaches_its_column(spec: Schema, name: str, suffixes: bool):
-    answer = example(spec, {"$ref": f"#/components/schemas/{name}"})
-    parsed = parse_candles(answer, ORIGIN, day=DAY, source="live", period_minutes=60)
-    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
-    found = parsed.rows.row(0, named=True)
-    group = answer["markets"][0] if "markets" in answer else answer
-    item = group["candlesticks"][0]
-    assert found["ticker"] == group.get("market_ticker", group.get("ticker"))
-    assert found["end_at"] == datetime.fromtimestamp(item["end_period_ts"], UTC)
-    for part, shape in PARTS.items():
-        for plain, field in decimal_fields(shape):
-            assert found[f"{part}_{plain}"] == Decimal(item[part][field if suffixes else plain]), (part, field)
-    for plain, field in decimal_fields(CANDLE):
-        assert found[plain] == Decimal(item[field if suffixes else plain]), field
-
-
 def test_the_words_for_a_markets_state_are_the_venues(spec: Schema):
     assert set(properties(spec, "Market")["status"]["enum"]) == STATUSES
-
-
-def test_every_documented_result_type_and_strike_is_kept(spec: Schema):
-    fields = properties(spec, "Market")
-    item = example(spec, {"$ref": "#/components/schemas/Market"}) | {"status": "closed"}
-    for field in ("result", "market_type", "strike_type"):
-        for word in fields[field]["enum"]:
-            assert parse_markets([item | {field: word}], ORIGIN, day=DAY, source="live").rows[field].to_list() == [word]
 
 
 def parameters(spec: Schema, path: str) -> dict[str, Schema]:
@@ -277,31 +219,6 @@ def test_a_list_of_tickers_is_repeated_or_joined_as_the_venue_documents(spec: Sc
     nodes = [resolved(spec, node) for node in spec["paths"]["/markets/orderbooks"]["get"]["parameters"]]
     assert [(node["style"], node["explode"]) for node in nodes if node["name"] == "tickers"] == [("form", True)]
     assert [value for name, value in CALLS["/markets/orderbooks"].params if name == "tickers"] == ["A", "B"]
-
-
-def test_every_typed_field_of_a_trade_reaches_its_column(spec: Schema):
-    item = example(spec, {"$ref": "#/components/schemas/Trade"})
-    sides = {"taker_side": "no", "taker_outcome_side": "no", "taker_book_side": "ask"}
-    item |= {"yes_price_dollars": "0.2500", "no_price_dollars": "0.7500", **sides}
-    parsed = parse_trades([item], ORIGIN, day=DAY, source="live")
-    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
-    found = parsed.rows.row(0, named=True)
-    assert (found["trade_id"], found["ticker"], found["is_block_trade"]) == (item["trade_id"], item["ticker"], item["is_block_trade"])
-    assert (found["yes_price"], found["no_price"], found["size"]) == (Decimal("0.25"), Decimal("0.75"), Decimal(item["count_fp"]))
-    assert (found["traded_at"], found["taker_side"]) == (datetime.fromisoformat(item["created_time"]), "no")
-
-
-@pytest.mark.parametrize("name", ["GetMarketOrderbookResponse", "GetMarketOrderbooksResponse"])
-def test_every_level_of_an_order_book_reaches_its_column(spec: Schema, name: str):
-    answer = example(spec, {"$ref": f"#/components/schemas/{name}"})
-    call = routes.orderbook("T") if "orderbook_fp" in answer else routes.orderbooks(["T"])
-    for held in answer.get("orderbooks", [answer]):
-        held["orderbook_fp"] = {"yes_dollars": [["0.1500", "100.00"]], "no_dollars": [["0.8000", "3.25"]]}
-    parsed = parse_books(answer, Origin(call.request, 0, ORIGIN.fetched_at), day=DAY)
-    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
-    found = parsed.rows.row(0, named=True)
-    assert found["yes_bids"] == [{"price": Decimal("0.15"), "size": Decimal(100)}]
-    assert (found["yes_bid"], found["yes_ask"]) == (Decimal("0.15"), Decimal("0.2"))
 
 
 def test_a_bucket_of_the_basic_tier_lets_forty_reads_through():

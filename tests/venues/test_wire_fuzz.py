@@ -38,7 +38,7 @@ from bellwether.tables.trading import KALSHI_BOOKS, KALSHI_TRADES
 from bellwether.venues.http.page import Page
 from bellwether.venues.kalshi import wire as kalshi
 from bellwether.venues.kalshi.stream.frame import Frame, body_of, envelope, message
-from bellwether.venues.kalshi.stream.trading_status import TradingStatus
+from bellwether.venues.kalshi.stream.protocol import TradingStatus
 from bellwether.venues.kalshi.wire import Parsed, decode
 from bellwether.venues.polymarket import wire as polymarket
 from bellwether.venues.polymarket.quotes import midpoints_of

@@ -35,7 +35,6 @@ from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.universe import universe
 from bellwether.arena.weekly.venue import Held, last_prices
 from bellwether.units import SharePrice
-from bellwether.venues.groups import together_up_to
 from bellwether.venues.kalshi import looks
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ async def _past(client: KalshiClient, at: datetime, limit: int) -> FrozenUnivers
     found = candidates(seen.contracts.values(), seen.events, at)
     known: dict[str, Candle | None] = {}
     chosen = past_universe([], series, known, at, limit)
-    for some in together_up_to(_AT_ONCE, found, lambda one: len(one.contracts)):
+    for some in _batches(found):
         tickers = [ticker for one in some for ticker in one.tickers]
         known |= {ticker: as_of(rows, at) for ticker, rows in (await _candles(client, tickers, at - FRESH, at)).items()}
         asked = [one for one in found if all(ticker in known for ticker in one.tickers)]
@@ -152,6 +151,18 @@ async def _past(client: KalshiClient, at: datetime, limit: int) -> FrozenUnivers
             break
     source = f"Kalshi: dates of markets expected to end {SOONEST.days} to {LATEST.days} days later; candlesticks"
     return FrozenUniverse(chosen, at, True, source, seen.rejects, "kalshi")
+
+
+def _batches(found: Iterable[Listed]) -> Iterator[list[Listed]]:
+    """Neighbours with at most `_AT_ONCE` contracts together; a larger candidate is alone."""
+    held: list[Listed] = []
+    for one in found:
+        if held and sum(len(other.contracts) for other in (*held, one)) > _AT_ONCE:
+            yield held
+            held = []
+        held.append(one)
+    if held:
+        yield held
 
 
 async def _by_id(client: KalshiClient, market_ids: Sequence[str]) -> tuple[dict[str, Listed], datetime | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from operator import itemgetter
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any
 
 import orjson
@@ -249,3 +249,33 @@ def _unfit(strings: Typed, forbidden: Mapping[str, str], required: Mapping[str, 
 
 def _null_where(series: pl.Series, mask: pl.Series) -> pl.Series:
     return series.zip_with(~mask.fill_null(False), pl.Series([None], dtype=series.dtype)) if mask.any() else series
+
+
+#: No objects of other pages.
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+
+def repeats_of(
+    keys: pl.DataFrame, objects: Sequence[Any], problems: Problems, *, field: str, what: str, earlier: Mapping[Any, Any] = NOTHING
+) -> frozenset[int]:
+    """Positions of objects that say again what one with the same key before them said.
+
+    An object that says something else is noted as a problem of `field`: "another `what` says otherwise". Objects with a problem count for
+    nothing. earlier: objects of the pages before by their key, which is then a single column.
+    """
+    repeats: set[int] = set()
+    first: dict[tuple[Any, ...], Any] = {(key,): item for key, item in earlier.items()}
+    mask = keys.is_duplicated()
+    if earlier:
+        mask |= keys.to_series().is_in(list(earlier))
+    for index in mask.arg_true():
+        if index in problems:
+            continue
+        key = keys.row(index)
+        if key not in first:
+            first[key] = objects[index]
+        elif first[key] == objects[index]:
+            repeats.add(index)
+        else:
+            problems.note(index, field, objects[index].get(field), f"another {what} says otherwise")
+    return frozenset(repeats)

@@ -22,6 +22,7 @@ from bellwether.venues.kalshi.stream.handshake import call_of, check_url, open_s
 from bellwether.venues.kalshi.stream.protocol import (
     CHANNELS,
     Meaning,
+    TradingStatus,
     Wanted,
     command,
     get_snapshot,
@@ -30,7 +31,6 @@ from bellwether.venues.kalshi.stream.protocol import (
     unsubscribe,
 )
 from bellwether.venues.kalshi.stream.signing import Credentials
-from bellwether.venues.kalshi.stream.trading_status import TradingStatus
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

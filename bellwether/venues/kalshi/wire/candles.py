@@ -11,10 +11,9 @@ import polars as pl
 
 from bellwether.tables.raw import KALSHI_CANDLES
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, QUOTE, TRADE
-from bellwether.venues.wire.columns import Columns, Problems, records_of
+from bellwether.venues.wire.columns import Columns, Problems, records_of, repeats_of
 from bellwether.venues.wire.decode import single_record
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant, of_pages
-from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import Shape
 
 CANDLE = Shape(tickers=("ticker",), decimals={"volume": CONTRACTS, "open_interest": CONTRACTS})

@@ -11,9 +11,8 @@ import polars as pl
 from bellwether.tables.schema import PRICE
 from bellwether.tables.trading import KALSHI_TRADES
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, PRICE_OF_CONTRACT
-from bellwether.venues.wire.columns import Columns, Problems, Typed, records_of
+from bellwether.venues.wire.columns import Columns, Problems, Typed, records_of, repeats_of
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
-from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import Shape
 
 TRADED = Shape(

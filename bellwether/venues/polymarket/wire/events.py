@@ -22,9 +22,8 @@ from bellwether.venues.polymarket.wire.rules import (
     renamed,
     texts_of,
 )
-from bellwether.venues.wire.columns import Columns, Problems, Record, records_of
+from bellwether.venues.wire.columns import Columns, Problems, Record, records_of, repeats_of
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
-from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import Shape
 
 NAMES = {"event_id": "id", "neg_risk": "negRisk"}

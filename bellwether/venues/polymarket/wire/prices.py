@@ -12,9 +12,8 @@ import polars as pl
 
 from bellwether.tables.raw import POLYMARKET_PRICES
 from bellwether.venues.polymarket.wire.rules import PRICE, PRICE_PLACES, plain, prepared
-from bellwether.venues.wire.columns import Columns, Problems, records_of
+from bellwether.venues.wire.columns import Columns, Problems, records_of, repeats_of
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant, of_pages
-from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import Shape
 
 POINT = Shape(tickers=(), decimals={"p": PRICE})
