@@ -24,7 +24,7 @@ from bellwether.recordings.books import (
     size_of,
 )
 from tests.recordings.frames import frames, recorded
-from tests.venues.stream.peer import A, B, delta, snapshot, trade
+from tests.venues.stream.peer import A, B, delta, snapshot
 
 CENT = 10_000
 
@@ -39,14 +39,6 @@ def replay(*bodies: dict[str, Any]) -> BookCheck:
 @given(st.decimals(-(10**6), 10**6, places=6, allow_nan=False))
 def test_a_decimal_text_is_scaled_exactly(value: Decimal) -> None:
     assert scaled(str(value), 6) == int(value * 10**6) if "E" not in str(value) else True
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [("0.0100", CENT), ("1", 100 * CENT), ("0.123456", 123_456), ("0.12345600", 123_456), ("-0.50", -500_000)],
-)
-def test_prices_are_millionths_of_a_dollar(text: str, found: int) -> None:
-    assert price_of(text) == found
 
 
 @pytest.mark.parametrize(("text", "found"), [("-75.00", -7500), ("0.05", 5), (12, 1200), (-3, -300), ("-0.50", -50)])
@@ -103,13 +95,6 @@ def test_the_best_price_is_that_of_the_levels_after_every_change(changes: list[t
         assert 0 not in side.levels.values()
 
 
-def test_sound_books_are_told_to_be_so() -> None:
-    found = replay(snapshot(A, 1), delta(A, 2, by="-10.00"), delta(A, 3, price="0.5900"), trade(A, 1), snapshot(B, 4))
-    assert found.is_sound
-    assert dict(found.counts) == {"snapshots": 2, "deltas": 2}
-    assert found.books[A].yes.levels == {59 * CENT: 100}
-
-
 def test_a_level_below_zero_is_found() -> None:
     found = replay(snapshot(A, 1), delta(A, 2, by="-11.00"))
     assert found["negative"] == 1
@@ -155,12 +140,6 @@ def test_a_snapshot_of_a_valid_book_is_compared_with_it() -> None:
     assert found.first["mismatched"].endswith("1 levels differ from the book that deltas had made")
 
 
-def test_the_book_of_a_market_that_closes_is_wiped() -> None:
-    found = replay(snapshot(A, 1), {"type": "orderbook_snapshot", "sid": 1, "seq": 2, "msg": {"market_ticker": A, "market_id": "m"}})
-    assert (found["wiped"], found.is_sound) == (1, True)
-    assert found.books[A].is_empty
-
-
 def test_after_a_gap_nothing_is_applied_until_a_snapshot_which_is_not_compared() -> None:
     found = replay(snapshot(A, 1), delta(A, 3, by="-99.00"), delta(A, 4, by="-99.00"), snapshot(A, 5), delta(A, 6))
     assert (found["unapplied"], found["mismatched"], found["negative"], found["deltas"]) == (2, 0, 0, 1)
@@ -182,12 +161,6 @@ def test_a_frame_that_cannot_be_read_is_found_and_its_book_given_up(broken: dict
     found = replay(snapshot(A, 1), snapshot(B, 1, sid=2), broken, delta(A, 3), delta(B, 2, sid=2))
     assert (found["malformed"], found["unapplied"], found["deltas"], found.is_sound) == (1, 1, 1, False)
     assert A not in found.books
-
-
-def test_a_recording_is_checked_with_its_gaps(tmp_path: Path) -> None:
-    recording = recorded(tmp_path / "one", frames(snapshot(A, 1), delta(A, 2), delta(A, 5)))
-    check, gaps = check_books(recording)
-    assert (check["deltas"], check["unapplied"], gaps.lost) == (1, 1, 2)
 
 
 # --- the leg of NO prices ---------------------------------------------------------------------------------------------

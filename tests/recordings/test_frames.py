@@ -16,7 +16,6 @@ from bellwether.recordings.frames import batches, gap_rows, rows
 from bellwether.recordings.gaps import gap_report
 from bellwether.recordings.instants import exchange_time, instant
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
-from bellwether.venues.kalshi.stream.frame import Frame
 from tests.recordings.frames import PARTIAL, SECOND, frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
 
@@ -88,15 +87,6 @@ def test_a_frame_becomes_a_row_that_holds_it_verbatim(tmp_path: Path) -> None:
     assert found["received_at"].cast(pl.Int64).to_list() == [SECOND * n for n in range(1, 6)]
     assert found["frame"][2] == ODD.decode()
     assert found["frame"][3] == "\\xff{}"
-
-
-def test_times_keep_their_nanoseconds_and_absent_ones_are_null() -> None:
-    found = rows("one", [Frame(1_778_714_134_613_732_097, 1, 0, b"{}"), Frame(None, 1, 1, b"{}")])
-    assert found["received_at"].cast(pl.Int64).to_list() == [1_778_714_134_613_732_097, None]
-
-
-def test_no_frames_make_no_rows() -> None:
-    assert RECORDINGS.validate(rows("one", [])).height == 0
 
 
 def test_a_recording_goes_into_the_lake_in_batches_and_comes_back(tmp_path: Path) -> None:

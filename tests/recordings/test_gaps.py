@@ -45,12 +45,6 @@ def test_numbers_count_what_plain_sets_count(seqs: list[int]) -> None:
     assert numbers.inversions == len(late)
 
 
-def test_an_unbroken_recording_has_no_gap() -> None:
-    found = report(snapshot(A, 1), {"id": 3, "type": "ok", "sid": 1, "seq": 2, "msg": {}}, delta(A, 3), trade(A, 1), trade(A, 2))
-    assert (found.lost, found.gaps, found.outages, found.frames) == (0, (), (), 5)
-    assert [(numbers.sid, numbers.first, numbers.last, numbers.received) for numbers in found.numbers] == [(1, 1, 3, 3), (2, 1, 2, 2)]
-
-
 def test_a_skipped_number_makes_every_book_of_the_subscription_invalid_until_its_own_snapshot() -> None:
     found = report(snapshot(A, 1), snapshot(B, 2), delta(A, 3), delta(A, 6), trade(A, 1), snapshot(B, 7), delta(B, 8), snapshot(A, 9))
     [gap] = found.gaps
@@ -70,11 +64,6 @@ def test_a_late_frame_is_an_inversion_and_not_lost_but_the_book_stays_invalid() 
     assert (found.lost, found.inversions, found.duplicates) == (0, 1, 0)
     assert [(gap.first, gap.last, gap.missing) for gap in found.gaps] == [(2, 2, 0)]
     assert spans(found) == [(A, "gap", 0, 4)]
-
-
-def test_a_frame_that_comes_twice_is_a_duplicate() -> None:
-    found = report(snapshot(A, 1), delta(A, 2), delta(A, 2), delta(A, 3))
-    assert (found.lost, found.duplicates, found.outages) == (0, 1, ())
 
 
 def test_a_lost_trade_harms_no_book() -> None:
@@ -157,10 +146,6 @@ def test_a_frame_that_was_said_before_is_told_from_another_of_its_number() -> No
 def test_a_repetition_of_what_is_long_forgotten_cannot_be_told_and_ends_the_books() -> None:
     said = [snapshot(A, 1), *(delta(A, seq) for seq in range(2, 6000)), delta(A, 3), delta(A, 6000)]
     assert effects(*said)[-3:] == ["changed", "unapplied", "unapplied"]
-
-
-def test_a_snapshot_behind_later_changes_makes_no_book() -> None:
-    assert effects(snapshot(B, 1), delta(A, 3), snapshot(A, 2), delta(A, 4)) == ["opened", "unapplied", "unapplied", "unapplied"]
 
 
 def test_a_late_frame_of_a_partial_capture_ends_its_book() -> None:

@@ -9,10 +9,9 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.recordings.books import check_books
-from bellwether.recordings.generating import generate_recording, generate_recordings, settled_events
+from bellwether.recordings.generating import generate_recording, generate_recordings
 from bellwether.recordings.recording import Recording, Status
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import instant
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EVENT = "KXHIGHLAX-26JUN27"
@@ -56,12 +55,6 @@ def test_of_those_that_nobody_names_the_last_has_a_gap(world: GeneratedWorld, tm
     assert [content(one) for one in again] == [content(one) for one in found], "by name they are left as they are"
 
 
-def test_one_that_was_made_without_a_gap_is_left_without(world: GeneratedWorld, tmp_path: Path) -> None:
-    whole = [generate_recording(tmp_path, world, name, now=NOW, hours=1) for name in settled_events(world, NOW, 3)]
-    assert not any(check_books(recording)[1].lost for recording in generate_recordings(tmp_path, world, now=NOW, hours=1))
-    assert len(whole) == 3
-
-
 def test_it_ends_with_the_settlement_of_every_market(world: GeneratedWorld, tmp_path: Path) -> None:
     recording = generate_recording(tmp_path, world, EVENT, hours=1, now=NOW)
     settled = {frame.data.split(b'"market_ticker":"')[1].split(b'"')[0] for frame in recording.frames() if b'"settled"' in frame.data}
@@ -85,12 +78,3 @@ def test_what_is_not_settled_yet_or_unknown_is_refused(world: GeneratedWorld, tm
             generate_recording(tmp_path, world, EVENT, hours=hours, now=NOW)
     with pytest.raises(ConfigError, match="no such event"):
         generate_recording(tmp_path, world, "KXNOTHING", now=NOW)
-
-
-def test_the_latest_settled_events_are_of_different_series_and_none_is_still_open(world: GeneratedWorld) -> None:
-    names = settled_events(world, NOW, 4)
-    assert len(names) == 4 and len({name.split("-")[0] for name in names}) == 4
-    for name in names:
-        event = world.event(name)
-        assert event is not None and len(event.markets) > 1
-        assert max(market.life.settled for market in event.markets) <= instant(NOW)

@@ -119,21 +119,6 @@ def test_files_of_several_events_make_a_recording_each_and_one_name_does_not_do(
     assert named.name == "one"
 
 
-def test_files_that_contradict_each_other_are_merged_by_time_and_the_report_shows_it(tmp_path: Path) -> None:
-    lines(tmp_path / "in" / "a.ndjson", snapshot(A, 1), delta(A, 4, **at(1)), trade(A, 1, sid=2))
-    lines(tmp_path / "in" / "b.ndjson", trade(B, 2), delta(B, 3, **at(2)))
-    [recording] = import_captures(tmp_path / "out", tmp_path / "in")
-    assert len(bodies(recording)) == 5
-    assert gap_report(recording).inversions == 1
-
-
-def test_frames_without_numbers_and_of_unknown_types_are_kept(tmp_path: Path) -> None:
-    odd = b'{"type":"novelty","msg":{"x":0.10}}'
-    lines(tmp_path / "in" / "a.ndjson", snapshot(A, 1), odd, delta(A, 2))
-    [recording] = import_captures(tmp_path / "out", tmp_path / "in")
-    assert bodies(recording)[1] == odd
-
-
 @pytest.mark.parametrize("same", [True, False])
 def test_a_recording_that_another_process_made_meanwhile_is_taken_where_it_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
@@ -290,13 +275,6 @@ def test_a_wrapped_event_that_lacks_something_names_file_and_record(tmp_path: Pa
     lines(tmp_path / "in" / "p.ndjson", wrapped("trade", 5, {}), event)
     with pytest.raises(LakeError, match=rf"p\.ndjson: record 2 has no {missing}"):
         import_captures(tmp_path / "out", tmp_path / "in")
-
-
-def test_wrapped_events_without_a_tag_are_named_after_their_file(tmp_path: Path) -> None:
-    event = wrapped("trade", 5, {})
-    del event["dataset_tag"]
-    lines(tmp_path / "in" / "untagged.ndjson", event)
-    assert [recording.name for recording in import_captures(tmp_path / "out", tmp_path / "in")] == ["untagged"]
 
 
 # --- a list of frames ------------------------------------------------------------------------------------------------

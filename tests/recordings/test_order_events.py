@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.errors import ConfigError, LakeError
+from bellwether.errors import LakeError
 from bellwether.recordings.books import check_books
 from bellwether.recordings.importing import import_captures
 from bellwether.recordings.recording import Recording
@@ -156,11 +156,6 @@ def test_rows_that_cannot_be_read_are_named(tmp_path: Path, row: str, said: str)
     with pytest.raises(LakeError, match=said):
         imported(tmp_path, *BOOK, row)
     assert not (tmp_path / "out" / "apr-10").exists()
-
-
-def test_another_csv_is_no_capture(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds none that is known"):
-        import_captures(tmp_path / "out", listed(tmp_path / "in", "1,2\n", head="a,b\n"))
 
 
 def test_a_file_of_a_whole_stream_keeps_its_order_and_shows_what_was_lost(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,13 +54,6 @@ def test_a_frame_of_json_makes_a_line_of_json_that_holds_it_as_it_came() -> None
     text = line.dump(Frame(5, 1, 2, data))
     assert text == b'{"received_at":5,"connection":1,"ordinal":2,"frame":' + data + b"}\n"
     assert json.loads(text)["frame"]["msg"] == {"price": 0.1}
-
-
-@pytest.mark.parametrize("data", [b"not json", b'{"a":\n1}', b"\xff\xfe{}", b"[1]", b""])
-def test_any_other_frame_makes_a_line_of_json_too(data: bytes) -> None:
-    held = json.loads(line.dump(Frame(None, 1, 0, data)))
-    assert held["received_at"] is None
-    assert held.get("text") == data.decode() if "text" in held else held["base64"] == b64encode(data).decode()
 
 
 @pytest.mark.parametrize(
@@ -158,16 +150,6 @@ def test_a_torn_last_line_is_told_and_left_out_and_the_recording_goes_on(tmp_pat
     assert recording.torn == [Torn("000001.ndjson", 22)]
 
 
-def test_a_segment_of_nothing_but_a_torn_line_counts_for_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "one"
-    recording = recorded(folder, frames(*SOME), finish=False)
-    (folder / "000002.ndjson").write_bytes(b'{"rec' + b"x" * 100_000)
-    with Recorder(folder, ABOUT) as recorder:
-        assert recorder.next == (2, 3)
-    assert recording.torn == [Torn("000002.ndjson", 100_005)]
-    assert [path.name for path in recording.segments] == ["000001.ndjson", "000002.ndjson", "000003.ndjson"]
-
-
 def test_a_damaged_whole_line_names_file_and_line(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "one", frames(*SOME))
     text = recording.segments[0].read_bytes().splitlines(keepends=True)
@@ -261,12 +243,6 @@ def test_a_disk_that_does_not_take_what_was_written_ends_the_recording_too(tmp_p
     assert Recording(tmp_path / "one").status is Status.INTERRUPTED
     with Recorder(tmp_path / "one", ABOUT) as later:
         assert later.next.ordinal == 1
-
-
-def test_a_segment_that_ended_needs_no_syncing(tmp_path: Path) -> None:
-    with Recorder(tmp_path / "one", ABOUT) as recorder:
-        recorder.finish("every market has closed")
-        recorder.sync()
 
 
 # --- killed ----------------------------------------------------------------------------------------------------------
