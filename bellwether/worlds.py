@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bellwether.settings import Settings, World
-from bellwether.venues.kalshi.stream.signing import Credentials
 
 if TYPE_CHECKING:
     import httpx
+
+    from bellwether.venues.kalshi.stream.signing import Credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +60,6 @@ def addresses(config: Settings, *, running: bool = False, served: bool = True) -
 
 
 def _own_credentials() -> Credentials:
+    from bellwether.venues.kalshi.stream.signing import Credentials
+
     return Credentials.from_environment()

@@ -15,8 +15,9 @@ import numpy as np
 
 from bellwether.calibration.binning import DECILES, Bins
 from bellwether.calibration.clusters import Grouping
-from bellwether.calibration.discrimination import influence_on_average_precision, jackknife_roc_auc
+from bellwether.calibration.discrimination import discrimination, influence_on_average_precision, jackknife_roc_auc
 from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.ordered import Ordered
 from bellwether.calibration.strict import from_sums, sizes
 from bellwether.calibration.sufficient import Sums, per_group
 
@@ -123,9 +124,6 @@ def _one_way(way: LeftOut, name: str, size: str, at: Floats, scale: Callable[[Fl
 
 def _average_precision(forecasts: Forecasts, groups: Grouping) -> Floats:
     """Average precision without each group, to first order and with the group's leverage as in CR3: float64 (groups.count,)."""
-    from bellwether.calibration.discrimination import discrimination
-    from bellwether.calibration.ordered import Ordered
-
     value = discrimination(Ordered.of(forecasts), is_binary=True).average_precision
     yes = groups.sums(forecasts.weight * forecasts.y)
     if not yes.sum():

@@ -11,6 +11,7 @@ import numpy as np
 
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.sufficient import CLIP, log_loss
 
 #: With so many clusters the jackknife alone gives the variance.
 MANY = 20
@@ -56,8 +57,6 @@ def slopes(forecasts: Forecasts, metric: str) -> Floats | None:
 
     The scales are the logit for `brier`, the logarithm for `log_loss`, and that of 1 - skill for the skills.
     """
-    from bellwether.calibration.sufficient import CLIP, log_loss
-
     p, y, weight = forecasts.p, forecasts.y, forecasts.weight
     size, error = weight.sum(), (weight * np.square(p - y)).sum()
     brier, base_rate = error / size, (weight * y).sum() / size

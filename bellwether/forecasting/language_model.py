@@ -14,6 +14,8 @@ import polars as pl
 from bellwether import concurrency
 from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
+from bellwether.forecasting.parsing import VERSION as PARSER_VERSION
+from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.models.model import Model
 
 #: Version of the method beside prompt and parser: raise it when the same parameters would give other forecasts.
@@ -51,9 +53,6 @@ class LanguageModel:
     @property
     def version(self) -> str:
         """Hash of everything that determines its forecasts: the model, what is sent, the prompt, and how answers are read and combined."""
-        from bellwether.forecasting.parsing import VERSION as PARSER_VERSION
-        from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
-
         model = self.model
         how = (model.elicitation, model.samples, model.combine, model.horizon)
         text = json.dumps([METHOD, PROMPT_VERSION, PARSER_VERSION, model.model, model.request_parameters, how], sort_keys=True, default=str)

@@ -22,6 +22,7 @@ from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.calibration.sufficient import log_loss
 from bellwether.scoring.columns import Columns
 from bellwether.scoring.files import frame_table, read_table
+from bellwether.scoring.plotting import write_figures
 from bellwether.scoring.reading import Reading, read_sheet
 from bellwether.scoring.repeats import Keep
 from bellwether.scoring.result import Progress, ScoreTables
@@ -50,8 +51,6 @@ class ScoreResult(ScoreTables):
 
     def write_figures(self, folder: Path | str, progress: Progress | None = None) -> list[Path]:
         """Write reliability.png, scores.png and, of several forecasters, differences.png into a folder; returns their paths."""
-        from bellwether.scoring.plotting import write_figures
-
         return write_figures(self, Path(folder), progress)
 
     def write_html(self, path: Path | str, progress: Progress | None = None) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from bellwether.replay.rules import fee_terms
 from bellwether.replay.tape import cache as kept
 from bellwether.replay.tape import kernels
+from bellwether.replay.tape.grid import price_grid
 from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, KIND_MASK, LEVEL, OPEN, SETTLE, VOID, Tape, fixed, pack
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ def digest_of(digest: str, tie: str) -> str:
 
 def build(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
     """The tape of an episode's content, without fees. digest: of the content. tie: aligned or books_first."""
-    from bellwether.replay.tape.grid import price_grid
-
     metadata = content.metadata
     content = replace(content, book=_with_first_books(content.book))
     ts, event, rows_ts, rows_end = _aligned(content) if tie == ALIGNED else _books_first(content)

@@ -9,6 +9,11 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
+from cryptography.hazmat.primitives.hashes import SHA256
+
 from bellwether.sandbox.params import Refusal
 from bellwether.venues.kalshi.stream.signing import KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, Credentials
 
@@ -35,8 +40,6 @@ class KeyRing:
 
     def issue(self) -> Credentials:
         """A new API key with a fresh RSA pair."""
-        from cryptography.hazmat.primitives.asymmetric import rsa
-
         credentials = Credentials(str(uuid.uuid4()), rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS))
         self.admit(credentials)
         return credentials
@@ -75,10 +78,6 @@ class KeyRing:
 
 
 def _signed(key: RSAPublicKey, signature: str, message: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
-    from cryptography.hazmat.primitives.hashes import SHA256
-
     try:
         key.verify(b64decode(signature, validate=True), message, PSS(mgf=MGF1(SHA256()), salt_length=PSS.DIGEST_LENGTH), SHA256())
     except (InvalidSignature, binascii.Error, ValueError):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from bellwether.sandbox.instants import DAY, moment
+from bellwether.sandbox.polymarket.source import Wanted
 from bellwether.sandbox.world.draw import Draw, Purpose
 from bellwether.sandbox.world.latent import Claim, Combo
 from bellwether.sandbox.world.model import Market, day_number
@@ -222,7 +223,6 @@ class Truth:
     def _at_polymarket(self, name: str, now: int) -> _Candidate | None:
         if self._polymarket is None:
             return None
-        from bellwether.sandbox.polymarket.source import Wanted
 
         names = frozenset({name})
         wanted = Wanted(condition_ids=names) if name.startswith("0x") else Wanted(tokens=names) if len(name) > 20 else Wanted(ids=names)

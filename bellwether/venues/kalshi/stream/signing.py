@@ -7,12 +7,14 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from bellwether.errors import ConfigError
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 KEY_ID, KEY_PATH, KEY_TEXT = "KALSHI_API_KEY_ID", "KALSHI_PRIVATE_KEY_PATH", "KALSHI_PRIVATE_KEY"
 KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER = "KALSHI-ACCESS-KEY", "KALSHI-ACCESS-SIGNATURE", "KALSHI-ACCESS-TIMESTAMP"
@@ -28,10 +30,6 @@ class Credentials:
     @classmethod
     def from_pem(cls, key_id: str, pem: bytes, *, source: str = "the private key") -> Credentials:
         """Credentials with an unencrypted RSA key in PEM form. Raises `ConfigError` that names `source` when it is none."""
-        from cryptography.exceptions import UnsupportedAlgorithm
-        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
         try:
             key = load_pem_private_key(pem, password=None)
         except TypeError:
@@ -73,9 +71,6 @@ def headers(credentials: Credentials, method: str, path: str, at_ms: int) -> dic
 
     path: without host and query. at_ms: milliseconds since 1970, UTC; the venue refuses a time that is off by more than a few seconds.
     """
-    from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
-    from cryptography.hazmat.primitives.hashes import SHA256
-
     padding = PSS(mgf=MGF1(SHA256()), salt_length=PSS.DIGEST_LENGTH)
     signature = credentials.private_key.sign(f"{at_ms}{method}{path}".encode(), padding, SHA256())
     return {KEY_HEADER: credentials.key_id, SIGNATURE_HEADER: b64encode(signature).decode(), TIMESTAMP_HEADER: str(at_ms)}
