@@ -29,6 +29,14 @@ def percent(value: float | None, digits: int = 1, unit: str = " %") -> str:
     return NOTHING if value is None else f"{100 * value:z.{digits}f}{unit}"
 
 
+def p_value(value: float | None, digits: int = 4) -> str:
+    """A p-value: never 0, but below the smallest number with so many decimals."""
+    if value is None or math.isnan(value):
+        return NOTHING
+    smallest = 10.0**-digits
+    return f"{value:.{digits}f}" if value >= smallest else f"< {smallest:.{digits}f}"
+
+
 def interval(lower: float | None, upper: float | None, digits: int = 3, *, sign: str = "") -> str:
     """Both ends in brackets; a dash where there is no interval."""
     return NOTHING if lower is None or upper is None else f"[{lower:{sign}z.{digits}f}, {upper:{sign}z.{digits}f}]"

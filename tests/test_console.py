@@ -112,6 +112,12 @@ def test_a_table_fits_and_breaks_no_word(width: int, columns: list[str]) -> None
         assert name in shown or all(any(part in word for word in lines_of_name) for part in re.findall(r"[^_]+_?", name))
 
 
+def test_negative_zero_is_zero() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=80).print(grid(pl.DataFrame({"profit": [-0.0, -1e-9]})))
+    assert {"profit", "0", "-1e-09"} == set(re.findall(r"[\w.-]+", stream.getvalue()))
+
+
 def test_a_table_that_fits_has_a_line_per_row() -> None:
     stream = io.StringIO()
     Console(file=stream, width=80).print(grid(WORDS.select("category", "price")))

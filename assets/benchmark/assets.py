@@ -13,7 +13,7 @@ from bellwether import checks, forecasting
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
 from bellwether.questions import ReleaseName, release
-from bellwether.questions.digest import digest
+from bellwether.questions.release import digest
 from bellwether.tables import table
 from orchestration.declare import FOLLOW, Follow, key, of, out
 from orchestration.figures import picture

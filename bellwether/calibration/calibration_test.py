@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether.calibration.binning import Bins
 from bellwether.calibration.clusters import Clusters, Grouping
-from bellwether.calibration.equal_mass import shares
-from bellwether.calibration.forecasts import Floats, Forecasts, Ints
+from bellwether.calibration.forecasts import Bins, Floats, Forecasts, Ints
 from bellwether.calibration.inference import BLOCK, Inference
 from bellwether.calibration.metrics import TESTED
-from bellwether.calibration.ordered import Ordered
+from bellwether.calibration.ordered import Ordered, shares
 from bellwether.calibration.smooth import Smoother
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ from numpy.typing import ArrayLike
 from bellwether.calibration.clusters import Clusters, Labels
 from bellwether.calibration.comparison_pairs import Loss, PairTests, Panel, pair_tests
 from bellwether.calibration.forecasts import Bools, Floats, Forecasts
-from bellwether.calibration.inference import Inference
+from bellwether.calibration.inference import Inference, mean_replicates
 from bellwether.calibration.intervals import LEAST_CLUSTERS
 from bellwether.calibration.ranking import confidence_set, letters, share_first
-from bellwether.calibration.resampling import mean_replicates
 from bellwether.errors import ScoringError
 
 #: Two forecasters differ significantly where Holm's p is at most this.
@@ -50,12 +49,6 @@ class Comparison:
     ranking: pl.DataFrame
     loss: Loss
     plan: Inference
-
-
-def p_text(p: float, digits: int = 4) -> str:
-    """A p-value for people: never 0, but below the least number with so many decimals."""
-    least = 10.0**-digits
-    return f"{p:.{digits}f}" if p >= least else f"< {least:.{digits}f}"
 
 
 def compare(

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.calibration.binning import EDGES
 from bellwether.calibration.compat_ace import AceRange, ace, ace_range
-from bellwether.calibration.forecasts import Bools, Floats, Ints
+from bellwether.calibration.forecasts import EDGES, Bools, Floats, Ints
 from bellwether.errors import ScoringError
 
 Number = float | int | None

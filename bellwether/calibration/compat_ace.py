@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bellwether.calibration.binning import BINS
-from bellwether.calibration.forecasts import Floats, Ints
+from bellwether.calibration.forecasts import BINS, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

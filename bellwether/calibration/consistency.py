@@ -19,12 +19,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from bellwether.calibration.binning import BINS, Bins
 from bellwether.calibration.calibration_test import calibrated_outcomes
 from bellwether.calibration.clusters import Clusters, Grouping, Labels
-from bellwether.calibration.forecasts import Floats, Forecasts, Ints
-from bellwether.calibration.isotonic import fit
-from bellwether.calibration.ordered import Ordered
+from bellwether.calibration.forecasts import BINS, Bins, Floats, Forecasts, Ints
+from bellwether.calibration.ordered import Ordered, isotonic_fit
 from bellwether.errors import ScoringError
 
 RESAMPLES = 1_000
@@ -149,7 +147,7 @@ class _Cells:
 
     def curves(self, yes: Floats) -> Floats:
         """Recalibrated forecasts at the points shown, of the weight of yes by cell: (R, K) to (R, points)."""
-        return fit(self.mass, yes)[:, self.at]
+        return isotonic_fit(self.mass, yes)[:, self.at]
 
     def curve(self, band: Floats) -> pl.DataFrame:
         """What `corp_curve` returns, given lower and upper ends, (2, points)."""
@@ -158,7 +156,7 @@ class _Cells:
             {
                 "forecast": self.ordered.p[self.shown],
                 "n": np.diff(self.ordered.group_ends + 1, prepend=0)[self.shown].astype(np.int64),
-                "recalibrated": fit(mass, yes)[self.shown],
+                "recalibrated": isotonic_fit(mass, yes)[self.shown],
                 "lower": band[0],
                 "upper": band[1],
             }

@@ -28,11 +28,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bellwether.calibration.binning import Bins
 from bellwether.calibration.clusters import Clusters, Grouping, Labels
-from bellwether.calibration.forecasts import Floats, Forecasts, Ints
-from bellwether.calibration.isotonic import explained
-from bellwether.calibration.ordered import Ordered
+from bellwether.calibration.forecasts import Bins, Floats, Forecasts, Ints
+from bellwether.calibration.ordered import Ordered, explained
 from bellwether.calibration.sufficient import Sums, ratio, total
 
 #: A variance up to this is 0 but for rounding.

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bellwether.calibration import strict
-from bellwether.calibration.binning import BINS, Bins
 from bellwether.calibration.calibration_test import calibration_tests
 from bellwether.calibration.categories import evaluate_categories
 from bellwether.calibration.clusters import Clusters, Labels
 from bellwether.calibration.estimates import Estimate, Scores
-from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.forecasts import BINS, Bins, Forecasts
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.intervals import NO_CLUSTERS, Bounds, intervals
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS, METRICS

@@ -1,4 +1,7 @@
-"""How intervals and tests are made: their level, and the replicates of what is simulated."""
+"""Level and replicates of intervals and tests, and bootstrap replicates of mean losses over whole clusters.
+
+The sums of a replicate do not depend on the order in which they are added.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.forecasts import Floats
 from bellwether.errors import ScoringError
 
@@ -58,3 +62,51 @@ class Inference:
         block = max(1, BLOCK // max(1, n_clusters))
         for start in range(0, rows, block):
             yield 1.0 - 2.0 * generator.integers(0, 2, size=(min(block, rows - start), n_clusters), dtype=np.int8).astype(np.float64)
+
+
+#: Multiplications in a matrix product up to which OpenBLAS uses one thread.
+_ONE_THREAD = 250_000
+
+
+def mean_replicates(values: Floats, weight: Floats, way: Grouping, plan: Inference) -> Floats:
+    """Weighted mean of each column of `values` (N, M) over the rows that have one (not NaN), on each replicate: float64 (M, R).
+
+    NaN where none of its rows was drawn. Who else is a column changes no bit of the others.
+    """
+    columns, replicates = values.shape[1], plan.replicates
+    result = np.full((columns, replicates), np.nan)
+    if not (columns and replicates and way.count):
+        return result
+    known = np.where(np.isnan(values), 0.0, 1.0) * weight[:, None]
+    totals, counts = (
+        exactly_summable(np.stack([way.sums(column) for column in part.T], axis=1)) for part in (np.nan_to_num(values) * known, known)
+    )
+    counts, which = np.unique(counts, axis=1, return_inverse=True)
+    start = 0
+    for draws in plan.draws(way.count, max(1, BLOCK // (way.count + 2 * columns))):
+        drawn = product(draws, counts)[:, which.ravel()]
+        means = np.divide(product(draws, totals), drawn, out=np.full(drawn.shape, np.nan), where=drawn > 0)
+        result[:, start : start + len(draws)] = means.T
+        start += len(draws)
+    return result
+
+
+def product(draws: Floats, sums: Floats) -> Floats:
+    """`draws @ sums`, in slices so small that BLAS works on them alone: threads cost such products more than they save."""
+    totals = np.empty((len(draws), sums.shape[1]))
+    rows = max(1, _ONE_THREAD // sums.size)
+    for start in range(0, len(draws), rows):
+        np.matmul(draws[start : start + rows], sums, out=totals[start : start + rows])
+    return totals
+
+
+def exactly_summable(sums: Floats) -> Floats:
+    """Round each column of per-cluster sums (C, K) to a power of two so small that any replicate's total is exact in float64.
+
+    A replicate draws C clusters, so no partial sum exceeds C times the largest. Exact sums make the result independent of the order in
+    which a matrix product adds, and so of its blocks, its threads and who else is scored. A total changes by at most 2^-53 C times that bound.
+    """
+    bound = len(sums) * np.abs(sums).max(axis=0)
+    exponent = np.maximum(np.frexp(bound)[1], -500)  # below that the power itself would vanish
+    quantum = np.ldexp(1.0, exponent - 53)
+    return np.asarray(np.rint(sums / quantum) * quantum)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bellwether.calibration.binning import DECILES, Bins
 from bellwether.calibration.clusters import Clusters, Grouping
-from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.jackknife import Jackknife, LeftOut, jackknife, satterthwaite
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS, Interval, Scale
 from bellwether.calibration.outcome_noise import MANY, least_variance, pooled_with_base_rate, slopes

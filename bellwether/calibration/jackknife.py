@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether.calibration.binning import DECILES, Bins
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.discrimination import discrimination, influence_on_average_precision, jackknife_roc_auc
-from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.ordered import Ordered
 from bellwether.calibration.strict import from_sums, sizes
 from bellwether.calibration.sufficient import Sums, per_group

@@ -1,12 +1,25 @@
-"""Forecasts in ascending order of p, with equal forecasts as one group: what every statistic without bins is computed from."""
+"""Forecasts in ascending order of p, with equal forecasts as one group, and the statistics of that order.
+
+The adaptive calibration error (ACE) has equal-mass bins with tied forecasts shared evenly, for any weights. Let D(t) be the sum of p - y over the first
+t units of mass. A group of equal forecasts has one p and, its order being arbitrary, one mean outcome, so D is linear across it. K bins of mass N / K
+each then give
+
+    ACE = sum over k of |D(k N / K) - D((k - 1) N / K)| / N,
+
+which is ECE with equal-mass bins. No order of ties has to be chosen, a forecast on the edge of two bins counts in each by its share, and
+copies of the data score as the data do.
+
+Isotonic recalibration is the non-decreasing function of the forecast that is closest to the outcomes (pool-adjacent-violators).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether.calibration.forecasts import Floats, Forecasts, Ints
+from bellwether.calibration.forecasts import BINS, Floats, Forecasts, Ints
 
 #: Forecasts closer than this are the same number computed in two ways: 1 - 0.7 is 0.30000000000000004.
 _SAME = 1e-15
@@ -53,3 +66,73 @@ class Ordered:
             return values
         starts = np.append(0, self.group_ends[:-1] + 1)
         return np.add.reduceat(values, starts, axis=-1)
+
+
+def ace(ordered: Ordered, bins: int = BINS) -> float:
+    """ACE over so many bins; NaN without a forecast."""
+    if not len(ordered.order):
+        return float("nan")
+    deviation = np.cumsum(ordered.gap)[ordered.ends]
+    parts = np.diff(_at_cuts(ordered, deviation, bins))
+    return float(np.abs(parts).sum() / np.cumsum(ordered.weight)[-1])
+
+
+def shares(ordered: Ordered, bins: int = BINS) -> Iterator[tuple[Ints, Floats]]:
+    """Which forecasts are in each equal-mass bin, and with which share: per bin, positions in ascending order of p and shares in (0, 1]."""
+    mass = np.cumsum(ordered.weight)
+    sizes = np.diff(ordered.ends, prepend=-1)
+    upper = mass[ordered.ends]
+    lower = np.append(0.0, upper[:-1])
+    for index in range(bins):
+        start, end = (mass[-1] * edge / bins for edge in (index, index + 1))
+        share = np.repeat(np.clip((np.minimum(upper, end) - np.maximum(lower, start)) / (upper - lower), 0, 1), sizes)
+        some = np.flatnonzero(share)
+        yield some, share[some]
+
+
+def _at_cuts(ordered: Ordered, deviation: Floats, bins: int) -> Floats:
+    """D at the ends of the bins, float64 (bins + 1,); `deviation` is D at the end of each run of equal forecasts."""
+    mass = np.cumsum(ordered.weight)[ordered.ends]
+    cuts = mass[-1] * np.arange(1, bins) / bins
+    inner = np.interp(cuts, np.append(0.0, mass), np.append(0.0, deviation))
+    return np.concatenate([[0.0], inner, deviation[-1:]])
+
+
+def isotonic_fit(mass: Floats, yes: Floats) -> Floats:
+    """The recalibrated forecast of each group, shape of `yes`.
+
+    mass: float64 (G,), weight of the forecasts in each group, the groups in ascending order of forecast; positive.
+    yes: float64 (..., G), weight of yes in each group; of simulated outcomes also below 0 or above `mass`.
+
+    Many rows are fitted at once: laid end to end, each raised so far above the one before that no pooling crosses from one to the next.
+    """
+    from scipy.optimize import isotonic_regression
+
+    groups = yes.shape[-1]
+    raised = 4.0 * np.repeat(np.arange(yes.size // groups if groups else 0), groups)
+    fitted = isotonic_regression((yes / mass).ravel() + raised, weights=np.broadcast_to(mass, yes.shape).ravel()).x
+    return np.clip(fitted - raised, 0.0, 1.0).reshape(yes.shape)
+
+
+def explained(mass: Floats, yes: Floats) -> float:
+    """The sum of squares of the recalibrated forecasts; 0 without a forecast.
+
+    mass, yes: float64 (G,), weight and weight of yes of each group, the groups in ascending order of forecast.
+
+    The recalibrated forecast of a pool is its rate of yes, so that the sum is that of yes^2 / mass over the pools. Pools of equal rates are
+    merged exactly, and the sum of counts depends on nothing but the counts.
+    """
+    from scipy.optimize import isotonic_regression
+
+    if not len(mass):
+        return 0.0
+    first = isotonic_regression(yes / mass, weights=mass).blocks[:-1]
+    mass, yes = _pool(mass, yes, first)
+    differs = np.append(True, yes[1:] * mass[:-1] != yes[:-1] * mass[1:])
+    mass, yes = _pool(mass, yes, np.flatnonzero(differs))
+    return float((np.square(yes) / mass).sum())
+
+
+def _pool(mass: Floats, yes: Floats, first: Ints) -> tuple[Floats, Floats]:
+    """Add up the groups from each index of `first` to the next."""
+    return np.add.reduceat(mass, first), np.add.reduceat(yes, first)

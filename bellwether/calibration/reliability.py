@@ -6,9 +6,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from bellwether.calibration.binning import BINS, DECILES, Bins
 from bellwether.calibration.clusters import Clusters, Grouping, Labels
-from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.forecasts import BINS, DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.intervals import LARGEST_SHARE, LEAST_CLUSTERS, NO_CLUSTERS, rate_ends, too_few, too_large
 from bellwether.calibration.means import ClusterSums, Spread, joint_variance

@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.calibration.binning import DECILES, Bins
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.decomposition import corp_terms, debiased_terms, murphy_terms, variance_of_outcomes, yates_terms
 from bellwether.calibration.discrimination import discrimination
-from bellwether.calibration.equal_mass import ace
-from bellwether.calibration.forecasts import Floats, Forecasts
-from bellwether.calibration.isotonic import explained
+from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.metrics import ESTIMATED
-from bellwether.calibration.ordered import Ordered
+from bellwether.calibration.ordered import Ordered, ace, explained
 from bellwether.calibration.smooth import smooth_error
 from bellwether.calibration.sufficient import THRESHOLDS, Sums, ratio, total
 

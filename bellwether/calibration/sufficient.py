@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether.calibration.binning import DECILES, Bins
 from bellwether.calibration.clusters import Grouping
-from bellwether.calibration.forecasts import Bools, Floats, Forecasts
+from bellwether.calibration.forecasts import DECILES, Bins, Bools, Floats, Forecasts
 
 CLIP = 1e-15
 THRESHOLDS: dict[str, float] = {"70": 0.7, "80": 0.8, "90": 0.9}

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from bellwether import registry
 from bellwether.errors import ConfigError
-from bellwether.forecasting.baselines import BaseRate, Constant, MarketPrice, Random
+from bellwether.forecasting.baselines import BaseRate, Constant, MarketPrice, Random, submitted
 from bellwether.forecasting.forecaster import Forecaster, Registered
 from bellwether.forecasting.language_model import LanguageModel
-from bellwether.forecasting.submitted import submitted
 from bellwether.models.keys import status
 from bellwether.models.registry import FILE as MODELS_FILE
 from bellwether.models.registry import models

@@ -10,12 +10,12 @@ import altair as alt
 import polars as pl
 
 from bellwether.calibration import reliability_bins
-from bellwether.calibration.comparison import p_text
 from bellwether.calibration.consistency import corp_curve, reliability_bands
 from bellwether.errors import ConfigError
 from bellwether.figures.canvas import BLUE, FILE_BYTES, INK, ORANGE, RULE, distinct, filled, layered, number, png, rule_at, titled
-from bellwether.figures.pairs import differences as chart_of
+from bellwether.figures.intervals import differences as chart_of
 from bellwether.figures.reliability import reliability_diagram
+from bellwether.formatting import p_value
 from bellwether.kalshibench.examination import Examination, ModelExamination
 from bellwether.kalshibench.labels import Clusters
 from bellwether.kalshibench.scoring import Interval, interval, pair_interval
@@ -180,7 +180,7 @@ def differences(pairs: pl.DataFrame, clusters: str, note: str) -> alt.LayerChart
     known = pairs.filter(pl.col("difference").is_not_null())
     texts = {}
     for place, row in enumerate(known.iter_rows(named=True)):
-        texts[place] = "" if row["p_holm"] is None else f"p = {p_text(row['p_holm'], 2)}".replace("= <", "<")
+        texts[place] = "" if row["p_holm"] is None else f"p = {p_value(row['p_holm'], 2)}".replace("= <", "<")
     ends = pl.DataFrame([asdict(pair_interval(row)) for row in known.iter_rows(named=True)], infer_schema_length=None)
     shown = known.with_columns(lower=ends["lower"], upper=ends["upper"]) if known.height else known
     axis = f"difference and 95 % interval over {clusters}; negative: the first is better"

@@ -10,9 +10,8 @@ import polars as pl
 from rich.console import Console
 
 from bellwether.calibration import Comparison, Scores
-from bellwether.calibration.comparison import p_text
 from bellwether.console import TextTable, print_tables
-from bellwether.formatting import estimate, number
+from bellwether.formatting import estimate, number, p_value
 from bellwether.kalshibench.examination import Examination, ModelExamination
 from bellwether.kalshibench.labels import Clusters
 from bellwether.kalshibench.notes import notes
@@ -178,7 +177,7 @@ def _pairs(question_set: str, comparison: Comparison, examination: Examination) 
         ("pair", "n", "difference [95 %]", *PAIR_TESTS),
     )
     for row in comparison.pairs.iter_rows(named=True):
-        p = ["–" if row[name] is None else p_text(row[name], 3) for name in PAIR_TESTS.values()]
+        p = [p_value(row[name], 3) for name in PAIR_TESTS.values()]
         table.add((row["forecaster"], row["other"]), str(row["n"]), _interval(pair_interval(row), 4, "+", ends=4), *p)
     table.caption = (
         f"Clusters are {_CLUSTERS[examination.plan.clusters]}. Best: {best(comparison)}. {significant(comparison)} of {comparison.pairs.height} pairs differ after "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from bellwether.figures import books, costs, equity, pairs
+from bellwether.figures import books, costs, equity
 from bellwether.figures import intervals as interval_charts
 from bellwether.figures import reliability as reliability_charts
 from bellwether.figures.canvas import PALETTE, Rows, spec
@@ -66,8 +66,8 @@ def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], 
 
 def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Sequence[str], *, middle: float | None = None) -> Chart:
     """Cells by name and other. rows: name, other, value, and note, which is shown on pointing and as a dot where `mark` is 1."""
-    form = spec(pairs.matrix, value, len(names), middle=middle)
-    return Chart(title, f"{title}: {value} per pair; the table has the numbers", form, pairs.cells(rows, names, others))
+    form = spec(interval_charts.matrix, value, len(names), middle=middle)
+    return Chart(title, f"{title}: {value} per pair; the table has the numbers", form, interval_charts.cells(rows, names, others))
 
 
 def lines(

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether import formatting
 from bellwether.pages.model import Cell
 
 #: Stands for a value that is missing or undefined.
@@ -96,6 +97,12 @@ def money(value: object, *, signed: bool = False) -> Cell:
 def percent(value: object, digits: int = 0) -> Cell:
     """A share as a percentage."""
     return number(value, digits, unit="%")
+
+
+def p_value(value: float | None, digits: int = 4) -> Cell:
+    """A p-value, sorted by its exact value."""
+    found = finite(value)
+    return _MISSING if found is None else Cell(formatting.p_value(found, digits), found, "", str(value))
 
 
 def interval(value: object, lower: object, upper: object, digits: int = 3, reason: str | None = None, *, unit: str = "") -> Cell:

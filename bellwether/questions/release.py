@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
+import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from bellwether import registry
@@ -178,3 +180,10 @@ def release(name: str, folder: Path | None = None) -> Release:
         raise ConfigError(f"release {name}: {named.base} has {found.sample_size} questions at most; ask for fewer")
     size = {"sample_size": named.size} if named.size else {}
     return found.model_copy(update={"name": name, **size})
+
+
+def digest(questions: pl.DataFrame) -> str:
+    """SHA-256 of a release's questions: of everything in their rows but the release's own name, in their order."""
+    rows = questions.sort("ordinal").drop("release", "version").rows(named=True)
+    text = json.dumps(rows, sort_keys=True, default=str, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

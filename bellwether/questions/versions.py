@@ -14,8 +14,7 @@ from bellwether.calibration.answers import Answers
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.questions.build import build
-from bellwether.questions.digest import digest
-from bellwether.questions.release import ReleaseName, release
+from bellwether.questions.release import ReleaseName, digest, release
 from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
 from bellwether.tables.clean import MARKETS, PRICES
 

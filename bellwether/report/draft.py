@@ -11,15 +11,32 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from bellwether.lake.storage import Storage
+from bellwether.pages.markdown import Markdown
 from bellwether.report.figures import Figure
-from bellwether.report.material import Picture
 
 _METADATA = re.compile(r"metadata_\d{8}_\d{6}\.json")
+
+
+class Picture(NamedTuple):
+    """A figure of the report."""
+
+    file: str
+    caption: str
+
+
+def picture(one: Picture) -> Markdown:
+    """A figure and its caption."""
+    return Markdown(f"![{one.caption}]({one.file})\n\n*{one.caption}*\n")
+
+
+def sorted_files(files: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Names and meanings of a report's files, pictures last."""
+    return sorted(files.items(), key=lambda file: (file[0].endswith(".png"), file[0]))
 
 
 class Draft:

@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from bellwether.errors import ConfigError, suggestion
 from bellwether.forecasting import registry
 from bellwether.questions import ReleaseName, release, releases
-from bellwether.report.dates import latest, stamp_of
 from bellwether.tables import Table
 from bellwether.tables.benchmark import COMPARISONS, DATASET_ANALYSIS, FORECASTS, LEADERBOARD, QUESTIONS, RELIABILITY, SCORES
 from bellwether.tables.outgoing import redacted
@@ -28,6 +27,18 @@ TABLES: dict[str, Table] = {
     "comparisons": COMPARISONS,
     "dataset_analysis": DATASET_ANALYSIS,
 }
+
+
+def latest(rows: pl.DataFrame) -> datetime:
+    """The latest `known_at` of some rows, UTC: the time of a report."""
+    found = rows["known_at"].max()
+    assert isinstance(found, datetime)
+    return found
+
+
+def stamp_of(at: datetime) -> str:
+    """A date as file names have it: the same data give the same names."""
+    return at.strftime("%Y%m%d_%H%M%S")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from bellwether import __version__
-from bellwether.questions.digest import digest
+from bellwether.questions.release import digest
 from bellwether.report.inputs import TABLES, Inputs
 from bellwether.report.predictions import Predictions, dollars
 

@@ -6,6 +6,7 @@ docs/trading-metrics.md describes the files and defines every number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,21 @@ import polars as pl
 
 from bellwether import __version__
 from bellwether.lake.storage import Storage, open_storage
+from bellwether.pages.markdown import render
 from bellwether.replay.results import books
-from bellwether.report.draft import Draft, put_in_place
+from bellwether.replay.results.intervals import LEAST_EPISODES
+from bellwether.replay.results.lines import Lines, agent_tables, comparison_table
+from bellwether.report.draft import Draft, Picture, picture, put_in_place, sorted_files
 from bellwether.report.figures import Figure
 from bellwether.report.results import PACKAGES, installed
 from bellwether.report.trading_inputs import MOST_BOOKS, TradingInputs, busiest
-from bellwether.report.trading_page import page
 from bellwether.report.write import safe_name
 from bellwether.tables.replay import BACKTESTS, RESULTS, SUMMARY
 
 BENCHMARK = "Bellwether replay"
+
+#: Agents whose episodes are listed on the page, and lines of each; the JSON has all.
+_MOST_AGENTS, _MOST_LINES = 20, 60
 
 
 def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -> list[str]:
@@ -86,8 +92,50 @@ def _make(draft: Draft, inputs: TradingInputs) -> None:
     pictures = draft.pictures(trading_figures(inputs))
     last = f"metadata_{stamp}.json"
     files = {**draft.about, last: "Rules, versions, digests of episodes and results, and every file with its digest"}
-    draft.write(f"trading_{stamp}.md", page(inputs, pictures, files).encode(), "This page")
+    draft.write(f"trading_{stamp}.md", trading_page(inputs, pictures, files).encode(), "This page")
     draft.json(last, _metadata(inputs, draft.files), "")
+
+
+def trading_page(inputs: TradingInputs, pictures: Mapping[str, Picture], files: Mapping[str, str]) -> str:
+    """The report in Markdown, by the template `trading.md`."""
+    backtests, tables = inputs.backtests, agent_tables(inputs.results, inputs.titles)
+    shown = [replace(comparison_table(inputs.summary, inputs.titles), title=""), *tables[:_MOST_AGENTS]]
+    context = {
+        "inputs": inputs,
+        "pictures": pictures,
+        "picture": picture,
+        "files": sorted_files(files),
+        "known_at": f"{inputs.known_at:%Y-%m-%d %H:%M:%S}",
+        "values": lambda column: backtests[column].unique().sort(),
+        "rows": [row | _execution(backtests, row) for row in inputs.ordered.iter_rows(named=True)],
+        "least_episodes": LEAST_EPISODES,
+        "failed": backtests.filter(pl.col("failure").is_not_null()).to_dicts(),
+        "tables": [_cut(lines) for lines in shown],
+        "more": len(tables) - _MOST_AGENTS,
+        "books": [one for name, one in pictures.items() if name.startswith(("book_", "fills_"))],
+    }
+    return render("trading.md", context)
+
+
+def _execution(backtests: pl.DataFrame, row: Mapping[str, Any]) -> dict[str, Any]:
+    own = backtests.filter((pl.col("agent") == row["agent"]) & (pl.col("rules") == row["rules"]))
+    wait, adverse = own["queue_wait_median"].mean(), own["adverse_selection_30s"].mean()
+    return {
+        "rejected": int(own["rejected"].sum()),
+        "fills": int(own["fills"].sum()),
+        "adverse_selection": None if adverse is None else 100 * float(adverse),  # type: ignore[arg-type]
+        "queue_wait": wait,
+        "time_in_market": own["time_in_market"].mean(),
+        "turnover": own["turnover"].mean(),
+    }
+
+
+def _cut(lines: Lines) -> dict[str, Any]:
+    """A table of at most so many lines, its total kept."""
+    rows, cut = list(lines.rows), len(lines.rows) - _MOST_LINES
+    if cut > 0:
+        rows = [*rows[: _MOST_LINES - 1], rows[-1]]
+    return {"title": lines.title, "header": lines.header, "rows": rows, "notes": lines.notes, "cut": cut}
 
 
 def document(inputs: TradingInputs) -> dict[str, Any]:

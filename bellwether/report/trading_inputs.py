@@ -16,7 +16,7 @@ from bellwether.replay.preparation import prepare
 from bellwether.replay.registry import agents
 from bellwether.replay.results.folder import read_backtests, read_frame
 from bellwether.replay.results.summary import results, summarise
-from bellwether.report.dates import latest, stamp_of
+from bellwether.report.inputs import latest, stamp_of
 from bellwether.tables import Table
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 

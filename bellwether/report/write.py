@@ -1,4 +1,4 @@
-"""Writes the report of a release: what files there are, and what each is called. How they are put in place stands in `draft`."""
+"""Report of a release: its files and their names."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 from bellwether.calibration.answers import Answers
 from bellwether.lake.storage import Storage, open_storage
 from bellwether.questions.analysis import Analysis
-from bellwether.report.document import report
 from bellwether.report.draft import Draft, put_in_place
 from bellwether.report.figures import forecaster_figures, release_figures
 from bellwether.report.inputs import Inputs
-from bellwether.report.material import Material
 from bellwether.report.predictions import Predictions, predictions
+from bellwether.report.release_page import release_page
 from bellwether.report.results import BENCHMARK, metadata, model_file, summary
 
 #: Beginnings of file names that have a meaning; a forecaster called so gets another name of file.
@@ -72,5 +71,7 @@ def _make(draft: Draft, inputs: Inputs) -> None:
     own = {name: [*draft.pictures(forecaster_figures(inputs, name, file_name(name))).values()] for name in inputs.forecasters}
     last = f"metadata_{stamp}.json"
     files = {**draft.about, last: "Release, rules, versions, and every file with its digest"}
-    draft.write(f"report_{stamp}.md", report(Material(inputs, made, analysis, pictures, own, files)).encode(), "This page")
+    draft.write(
+        f"report_{stamp}.md", release_page(inputs, made, analysis, pictures, forecaster_pictures=own, files=files).encode(), "This page"
+    )
     draft.json(last, metadata(inputs, made, draft.files), "")

@@ -16,7 +16,7 @@ from bellwether.pages import charts
 from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section, Table
 from bellwether.pages.render import write
 from bellwether.pages.values import NONE, text
-from bellwether.scoring.overlays import bands_and_curves
+from bellwether.scoring.plotting import bands_and_curves
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.show import by_forecaster, group_name, number, p_cell, reasons, summary
 from bellwether.scoring.words import LOSSES, words

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
 from bellwether.calibration import METRICS, Better, corp_curve, reliability_bands, reliability_bins
-from bellwether.calibration.binning import BINS
 from bellwether.calibration.clusters import Labels
+from bellwether.calibration.consistency import bands_and_curve
+from bellwether.calibration.forecasts import BINS
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ScoringError
 from bellwether.files import atomic_file
-from bellwether.scoring.overlays import bands_and_curves
+from bellwether.scoring.sheet import scored
 from bellwether.scoring.words import LOSSES, words
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def plot_scores(result: ScoreTables, metric: str = "brier") -> alt.LayerChart:
 
 def plot_differences(result: ScoreTables) -> alt.LayerChart:
     """The paired difference of every pair of forecasters with its interval, as an Altair chart."""
-    from bellwether.figures.pairs import differences
+    from bellwether.figures.intervals import differences
 
     axis = f"difference of {LOSSES[result.loss]} and {100 * result.plan.level:.4g} % interval; below 0 the first is better"
     return differences(result.pairs, axis)
@@ -103,3 +105,29 @@ def write_figures(result: ScoreTables, folder: Path, progress: Progress | None =
         with atomic_file(folder / name) as draft:
             draft.write_bytes(picture)
     return [folder / name for name in charts]
+
+
+_DRAWN: WeakKeyDictionary[ScoreTables, tuple[pl.DataFrame, pl.DataFrame]] = WeakKeyDictionary()
+
+
+def bands_and_curves(result: ScoreTables, progress: Progress | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Consistency bands of the bins (forecaster, bin, lower, upper) and CORP curves (forecaster, forecast, n, recalibrated, lower, upper).
+
+    Drawn once for a result: the figures and the page show the same.
+    """
+    if result not in _DRAWN:
+        _DRAWN[result] = _drawn(result, progress or (lambda done, of, what: None))
+    return _DRAWN[result]
+
+
+def _drawn(result: ScoreTables, tell: Progress) -> tuple[pl.DataFrame, pl.DataFrame]:
+    bands, curves = [], []
+    for done, name in enumerate(result.forecasters):
+        tell(done, len(result.forecasters), f"consistency bands of {name}")
+        forecasts, clusters = scored(result.forecasts.filter(pl.col("forecaster") == name))
+        bins, curve = bands_and_curve(forecasts, clusters, result.bins, level=result.plan.level, seed=result.plan.seed)
+        forecaster = pl.lit(name).alias("forecaster")
+        bands.append(bins.select(forecaster, "bin", "lower", "upper").drop_nulls())
+        curves.append(curve.select(forecaster, pl.all()))
+    tell(len(result.forecasters), len(result.forecasters), "")
+    return pl.concat(bands), pl.concat(curves)

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.calibration.binning import Bins
 from bellwether.calibration.comparison_pairs import Loss
+from bellwether.calibration.forecasts import Bins
 from bellwether.calibration.inference import Inference
 from bellwether.scoring.columns import Columns
 

@@ -11,11 +11,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from bellwether.calibration.binning import BINS, Bins
 from bellwether.calibration.comparison import Comparison, compare_panel
 from bellwether.calibration.comparison_pairs import Loss, Panel
 from bellwether.calibration.evaluation import evaluate_forecasts
-from bellwether.calibration.forecasts import Bools
+from bellwether.calibration.forecasts import BINS, Bins, Bools
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.reliability import bins_of
 from bellwether.calibration.scores import COVERAGE_FLOOR

@@ -15,8 +15,8 @@ from bellwether.pages.render import File, render
 from bellwether.pages.values import any_value, finite, floats, grouped, minute, money, number, percent, text, thin, when, yes_no
 from bellwether.site import arena_decisions
 from bellwether.site.arena_decisions import Rows
-from bellwether.site.arena_downloads import archive
 from bellwether.site.arena_names import ABOVE, agent_path, archive_path, cohort_path, decision_path, family_path, market_cell, market_path
+from bellwether.site.data import archive
 from bellwether.site.source import Source
 from bellwether.site.words import Decided
 

@@ -10,9 +10,10 @@ import polars as pl
 
 from bellwether.arena.methodology import methodologies
 from bellwether.figures.reliability import rows_of as bins
+from bellwether.formatting import p_value as p_text
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Chart, Grid, Head, Note, Part, Table
-from bellwether.pages.values import finite, interval, number, percent, slug, text
+from bellwether.pages.values import finite, interval, number, percent, slug, text, yes_no
 from bellwether.site import pairs
 from bellwether.site.arena_names import family_path
 from bellwether.site.source import Source
@@ -159,8 +160,7 @@ def _estimate(row: Mapping[str, Any], digits: int, unit: str) -> Cell:
 
 def _in_set(row: Mapping[str, Any]) -> Cell:
     p = finite(row.get("mcs_p"))
-    is_in = row.get("in_mcs")
-    return Cell("–") if is_in is None else Cell("yes" if is_in else "no", "yes" if is_in else "no", title="" if p is None else f"p {p:.3g}")
+    return yes_no(row.get("in_mcs"))._replace(title="" if p is None else f"p {p_text(p)}")
 
 
 def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:

@@ -7,9 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.formatting import p_value as p_text
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Chart, Head
-from bellwether.pages.values import finite, interval, number, text
+from bellwether.pages.values import finite, interval, number, p_value, text
 
 
 def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -> list[Chart]:
@@ -20,7 +21,7 @@ def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -
         if value is None:
             continue
         p = finite(row["p_holm"])
-        note = f"p {p:.3g} after Holm" if p is not None else (row["reason"] or "")
+        note = f"p {p_text(p)} after Holm" if p is not None else (row["reason"] or "")
         marked = int(p is not None and p < 0.05)
         cells.append({"name": row[name], "other": row["other"], "value": value, "note": note, "mark": marked})
         cells.append({"name": row["other"], "other": row[name], "value": -value, "note": note, "mark": marked})
@@ -45,7 +46,7 @@ def line(row: Mapping[str, Any], name: str, path: Callable[[str], str]) -> list[
         text(row[name], path(row[name])),
         text(row["other"], path(row["other"])),
         interval(row["difference"], row["lower"], row["upper"], 4, row["reason"]),
-        number(row["p"], 4),
-        number(row["p_holm"], 4),
+        p_value(row["p"]),
+        p_value(row["p_holm"]),
         number(row["n"]),
     ]

@@ -14,7 +14,7 @@ from bellwether.formatting import rounded_down
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, interval, number, percent, slug, text, when
+from bellwether.pages.values import finite, interval, number, p_value, percent, slug, text, when
 from bellwether.site import pairs
 from bellwether.site.source import Source
 
@@ -154,7 +154,7 @@ def board_rows(release: str, board: pl.DataFrame) -> list[list[Cell]]:
             number(row["roc_auc"], 3),
             percent(row["accuracy"], 1),
             number(row["ece"], 3),
-            number(row["ece_p_calibrated"], 3),
+            p_value(row["ece_p_calibrated"], 3),
             percent(rounded_down(row["coverage"]), 1),
             number(row["could_know"]),
         ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bellwether.submissions.checking import Checked, checked
-from bellwether.submissions.store import Submissions
+from bellwether.submissions.checking import Checked, Submissions, checked
 
 __all__ = ["Checked", "Submissions", "checked"]

@@ -1,4 +1,4 @@
-"""Forecasts for a week of the arena: whether they fit the one that they name, and the first reason why not."""
+"""Weeks and markets that forecasts can be submitted for, and whether a forecast fits the week that it names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.submitted import fitting, week_for
+from bellwether.arena.submitted import fitting, listed, week_for, weeks
+from bellwether.lake import Lake
+from bellwether.tables import table
+from bellwether.tables.schema import TIME
 
 _TIME = "%Y-%m-%d %H:%M UTC"
 
@@ -68,3 +71,27 @@ def _misfit() -> pl.Expr:
         ),
     )
     return pl.coalesce(pl.when(condition).then(reason) for condition, reason in reasons)
+
+
+_SCHEMA = {"venue": pl.String, "market_id": pl.String, "open_time": TIME, "close_time": TIME}
+
+
+def known_markets(uri: str) -> pl.DataFrame:
+    """venue, market_id, open_time and close_time of every market of clean/markets and arena/universe; times are null where they are not known."""
+    lake = Lake(uri)
+    closed = lake.slice(table("clean/markets"), missing="skip").query(lambda rows: rows.select(*_SCHEMA))
+    shown = lake.slice(table("arena/universe"), missing="skip").query(
+        lambda rows: rows.select("venue", "market_id", open_time=pl.lit(None, TIME), close_time="closes_at")
+    )
+    return pl.concat([closed, shown])
+
+
+def known_weeks(uri: str, rules: Mapping[str, Methodology]) -> Weeks:
+    """The weeks of the arena with the markets of their universes. rules: the methodologies by name."""
+    markets = listed(Lake(uri).slice(table("arena/universe"), missing="skip").read())
+    return Weeks(markets, weeks(markets, rules), rules)
+
+
+def arena_families(uri: str) -> list[str]:
+    """The families of every cohort."""
+    return Lake(uri).slice(table("arena/agents"), missing="skip").read()["family"].unique().sort().to_list()

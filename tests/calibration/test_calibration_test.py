@@ -9,10 +9,9 @@ import pytest
 from scipy.special import expit, logit, ndtri
 
 from bellwether.calibration import evaluate
-from bellwether.calibration.binning import DECILES, Bins
 from bellwether.calibration.calibration_test import LEAST_CLUSTERS, _Errors, calibrated_outcomes, calibration_tests
 from bellwether.calibration.clusters import Clusters, Grouping
-from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.forecasts import DECILES, Bins, Forecasts
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.metrics import TESTED
 from bellwether.calibration.strict import point

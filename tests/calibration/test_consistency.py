@@ -9,9 +9,8 @@ from scipy.stats import binom
 from sklearn.isotonic import IsotonicRegression
 
 from bellwether.calibration import consistency, corp_curve, reliability_bands, reliability_bins
-from bellwether.calibration.binning import Bins
 from bellwether.calibration.clusters import Clusters
-from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.forecasts import Bins, Forecasts
 from bellwether.errors import ScoringError
 
 

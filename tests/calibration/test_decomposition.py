@@ -13,7 +13,7 @@ from model_diagnostics.scoring import SquaredError, decompose
 from scipy.special import ndtri
 
 from bellwether.calibration import corp, murphy, yates
-from bellwether.calibration.binning import DECILES
+from bellwether.calibration.forecasts import DECILES
 from bellwether.errors import ScoringError
 
 STATED = st.one_of(st.integers(0, 100).map(lambda c: c / 100), st.integers(0, 100).map(lambda c: 1 - c / 100), st.floats(0, 1))

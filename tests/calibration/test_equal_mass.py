@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether.calibration.equal_mass import ace, shares
 from bellwether.calibration.forecasts import Forecasts
-from bellwether.calibration.ordered import Ordered
+from bellwether.calibration.ordered import Ordered, ace, shares
 
 ROWS = st.lists(st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.booleans(), st.integers(0, 3)), min_size=1, max_size=40)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from bellwether.calibration.isotonic import explained, fit
+from bellwether.calibration.ordered import explained, isotonic_fit
 
 GROUP = st.integers(1, 4).flatmap(lambda mass: st.tuples(st.just(mass), st.integers(0, mass)))
 GROUPS = st.lists(GROUP, min_size=1, max_size=8)
@@ -38,7 +38,7 @@ def test_each_row_is_fitted_alone(rows: list[list[float]]) -> None:
     rate = np.array(rows)
     mass = 1.0 + np.arange(rate.shape[1])
     expected = np.array([np.clip(by_sklearn(mass, row), 0, 1) for row in rate])
-    assert fit(mass, rate * mass) == pytest.approx(expected, abs=1e-9)
+    assert isotonic_fit(mass, rate * mass) == pytest.approx(expected, abs=1e-9)
 
 
 def test_pools_of_equal_rates_count_as_one_whatever_the_order_of_pooling() -> None:

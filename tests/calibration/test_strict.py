@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from bellwether.calibration.binning import DECILES, EDGES
-from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.forecasts import DECILES, EDGES, Forecasts
 from bellwether.calibration.metrics import ESTIMATED
 from bellwether.calibration.strict import point
 

@@ -30,7 +30,7 @@ from bellwether.forecasting import Forecaster
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake import Lake
-from bellwether.questions.digest import digest
+from bellwether.questions.release import digest
 from bellwether.report import figures
 from bellwether.settings import Settings, settings
 from bellwether.tables import table

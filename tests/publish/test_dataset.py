@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from bellwether.errors import BellwetherError, ConfigError, SchemaError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.publish import dataset, export
 from bellwether.publish.card import CARD, DATA
 from bellwether.publish.dataset import SHARED
 from bellwether.questions import release
 from bellwether.settings import World
-from tests.publish.rows import question, questions
+from tests.publish.rows import questions
 
 
 def read(folder: Path) -> pl.DataFrame:
@@ -42,16 +42,6 @@ def test_the_rows_have_kalshibenchs_columns_first_and_in_its_types(tmp_path: Pat
     assert rows["close_time"][0] == "2026-03-01T12:00:00Z"
     assert set(rows["ground_truth"]) == {"yes", "no"}
     assert (written.release, written.rows) == ("made-up", 6)
-
-
-def test_prices_keep_their_value_and_their_absence(tmp_path: Path) -> None:
-    rows = read(export(questions(), tmp_path / "out", world=World.LIVE).folder)
-    assert rows["price_24h"].to_list() == [None, 0.425, None, 0.425, None, 0.425]
-
-
-def test_the_rows_stand_in_the_order_in_which_they_were_drawn(tmp_path: Path) -> None:
-    export(questions().reverse(), tmp_path / "out", world=World.LIVE)
-    assert read(tmp_path / "out")["ordinal"].to_list() == list(range(6))
 
 
 def test_the_cards_header_describes_exactly_what_the_file_holds(tmp_path: Path) -> None:
@@ -133,11 +123,6 @@ def test_what_cannot_be_a_dataset_is_an_error(tmp_path: Path, rows: pl.DataFrame
     assert not (tmp_path / "out").exists()
 
 
-def test_rows_of_another_table_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="benchmark/questions"):
-        export(questions().drop("cluster"), tmp_path / "out", world=World.LIVE)
-
-
 def test_no_text_of_a_venue_breaks_the_card(tmp_path: Path) -> None:
     hostile = "</table><script>alert(1)</script>|x|\n---\nlicense: evil\n# Heading `code` [link](http://evil)"
     folder = export(questions(4, category=hostile, question=hostile, description=hostile), tmp_path / "out", world=World.LIVE).folder
@@ -164,12 +149,6 @@ def test_the_card_says_how_many_what_share_and_until_when(tmp_path: Path) -> Non
     assert re.search(r"24h before the close \| 50.0 %", text)
 
 
-def test_the_card_says_that_the_sandboxs_questions_are_generated(tmp_path: Path) -> None:
-    text = (export(questions(), tmp_path / "out", world=World.SANDBOX).folder / CARD).read_text(encoding="utf-8")
-    assert "**Generated.**" in text
-    assert "about nothing real" in text
-
-
 def test_the_recipe_is_described_only_where_it_made_these_questions(tmp_path: Path) -> None:
     recipe = release("sandbox-2026")
     theirs = export(questions(rules=recipe.version), tmp_path / "theirs", world=World.SANDBOX, recipe=recipe).folder
@@ -182,15 +161,3 @@ def test_every_column_is_explained(tmp_path: Path) -> None:
     folder = export(questions(), tmp_path / "out", world=World.LIVE).folder
     text = (folder / CARD).read_text(encoding="utf-8")
     assert re.findall(r"^- `(\w+)` \(", text, re.MULTILINE) == read(folder).columns
-
-
-def test_a_question_without_prices_or_times_is_exported(tmp_path: Path) -> None:
-    bare = question(0, open_time=None, settled_at=None, market_probability=None)
-    rows = read(
-        export(
-            questions(1).clear().vstack(questions(1, **{name: bare[name] for name in ("open_time", "settled_at")})),
-            tmp_path / "out",
-            world=World.LIVE,
-        ).folder
-    )
-    assert rows["open_time"].to_list() == [None]

@@ -103,18 +103,6 @@ def test_an_upload_makes_the_repository_and_puts_the_folder_into_one_commit(play
     assert played.files == {CARD: (folder / CARD).read_bytes(), DATA: (folder / DATA).read_bytes()}
 
 
-def test_a_private_upload_makes_a_private_repository(played: Hub, folder: Path) -> None:
-    upload(folder, NAME, private=True)
-    assert (played.commits, played.is_private) == (1, True)
-
-
-def test_a_second_upload_is_a_second_commit(played: Hub, folder: Path) -> None:
-    upload(folder, NAME)
-    export(questions(3), folder, world=World.LIVE)
-    upload(folder, NAME)
-    assert (played.commits, played.files[DATA]) == (2, (folder / DATA).read_bytes())
-
-
 def test_a_private_upload_to_a_public_repository_sends_nothing(played: Hub, folder: Path) -> None:
     played.is_private = False
     with pytest.raises(ConfigError, match="public"):
@@ -177,14 +165,3 @@ def test_without_the_extra_the_error_says_how_to_install_it(folder: Path, monkey
 def test_what_cannot_be_a_repository_is_an_error(folder: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="OWNER/NAME"):
         upload(folder, name)
-
-
-def test_a_name_that_the_hub_does_not_allow_is_an_error(folder: Path, played: Hub) -> None:
-    with pytest.raises(ConfigError, match="no such names"):
-        upload(folder, "me/a--b")
-    assert played.calls == []
-
-
-def test_a_folder_that_is_no_export_is_not_uploaded(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no exported release"):
-        upload(tmp_path, NAME)

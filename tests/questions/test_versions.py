@@ -15,7 +15,7 @@ from bellwether.errors import ConfigError
 from bellwether.forecasting import forecaster
 from bellwether.lake import Lake
 from bellwether.questions import ReleaseName, release
-from bellwether.questions.digest import digest
+from bellwether.questions.release import digest
 from bellwether.questions.versions import affected, built, compare, difference, draw, frozen
 from bellwether.settings import settings
 from bellwether.tables.benchmark import FORECASTS, QUESTIONS

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from bellwether.calibration import compat, evaluate
-from bellwether.calibration.binning import DECILES
+from bellwether.calibration.forecasts import DECILES
 from tests.real.kalshibench_folder import prices
 
 pytestmark = pytest.mark.real

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -17,9 +15,8 @@ from bellwether.figures import canvas
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.replay.results.folder import read_backtests
-from bellwether.report.trading import document, trading_figures, write_trading_report
+from bellwether.report.trading import document, trading_figures, trading_page, write_trading_report
 from bellwether.report.trading_inputs import TradingInputs, chosen, inputs_of_folder, inputs_of_warehouse
-from bellwether.report.trading_page import page
 from bellwether.settings import settings
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 from cli.main import main
@@ -73,37 +70,10 @@ def test_a_report_is_a_page_every_number_figures_and_metadata_that_name_them(tmp
     assert [name for name in files if f"]({name})" not in text] == []
 
 
-@pytest.mark.usefixtures("no_figures")
-def test_the_same_rows_in_any_order_give_the_same_bytes(tmp_path: Path) -> None:
-    for name, rows in (("a", ROWS), ("b", ROWS.reverse())):
-        write_trading_report(TradingInputs(rows), tmp_path / name)
-    assert contents(tmp_path / "a" / "trading") == contents(tmp_path / "b" / "trading")
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_an_older_report_goes_when_the_new_one_is_complete_and_other_files_stay(tmp_path: Path) -> None:
-    write_trading_report(TradingInputs(ROWS), tmp_path)
-    old = set(contents(tmp_path / "trading"))
-    (tmp_path / "trading" / "mine.txt").write_text("x")
-    later = ROWS.with_columns(known_at=pl.col("known_at") + timedelta(days=1))
-    write_trading_report(TradingInputs(later), tmp_path)
-    now = set(contents(tmp_path / "trading"))
-    assert "mine.txt" in now
-    assert not now & old
-    assert len(now) == len(old) + 1
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_another_report_beside_it_stays(tmp_path: Path) -> None:
-    write_trading_report(TradingInputs(ROWS, name="first"), tmp_path)
-    write_trading_report(TradingInputs(ROWS, name="second"), tmp_path)
-    assert len(contents(tmp_path / "first")) == len(contents(tmp_path / "second"))
-
-
 def test_no_name_breaks_the_page() -> None:
     evil = "<script>x</script>|`a`\n# heading ![p](http://e.vil) $x$"
     rows = backtests(backtest(evil, evil, 1, failure=evil, failed_step=0, rules="kalshi-2025-10-01"), backtest("b", "E", 2))
-    text = page(TradingInputs(rows, name=evil), {}, {})
+    text = trading_page(TradingInputs(rows, name=evil), {}, {})
     assert "<script>" not in text
     assert "\n# heading" not in text
     assert "](http" not in text.replace("\\]", "")
@@ -112,10 +82,10 @@ def test_no_name_breaks_the_page() -> None:
 
 
 def test_a_failure_is_on_the_page_with_its_decision() -> None:
-    text = page(TradingInputs(ROWS), {}, {})
+    text = trading_page(TradingInputs(ROWS), {}, {})
     row = next(line for line in text.splitlines() if "ValueError" in line and line.startswith("|"))
     assert row.endswith("| 7 |")
-    assert "## Failures" not in page(TradingInputs(ROWS.filter(pl.col("failure").is_null())), {}, {})
+    assert "## Failures" not in trading_page(TradingInputs(ROWS.filter(pl.col("failure").is_null())), {}, {})
 
 
 def test_the_document_keeps_every_digit_and_null() -> None:
@@ -126,11 +96,6 @@ def test_the_document_keeps_every_digit_and_null() -> None:
 
 def test_figures_are_only_of_what_there_is() -> None:
     assert [figure.name for figure in trading_figures(TradingInputs(ROWS))] == ["pnl"]
-
-
-def test_without_backtests_there_is_no_report() -> None:
-    with pytest.raises(ConfigError, match="there is no backtest"):
-        TradingInputs(backtests())
 
 
 def test_backtests_are_read_from_all_folders_below(folder: Path) -> None:
@@ -198,11 +163,6 @@ def test_the_command_writes_the_report(folder: Path, tmp_path: Path) -> None:
     assert any(name.startswith("trading_") for name in contents(tmp_path / "reports" / "mine"))
 
 
-def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
-    shown = CliRunner().invoke(main, ["trading", str(tmp_path / "none")])
-    assert (shown.exit_code, "there is no folder" in shown.output) == (1, True)
-
-
 @pytest.fixture(scope="module")
 def made() -> TradingInputs:
     """Backtests, fills and equity."""
@@ -253,8 +213,3 @@ def test_figures_never_mix_rule_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     for figure in trading_figures(TradingInputs(rows, fills=both, equity=equity(), tapes={"E": on})):
         figure.draw()
     assert {"a (kalshi-2025-10-01)", "a (pmb-2026-01)"} <= written
-
-
-def test_inputs_with_another_name_are_the_same_rows() -> None:
-    inputs = TradingInputs(ROWS)
-    assert replace(inputs, name="x").summary.equals(inputs.summary)

@@ -65,10 +65,10 @@ def test_an_older_report_stays_whole_when_a_figure_cannot_be_drawn(tiny: Inputs,
     write_report(tiny, tmp_path)
     before = contents(tmp_path / "q")
 
-    def broken(*_: object) -> str:
+    def broken(*_: object, **__: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(write, "report", broken)
+    monkeypatch.setattr(write, "release_page", broken)
     with pytest.raises(ZeroDivisionError):
         write_report(later(tiny), tmp_path)
     assert contents(tmp_path / "q") == before
@@ -113,14 +113,6 @@ def test_metadata_of_someone_else_removes_nothing_outside_of_the_folder(tiny: In
     )
     write_report(tiny, tmp_path)
     assert (tmp_path / "precious.json").is_file()
-
-
-@pytest.mark.parametrize(
-    ("name", "safe"),
-    [("gpt-4o", "gpt-4o"), ("base_rate.2", "base_rate.2"), ("sandbox-100@20", "sandbox-100@20"), ("always-no", "always-no")],
-)
-def test_registered_names_stay_as_they_are(name: str, safe: str) -> None:
-    assert safe_name(name) == file_name(name) == safe
 
 
 @pytest.mark.parametrize(
@@ -174,9 +166,3 @@ def test_the_command_writes_the_report_and_names_its_files(warehouse: Inputs, tm
     assert all(file.is_file() and file.parent == tmp_path / "reports" / "q" for file in files)
     (metadata,) = (json.loads(file.read_text()) for file in files if file.name.startswith("metadata"))
     assert metadata["revision"] == "abc123"
-
-
-def test_the_command_says_which_releases_there_are(warehouse: Inputs) -> None:
-    result = CliRunner().invoke(main, ["report", "nothing"])
-    assert result.exit_code == 1
-    assert "no leaderboard of the release 'nothing'; there are q" in result.output

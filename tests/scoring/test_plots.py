@@ -12,7 +12,7 @@ import pytest
 
 from bellwether.calibration import reliability_bins
 from bellwether.errors import ScoringError
-from bellwether.scoring import ScoreResult, overlays, plot_differences, plot_reliability, plot_scores, score
+from bellwether.scoring import ScoreResult, plot_differences, plot_reliability, plot_scores, plotting, score
 from tests.figures.drawn import rows as drawn
 from tests.figures.drawn import texts
 from tests.scoring.conftest import Row
@@ -93,8 +93,8 @@ def test_names_are_drawn_verbatim(rows: Sequence[Row], tmp_path: Path) -> None:
 
 def test_bands_are_drawn_once_for_the_figures_and_the_page(rows: Sequence[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result, calls = score(list(rows), replicates=0), []
-    real = overlays.bands_and_curve
-    monkeypatch.setattr(overlays, "bands_and_curve", lambda *values, **options: calls.append(1) or real(*values, **options))
+    real = plotting.bands_and_curve
+    monkeypatch.setattr(plotting, "bands_and_curve", lambda *values, **options: calls.append(1) or real(*values, **options))
     told: list[tuple[int, int, str]] = []
     result.write_figures(tmp_path, progress=lambda *step: told.append(step))
     result.write_html(tmp_path / "page.html")
@@ -106,10 +106,10 @@ def test_a_result_that_is_gone_leaves_no_bands(rows: Sequence[Row]) -> None:
     import gc
 
     gc.collect()
-    before = len(overlays._DRAWN)
+    before = len(plotting._DRAWN)
     result = score([row for row in rows if row["model"] == "sharp"][:12], replicates=0)
-    overlays.bands_and_curves(result)
-    assert len(overlays._DRAWN) == before + 1
+    plotting.bands_and_curves(result)
+    assert len(plotting._DRAWN) == before + 1
     del result
     gc.collect()
-    assert len(overlays._DRAWN) == before
+    assert len(plotting._DRAWN) == before

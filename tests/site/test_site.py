@@ -24,7 +24,7 @@ from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
 from bellwether.pages.model import Chart, Note
 from bellwether.pages.render import POLICY, script
-from bellwether.pages.values import money, number, percent, slug, thin
+from bellwether.pages.values import money, number, p_value, percent, slug, thin
 from bellwether.site import books, build, shown, units, wanted, words
 from bellwether.site.data import csv
 from bellwether.site.release import bands
@@ -209,6 +209,14 @@ def test_every_cell_of_the_table_of_agents_is_the_warehouses(site: Path, warehou
 def test_numbers_are_written_as_they_are_rounded() -> None:
     assert (number(-0.0004, 3).text, number(float("nan"), 2).text, number(None).text, number(float("inf")).text) == ("0.000", "–", "–", "∞")
     assert (money(-1234.5, signed=True).text, percent(0.256, 1).text, number(1234567).text) == ("−$1,234.50", "25.6%", "1,234,567")
+    assert [(p_value(p).text, p_value(p).key) for p in (0.0, 9.9e-5, 1e-4, None, float("nan"))] == [
+        ("< 0.0001", 0.0),
+        ("< 0.0001", 9.9e-5),
+        ("0.0001", 1e-4),
+        ("–", None),
+        ("–", None),
+    ]
+    assert p_value(0.0004, 3).text == "< 0.001"
     assert list(thin(5, 9)) == [0, 1, 2, 3, 4] and (thin(1000, 7)[0], thin(1000, 7)[-1], len(thin(1000, 7))) == (0, 999, 7)
 
 

@@ -14,12 +14,11 @@ import numpy as np
 from bellwether.arena.rankings.price_noise import Exposure
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.forecasts import Bools, Floats, Ints
-from bellwether.calibration.inference import BLOCK, Inference
+from bellwether.calibration.inference import BLOCK, Inference, exactly_summable
 from bellwether.calibration.intervals import CONSTANT, DEPENDS_ON_ONE, LARGEST_SHARE, LEAST_CLUSTERS, Bounds, quantile, too_few, too_large
 from bellwether.calibration.jackknife import satterthwaite
 from bellwether.calibration.means import FLOORED
 from bellwether.calibration.ranking import share_first
-from bellwether.calibration.resampling import exactly_summable
 
 UNCONNECTED = "no chain of common questions leads to the other forecasters"
 #: A smaller share of the mean eigenvalue is rounding: the questions fall apart.

@@ -1,0 +1,93 @@
+"""Pages in Markdown: Jinja2 templates whose expressions are escaped, so that no text of a venue or a model is taken for markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from bellwether import formatting
+from bellwether.formatting import LEFT, NOTHING, RIGHT, markdown_table
+from bellwether.untrusted_text import one_line
+
+#: Characters of a text that a cell shows.
+MOST = 160
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]<>|&~$@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+
+#: Characters that begin a heading, a list or a rule at the start of a line.
+_BLOCK = re.compile(r"^((?:\d+(?=[.)](?:\s|$)))?)([#+=.)-])")
+
+
+class Markdown(str):
+    """Text that is Markdown already."""
+
+    __slots__ = ()
+
+
+def text(value: object, most: int = MOST) -> Markdown:
+    """A text of anyone's as one line of Markdown that shows its characters: no markup, HTML, link or table cell begins in it.
+
+    Line breaks and what cannot be printed become spaces; what exceeds `most` characters is cut.
+    """
+    if value is None:
+        return Markdown(NOTHING)
+    line = _MARKUP.sub(lambda found: "\\" + found[0], one_line(str(value), most))
+    return Markdown(_BLOCK.sub(lambda found: found[1] + "\\" + found[2], line))
+
+
+def when(value: datetime | str | None) -> Markdown:
+    """An instant (a text in ISO format will do) to the minute, in UTC."""
+    if value is None:
+        return Markdown(NOTHING)
+    instant = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return Markdown(f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
+
+
+def head(rows: Collection[Any], texts: int, *names: str) -> Markdown:
+    """Head of a table whose first `texts` columns are text and whose others are numbers; "Nothing." without a row. names: Markdown."""
+    if not rows:
+        return Markdown("Nothing.")
+    rule = [LEFT] * texts + [RIGHT] * (len(names) - texts)
+    return Markdown("\n".join(markdown_table(names, (), rule)))
+
+
+def render(template: str, context: Mapping[str, Any]) -> str:
+    """A page from a template of this package."""
+    return _environment().from_string(_source(template)).render(context).rstrip() + "\n"
+
+
+def _escaped(value: object) -> str:
+    return value if isinstance(value, Markdown) else text(value)
+
+
+def _decimal(value: float | None, digits: int) -> Markdown:
+    return Markdown(formatting.number(None if value is None else float(value), digits))
+
+
+@cache
+def _source(template: str) -> str:
+    return files("bellwether.pages").joinpath("templates", template).read_text("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    # Expressions become Markdown, not HTML: `finalize` escapes what no filter has written.
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_escaped)  # noqa: S701
+    environment.globals |= {"head": head, "nothing": NOTHING, "interval": lambda *ends: Markdown(formatting.interval(*ends))}
+    environment.filters |= {
+        "text": text,
+        "when": when,
+        "verbatim": Markdown,
+        "decimal": _decimal,
+        "number": lambda value, digits=4: Markdown(formatting.number(value, digits)),
+        "money": lambda value: Markdown(formatting.money(value)),
+        "percent": lambda value, digits=1: Markdown(formatting.percent(value, digits)),
+        "p_value": lambda value: text(formatting.p_value(value)),
+    }
+    return environment

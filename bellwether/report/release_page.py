@@ -1,0 +1,280 @@
+"""The report of a release in Markdown: what its template, `release.md`, shows of the inputs and of what was computed from them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+import polars as pl
+
+from bellwether.calibration import METRICS
+from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
+from bellwether.figures.statistics import from_near
+from bellwether.formatting import rounded_down, rounded_up
+from bellwether.pages.markdown import render, when
+from bellwether.questions.release import digest
+from bellwether.registry.model_names import is_requested
+from bellwether.report.draft import Picture, picture, sorted_files
+from bellwether.report.inputs import Inputs
+from bellwether.report.predictions import Predictions, dollars
+from bellwether.report.results import bin_label, groups, leaderboards, model_config, per_category, scores_of
+
+#: Pairs that are shown one by one; of more, those with the best and those of neighbours in rank.
+MOST_PAIRS = 15
+
+#: Tables with a row per forecaster: heading, the sentence above it, and its metrics with the heads of their columns.
+_COMPARISONS = (
+    (
+        "Classification performance",
+        "",
+        {
+            "accuracy": "Accuracy",
+            "macro_f1": "Macro F1",
+            "precision_yes": "Precision (yes)",
+            "recall_yes": "Recall (yes)",
+            "f1_yes": "F1 (yes)",
+            "precision_no": "Precision (no)",
+            "recall_no": "Recall (no)",
+            "f1_no": "F1 (no)",
+        },
+    ),
+    (
+        "Calibration metrics",
+        "",
+        {
+            "brier": "Brier",
+            "brier_skill": "Skill",
+            "skill_vs_market": "Skill vs market",
+            "log_loss": "Log loss",
+            "ece": "ECE",
+            "mce": "MCE",
+            "ace": "ACE",
+            "smece": "smECE",
+            "brier_index": "Brier Index",
+        },
+    ),
+    (
+        "Confidence analysis",
+        "",
+        {
+            "average_confidence": "Mean",
+            "confidence_when_correct": "When right",
+            "confidence_when_wrong": "When wrong",
+            "overconfidence_70": "Wrong above 70 %",
+            "overconfidence_80": "Wrong above 80 %",
+            "overconfidence_90": "Wrong above 90 %",
+        },
+    ),
+    (
+        "Decompositions of the Brier score",
+        "Murphy, over ten bins: Brier = reliability - resolution + uncertainty + variance within bins - covariance within bins.",
+        {
+            "murphy_reliability": "Reliability",
+            "murphy_resolution": "Resolution",
+            "uncertainty": "Uncertainty",
+            "within_bin_variance": "Variance within bins",
+            "within_bin_covariance": "Covariance within bins",
+        },
+    ),
+    (
+        "",
+        "CORP, without bins: Brier = miscalibration - discrimination + uncertainty.",
+        {"corp_miscalibration": "Miscalibration", "corp_discrimination": "Discrimination", "uncertainty": "Uncertainty"},
+    ),
+    (
+        "",
+        "Yates: Brier = uncertainty + least variance + excess variance + bias² - 2 covariance.",
+        {
+            "uncertainty": "Uncertainty",
+            "yates_min_variance": "Least variance",
+            "yates_excess_variance": "Excess variance",
+            "yates_bias_squared": "Bias²",
+            "yates_covariance": "Covariance",
+        },
+    ),
+)
+
+#: Settings that appear elsewhere in the report, or that only machines need.
+_NOT_SHOWN = {"name", "description", "kind", "worlds", "automatic", "concurrency", "requests_per_minute", "tokens_per_minute", "timeout"}
+_TURNED = {"difference": "difference", "t": "t", "lower": "upper", "upper": "lower"}
+
+Row = dict[str, Any]
+
+
+def release_page(
+    inputs: Inputs,
+    predictions: Mapping[str, Predictions],
+    analysis: Mapping[str, Any],
+    pictures: Mapping[str, Picture],
+    *,
+    forecaster_pictures: Mapping[str, Sequence[Picture]],
+    files: Mapping[str, str],
+) -> str:
+    """The whole report. analysis: the dataset analysis as JSON. pictures: of the release, by name. files: name -> meaning."""
+    board = inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
+    scores = {row["forecaster"]: scores_of(inputs, row["forecaster"]) for row in board}
+    tested = inputs.comparisons["p_holm"].drop_nulls()
+    known = set(inputs.scores["metric"])
+    context = {
+        "inputs": inputs,
+        "analysis": analysis,
+        "board": board,
+        "scores": scores,
+        "predictions": predictions,
+        "pictures": pictures,
+        "forecaster_pictures": forecaster_pictures,
+        "files": sorted_files(files),
+        "known_at": f"{inputs.known_at:%Y-%m-%d %H:%M:%S}",
+        "version": inputs.questions["version"][0],
+        "digest": digest(inputs.questions),
+        "warnings": list(_served_warnings(inputs)),
+        "ranked": [row for row in board if row["rank"] is not None],
+        "best": [row for row in board if row["rank"] == 1],
+        "set_level": CONFIDENCE_SET_LEVEL,
+        "significance": SIGNIFICANCE,
+        "differing": int((tested <= SIGNIFICANCE).sum()),
+        "tested": len(tested),
+        "without_interval": _without_interval(inputs),
+        "leaderboards": leaderboards(inputs),
+        "groups": groups(inputs),
+        "comparisons": [
+            (heading, note, {name: title for name, title in metrics.items() if name in known}) for heading, note, metrics in _COMPARISONS
+        ],
+        "served": _served(inputs),
+        "contaminated": [row for one in board if (row := _exposure(one, predictions[one["forecaster"]].rows)) is not None],
+        "by_days": [
+            ("By days from the knowledge cutoff to the resolution", _by_days(scores, "distance:"), pictures.get("score_by_distance")),
+            ("By days from the forecast to the close", _by_days(scores, "horizon:"), pictures["brier_over_time"]),
+        ],
+        "configs": {row["forecaster"]: model_config(inputs, row["forecaster"]) for row in board},
+        "definitions": [metric for name, metric in METRICS.items() if name in known],
+        "settings": _settings,
+        "in_order": _in_order,
+        "bins_of": lambda name: inputs.reliability.filter((pl.col("forecaster") == name) & (pl.col("n") > 0)).to_dicts(),
+        "per_category": per_category,
+        "bin_label": bin_label,
+        "picture": picture,
+        "dollars": dollars,
+        "rounded_down": rounded_down,
+        "rounded_up": rounded_up,
+        **_pairs(inputs),
+        **_failures(predictions),
+        **_usage(predictions, board),
+        **_dataset(analysis),
+    }
+    return render("release.md", context)
+
+
+def ranked_pairs(inputs: Inputs) -> list[Row]:
+    """Every pair, its better-ranked forecaster first, in the order of the leaderboard."""
+    place = {name: index for index, name in enumerate(inputs.forecasters)}
+    rows = [_turned(row, place) for row in inputs.comparisons.iter_rows(named=True)]
+    return sorted(rows, key=lambda row: (place[row["forecaster"]], place[row["other"]]))
+
+
+def leading_pairs(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+    """The pairs with the first of `names`, and those of names that follow each other."""
+    place = {name: index for index, name in enumerate(names)}
+    return [row for row in rows if place[row["forecaster"]] == 0 or place[row["other"]] == place[row["forecaster"]] + 1]
+
+
+def _turned(row: Row, place: Mapping[str, int]) -> Row:
+    if place[row["forecaster"]] < place[row["other"]]:
+        return row
+    values = {name: None if row[source] is None else -row[source] for name, source in _TURNED.items()}
+    return row | {"forecaster": row["other"], "other": row["forecaster"]} | values
+
+
+def _pairs(inputs: Inputs) -> dict[str, Any]:
+    every = ranked_pairs(inputs)
+    tested = [row for row in every if row["reason"] is None]
+    shown = tested if len(tested) <= MOST_PAIRS else leading_pairs(tested, inputs.forecasters)
+    untested = sorted(Counter(row["reason"] for row in every if row["reason"] is not None).items())
+    return {"pairs": every, "shown": shown, "some": len(shown) < len(tested), "untested": untested}
+
+
+def _without_interval(inputs: Inputs) -> list[tuple[str, list[str]]]:
+    """Reasons for which Brier scores have no interval, with the forecasters."""
+    some = inputs.leaderboard.filter(pl.col("brier").is_not_null() & pl.col("brier_reason").is_not_null())
+    return some.group_by("brier_reason").agg(pl.col("forecaster").sort()).sort("brier_reason").rows()
+
+
+def _failures(predictions: Mapping[str, Predictions]) -> dict[str, Any]:
+    failures = {name: made.counts("failure") for name, made in predictions.items()}
+    return {"failures": failures, "kinds": sorted({kind for counts in failures.values() for kind in counts})}
+
+
+def _usage(predictions: Mapping[str, Predictions], board: Sequence[Row]) -> dict[str, Any]:
+    """Usage of the language models, and its known cost in micro-dollars."""
+    asked = [row["forecaster"] for row in board if predictions[row["forecaster"]].rows["attempts"].count()]
+    usage = {name: predictions[name].usage() for name in asked}
+    return {"usage": usage, "cost": sum(used["cost_microdollars"] or 0 for used in usage.values())}
+
+
+def _exposure(line: Row, forecasts: pl.DataFrame) -> Row | None:
+    """How much a forecaster could have known; None without a cutoff and without such a question."""
+    cutoff, days = forecasts["knowledge_cutoff"].max(), forecasts["days_from_cutoff"]
+    return line | {"cutoff": cutoff, "least": days.min(), "median": days.median()} if cutoff is not None or line["could_know"] else None
+
+
+def _by_days(scores: Mapping[str, Mapping[str, Any]], prefix: str) -> list[tuple[str, str, Any, Any]]:
+    return [
+        (name, scope.removeprefix(prefix), scopes[scope].get("brier", {}), scopes[scope].get("accuracy", {}))
+        for name, scopes in scores.items()
+        for scope in sorted((one for one in scopes if one.startswith(prefix)), key=from_near)
+    ]
+
+
+def _served_warnings(inputs: Inputs) -> Iterator[Row]:
+    """Forecasters whose answers are of another model than requested, or of several."""
+    for forecaster, names in groupby(_served(inputs), key=lambda one: one["forecaster"]):
+        models = list(names)
+        others = [one for one in models if not is_requested(one["model"], one["served_model"])]
+        if others or len(models) > 1:
+            yield {"forecaster": forecaster, "model": models[0]["model"], "other": bool(others), "served": others or models}
+
+
+def _served(inputs: Inputs) -> list[Row]:
+    """Counts by forecaster, requested and served model, where the response states it."""
+    names = ("forecaster", "model", "served_model")
+    stated = inputs.forecasts.filter(pl.col("served_model").is_not_null() & pl.col("model").is_not_null())
+    return stated.group_by(names).len().sort(names).to_dicts()
+
+
+def _dataset(analysis: Mapping[str, Any]) -> dict[str, Any]:
+    moments = ("mean", "median", "std", "min", "max")
+    if not analysis["total_questions"]:
+        return {"moments": moments}
+    before = {f"{name} before the close": row for name, row in analysis["market_by_horizon"].items()}
+    ahead, published = analysis["time_horizon_stats"], analysis["as_published"]["time_horizon_stats"]
+    spans = {
+        "Cutoff to close (days)": {name: ahead[f"{name}_days_ahead"] for name in moments},
+        "Cutoff to close (whole days, as KalshiBench counts)": {name: published[f"{name}_days_ahead"] for name in moments},
+        "Opening to close (days)": analysis["open_to_close_days"],
+        "Close to settlement (days)": analysis["close_to_settlement_days"],
+    }
+    prices = {**before, "Final price (known after the fact)": analysis["final_price"]}
+    return {"moments": moments, "spans": spans, "prices": prices}
+
+
+def _settings(forecaster: str, kind: str, config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How a forecaster is registered, as text."""
+    shown = {"forecaster": forecaster, "kind": kind} | {name: value for name, value in config.items() if name not in _NOT_SHOWN}
+    return [(name, _plain(value)) for name, value in shown.items() if value not in (None, [], {}, "")]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, datetime):
+        return when(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(str(one) for one in value)
+    return json.dumps(value, sort_keys=True, default=str) if isinstance(value, dict) else str(value)
+
+
+def _in_order(metrics: Mapping[str, Row]) -> list[tuple[str, Row]]:
+    order = {name: place for place, name in enumerate(METRICS)}
+    return sorted(metrics.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))
