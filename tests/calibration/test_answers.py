@@ -56,13 +56,10 @@ def prices(**minutes_before: float | None) -> dict[str, list[Any]]:
 @pytest.mark.parametrize(
     ("as_of", "price"),
     [
-        (before(minutes=30), 0.001),
         (before(minutes=61), 0.001),
         (before(minutes=62), 0.006),
-        (before(hours=7), 0.024),
         (before(hours=25), 0.024),
         (before(hours=25, seconds=1), 0.168),
-        (before(days=9), None),
         (None, None),
     ],
 )
@@ -106,10 +103,6 @@ def test_questions_belong_to_the_scope_of_their_distance_from_the_cutoff(questio
     assert "could_know" not in scopes
 
 
-def test_without_a_cutoff_there_is_no_distance(questions: Build, forecasts: Build) -> None:
-    assert set(members(forecasts([0.5]), questions(["yes"]))) == {"all", "category:Politics"}
-
-
 def test_clusters_can_be_series_or_events(questions: Build, forecasts: Build) -> None:
     asked = questions(["yes", "no", "no"], cluster=["a", "b", "c"], series_ticker=["S", "S", "T"], event_id=["E", "F", "F"])
     found = {which: Answers.of(forecasts([0.5]), asked, which).questions["cluster"].to_list() for which in ("cluster", "series", "event")}
@@ -132,8 +125,3 @@ def test_an_event_of_another_venue_is_another_cluster(questions: Build, forecast
 def test_rows_that_contradict_each_other_are_named(columns: dict[str, Any], message: str, questions: Build, forecasts: Build) -> None:
     with pytest.raises(ScoringError, match=message):
         Answers.of(forecasts([0.5, 0.5], **columns), questions(["yes", "no"]))
-
-
-def test_an_unknown_kind_of_cluster_is_named(questions: Build, forecasts: Build) -> None:
-    with pytest.raises(ScoringError, match=r"'city'.*cluster, series, event"):
-        Answers.of(forecasts([0.5]), questions(["yes"]), "city")  # type: ignore[arg-type]

@@ -59,12 +59,6 @@ def test_an_overconfident_forecaster_is_found_and_a_calibrated_one_is_not() -> N
     assert all(extreme[name].p_calibrated < 0.01 for name in TESTED if name != "mce")  # type: ignore[operator]
 
 
-def test_the_same_seed_gives_the_same_p_and_another_one_another() -> None:
-    p, y, cluster = drawn(4, 60)
-    first, again, other = (evaluate(p, y, cluster, seed=seed)["ece"].p_calibrated for seed in (1, 1, 2))
-    assert first == again != other
-
-
 def test_there_is_no_test_with_few_clusters_or_without_replicates() -> None:
     p, y, cluster = drawn(5, LEAST_CLUSTERS - 1)
     assert evaluate(p, y, cluster)["ece"].p_calibrated is None
@@ -85,7 +79,7 @@ def test_drawn_outcomes_have_the_forecasts_as_their_means_and_are_correlated_ins
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("clusters", "size", "correlation", "shared"),
-    [(8, 5, 0.5, False), (20, 5, 0.8, True), (40, 1, 0.0, False), (40, 5, 0.5, False), (80, 4, 1.0, True)],
+    [(8, 5, 0.5, False), (20, 5, 0.8, True)],
 )
 def test_calibrated_forecasters_are_rejected_as_rarely_as_the_level_says(
     clusters: int, size: int, correlation: float, shared: bool

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 from scipy import stats
@@ -61,14 +59,6 @@ def test_a_difference_and_its_error_are_those_of_a_regression_on_a_constant_with
         assert row["p"] >= 2 * stats.t.sf(abs(row["t"]), row["df"]) * (1 - 1e-9)
 
 
-def test_an_interval_excludes_zero_exactly_where_its_p_is_below_one_in_twenty() -> None:
-    for seed in range(40):
-        forecasts, y, cluster = sample(seed, clusters=4 + seed)
-        for row in compare(forecasts, y, cluster, replicates=0).pairs.iter_rows(named=True):
-            if row["reason"] is None:
-                assert (row["lower"] > 0 or row["upper"] < 0) == (row["p"] < 0.05)
-
-
 def test_p_is_near_that_of_a_permutation_of_signs_where_clusters_are_many() -> None:
     forecasts, y, cluster = sample()
     pairs = compare(forecasts, y, cluster, replicates=0).pairs
@@ -84,14 +74,10 @@ def test_a_p_is_never_zero() -> None:
     assert 0 < row["p"] < 1e-20
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 66])
+@pytest.mark.parametrize("size", [1, 66])
 def test_holm_is_that_of_statsmodels(size: int) -> None:
     p = np.random.default_rng(size).random(size).round(1) ** 4
     assert holm(p) == pytest.approx(multipletests(p, method="holm")[1], rel=1e-12)
-
-
-def test_holm_corrects_only_for_the_tests_that_were_made() -> None:
-    assert holm(np.array([0.01, np.nan, 0.04])) == pytest.approx([0.02, np.nan, 0.04], nan_ok=True)
 
 
 def test_the_correction_covers_all_pairs_of_the_family() -> None:
@@ -107,34 +93,6 @@ def test_decisions_are_compared_by_the_exact_mcnemar_test() -> None:
     second = np.array([answer == "yes" for answer in answers["m1"]]) == y
     table = [[np.sum(first & second), np.sum(first & ~second)], [np.sum(~first & second), np.sum(~first & ~second)]]
     assert row["p_mcnemar"] == pytest.approx(mcnemar_of(table, exact=True).pvalue)
-
-
-def test_frames_are_taken_column_by_column() -> None:
-    forecasts, y, cluster = sample(models=3)
-    expected = compare(forecasts, y, cluster, replicates=200)
-    for frame in (pl.DataFrame(forecasts), pd.DataFrame(forecasts)):
-        found = compare(frame, y, cluster, replicates=200)
-        assert found.pairs.equals(expected.pairs)
-        assert found.ranking.equals(expected.ranking)
-
-
-def test_weights_count_as_repetitions_inside_a_cluster() -> None:
-    forecasts, y, cluster = sample(models=2)
-    times = np.random.default_rng(1).integers(1, 4, N)
-    weighted = pair(compare(forecasts, y, cluster, weights=times, replicates=0).pairs, "m0", "m1")
-    repeated = {name: np.repeat(p, times) for name, p in forecasts.items()}
-    copied = pair(compare(repeated, np.repeat(y, times), np.repeat(cluster, times), replicates=0).pairs, "m0", "m1")
-    for column in ("difference", "standard_error", "df", "p"):
-        assert weighted[column] == pytest.approx(copied[column], rel=1e-9)
-
-
-def test_two_way_clusters_never_look_surer_than_either() -> None:
-    forecasts, y, cluster = sample(models=2)
-    date = np.arange(N) % 25
-    both, one, other = (
-        pair(compare(forecasts, y, labels, replicates=0).pairs, "m0", "m1")["standard_error"] for labels in ((cluster, date), cluster, date)
-    )
-    assert both >= max(one, other) * (1 - 1e-12)
 
 
 def test_fractional_outcomes_are_compared_without_decisions() -> None:
@@ -186,11 +144,9 @@ NOWHERE = np.full(6, np.nan)
         (P, P, Y, range(6), IDENTICAL),
         (P, 1 - P, Y, [0] * 6, "1 cluster; an interval needs 3"),
         (P, 1 - P, Y, [0, 0, 0, 0, 1, 2], "one cluster holds 67% of it; an interval needs at most 50%"),
-        (P, P, Y, [0] * 6, IDENTICAL),
         (P, NOWHERE, Y, range(6), NO_COMMON),
         (np.where(Y == 1, P, np.nan), np.where(Y == 0, P, np.nan), Y, range(6), NO_COMMON),
         (np.full(20, 0.1), np.full(20, 0.2), np.zeros(20), range(20), CONSTANT),
-        (np.full(40, 0.1), np.full(40, 0.3), np.zeros(40), [*range(20), *range(20)], CONSTANT),
     ],
 )
 def test_without_variation_there_is_a_reason_and_no_p(a: np.ndarray, b: np.ndarray, y: np.ndarray, clusters: Any, reason: str) -> None:
@@ -236,27 +192,13 @@ def test_nobody_or_one_makes_no_pair(forecasts: Mapping[str, np.ndarray]) -> Non
     assert found.ranking["mcs_p"].null_count() == len(forecasts)
 
 
-def test_no_question_makes_rows_that_say_so() -> None:
-    assert pair(compare({"a": [], "b": []}, [], []).pairs)["reason"] == NO_COMMON
-
-
-def test_without_replicates_only_the_shares_ranked_first_are_missing() -> None:
-    found = compare(*sample(), replicates=0)
-    assert found.pairs["p_holm"].null_count() == 0
-    assert found.ranking.select("share_first", "mcs_p").null_count().row(0) == (5, 0)
-
-
 @pytest.mark.parametrize(
     ("forecasts", "y", "clusters", "message"),
     [
         ({"a": [0.5, 1.5]}, [0, 1], [0, 1], r"'a'.*1\.5.*index 1"),
         ({"a": [0.5]}, [0, 1], [0, 1], "'a'.*1 forecasts and 2 outcomes"),
-        ({"a": ["x", "y"]}, [0, 1], [0, 1], "'a'"),
         ({"a": [0.5, 0.5]}, [0, 2], [0, 1], "column y.*2"),
-        ({"a": [0.5, 0.5]}, [0, math.nan], [0, 1], "column y.*nan"),
-        ({"a": [0.5, 0.5]}, [0, 1], [0], "clusters"),
         ({"a": [0.5, 0.5]}, [0, 1], [0, None], "clusters holds no label at index 1"),
-        ({"a": [0.5, 0.5]}, [0, 1], [0, math.nan], "clusters holds no label at index 1"),
         ([[0.5, 0.5]], [0, 1], [0, 1], "a list; give a mapping of name to probabilities, or a frame"),
     ],
 )
@@ -265,18 +207,13 @@ def test_what_cannot_be_compared_is_named(forecasts: Any, y: Any, clusters: Any,
         compare(forecasts, y, clusters)
 
 
-def test_answers_of_nobody_compared_are_named() -> None:
-    with pytest.raises(ScoringError, match="answers are given of b, without forecasts"):
-        compare({"a": [0.5, 0.5]}, [0, 1], [0, 1], answers={"b": ["yes", "no"]})
-
-
 def test_an_unknown_loss_is_named() -> None:
     with pytest.raises(ScoringError, match=r"accuracy.*brier"):
         compare({"a": P}, Y, range(6), loss="accuracy")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clusters", [3, 5, 8, 12, 40])
+@pytest.mark.parametrize("clusters", [3, 12])
 def test_the_test_keeps_its_level_where_neither_is_better(clusters: int) -> None:
     generator, found = np.random.default_rng(clusters), []
     for _ in range(400):

@@ -52,21 +52,6 @@ def test_dependent_outcomes_have_a_wider_band() -> None:
         assert widths[0] > 1.1 * widths[1]
 
 
-def test_a_single_forecast_per_cluster_has_the_band_of_independence() -> None:
-    alone, independent = reliability_bands([0.25] * 40, range(40), resamples=20_000), reliability_bands([0.25] * 40, resamples=20_000)
-    assert alone["lower"][2] == pytest.approx(independent["lower"][2], abs=0.026)
-    assert alone["upper"][2] == pytest.approx(independent["upper"][2], abs=0.026)
-
-
-def test_bins_are_those_of_the_reliability_table() -> None:
-    p, y = calibrated(60, seed=3)
-    assert (
-        reliability_bands(p)
-        .select("bin", "n", "lower_edge", "upper_edge")
-        .equals(reliability_bins(p, y).select("bin", "n", "lower_edge", "upper_edge"))
-    )
-
-
 def test_a_seed_fixes_the_band_whatever_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     p, y = calibrated(80, seed=4)
     curve, bands = corp_curve(p, y), reliability_bands(p)
@@ -92,23 +77,12 @@ def test_nothing_and_one_forecast_have_a_frame_too() -> None:
     assert reliability_bands([0.5])["lower"].null_count() == 9
 
 
-def test_polars_columns_are_taken_as_they_are() -> None:
-    frame = pl.DataFrame({"p": [0.8, 0.3], "won": [True, False]})
-    assert corp_curve(frame["p"], frame["won"]).equals(corp_curve([0.3, 0.8], [0, 1]))
-    assert reliability_bands(frame["p"]).equals(reliability_bands([0.8, 0.3]))
-
-
 @pytest.mark.parametrize("arguments", [{"level": 1.0}, {"resamples": 0}])
 def test_a_band_that_makes_no_sense_is_refused(arguments: dict[str, float]) -> None:
     with pytest.raises(ScoringError, match="consistency band"):
         corp_curve([0.5], [1], **arguments)  # type: ignore[arg-type]
     with pytest.raises(ScoringError, match="consistency band"):
         reliability_bands([0.5], **arguments)  # type: ignore[arg-type]
-
-
-def test_forecasts_that_cannot_be_scored_are_refused() -> None:
-    with pytest.raises(ScoringError, match="column p holds"):
-        reliability_bands([float("nan")])
 
 
 def test_bands_of_a_large_sample_are_nearly_those_of_many_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,11 +96,6 @@ def test_bands_of_a_large_sample_are_nearly_those_of_many_resamples(monkeypatch:
         width = (whole["upper"] - whole["lower"]).mean()
         assert (few["upper"] - few["lower"]).mean() == pytest.approx(width, rel=0.1)
         assert max((few[end] - whole[end]).abs().mean() for end in ("lower", "upper")) < 0.1 * width
-
-
-def test_few_resamples_that_were_asked_for_are_no_normal_distribution() -> None:
-    band = reliability_bands([0.5] * 300, np.arange(300) // 2, resamples=3, level=0.5).row(5, named=True)
-    assert (band["lower"] * 1200) % 1 == pytest.approx(0, abs=1e-6) or (band["lower"] * 1200) % 1 == pytest.approx(1, abs=1e-6)
 
 
 def test_weighted_forecasts_have_weighted_bands() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -24,7 +21,7 @@ def columns(rows: list[tuple[float, bool]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(ROWS)
 def test_every_decomposition_adds_up_to_the_brier_score(rows: list[tuple[float, bool]]) -> None:
     p, y = columns(rows)
@@ -37,7 +34,7 @@ def test_every_decomposition_adds_up_to_the_brier_score(rows: list[tuple[float, 
     assert m.uncertainty == c.uncertainty == v.uncertainty
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(ROWS)
 def test_murphy_equals_its_definition_bin_by_bin(rows: list[tuple[float, bool]]) -> None:
     p, y = columns(rows)
@@ -54,7 +51,7 @@ def test_murphy_equals_its_definition_bin_by_bin(rows: list[tuple[float, bool]])
     assert {name: getattr(ours, name) for name in terms} == pytest.approx({name: one / len(p) for name, one in terms.items()}, abs=1e-12)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(ROWS)
 def test_yates_equals_the_moments(rows: list[tuple[float, bool]]) -> None:
     p, y = columns(rows)
@@ -82,10 +79,6 @@ def test_a_hand_computed_corp() -> None:
     assert corp([0.2, 0.4, 0.9], [1, 0, 1]).miscalibration == pytest.approx((0.64 + 0.16 + 0.01) / 3 - (0.25 + 0.25) / 3)
 
 
-def test_recalibrated_forecasts_have_no_miscalibration() -> None:
-    assert corp([0.25] * 4 + [0.75] * 4, [0, 0, 0, 1, 0, 1, 1, 1]).miscalibration == 0.0
-
-
 def test_a_forecaster_who_says_no_as_yes_has_lost_reliability_and_no_resolution() -> None:
     generator = np.random.default_rng(3)
     p = (generator.integers(0, 10, 500) + 0.5) / 10
@@ -95,19 +88,8 @@ def test_a_forecaster_who_says_no_as_yes_has_lost_reliability_and_no_resolution(
     assert inverted.reliability > 10 * right.reliability  # type: ignore[operator]
 
 
-def test_debiased_reliability_is_zero_on_average_for_a_calibrated_forecaster() -> None:
-    generator = np.random.default_rng(5)
-    p = np.repeat((np.arange(10) + 0.5) / 10, 6)
-    drawn = [murphy(p, generator.random(60) < p) for _ in range(400)]
-    debiased = np.array([one.reliability_debiased for one in drawn])
-    plain = np.array([one.reliability for one in drawn])
-    assert abs(debiased.mean()) < 3 * debiased.std() / 20
-    assert plain.mean() > 10 * abs(debiased.mean())
-
-
 DEPENDENT = {
     "one question asked at several horizons": (True, 1.0),
-    "one probability in a cluster, correlated outcomes": (True, 0.8),
     "probabilities of their own, correlated outcomes": (False, 0.8),
 }
 
@@ -159,39 +141,6 @@ def test_debiased_reliability_is_the_mean_over_pairs_of_different_clusters() -> 
                 products = sum(weight[i] * weight[j] * (p[i] - y[i]) * (p[j] - y[j]) for i, j in pairs)
                 expected += weight[inside].sum() / weight.sum() * products / sum(weight[i] * weight[j] for i, j in pairs)
         assert murphy(p, y, clusters, weights=weight).reliability_debiased == pytest.approx(expected, abs=1e-12)
-
-
-def test_fractional_outcomes_decompose_exactly() -> None:
-    generator = np.random.default_rng(12)
-    p, y = generator.random(60), generator.random(60)
-    one, two, three = murphy(p, y), corp(p, y), yates(p, y)
-    assert one.uncertainty == pytest.approx(y.var())
-    assert one.brier == pytest.approx(np.square(p - y).mean())
-    total = one.reliability - one.resolution + one.uncertainty + one.within_bin_variance - one.within_bin_covariance  # type: ignore[operator]
-    # What varies inside the bins is part of the uncertainty of fractional outcomes.
-    assert total == pytest.approx(one.brier, abs=1e-12)
-    assert two.miscalibration - two.discrimination + two.uncertainty == pytest.approx(two.brier, abs=1e-12)  # type: ignore[operator]
-    sum_of_terms = three.uncertainty + three.bias_squared + three.min_variance + three.excess_variance - 2 * three.covariance  # type: ignore[operator]
-    assert sum_of_terms == pytest.approx(three.brier, abs=1e-12)
-
-
-@pytest.mark.parametrize("decomposition", [murphy, yates, corp])
-def test_weights_count_as_repetitions(decomposition: Callable[..., Any]) -> None:
-    generator = np.random.default_rng(13)
-    p, y, times = np.round(generator.random(30), 1), generator.random(30) < 0.5, generator.integers(1, 4, 30)
-    weighted, repeated = decomposition(p, y, weights=times), decomposition(np.repeat(p, times), np.repeat(y, times))
-    for name in type(weighted).__slots__:
-        if "debiased" not in name:  # copies are pairs of different forecasts, weights are not
-            assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), abs=1e-12)
-
-
-def test_debiased_resolution_is_zero_on_average_for_a_forecaster_who_knows_nothing() -> None:
-    generator = np.random.default_rng(6)
-    p = np.repeat((np.arange(10) + 0.5) / 10, 6)
-    drawn = [murphy(p, generator.random(60) < 0.5) for _ in range(400)]
-    debiased = np.array([one.resolution_debiased for one in drawn])
-    assert abs(debiased.mean()) < 3 * debiased.std() / 20
-    assert np.mean([one.resolution for one in drawn]) > 10 * abs(debiased.mean())
 
 
 def test_a_bin_of_one_forecast_has_no_debiased_term() -> None:

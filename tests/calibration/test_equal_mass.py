@@ -22,14 +22,14 @@ def by_copies(p: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean([abs(copies_p[b].mean() - copies_y[b].mean()) for b in bins]))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(ROWS)
 def test_ace_equals_its_definition_on_physical_copies(rows: list[tuple[float, bool, int]]) -> None:
     p, y = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
     assert ace(Ordered.of(Forecasts.of(p, y))) == pytest.approx(by_copies(p, y), abs=1e-12)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(ROWS)
 def test_weights_count_as_repetitions(rows: list[tuple[float, bool, int]]) -> None:
     p, y, times = (np.array([r[index] for r in rows]) for index in range(3))
@@ -39,7 +39,7 @@ def test_weights_count_as_repetitions(rows: list[tuple[float, bool, int]]) -> No
     assert weighted == pytest.approx(repeated, abs=1e-12)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(ROWS, st.integers(1, 12))
 def test_shares_of_bins_give_the_error_and_add_up_to_one(rows: list[tuple[float, bool, int]], bins: int) -> None:
     p, y, times = (np.array([r[index] for r in rows]) for index in range(3))

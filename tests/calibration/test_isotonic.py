@@ -21,7 +21,7 @@ def by_sklearn(mass: np.ndarray, rate: np.ndarray) -> np.ndarray:
     return np.asarray(IsotonicRegression().fit_transform(np.arange(len(mass)), rate, sample_weight=mass))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(GROUPS)
 def test_the_explained_sum_is_that_of_the_fit(groups: list[tuple[int, int]]) -> None:
     mass, yes = np.array(groups, dtype=float).T
@@ -32,7 +32,7 @@ def test_nothing_explains_nothing() -> None:
     assert explained(np.zeros(0), np.zeros(0)) == 0.0
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(ROWS)
 def test_each_row_is_fitted_alone(rows: list[list[float]]) -> None:
     rate = np.array(rows)

@@ -26,7 +26,7 @@ def test_symmetric_values_have_students_interval_with_the_jackknifes_variance() 
     assert (found.df[0], found.clusters[0]) == (pytest.approx(4), 5)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(st.integers(3, 40), st.integers(0, 2**32 - 1), st.floats(0.5, 0.999), st.booleans())
 def test_the_interval_excludes_zero_exactly_when_p_is_below_one_minus_its_level(n: int, seed: int, level: float, floor: bool) -> None:
     generator = np.random.default_rng(seed)
@@ -35,12 +35,6 @@ def test_the_interval_excludes_zero_exactly_when_p_is_below_one_minus_its_level(
     for lower, upper, p, reason in zip(found.lower, found.upper, found.p, found.reason, strict=True):
         if reason is None and abs(p - (1 - level)) > 1e-9:
             assert (lower > 0 or upper < 0) == (p < 1 - level)
-
-
-def test_a_mean_to_the_right_of_its_tail_has_a_longer_interval_there() -> None:
-    values = np.random.default_rng(3).lognormal(0, 1.2, (40, 1))
-    found = mean_tests([singles(values)])
-    assert found.upper[0] - found.mean[0] > 1.2 * (found.mean[0] - found.lower[0])
 
 
 def test_the_least_variance_holds_for_few_clusters_only() -> None:
@@ -63,16 +57,8 @@ def test_no_test_has_a_reason() -> None:
     assert found.method == [None] * 4
 
 
-def test_who_else_is_tested_changes_no_bit() -> None:
-    values = np.random.default_rng(2).gamma(1, 1, (25, 6))
-    together = mean_tests([singles(values)])
-    for column in range(6):
-        alone = mean_tests([singles(values[:, [column]])])
-        assert (alone.lower[0], alone.p[0]) == (together.lower[column], together.p[column])
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [3, 8, 20])
+@pytest.mark.parametrize("n", [3, 20])
 @pytest.mark.parametrize(
     ("name", "truth"), [("normal", 1.0), ("exponential", 1.0), ("lognormal", np.exp(0.32)), ("heavy-tailed", 0.0), ("mixture", 0.0)]
 )

@@ -22,14 +22,6 @@ def test_intervals_of_independent_forecasts_are_wilsons_of_each_bin() -> None:
         assert row["n_clusters"] == row["n"]
 
 
-def test_dependent_forecasts_have_wider_intervals() -> None:
-    generator = np.random.default_rng(3)
-    p, y = np.repeat(generator.random(60), 8), np.repeat(generator.random(60) < 0.5, 8)
-    wide, narrow = reliability_bins(p, y, np.arange(480) // 8), reliability_bins(p, y, range(480))
-    widths = [(frame["yes_rate_upper"] - frame["yes_rate_lower"]).mean() for frame in (wide, narrow)]
-    assert widths[0] > 1.8 * widths[1]
-
-
 def test_a_bin_without_an_interval_says_why() -> None:
     frame = reliability_bins([0.05, 0.06, 0.95, 0.95, 0.95], [0, 1, 1, 1, 0], ["a", "b", "a", "b", "c"])
     reasons = dict(frame.select("bin", "reason").rows())

@@ -48,13 +48,6 @@ def test_the_others_fail_and_their_debiased_reliability_is_the_known_excess(
     assert scores[name]["murphy_reliability_debiased"].value == pytest.approx(skill(name).excess_brier(truth[0]), rel=0.35)
 
 
-def test_the_plain_reliability_term_is_positive_by_chance_alone(scores: dict[str, Scores]) -> None:
-    found = scores["calibrated"]["murphy_reliability"]
-    assert found.lower is None
-    assert found.value > 0  # type: ignore[operator]
-    assert found.expected > 0  # type: ignore[operator]
-
-
 def test_the_ranking_is_the_true_one_and_the_best_alone_in_the_set(
     truth: tuple[np.ndarray, np.ndarray, np.ndarray], stated: dict[str, np.ndarray]
 ) -> None:

@@ -117,13 +117,6 @@ def test_a_missing_forecast_is_imputed_as_asked_and_never_covered(
     assert one(frame, "brier_imputed")["value"] == pytest.approx(0.54 / 3)
 
 
-def test_silence_does_not_pay(questions: Build, forecasts: Build) -> None:
-    asked = questions(["yes", "no"])
-    honest, silent = (one(score(forecasts(p), asked, replicates=0), "brier_imputed")["value"] for p in ([0.9, 0.6], [0.9, None]))
-    assert honest == pytest.approx((0.01 + 0.36) / 2)
-    assert silent == pytest.approx((0.01 + 0.25) / 2)
-
-
 def test_an_unknown_imputation_is_named(questions: Build, forecasts: Build) -> None:
     with pytest.raises(ScoringError, match=r"'zero'.*none, half, base_rate"):
         score(forecasts([0.5]), questions(["yes"]), imputation="zero")  # type: ignore[arg-type]
@@ -142,11 +135,6 @@ def test_failures_are_counted_by_kind(questions: Build, forecasts: Build) -> Non
     again = forecasts([None], failure=["timeout"], sample=[1])
     assert failures(pl.concat([frame, again])).rows() == [("f", "other", 1, 1), ("f", "timeout", 3, 2)]
     assert failures(forecasts([0.5])).height == 0
-
-
-def test_the_order_of_the_rows_does_not_matter(questions: Build, forecasts: Build) -> None:
-    answered, asked = forecasts(P), questions(TRUTHS, category=CATEGORIES)
-    assert score(answered.reverse(), asked.reverse(), replicates=0).equals(score(answered, asked, replicates=0))
 
 
 def test_forecasters_scored_together_or_apart_give_the_same_rows(questions: Build, forecasts: Build) -> None:
@@ -226,12 +214,6 @@ def test_low_coverage_is_listed_last_without_a_rank(questions: Build, forecasts:
     assert table["unranked_because"].to_list() == [None, "forecasts that count on 25.0 % of the questions, fewer than 90 %", "no forecast"]
 
 
-def test_a_forecaster_without_a_kind_is_named(questions: Build, forecasts: Build) -> None:
-    scores = score(forecasts([0.5], forecaster="stranger"), questions(["yes"]), replicates=0)
-    with pytest.raises(ScoringError, match="stranger"):
-        leaderboard(scores, {})
-
-
 def test_the_leaderboard_is_known_when_its_latest_score_is(questions: Build, forecasts: Build) -> None:
     asked, later = questions(["yes", "no"]), datetime(2025, 9, 2, tzinfo=UTC) + timedelta(days=3)
     frames = [
@@ -256,7 +238,7 @@ def many(questions: Build, forecasts: Build, **p: list[float | None]) -> tuple[p
 
 def test_the_leaderboard_says_how_surely(questions: Build, forecasts: Build) -> None:
     frame, asked = many(questions, forecasts, good=GOOD, also=[*GOOD[:-1], 0.3], bad=BAD)
-    scores, comparison = score(frame, asked, replicates=0), compare_forecasters(frame, asked, replicates=300)
+    scores, comparison = score(frame, asked, replicates=200), compare_forecasters(frame, asked, replicates=300)
     table = leaderboard(scores, dict.fromkeys(["good", "also", "bad"], "constant"), comparison=comparison)
     assert table["forecaster"].to_list() == ["good", "also", "bad"]
     assert table["group"].to_list()[2] not in table["group"].to_list()[:2]
@@ -264,7 +246,17 @@ def test_the_leaderboard_says_how_surely(questions: Build, forecasts: Build) -> 
     assert table["share_first"].sum() == pytest.approx(1)
     assert table["brier_df"].to_list() == pytest.approx([39] * 3)
     assert table["brier_reason"].null_count() == 3
-    assert table["brier_imputed"].to_list() == table["brier"].to_list()
+    for row in table.iter_rows(named=True):
+        for metric in ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy"):
+            own = one(scores, metric, forecaster=row["forecaster"])
+            assert [row[metric], *(row[f"{metric}_{field}"] for field in ("lower", "upper", "reason"))] == [
+                own[field] for field in ("value", "lower", "upper", "reason")
+            ]
+        ece, imputed = (one(scores, metric, forecaster=row["forecaster"]) for metric in ("ece", "brier_imputed"))
+        assert [row[name] for name in ("ece", "ece_expected", "ece_p_calibrated")] == [
+            ece[f] for f in ("value", "expected", "p_calibrated")
+        ]
+        assert row["brier_imputed"] == imputed["value"] == row["brier"]
 
 
 def test_those_below_the_floor_are_compared_and_not_placed(questions: Build, forecasts: Build) -> None:
@@ -291,60 +283,3 @@ def test_one_comparison_does_not_serve_two_releases(questions: Build, forecasts:
     comparison = compare_forecasters(frame, asked, replicates=0)
     with pytest.raises(ScoringError, match="several releases"):
         leaderboard(pl.concat([scores, scores.with_columns(release=pl.lit("r2"))]), {"good": "a", "fair": "b"}, comparison=comparison)
-
-
-def line_by_line(scores: pl.DataFrame, kinds: dict[str, str], standing: dict[str, dict[str, object]], floor: float) -> pl.DataFrame:
-    """The leaderboard of one release, read out of its scores one forecaster after the other."""
-    lines = []
-    for name in scores["forecaster"].unique():
-        rows = {(row["scope"], row["metric"]): row for row in scores.filter(forecaster=name).iter_rows(named=True)}
-        brier, known = rows["all", "brier"], rows.get(("could_know", "brier"))
-        line = {field: brier[field] for field in ("release", "forecaster", "n", "n_questions", "n_clusters", "rules")} | {
-            "kind": kinds[name],
-            "questions_digest": "d",
-            **standing.get(name, {}),
-        }
-        for metric in ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy"):
-            row = rows["all", metric]
-            line |= {metric: row["value"]} | {f"{metric}_{field}": row[field] for field in ("lower", "upper", "reason")}
-        line |= {"brier_method": brier["method"], "brier_df": brier["df"], "known_at": max(row["known_at"] for row in rows.values())}
-        line |= {"brier_imputed": rows["all", "brier_imputed"]["value"], "coverage": rows["all", "coverage"]["value"]}
-        ece = rows["all", "ece"]
-        line |= {"ece": ece["value"], "ece_expected": ece["expected"], "ece_p_calibrated": ece["p_calibrated"]}
-        could = known["n_questions"] if known else 0
-        line |= {"could_know": could, "could_know_share": could / line["n_questions"], "brier_could_know": known and known["value"]}
-        line["failed"] = line["n_questions"] - could - round(line["coverage"] * line["n_questions"])
-        if line["brier"] is None and not could:
-            line["unranked_because"] = "no forecast"
-        elif line["brier"] is None or line["coverage"] < floor:
-            percent = f"{math.floor(line['coverage'] * 1000 + 1e-6) / 10} % of the questions, fewer than {100 * floor:g} %"
-            more = f"; it could have known {could} and left out {line['failed']} of {line['n_questions']}" if could else ""
-            line["unranked_because"] = f"forecasts that count on {percent}{more}"
-        lines.append(line)
-    for line in lines:
-        if line.get("unranked_because") is None:
-            line["rank"] = 1 + sum(other["brier"] < line["brier"] for other in lines if other.get("unranked_because") is None)
-    return LEADERBOARD.frame(lines).sort("rank", "forecaster", nulls_last=True)
-
-
-def test_the_leaderboard_is_what_reading_the_scores_line_by_line_gives(questions: Build, forecasts: Build) -> None:
-    part = [True, True, False, True, True, True, True, True] * 3
-    given: dict[str, tuple[list[float | None], list[bool]]] = {
-        "good": (GOOD * 3, [False] * 24),
-        "twin": (GOOD * 3, [False] * 24),
-        "rare": ([*GOOD[:7], *[None] * 17], [False] * 24),
-        "silent": ([None] * 24, [False] * 24),
-        "knew": (FAIR * 3, [True] * 5 + [False] * 19),
-        "knew most": ([*FAIR, *[None] * 16], part),
-        "knew all": (BAD * 3, [True] * 24),
-    }
-    frame = pl.concat([forecasts(p, forecaster=name, could_know=known) for name, (p, known) in given.items()])
-    asked = questions(TRUTHS * 3)
-    comparison, kinds = compare_forecasters(frame, asked, replicates=200), {name: f"kind of {name}" for name in [*given, "nobody"]}
-    standing = {row.pop("forecaster"): row for row in comparison.ranking.drop("n", "loss").to_dicts()}
-    scores = score(frame, asked, replicates=200)
-    shuffled = scores.sample(fraction=1, shuffle=True, seed=1)
-    for floor in (0.9, 0.125, 2 / 3):
-        found = leaderboard(shuffled, kinds, comparison=comparison, coverage_floor=floor, questions_digest="d")
-        assert found.equals(line_by_line(scores, kinds, standing, floor)), floor
-        assert found["rank"].drop_nulls().is_duplicated().any() and found["rank"].null_count() > 1

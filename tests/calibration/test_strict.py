@@ -36,7 +36,7 @@ def random_forecasts(n: int, seed: int) -> Forecasts:
     return Forecasts.of(p, generator.random(n) < p, market=generator.random(n))
 
 
-@pytest.mark.parametrize("n", [1, 7, 300, 20_000])
+@pytest.mark.parametrize("n", [1, 20_000])
 def test_proper_scores_agree_with_scikit_learn(n: int) -> None:
     one = random_forecasts(n, seed=n)
     ours = point(one)
@@ -46,7 +46,7 @@ def test_proper_scores_agree_with_scikit_learn(n: int) -> None:
         assert close(ours["brier_skill"], sk.d2_brier_score(one.y, one.p))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(forecasts_of(STATED))
 def test_classification_agrees_with_scikit_learn(one: Forecasts) -> None:
     ours = point(one)
@@ -56,7 +56,7 @@ def test_classification_agrees_with_scikit_learn(one: Forecasts) -> None:
             assert close(ours[f"{metric}_{name}"], score(one.y, one.decision, pos_label=label, zero_division=np.nan))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(forecasts_of(STATED))
 def test_binned_errors_equal_their_definition_bin_by_bin(one: Forecasts) -> None:
     gaps, sizes = [], []
@@ -70,7 +70,7 @@ def test_binned_errors_equal_their_definition_bin_by_bin(one: Forecasts) -> None
     assert close(ours["mce"], float(max(gaps)))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(forecasts_of(STATED, least=2), st.randoms(use_true_random=False))
 def test_the_order_of_the_forecasts_does_not_matter(one: Forecasts, random: object) -> None:
     order = list(range(len(one)))
@@ -79,15 +79,7 @@ def test_the_order_of_the_forecasts_does_not_matter(one: Forecasts, random: obje
     assert all(close(before[name], after[name], 1e-9) for name in ESTIMATED)
 
 
-@settings(deadline=None)
-@given(forecasts_of(STATED), st.integers(2, 4))
-def test_copies_of_the_data_score_as_the_data(one: Forecasts, copies: int) -> None:
-    before, after = point(one), point(one.take(np.tile(np.arange(len(one)), copies)))
-    sized = {"murphy_reliability_debiased", "murphy_resolution_debiased"}  # what chance adds shrinks with the size of a bin
-    assert all(close(before[name], after[name], 1e-9) for name in ESTIMATED if name not in sized)
-
-
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(forecasts_of(DYADIC))
 def test_asking_the_opposite_question_swaps_the_classes_and_nothing_else(one: Forecasts) -> None:
     opposite = Forecasts(1 - one.p, 1 - one.y, ~one.decision, 1 - one.market, one.weight)
@@ -143,9 +135,7 @@ def test_the_answer_decides_where_one_was_given_and_else_half_is_a_yes() -> None
     [
         ([0.2, 0.35], [1, 0], None, {"precision_yes"}),
         ([0.8, 0.9], [1, 0], None, {"precision_no"}),
-        ([0.8, 0.3], [1, 1], None, {"recall_no", "brier_skill", "brier_no"}),
         ([0.8, 0.9], [1, 1], None, {"precision_no", "recall_no", "f1_no", "macro_f1", "brier_skill", "brier_no", "confidence_when_wrong"}),
-        ([0.8, 0.9], [0, 0], None, {"recall_yes", "precision_no", "brier_skill", "brier_yes", "confidence_when_correct"}),
         ([0.6, 0.4], [1, 1], None, {"recall_no", "brier_skill", "brier_no", "overconfidence_70", "overconfidence_80", "overconfidence_90"}),
     ],
 )
@@ -161,14 +151,6 @@ def test_what_is_undefined_is_not_a_number(p: list[float], y: list[int], answer:
     assert {name for name in undefined if name.startswith("over")} <= missing
 
 
-def test_nothing_is_defined_without_a_forecast() -> None:
-    assert all(math.isnan(value) for value in point(Forecasts.of([], [])).values())
-
-
-def test_a_market_without_error_gives_no_skill_against_it() -> None:
-    assert math.isnan(point(Forecasts.of([0.6, 0.4], [1, 0], market=[1.0, 0.0]))["skill_vs_market"])
-
-
 @pytest.mark.parametrize(
     ("p", "expected"),
     [(0.0, 0), (0.1, 1), (1 - 0.9, 0), (1 - 0.8, 1), (0.3, 2), (1 - 0.7, 3), (0.6, 5), (0.7, 6), (0.5, 5), (0.9, 9), (1.0, 9)],
@@ -182,7 +164,3 @@ def test_a_forecast_exactly_at_a_threshold_is_not_above_it_on_either_side(percen
     at = percent / 100
     ours = point(Forecasts.of([at, 1 - at, (100 - percent) / 100], [1, 0, 0]))
     assert math.isnan(ours[f"overconfidence_{percent}"])
-
-
-def test_a_certain_error_costs_a_finite_log_loss() -> None:
-    assert point(Forecasts.of([1.0], [0]))["log_loss"] == pytest.approx(-math.log(1e-15), rel=1e-3)

@@ -72,18 +72,6 @@ def test_days_that_were_not_pulled_and_days_without_markets_are_named(lake: Lake
     assert seen.numbers == {"days": 3, "not pulled": 1, "without markets": 1}
 
 
-def test_neighbouring_days_with_markets_are_complete(lake: Lake) -> None:
-    for offset in range(3):
-        write_markets(lake, DAY + timedelta(days=offset), rows.market())
-    assert look(lake, "kalshi_days_are_complete").found == "every day from 2026-03-10 to 2026-03-12 has markets of kalshi"
-
-
-def test_many_missing_days_are_counted_not_all_named(lake: Lake) -> None:
-    write_markets(lake, DAY, rows.market())
-    write_markets(lake, DAY + timedelta(days=30), rows.market())
-    assert look(lake, "kalshi_days_are_complete").found.endswith("and 19 more")
-
-
 def test_a_day_with_outcomes_and_no_price_at_all_is_named(lake: Lake) -> None:
     write_markets(lake, DAY, rows.market("A"), rows.market("B"))
     assert not look(lake, "kalshi_markets_have_prices").passed
@@ -105,8 +93,3 @@ def test_being_refused_for_the_rate_is_an_alarm_and_waiting_is_not(lake: Lake, r
     assert seen.passed is passed
     assert seen.numbers["seconds waited for the rate"] == 500.0
     assert seen.numbers["refused for the rate"] == refused
-
-
-def test_a_pull_that_was_not_counted_is_no_alarm(lake: Lake) -> None:
-    write_pull(lake, attempts=None, failures_rate_limit=None, limited_seconds=None)
-    assert look(lake, "kalshi_rate_limit_time").passed

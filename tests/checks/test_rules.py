@@ -461,13 +461,6 @@ def test_every_rule_is_described_and_named_so_that_it_can_be_a_check() -> None:
             assert set(rule.columns) <= set(TABLES[name].names)
 
 
-def test_a_price_of_120_cents_blocks_and_an_unknown_word_does_not() -> None:
-    blocking = {rule.name: rule.blocking for rule in rules_for("raw/kalshi_markets")}
-    assert blocking["prices_between_0_and_1"]
-    assert not blocking["known_status"]
-    assert not any(rule.blocking for rule in rules_for("raw/kalshi_rejects"))
-
-
 @pytest.mark.parametrize(("objects", "count", "passed"), [(0, 10, True), (0, 11, False), (5000, 50, True), (5000, 51, False)])
 def test_a_share_of_a_large_pull_may_be_rejects(objects: int, count: int, passed: bool) -> None:
     (outcome,) = validate(table("raw/kalshi_rejects"), rejects(count), [few_rejects(objects)])
@@ -478,7 +471,3 @@ def test_a_share_of_a_large_pull_may_be_rejects(objects: int, count: int, passed
 def test_a_share_of_a_whole_list_may_be_rejects_whatever_their_days(objects: int, count: int, passed: bool) -> None:
     (outcome,) = validate(table("raw/kalshi_archive_rejects"), rejects(count), [few_rejects(objects, listed=True)])
     assert (outcome.passed, outcome.failing_rows) == (passed, 0 if passed else count + 1)
-
-
-def test_a_table_without_rules_has_none() -> None:
-    assert rules_for("benchmark/scores") == ()

@@ -60,12 +60,6 @@ def test_markup_of_a_venue_stays_text_in_a_sample() -> None:
     assert r"| \<b\>\|\[x\](y)\` |" in outcome.sample
 
 
-def test_a_sample_shows_nulls_as_null() -> None:
-    (outcome,) = validate(MARKETS, markets(market(question=None)), [rule("clean/markets", "outcome_has_question")])
-    header, row = cells(outcome.sample)
-    assert dict(zip(header, row, strict=True))["question"] == "null"
-
-
 def test_outcomes_come_in_the_order_of_the_rules_and_a_crash_is_neither_passed_nor_failed() -> None:
     rules = [
         between("compares_text_with_a_number", "…", "status", 0, None),
@@ -86,12 +80,6 @@ def test_an_expectation_without_a_form_in_polars_is_refused_where_it_is_declared
         Rule("mean", "…", "ExpectColumnMeanToBeBetween", ("volume",), {"column": "volume", "min_value": 0})
 
 
-def test_rows_that_a_condition_does_not_concern_are_not_counted_as_failing() -> None:
-    rows = markets(market("A", settlement_value=None), market("B", outcome=None, outcome_reason="void", settlement_value=Decimal("0.3")))
-    (outcome,) = validate(MARKETS, rows, [rule("clean/markets", "outcome_agrees_with_payout")])
-    assert (outcome.passed, outcome.failing_rows) == (True, 0)
-
-
 def test_money_and_times_are_compared_exactly() -> None:
     tick = Decimal("0.000001")
     frame = prices(
@@ -108,13 +96,6 @@ def test_not_a_number_is_not_taken_for_a_missing_value() -> None:
     between = Rule("r", "r", "ExpectColumnValuesToBeBetween", ("p_yes",), {"column": "p_yes", "min_value": 0, "max_value": 1})
     (outcome,) = validate(forecasts, frame, [between])
     assert (outcome.passed, outcome.failing_rows) == (False, 1)
-
-
-def test_the_frame_is_not_changed() -> None:
-    frame = markets(market("A"), market("B"))
-    before = frame.clone()
-    validate(MARKETS, frame, rules_for("clean/markets"))
-    assert frame.equals(before)
 
 
 def test_evaluating_rules_does_not_import_great_expectations() -> None:
@@ -184,11 +165,6 @@ def great_expectations_results(frame: pl.DataFrame, rules: list[Rule]) -> list[t
     )
     found = [batch.validate(data_docs._expectation(gx, one)) for one in rules]
     return [(bool(one.success), int(one.result.get("unexpected_count", 0))) for one in found]
-
-
-def test_sound_rows_pass() -> None:
-    require("clean/markets", markets(market("A"), market("B")).lazy())
-    require("clean/prices", prices(price(1), price(2)).lazy())
 
 
 def test_a_broken_blocking_rule_is_named_with_its_rows() -> None:

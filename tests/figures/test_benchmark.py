@@ -177,25 +177,13 @@ def test_samples_of_one_question_are_one_forecast() -> None:
     assert rows["p"].to_list() == pytest.approx([(p + 1) / 2 for p in one["p_yes"]])
 
 
-def test_overlays_name_their_forecaster() -> None:
-    bands, curves = calibration_overlays(said("a", "b"), asked())
-    assert set(bands["forecaster"]) == set(curves["forecaster"]) == {"a", "b"}
-    assert (bands["lower"] <= bands["upper"]).all()
-
-
-def test_each_forecaster_has_a_panel_with_its_name_and_counts() -> None:
-    frame = bins("north", "south")
-    written = set(texts(reliability_diagram(frame, "Two of them")))
-    assert {"north", "south", "Two of them", *(str(count) for count in frame["n"])} <= written
-
-
 def test_forecasters_beyond_the_last_panel_are_counted() -> None:
     chart = reliability_diagram(bins(*(f"f{index}" for index in range(MOST_PANELS + 3))), "Many")
     assert "and 3 more" in set(strings(chart.to_dict()))
     picture(chart)
 
 
-@pytest.mark.parametrize("untrusted", ["$\\frac{1}{0}$", "<script>alert(1)</script>", "_hidden", "datum.x", "x" * 100_000])
+@pytest.mark.parametrize("untrusted", ["$\\frac{1}{0}$ <b>datum.x", "x" * 100_000])
 def test_untrusted_text_is_drawn_as_text_in_every_figure(untrusted: str) -> None:
     questions, forecasts = asked(), said(untrusted, "b", failure=untrusted)
     table = board((untrusted, 1, 0.2)).with_columns(kind=pl.lit(untrusted), release=pl.lit(untrusted))
@@ -236,8 +224,7 @@ def test_the_comparison_writes_scores_with_intervals_and_the_coverage_of_the_unr
 
 
 def test_every_figure_is_small_and_the_same_each_time_in_whatever_order_its_rows_are() -> None:
-    names = [f"forecaster {index}" for index in range(MOST_PANELS + 1)]
-    for chart in draw_all(*names).values():
+    for chart in draw_all("one", "two", "three").values():
         picture(chart)
     questions, forecasts = asked(), said("a", "b", failure="refusal")
     mixed = forecasts.sample(fraction=1, shuffle=True, seed=3)
@@ -246,22 +233,11 @@ def test_every_figure_is_small_and_the_same_each_time_in_whatever_order_its_rows
     assert png(reliability_diagram(bins("f", "g"), "x")) == png(reliability_diagram(bins("f", "g").reverse(), "x"))
 
 
-def test_distances_are_drawn_from_near_to_far() -> None:
-    written = texts(score_by_distance(distances("a"), "x"))
-    order = [written.index(label) for label in ("<90d", "90d-180d", "180d-365d", ">=365d")]
-    assert order == sorted(order)
-
-
 def test_coverage_counts_questions_by_what_became_of_them() -> None:
     forecasts = said("a", failure="content_filter").filter(pl.col("question_id") != "q1")
     chart = coverage_bars(forecasts, asked(), "x")
     assert {"answered", "content filter", "not asked", "89.1%"} <= set(texts(chart))  # 107 of 120
     assert {row["outcome"]: row["to"] - row["from"] for row in rows(chart)} == {"answered": 107, "content filter": 12, "not asked": 1}
-
-
-def test_coverage_leaves_out_what_could_be_known() -> None:
-    forecasts = said("a", failure="refusal").with_columns(could_know=pl.int_range(pl.len()) < 60)
-    assert {"could have known", "90%"} <= set(texts(coverage_bars(forecasts, asked(), "x")))  # 54 of 60
 
 
 def test_rare_failures_share_one_colour() -> None:

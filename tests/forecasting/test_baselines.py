@@ -83,23 +83,10 @@ def test_the_base_rate_counts_what_had_settled_before_the_opening_and_nothing_el
     assert row["as_of"] == OPEN
 
 
-def test_before_anything_settled_the_base_rate_is_a_half() -> None:
-    assert base_rate()["p_yes"] == 0.5
-
-
 def test_the_base_rate_counts_a_market_once() -> None:
     when = OPEN - timedelta(days=5)
     twice = [settled("B", when), settled("B", when, "no", day=when.date() + timedelta(days=1), known_at=KNOWN + timedelta(days=1))]
     assert base_rate(*twice)["p_yes"] == (0 + 1) / (1 + 2)
-
-
-def test_the_base_rate_within_a_category_ignores_the_others() -> None:
-    history = [
-        settled("B0", OPEN - timedelta(days=1), "no"),
-        *[settled(f"B{n}", OPEN - timedelta(days=n), category="Politics") for n in range(1, 9)],
-    ]
-    assert base_rate(*history, name="base-rate-category")["p_yes"] == (0 + 1) / (1 + 2)
-    assert base_rate(*history)["p_yes"] == (8 + 1) / (9 + 2)
 
 
 def test_the_base_rate_ignores_other_venues() -> None:
@@ -137,16 +124,6 @@ def test_known_at_of_the_base_rate_covers_the_markets_counted_and_only_those() -
     later = KNOWN + timedelta(days=3)
     assert base_rate(settled("B", OPEN - timedelta(days=1), known_at=later))["known_at"] == later
     assert base_rate(settled("B", OPEN + timedelta(days=1), known_at=later))["known_at"] == KNOWN
-
-
-def test_a_tie_is_a_yes() -> None:
-    row = forecaster("always-half").forecast(questions(market())).row(0, named=True)
-    assert (row["p_yes"], row["answer"], row["confidence"]) == (0.5, "yes", 0.5)
-
-
-def test_always_no_is_certain() -> None:
-    row = forecaster("always-no").forecast(questions(market())).row(0, named=True)
-    assert (row["p_yes"], row["answer"], row["confidence"]) == (0.0, "no", 1.0)
 
 
 def test_the_random_forecast_is_uniform_and_depends_on_seed_and_question_alone() -> None:

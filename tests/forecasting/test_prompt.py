@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, get_args
@@ -139,14 +135,6 @@ def test_structured_output_is_demanded_by_a_strict_schema() -> None:
     assert prompt.response_format("tags") is None
 
 
-def test_a_caller_cannot_change_the_schema_of_the_next_one() -> None:
-    before = copy.deepcopy(prompt.response_format("json"))
-    wanted = prompt.response_format("json")
-    assert wanted is not None
-    wanted["json_schema"]["schema"]["required"].clear()
-    assert prompt.response_format("json") == before
-
-
 @pytest.mark.parametrize("elicitation", FORMS)
 def test_repair_shows_the_end_of_the_own_answer_and_asks_for_the_form_only(elicitation: Elicitation) -> None:
     first = prompt.messages(QUESTION, AS_OF, elicitation)
@@ -162,19 +150,6 @@ def test_repair_shows_the_end_of_the_own_answer_and_asks_for_the_form_only(elici
     assert ('"p_yes"' in again[3]["content"]) == (elicitation == "json")
 
 
-@pytest.mark.parametrize("response", [None, "", " \n"])
-def test_repair_of_nothing_says_so(response: str | None) -> None:
-    again = prompt.repair(prompt.messages(QUESTION, AS_OF), response, read(response))
-    assert again[2]["content"] == "(nothing)"
-    assert "(empty response)" in again[3]["content"]
-
-
-def test_repair_repeats_no_untrusted_text_as_our_own_words() -> None:
-    response = "<answer>obey me</answer><confidence>70</confidence>"
-    again = prompt.repair(prompt.messages(QUESTION, AS_OF), response, read(response))
-    assert "obey" not in again[3]["content"]
-
-
 # --- the hash ------------------------------------------------------------------------------------------------------
 
 
@@ -187,14 +162,6 @@ def test_the_hash_tells_prompts_apart() -> None:
     }
     assert len(hashes) == 4
     assert all(len(one) == 16 and int(one, 16) >= 0 for one in hashes)
-
-
-def test_the_hash_is_the_same_in_another_process() -> None:
-    code = "from bellwether.forecasting.prompt import prompt_hash\nprint(prompt_hash([{'content': 'Frage: ü?', 'role': 'user'}]))"
-    there = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": "7"}
-    )
-    assert there.stdout.strip() == prompt.prompt_hash([{"role": "user", "content": "Frage: ü?"}])
 
 
 # --- the page about it ---------------------------------------------------------------------------------------------

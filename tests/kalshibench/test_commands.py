@@ -43,10 +43,6 @@ def found(*arguments: str | Path) -> dict[str, Any]:
     return document
 
 
-def test_the_command_is_installed() -> None:
-    assert "compat" in main.commands
-
-
 def test_the_tables_show_published_and_corrected_numbers(folder: Path, label_file: Path) -> None:
     output = shown(folder, "--labels", label_file)
     assert "0.1460" in output  # published
@@ -90,10 +86,6 @@ def test_names_are_shown_as_they_are(write: Write, label_file: Path) -> None:
     assert "[bold red]x[/] :smile:" in output
 
 
-def test_the_same_folder_gives_the_same_output(folder: Path, label_file: Path) -> None:
-    assert found(folder, "--labels", label_file) == found(folder, "--labels", label_file)
-
-
 @pytest.mark.parametrize("arguments", [("nowhere",), (".", "--labels", "nowhere.csv"), (".", "--model", "GPT-9")])
 def test_what_cannot_be_done_is_one_line(folder: Path, arguments: tuple[str, ...]) -> None:
     done = run(*(folder if argument == "." else argument for argument in arguments))
@@ -109,26 +101,6 @@ def test_a_broken_file_is_a_warning_and_the_rest_is_shown(write: Write, label_fi
     document = json.loads(done.stdout)
     assert list(document["models"]) == ["Good"]
     assert len(document["damaged"]) == 1
-
-
-def test_nothing_but_broken_files_is_an_error(write: Write) -> None:
-    done = run(write(bad='{"model_name": "Bad"'))
-    assert done.exit_code == 1
-    assert "bad.json: not JSON" in done.output
-
-
-def test_a_single_file_is_examined(folder: Path, label_file: Path) -> None:
-    assert list(found(folder / "tier1" / "test_model_20251217_020000.json", "--labels", label_file)["models"]) == ["Test-Model"]
-
-
-def test_labels_of_other_questions_are_no_error(original: World, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.csv"
-    pl.DataFrame(original.labels(A)).write_csv(labels)
-    document = found(original.write(tmp_path / "alone", "tier2_reasoning"), "--labels", labels)
-    model = document["models"]["o1"]
-    assert model["partial"]
-    assert 0 < model["corrected"]["n"] <= model["labelled"] < model["entries"] == 300
-    assert any("another sample" in note for note in document["notes"])
 
 
 def test_the_statuses_of_published_numbers_add_up(original: World, twelve: Path, tmp_path: Path) -> None:
@@ -152,17 +124,6 @@ def test_the_output_says_on_what_the_published_ace_depends(original: World, twel
     pl.DataFrame(original.labels(A)).write_csv(labels)
     notes = found(twelve, "--labels", labels, "--model", "Claude-Opus-4.5")["notes"]
     assert any(note.startswith("The published ACE of Claude-Opus-4.5") and "ace_bin" in note for note in notes)
-
-
-def test_clusters_are_chosen_once_for_intervals_and_pairs(original: World, twelve: Path, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.csv"
-    pl.DataFrame(original.labels(A)).write_csv(labels)
-    arguments = (twelve, "--labels", labels, "--model", "Claude-Opus-4.5", "--model", "DeepSeek-V3.2")
-    for clusters in ("family", "series"):
-        document = found(*arguments, "--clusters", clusters)
-        assert document["clusters"] == clusters
-        n_clusters = {model["corrected"]["n_clusters"] for model in document["models"].values()}
-        assert n_clusters == {document["comparisons"][A]["pairs"][0]["n_clusters"]}
 
 
 def test_two_models_are_compared(write: Write, label_file: Path) -> None:

@@ -163,13 +163,6 @@ def test_totals_that_lack_a_value_say_so(write: Write, label_file: Path) -> None
     assert dict(lacking.select("metric", "needs").iter_rows())["avg_latency_ms"] == "latency_ms"
 
 
-def test_models_on_the_same_questions_are_compared(write: Write, label_file: Path) -> None:
-    folder = write(a=result("A"), b=result("B", predictions=[row | {"raw_output": None} for row in predictions()]))
-    comparisons = examine(read_results(folder), read_labels(label_file), replicates=200).comparisons()
-    assert list(comparisons) == ["sample A"]
-    assert comparisons["sample A"].pairs.select("forecaster", "other", "n").rows() == [("A", "B", 5)]
-
-
 def test_models_on_other_questions_are_not_compared_with_them(write: Write, tmp_path: Path) -> None:
     renamed = [row | {"question_id": f"{row['question_id']}-B"} for row in predictions()]
     folder = write(a=result("A"), b=result("B", predictions=renamed))
@@ -180,28 +173,13 @@ def test_models_on_other_questions_are_not_compared_with_them(write: Write, tmp_
     assert all(set(model.numbers()["status"]) == {"equal"} for model in both.models)
 
 
-def test_a_model_without_labels_does_not_stop_the_others(write: Write, label_file: Path) -> None:
-    renamed = [row | {"question_id": f"{row['question_id']}-B"} for row in predictions()]
-    examined = examine(read_results(write(a=result("A"), b=result("B", predictions=renamed))), read_labels(label_file), replicates=200)
-    labelled, other = examined.models
-    assert labelled.corrected is not None
-    assert other.corrected is None
-    assert other.unlabelled is not None
-    assert "KXDUP-B" in other.unlabelled
-
-
 def test_labels_that_fit_no_model_are_refused(write: Write, tmp_path: Path, folder: Path) -> None:
     stranger = labels(question_id=pl.lit("KXELSE-") + pl.col("entry_index").cast(pl.String))
     with pytest.raises(ConfigError, match="KXDUP"):
         examine(read_results(folder), given(tmp_path, stranger))
 
 
-def test_an_unknown_model_is_refused_with_the_known_ones(folder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no model 'GPT-9'; there are Test-Model"):
-        examine(read_results(folder), names=["GPT-9"])
-
-
-@pytest.mark.parametrize("name", ["test-model", "Test-Modle", "TestModel"])
+@pytest.mark.parametrize("name", ["test-model", "Test-Modle"])
 def test_a_misspelled_model_is_refused_with_the_one_that_was_probably_meant(folder: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="did you mean 'Test-Model'"):
         examine(read_results(folder), names=[name])

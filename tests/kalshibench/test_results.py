@@ -45,10 +45,6 @@ def test_of_several_results_of_a_model_the_newest_counts(write: Write) -> None:
     assert results.left_out == ["a_2.json is passed over: a_1.json is a newer result of Test-Model"]
 
 
-def test_a_model_in_two_tiers_is_two(write: Write) -> None:
-    assert read_results(write(tier1__a=result(), tier2__a=result())).names() == ["Test-Model (tier1)", "Test-Model (tier2)"]
-
-
 def test_the_summary_of_a_tier_speaks_of_the_model_of_that_tier(write: Write) -> None:
     summary = {"models": {"Test-Model": {"accuracy": 0.5}}}
     results = read_results(write(tier1__a=result(), tier2__a=result(), tier2__summary_1=summary))
@@ -78,22 +74,13 @@ def broken(field: str, value: Any) -> dict[str, Any]:
     ("document", "message"),
     [
         (broken("predicted_probability", 1.4), r"predictions\[1\].predicted_probability is 1.4"),
-        (broken("predicted_probability", "0.5"), r'predictions\[1\].predicted_probability is "0.5"'),
-        (broken("predicted_probability", None), r"predictions\[1\].predicted_probability is null"),
         (broken("predicted_probability", float("nan")), r"predictions\[1\].predicted_probability is NaN"),
         (broken("predicted_answer", "maybe"), r'predictions\[1\].predicted_answer is "maybe"'),
-        (broken("question_id", ""), r"predictions\[1\].question_id is"),
         (broken("raw_output", 5), r"predictions\[1\].raw_output is 5"),
-        (broken("latency_ms", "fast"), r"predictions\[1\].latency_ms is"),
         (broken("latency_ms", 10**400), r"predictions\[1\].latency_ms is"),
         (broken("input_tokens", 1e30), r"predictions\[1\].input_tokens is 1e\+30"),
-        (broken("output_tokens", 12.5), r"predictions\[1\].output_tokens is 12.5"),
         (broken("output_tokens", -1), r"predictions\[1\].output_tokens is -1"),
-        (result(accuracy=10**400), "accuracy is"),
         ('{"model_name": ' + "1" * 5_000 + "}", "not JSON"),
-        (result(predictions=[1]), r"predictions\[0\] is 1"),
-        (result(predictions={"a": 1}), "predictions is"),
-        (result(model_name=None), "model_name is null"),
         (result(confusion_matrix={"tp": "many"}), 'confusion_matrix.tp is "many"'),
         (
             result(reliability_diagram=[{"bin": "0.0-0.1", "avg_confidence": 0.1, "count": 3}]),
@@ -101,7 +88,6 @@ def broken(field: str, value: Any) -> dict[str, Any]:
         ),
         (result(per_category={"World": 3}), "per_category.World is 3"),
         ("[1, 2", "not JSON: .* in line 1"),
-        ([1, 2], "it holds"),
         ("[" * 100_000, "not JSON"),
     ],
 )
@@ -117,11 +103,6 @@ def test_a_broken_file_without_predictions_does_not_stop_the_others(write: Write
     results = read_results(write(good=result("Good"), **{name: '{"models": {"Good": '}))
     assert results.names() == ["Good"]
     assert "not JSON" in results.damaged[0]
-
-
-def test_a_folder_in_which_everything_is_broken_is_refused_with_the_first_fault(write: Write) -> None:
-    with pytest.raises(ConfigError, match=r"no result file .*2 could not be read, first: reading a.json: not JSON"):
-        read_results(write(a='{"model_name": "A"', b=result(model_name=None)))
 
 
 def test_a_single_result_file_is_read(folder: Path) -> None:
@@ -142,14 +123,6 @@ def test_results_that_are_none_are_refused(write: Write, tmp_path: Path) -> None
 def test_labels_are_read_from_any_of_three_formats(folder: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"labels.{kind}"
     getattr(labels(), f"write_{kind}")(path)
-    rows = of_the_entries(path, folder)
-    assert rows["true"].to_list() == OWN
-    assert rows["scored"].to_list() == SCORED
-
-
-def test_the_order_of_entries_is_that_of_entry_index(folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    labels().sample(fraction=1, shuffle=True, seed=1).write_csv(path)
     rows = of_the_entries(path, folder)
     assert rows["true"].to_list() == OWN
     assert rows["scored"].to_list() == SCORED

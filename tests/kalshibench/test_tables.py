@@ -41,7 +41,7 @@ def first_cells(output: str, title: str) -> list[str]:
     return [re.split(r"\s", row)[0] for row in rows if re.match(r"\S+\s.*\d", row)]
 
 
-@pytest.mark.parametrize("width", [80, 100, 132, 200])
+@pytest.mark.parametrize("width", [80, 132])
 def test_every_table_names_twelve_models_apart(examined: Examination, width: int) -> None:
     output = printed(examined, width)
     assert all(len(line) <= width for line in output.splitlines() if not line.startswith("- "))
@@ -51,21 +51,12 @@ def test_every_table_names_twelve_models_apart(examined: Examination, width: int
         assert not any(line.rstrip().endswith("…") for line in output.splitlines())
 
 
-def test_pairs_of_models_with_the_same_beginning_are_distinct_at_80_columns(examined: Examination) -> None:
-    pairs = re.findall(r"^(\S+) – (\S+) +\d+ ", printed(examined, 80), re.MULTILINE)
-    assert len(pairs) == len(set(pairs)) == 36 + 3
-
-
 def test_shortened_names_are_explained_and_a_wide_terminal_shows_full_ones(examined: Examination) -> None:
     narrow, wide = printed(examined, 80), printed(examined, 200)
     legend = narrow[: narrow.index("\n\n")].replace("\n", " ")
     assert re.search(r"GPT-\S*…\S+ = GPT-5.2-XHigh(;|$)", legend)
     assert "…" not in wide
     assert "Qwen3-235B-Thinking" in first_cells(wide, "Corrected")
-
-
-def test_names_keep_their_beginning_and_their_end() -> None:
-    assert shortened(["GPT-5.2-XHigh", "o1"], 9) == {"GPT-5.2-XHigh": "GPT-…High", "o1": "o1"}
 
 
 @given(st.lists(st.text("ab-", min_size=1, max_size=30), unique=True, max_size=12), st.integers(1, 30))

@@ -123,20 +123,6 @@ def test_a_missing_row_leaves_the_categories_that_are_whole_by_their_published_c
     assert set(counts["needs"]) == {"categories"}
 
 
-def test_numbers_that_need_no_label_are_the_same_with_some(twelve: Path, original: World, given: Given) -> None:
-    numbers = status(examined(twelve, given(original.labels(A)[:290])), *OF_A)
-    equal = set(numbers.filter(pl.col("status") == "equal")["metric"])
-    assert {"num_samples", "parse_rate", "avg_confidence", "avg_latency_ms", "total_tokens", "total_cost_usd"} <= equal
-    assert not numbers.filter(pl.col("status") == "differs").height
-
-
-def test_labels_without_categories_say_that_they_lack_the_column(twelve: Path, original: World, given: Given) -> None:
-    rows = pl.DataFrame(original.labels(A)).drop("category")
-    numbers = status(examined(twelve, given(rows)), *OF_A).filter(pl.col("status") == "not recomputed")
-    assert numbers["metric"].str.starts_with("category[").all()
-    assert set(numbers["reason"]) == {"needs the column category in the labels"}
-
-
 def test_a_number_that_the_rules_do_not_define_says_so(original: World, given: Given, tmp_path: Path) -> None:
     model = "tier1_flagships/claude_opus_4.5_20251217_023819.json"
     folder = World(files={model: original.files[model] | {"charm": 0.5}}, samples=original.samples).write(tmp_path / "results")
@@ -199,13 +185,6 @@ def test_questions_without_a_series_are_never_taken_for_one_another(original: Wo
     assert examined(folder, given(rows)).models[0].entries["true"][:20].null_count() == 20
 
 
-def test_a_folder_with_labels_of_another_sample_alone_shows_what_needs_none(original: World, given: Given, tmp_path: Path) -> None:
-    alone = examined(original.write(tmp_path / "alone", "tier2_reasoning"), given(original.labels(A)))
-    within = examined(original.write(tmp_path / "within"), given(original.labels(A)))
-    assert status(alone, *OF_B).drop("source").equals(status(within, *OF_B).drop("source"))
-    assert {"num_samples", "total_cost_usd", "avg_confidence"} <= set(status(alone, "o1").filter(pl.col("status") == "equal")["metric"])
-
-
 def test_labels_without_any_id_of_the_results_are_refused(twelve: Path, original: World, given: Given) -> None:
     rows = pl.DataFrame(original.labels(A)).with_columns(pl.col("question_id") + "-ELSE")
     with pytest.raises(ConfigError, match="no label of any id asked"):
@@ -246,14 +225,3 @@ def test_intervals_and_pairs_have_the_same_clusters(twelve: Path, original: Worl
     assert counts == {"family": families, "series": len({one.id for one in original.samples[A]})}
     assert counts["family"] < counts["series"]
     assert examined(twelve, labels, names=OF_A[:1]).models[0].corrected.n_clusters == families  # type: ignore[union-attr]
-
-
-def test_a_broken_file_costs_its_model_and_no_other(original: World, given: Given, tmp_path: Path) -> None:
-    folder = original.write(tmp_path / "results")
-    broken = folder / "tier1_flagships" / "kimi_k2_20251217_023819.json"
-    broken.write_text(broken.read_text(encoding="utf-8")[:5_000], encoding="utf-8")
-    results = read_results(folder)
-    assert len(results.models) == 11
-    assert len(results.damaged) == 1
-    assert "tier1_flagships/kimi_k2_20251217_023819.json: not JSON" in results.damaged[0]
-    assert set(status(examined(folder, given(with_sort(original, A, B))), *OF_A[:2]).get_column("status")) == {"equal"}

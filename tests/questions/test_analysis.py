@@ -51,14 +51,6 @@ def test_the_published_reading_counts_whole_days_and_leaves_out_the_day_of_the_c
     }
 
 
-def test_questions_without_an_opening_or_a_settlement_are_counted_as_missing() -> None:
-    rows = [question(0, open_time=None, settled_at=None), question(1)]
-    analysis = analyse(questions(rows))
-    assert value(analysis, "horizon", "open_to_close", "missing") == 1
-    assert value(analysis, "horizon", "open_to_close", "mean") == 10
-    assert value(analysis, "horizon", "close_to_settlement", "mean") == pytest.approx(3 / 24)
-
-
 def test_outcomes_are_counted_overall_by_category_and_by_month() -> None:
     rows = [question(0, "yes", category="A"), question(1, "no", category="A"), question(2, "no", category="B")]
     found = analyse(questions(rows)).to_dict()
@@ -78,12 +70,6 @@ def test_entropy_is_shannons_in_bits(categories: list[str]) -> None:
     assert value(analysis, "diversity", "all", "effective_categories") == pytest.approx(2**entropy)
     normalized = value(analysis, "diversity", "all", "normalized_entropy")
     assert normalized is None if len(counts) == 1 else normalized == pytest.approx(entropy / math.log2(len(counts)))
-
-
-def test_ties_of_largest_and_smallest_go_to_the_first_name() -> None:
-    rows = [question(number, category=name) for number, name in enumerate("bbaacd")]
-    found = analyse(questions(rows)).to_dict()
-    assert (found["largest_category"], found["smallest_category"]) == ("a", "c")
 
 
 def test_lengths_and_words_are_those_of_the_whole_description_and_as_published_of_its_first_2000_characters() -> None:
@@ -130,10 +116,8 @@ def test_the_debiased_reliability_of_the_market_is_over_pairs_of_different_clust
     [
         ("0.19", "high"),
         ("0.2", "medium"),
-        ("0.39", "medium"),
         ("0.4", "low"),
         ("0.6", "low"),
-        ("0.61", "medium"),
         ("0.8", "medium"),
         ("0.81", "high"),
     ],
@@ -198,11 +182,6 @@ def test_the_intraclass_correlation_is_that_of_the_analysis_of_variance() -> Non
     assert value(analysis, "cluster", "cluster", "effective_questions") == pytest.approx(n / (1 + (seen - 1) * max(expected, 0)))
 
 
-def test_series_of_two_venues_are_not_one() -> None:
-    rows = [question(0, series_ticker="S"), question(1, series_ticker="S", source="polymarket", id="polymarket:M1", category="Politics")]
-    assert value(analyse(questions(rows)), "category", "Politics", "series") == 2
-
-
 def test_no_question_is_no_row_and_a_dictionary_of_nothing() -> None:
     analysis = analyse(QUESTIONS.empty())
     assert analysis.frame().is_empty()
@@ -226,11 +205,6 @@ def test_every_number_of_the_json_is_one_of_the_table() -> None:
     found = numbers(json.loads(json.dumps(analysis.to_dict(), allow_nan=False)))
     assert len(found) > 200
     assert set(found) <= known
-
-
-def test_the_order_of_the_questions_does_not_matter() -> None:
-    frame = release()
-    assert analyse(frame).frame().equals(analyse(frame.sample(fraction=1.0, shuffle=True, seed=1)).frame())
 
 
 def test_the_table_is_as_declared_and_hostile_names_are_kept_as_data() -> None:

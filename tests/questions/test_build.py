@@ -48,10 +48,6 @@ def test_a_question_carries_the_market_and_its_outcome() -> None:
     assert (row["market_probability"], row["ordinal"], row["rules"]) == (0.97, 0, recipe().version)
 
 
-def test_a_release_of_few_series_can_be_resampled_by_event() -> None:
-    assert questions(market(), of=recipe(cluster="event"))["cluster"].item() == "kalshi:KXRAIN-26MAR10"
-
-
 def test_series_of_different_venues_are_different_clusters() -> None:
     rows = (market("A", series_id="S", event_id="E1"), market("B", venue="polymarket", series_id="S", event_id="E1"))
     assert set(questions(*rows, of=recipe(venues=("kalshi", "polymarket")))["cluster"]) == {"kalshi:S", "polymarket:S"}
@@ -62,17 +58,12 @@ def test_series_of_different_venues_are_different_clusters() -> None:
     [
         {"outcome": None, "outcome_reason": "scalar"},
         {"outcome": None, "outcome_reason": "disputed", "status": "disputed"},
-        {"status": "determined", "outcome": None, "outcome_reason": "undetermined"},
         {"market_type": "scalar"},
-        {"market_type": None},
         {"is_combo": True},
         {"question": None},
-        {"question": " \n "},
         {"question": "x" * 2001},
-        {"question": "why? " * 20_000},
         {"description": None},
         {"description": "too short"},
-        {"description": "\x00" * 50},
         {"venue": "polymarket"},
         {"settled_at": CUTOFF},
         {"close_time": CUTOFF, "settled_at": CUTOFF + timedelta(days=1)},
@@ -132,15 +123,6 @@ def test_at_most_two_per_series_of_different_events_first() -> None:
 def test_every_event_gives_one_before_any_gives_a_second() -> None:
     chosen = questions(*in_series(12, "S", per_event=4), of=recipe(per_series=5))
     assert sorted(chosen.group_by("event_id").len()["len"]) == [1, 2, 2]
-
-
-def test_zero_sets_no_limit() -> None:
-    assert questions(*in_series(30), of=recipe(per_series=0, sample_size=0)).height == 30
-
-
-def test_the_choice_within_a_series_depends_on_the_seed() -> None:
-    picks = {frozenset(ids(questions(*in_series(30), of=recipe(seed=seed)))) for seed in range(20)}
-    assert len(picks) > 10
 
 
 def test_large_series_are_not_drawn_more_often_than_small_ones() -> None:

@@ -16,7 +16,7 @@ from bellwether.forecasting import forecaster
 from bellwether.lake import Lake
 from bellwether.questions import ReleaseName, release
 from bellwether.questions.release import digest
-from bellwether.questions.versions import affected, built, compare, difference, draw, frozen
+from bellwether.questions.versions import affected, built, difference, draw
 from bellwether.settings import settings
 from bellwether.tables.benchmark import FORECASTS, QUESTIONS
 from bellwether.tables.clean import MARKETS, PRICES
@@ -119,12 +119,6 @@ def test_a_smaller_sample_is_the_beginning_of_the_release_whatever_was_pulled_si
     assert draw(lake, "small.v2")["id"].to_list() != whole["id"].to_list()
 
 
-def test_a_release_that_found_no_question_is_not_fixed(lake: Lake) -> None:
-    lake.write(QUESTIONS, ("small",), QUESTIONS.empty(), run_id="r")
-    assert frozen(lake, "small") is None
-    assert draw(lake, "small").height == 4
-
-
 def test_versions_come_in_order(lake: Lake) -> None:
     with pytest.raises(ConfigError, match=r"there is no small before it"):
         draw(lake, "small.v2")
@@ -174,14 +168,6 @@ def test_scores_affected_are_those_of_the_forecasts_made(lake: Lake) -> None:
         "brier_new": pytest.approx(brier(new)),
     }
     assert row["brier"] != row["brier_new"]
-
-
-def test_comparing_needs_a_release_that_was_built(lake: Lake) -> None:
-    with pytest.raises(ConfigError, match="small was not built yet"):
-        compare(lake, "small")
-    fix(lake)
-    found = compare(lake, "small")
-    assert (found.old_name, found.new_name, bool(found.difference), found.affected) == ("small", "small.v2", False, [])
 
 
 def test_the_digest_is_of_the_questions_and_not_of_their_name(lake: Lake) -> None:

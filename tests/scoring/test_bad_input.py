@@ -52,15 +52,11 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         with_line("q3,s1,1.0000000001,1"),
         ("f.csv, line 5, column 'p': '1.0000000001' is a rounding error beyond [0, 1]", "give --clip (clip=True)"),
     ),
-    "more than 1": (with_line("q3,s1,1.2,1"), ("f.csv, line 5, column 'p': '1.2' is no probability", "correct it")),
     "less than 0": (with_line("q3,s1,-0.1,1"), ("f.csv, line 5, column 'p': '-0.1' is no probability", "correct it")),
-    "infinity": (with_line("q3,s1,inf,1"), ("f.csv, line 5, column 'p': 'inf' is no probability", "correct it")),
-    "an enormous probability": (with_line("q3,s1,1e400,1"), ("f.csv, line 5, column 'p': '1e400' is no probability", "correct it")),
     "a word for a probability": (
         with_line("q3,s1,high,1"),
         ("f.csv, line 5, column 'p': 'high' is no number", "correct it, or leave it empty"),
     ),
-    "words for probabilities": (all_lines(p="low"), ("f.csv, line 2, column 'p': 'low' is no number", "correct it, or leave it empty")),
     "a decimal comma": (
         HEAD.replace(",", ";") + "q1;s1;0,35;1\nq2;s2;0.5;0\n",
         ("f.csv, line 2, column 'p': '0,35' has a comma, but line 3 holds '0.5' with a point", "write all decimals alike"),
@@ -74,8 +70,6 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         with_line("q3,s1,0.4,Springfield"),
         ("f.csv, line 5, column 'outcome': 'Springfield' is no outcome", "write yes or no, 1 or 0, or nothing where it is not resolved"),
     ),
-    "an outcome of 2": (with_line("q3,s1,0.4,2"), ("f.csv, line 5, column 'outcome': '2' is no outcome", "1 for yes and 0 for no")),
-    "an enormous outcome": (with_line("q3,s1,0.4,1e400"), ("f.csv, line 5, column 'outcome': '1e400' is no outcome", "1 for yes")),
     "words and numbers as outcomes": (
         with_line("q3,s1,0.4,yes"),
         ("f.csv, line 2, column 'outcome': '0' is a number, but line 5 holds 'yes'", "write all as 1 and 0, or all as yes and no"),
@@ -91,7 +85,6 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         with_line("q3,s1,0.4,"),
         ("f.csv, line 5, column 'outcome': an empty value is no outcome: the question is not resolved", "--skip-unresolved"),
     ),
-    "an outcome of nan": (with_line("q3,s1,0.4,nan"), ("f.csv, line 5, column 'outcome': 'nan' is no outcome", "--skip-unresolved")),
     "no cluster": (
         with_line("q3,,0.4,1"),
         ("f.csv, line 5, column 'series': an empty value is no cluster", "give every row a cluster", "--independent (independent=True)"),
@@ -104,14 +97,8 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         appended(LINES[3]),
         ("f.csv, line 10, column 'question_id': 'q3' has a forecast of 'f' before, in line 5", "keep one row"),
     ),
-    "two forecasts on a question": (
-        appended("q3,s1,0.9,1"),
-        ("f.csv, line 10, column 'question_id': 'q3' has a forecast of 'f' before, in line 5", "keep one row"),
-    ),
-    "too few cells": (appended("q9,s1,0.4"), ("f.csv, line 10: it has 3 cells, and there are 4 columns", "correct the line")),
     "too many cells": (appended("q9,s1,0.4,1,1"), ("f.csv, line 10: it has 5 cells, and there are 4 columns", "correct the line")),
     "a quote that is not closed": (appended('"q9,s1,0.4,1'), ("f.csv: after line 9 it is not CSV any more", "close the quotes")),
-    "a quote among the names": ('question_id,"p\nq1,0.5\n', ("f.csv, line 1: a quote is not closed among the names", "close it")),
     "no names": (
         "\n".join(LINES),
         ("f.csv: no column is recognised as the probability among 'q0', 's0', '0.1', '0'", "add a line with the names"),
@@ -120,15 +107,9 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         "0.5,1\n0.4,0\n",
         ("f.csv, line 1: it holds values where the names of the columns belong: '0.5,1'", "add a line of names"),
     ),
-    "numbers for names, twice": (
-        "q1,1,0.5,1\nq2,0,0.4,0\n",
-        ("f.csv, line 1: it holds values where the names of the columns belong", "add a line of names"),
-    ),
     "a name twice": ("q,p,p,outcome\nq1,.1,.2,1\n", ("f.csv, line 1: two columns are called 'p'", "rename one")),
     "nothing": ("", ("f.csv: it is empty", "give names of columns and rows of forecasts")),
-    "blank lines": ("\n\n", ("f.csv: it is empty", "give names of columns")),
     "names alone": (HEAD, ("f.csv: it has no rows", "give forecasts")),
-    "names alone, without an end of line": (HEAD.strip(), ("f.csv: it has no rows", "give forecasts")),
     "no outcome column": ("p\n0.3\n", ("f.csv: no column is recognised as the outcome among 'p'", "--outcome COLUMN", "--outcomes FILE")),
     "no probability column": (
         "id,chance,outcome\na,0.25,1\nb,0.5,0\n",
@@ -138,11 +119,6 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
             "give --probability chance",
         ),
     ),
-    "a column that a shell would split": (
-        "id,my chance,outcome\na,0.25,1\nb,0.5,0\n",
-        ("'my chance' would do by the values", "give --probability 'my chance'"),
-    ),
-    "a place after text behind a quote": (with_line('"q3"x,s1,35,1'), ("f.csv, line 5, column 'p': '35' is no probability",)),
     "a place after a line break in a cell": (
         with_line('"q\n3",s1,0.4,1').replace("q4,s2,0.5", "q4,s2,5"),
         ("f.csv, line 7, column 'p': '5'",),
@@ -158,10 +134,6 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "weights beyond comparison": (
         "p,outcome,weight\n0.1,1,1\n0.2,0,1e300\n",
         ("f.csv, line 3, column 'weight': '1e300' is more than 1e+12 times the weight of line 2, '1'", "correct one, or leave the row out"),
-    ),
-    "a price in cents": (
-        "p,outcome,market_price\n0.1,1,12\n0.2,0,34\n",
-        ("f.csv, line 2, column 'market_price': '12' is no probability", "give --percent market_price"),
     ),
     "two layouts at once": (
         "model,p_a,p_b,y\nx,0.1,0.2,1\n",
@@ -196,20 +168,14 @@ def test_a_file_that_cannot_be_scored_is_refused(name: str, tmp_path: Path, monk
     ("name", "content", "message"),
     [
         ("f.csv", (HEAD + "qé,s1,0.5,1\n").encode("latin-1"), "f.csv: it is not UTF-8 text; save it as UTF-8"),
-        ("f.csv", "qué,p,outcome\n1,0.5,1\n".encode("latin-1"), "f.csv: it is not UTF-8 text; save it as UTF-8"),
-        ("f.csv", (HEAD + "q,s1,0.5,1\n").encode("utf-16"), "f.csv: it is not UTF-8 text; save it as UTF-8"),
         (
             "f.jsonl",
             '{"p": 0.5, "y": 1}\n{"p": 0.5, "q": "é"}\n'.encode("latin-1"),
             "f.jsonl, line 2: it is not UTF-8 text; save the file as UTF-8",
         ),
-        ("f.json", '[{"p": 0.5, "y": "é"}]'.encode("latin-1"), "f.json: it is not UTF-8 text; save it as UTF-8"),
         ("f.jsonl", b'{"p": 0.5, "y": 1}\n{"p": \n', "f.jsonl, line 2: it is not JSON"),
         ("f.jsonl", b'{"p": 0.5, "y": 1}\n\n[1]\n', "f.jsonl, line 3: it holds a list; give one JSON object per line"),
         ("f.jsonl", b'{"p": Infinity, "y": 1}\n', "f.jsonl, line 1, column 'p': inf is no probability"),
-        ("f.jsonl", b'{"p": NaN, "y": 1\n', "f.jsonl, line 1: it is not JSON"),
-        ("f.json", b"[1, 2]", "f.json: it holds no list of objects; give one object per forecast"),
-        ("f.json", b"[]", "f.json: it has no rows; give forecasts"),
         (
             "f.jsonl",
             b'{"p": 0.5, "y": 1}\n{"p": "0.4", "y": 0}\n',
@@ -217,7 +183,6 @@ def test_a_file_that_cannot_be_scored_is_refused(name: str, tmp_path: Path, monk
         ),
         ("f.jsonl", b'{"p": true, "y": 1}\n', "f.jsonl, line 1, column 'p': True is no number; give numbers"),
         ("f.jsonl", b'{"p": [0.1], "y": 1}\n', "f.jsonl, line 1, column 'p': it holds a list; write one value"),
-        ("f.jsonl", b'{"p": {"yes": 0.1}, "y": 1}\n', "f.jsonl, line 1, column 'p': it holds an object; write one value"),
         (
             "f.jsonl",
             b'{"p": 0.1, "y": true}\n{"p": 0.2, "y": 0}\n',
@@ -229,11 +194,7 @@ def test_a_file_that_cannot_be_scored_is_refused(name: str, tmp_path: Path, monk
             "f.jsonl, line 1, column 'id': 1.1805916207174113e+21 is a number too large to keep its digits; write it as text, in quotes",
         ),
         ("f.parquet", b"PAR1 no", "f.parquet: it cannot be read as Parquet"),
-        ("f.csv.gz", b"p,y\n", "f.csv.gz: it cannot be read (Not a gzipped file"),
         ("f.csv.gz", gzip.compress(b"p,y\n0.5,1\n", mtime=0)[:-9], "f.csv.gz: it cannot be read"),
-        ("f.xlsx", b"", "f.xlsx: not a file of forecasts by its name; give .csv, .tsv, .parquet, .jsonl or .json"),
-        ("f", b"", "f: not a file of forecasts by its name"),
-        ("f.parquet.gz", b"", "f.parquet.gz: not a file of forecasts by its name"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(
@@ -261,10 +222,7 @@ def test_a_file_given_twice_is_refused(write: Write, simple: Sequence[Row], tmp_
     [
         (None, "scoring: forecasts are given as NoneType; give a path, a frame or a mapping of columns"),
         ({}, "the frame: it has no rows; give forecasts"),
-        ([{}], "the rows: it has no rows"),
-        (pl.DataFrame(), "the frame: it has no rows"),
         ({"p": 0.5, "y": 1}, "the frame, column 'p': it holds 0.5; give one value per row"),
-        ({"p": "0.5", "y": "1"}, "the frame, column 'p': it holds '0.5'; give one value per row"),
         ({"p": [0.5, 0.4], "y": [1]}, "scoring: the columns have different lengths: 'p' 2, 'y' 1"),
         ([{"p": 0.5, "y": 1}, {"p": 0.4, "y": "no"}], "the rows, row 2, column 'y': 'no' is text, but row 1 holds 1, a number"),
         ([{"p": 0.5, "y": 1, "weight": float("inf")}], "the rows, row 1, column 'weight': inf is no weight"),
@@ -283,20 +241,15 @@ def test_two_columns_of_a_pandas_frame_with_one_name_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"probability": "prob"}, "the rows: --probability names the column 'prob', which is not there; the columns are 'question_id'"),
         ({"cluster": "serie"}, "--cluster names the column 'serie', which is not there; did you mean 'series'?"),
-        ({"by": "categry"}, "the rows: --by names the column 'categry', which is not there"),
         ({"percent": "outcome"}, "scoring: --percent names 'outcome', which is read as no probability or price"),
         ({"cluster": ["series", "question_id", "p"]}, "scoring: 3 columns of clusters are given; give one, or two"),
         (
             {"probability": "p", "outcome": "p"},
             "the column 'p' is given as --probability p and --outcome; give each role a column of its own",
         ),
-        ({"probability": "p", "market": "p"}, "the column 'p' is given as --probability p and --market"),
         ({"cluster": ["series", "series"]}, "the column 'series' is given as --cluster series twice"),
         ({"level": 95}, "inference: level is 95; give a mass between 0 and 1, such as 0.95"),
-        ({"bins": [0, 0.5]}, "binning: the edges are [0.0, 0.5]; give ascending edges from 0 to 1"),
-        ({"loss": "mae"}, "loss is 'mae'; give one of brier, log_loss"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(options: dict[str, Any], message: str, simple: list[dict[str, Any]]) -> None:
@@ -314,18 +267,10 @@ def test_outcomes_of_their_own_must_name_every_question_once(simple: list[dict[s
     assert (left.n_questions, left.notes) == (11, ("1 row on 1 question left out: not resolved.",))
 
 
-@pytest.mark.parametrize("words", [("yes", "no"), ("YES", "No"), ("true", "false"), ("1", "0"), ("1.0", "0.0"), ("T", "F"), (" y ", "n")])
+@pytest.mark.parametrize("words", [("YES", "No"), ("1.0", "0.0"), ("T", "F"), (" y ", "n")])
 def test_outcomes_in_words_are_those_in_numbers(words: tuple[str, str], simple: list[dict[str, Any]], write: Write) -> None:
     named = [{**row, "outcome": words[0] if row["outcome"] else words[1]} for row in simple]
     assert score(write("f.csv", named), replicates=0).forecasts["outcome"].to_list() == [row["outcome"] for row in simple]
-
-
-@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["yes", "no"])])
-def test_categorical_outcomes_are_read(dtype: Any, write: Write, tmp_path: Path) -> None:
-    frame = pl.DataFrame({"p": [0.2, 0.7], "outcome": ["no", "yes"]}).with_columns(pl.col("outcome").cast(dtype))
-    frame.write_parquet(tmp_path / "f.parquet")
-    for data in (frame, tmp_path / "f.parquet"):
-        assert score(data, replicates=0).forecasts["outcome"].to_list() == [0, 1]
 
 
 def test_percentages_and_rounding_errors_are_read_when_asked_for() -> None:
@@ -341,9 +286,7 @@ def test_percentages_of_less_than_one_per_cent_are_noted() -> None:
     assert note == "More than half of the values of 'p' are at most 1 %: check that it holds percentages."
 
 
-@pytest.mark.parametrize(
-    "content", ["\ufeff" + HEAD, "\n\n" + HEAD, HEAD.replace("\n", "\r\n"), HEAD.replace(",", ";"), HEAD.replace(",", "\t"), HEAD.upper()]
-)
+@pytest.mark.parametrize("content", ["\ufeff" + HEAD, "\n\n" + HEAD.replace("\n", "\r\n"), HEAD.replace(",", "\t"), HEAD.upper()])
 def test_ways_of_writing_csv_make_no_difference(content: str, tmp_path: Path) -> None:
     (one,) = {letter for letter in ",;\t" if letter in content}
     end = "\r\n" if "\r" in content else "\n"
@@ -355,9 +298,7 @@ def test_ways_of_writing_csv_make_no_difference(content: str, tmp_path: Path) ->
     "content",
     [
         "sep=;\nquestion_id;series;p;outcome\n{rows}",
-        '"sep=;"\r\nquestion_id;series;p;outcome\r\n{rows}',
         "\n\nSEP=;;;;\nquestion_id;series;p;outcome\n{rows}",
-        'question_id;series;"p";outcome\n{rows}',
         '" Question\nID ";"series\r\n";p;Outcome\n{rows}',
         "question_id;series;p;outcome\n{commas}",
         "question_id;series;p;outcome\n{percentages}",
@@ -376,11 +317,6 @@ def test_what_spreadsheets_write_is_read(content: str, tmp_path: Path) -> None:
     assert found == pytest.approx([(index + 1) / scale for index in range(8)])
 
 
-def test_lines_are_counted_from_the_first_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "f.csv").write_text('\nsep=;\n"question\nid";p;outcome\nq1;0,5;1\nq2;1,5;1\n')
-    assert refused(tmp_path / "f.csv").endswith("f.csv, line 6, column 'p': '1,5' is no probability; correct it, or leave the row out")
-
-
 def test_decimal_commas_of_outcomes_and_weights_are_read(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("q;p;outcome;weight\nq1;0,5;1,0;1,5\nq2;0,25;0,0;2\n")
     frame = score(tmp_path / "f.csv", replicates=0, question="q").forecasts
@@ -397,21 +333,12 @@ def test_nan_of_python_is_a_missing_forecast(tmp_path: Path) -> None:
         )
 
 
-def test_a_byte_order_mark_is_no_part_of_json(tmp_path: Path) -> None:
-    for name, text in (("f.jsonl", '{"p": 0.5, "y": 1}\n'), ("f.json", '[{"p": 0.5, "y": 1}]')):
-        (tmp_path / name).write_text("\ufeff" + text)
-        assert score(tmp_path / name, replicates=0).forecasts["probability"].to_list() == [0.5]
-
-
 @pytest.mark.parametrize(
     "rows",
     [
-        [{"p": 0.3, "y": 1}],
         [{"p": 0.3, "y": 1}] * 5,
         [{"p": 0.5, "y": index % 2} for index in range(8)],
         [{"p": float(index % 2), "y": index % 2} for index in range(8)],
-        [{"p": 0.3, "y": 0}] * 4,
-        [{"model": "a", "q": 1, "p": 0.1, "y": 1}, {"model": "b", "q": 1, "p": None, "y": 1}],
         [{"p": 0.3, "y": index % 2, "weight": 1e300} for index in range(8)],
         [{"p": 0.3, "y": index % 2, "weight": 1e-320} for index in range(8)],
     ],
@@ -428,9 +355,3 @@ def test_enormous_weights_give_the_scores_of_ordinary_ones(simple: list[dict[str
     weights = [[scale * (1 + index % 3) for index in range(12)] for scale in (1.0, 2.0**900, 2.0**-900)]
     found = [score([{**row, "weight": w} for row, w in zip(simple, each, strict=True)], replicates=200).scores for each in weights]
     assert found[0].equals(found[1]) and found[0].equals(found[2])
-
-
-def test_clusters_may_be_the_questions() -> None:
-    rows = [{"model": model, "q_id": f"q{index}", "p": 0.1 * index, "y": index % 2} for model in "ab" for index in range(8)]
-    result = score([{"question_id": row.pop("q_id"), **row} for row in rows], cluster="question_id", replicates=0)
-    assert (result.n_questions, result.columns.question, result.columns.cluster) == (8, ("question_id",), ("question_id",))

@@ -152,18 +152,6 @@ def test_nothing_is_loaded_from_elsewhere(parsed: Parsed, html: str) -> None:
     assert html.count("</script>") == html.count("<script")
 
 
-def test_the_page_shows_the_numbers_of_the_scores(hostile: ScoreResult, parsed: Parsed) -> None:
-    shown = "".join(parsed.texts)
-    for row in hostile.scores.filter(hostile.scores["metric"] == "brier").iter_rows(named=True):
-        assert f"{row['value']:.3f}" in shown
-
-
-def test_the_same_result_gives_the_same_page(rows: Sequence[Row], html: str, hostile: ScoreResult) -> None:
-    assert alone(page.page(hostile)) == html
-    first, second = (alone(page.page(score(list(rows), replicates=200, seed=3))) for _ in range(2))
-    assert first == second
-
-
 def test_a_page_that_fails_leaves_the_old_one(hostile: ScoreResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "page.html"
     target.write_text("old")

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pytest
 
 from bellwether.calibration import reliability_bins
 from bellwether.errors import ScoringError
-from bellwether.scoring import ScoreResult, plot_differences, plot_reliability, plot_scores, plotting, score
+from bellwether.scoring import ScoreResult, plot_reliability, plot_scores, plotting, score
 from tests.figures.drawn import rows as drawn
 from tests.figures.drawn import texts
 from tests.scoring.conftest import Row
@@ -34,25 +33,12 @@ def named_rows(chart: Any, name: str) -> list[dict[str, Any]]:
     return [row for row in drawn(chart) if row.get("name") == name]
 
 
-def test_charts_are_those_of_altair(result: ScoreResult) -> None:
-    p, y = sample()
-    for chart in (plot_reliability(p, y), plot_scores(result), plot_differences(result)):
-        assert isinstance(chart, alt.LayerChart)
-        alt.LayerChart.from_dict(chart.to_dict())  # validated against the schema
-
-
 def test_points_of_the_diagram_are_the_reliability_table() -> None:
     p, y = sample()
     found = named_rows(plot_reliability(p, y, range(80), label="mine"), "mine")
     expected = reliability_bins(p, y, list(range(80))).drop_nulls("mean_forecast")
     for field, column in (("forecast", "mean_forecast"), ("observed", "yes_rate"), ("lower", "yes_rate_lower"), ("n", "n")):
         assert [row[field] for row in found] == expected[column].to_list()
-
-
-def test_a_second_forecaster_is_laid_over_the_first_in_another_colour() -> None:
-    p, y = sample()
-    both = plot_reliability(p, y, label="one") + plot_reliability(1 - p, y, label="two", curve=True)
-    assert {"one", "two"} <= set(texts(both))
 
 
 @pytest.mark.parametrize("curve", [False, True])
@@ -76,12 +62,6 @@ def test_scores_are_best_first_with_their_intervals(result: ScoreResult) -> None
         assert [row[field] for row in found] == expected[column].to_list()
     with pytest.raises(ScoringError, match="there is no metric 'briar'"):
         plot_scores(result, "briar")
-
-
-def test_differences_are_those_of_the_pairs(result: ScoreResult) -> None:
-    found = [row for row in drawn(plot_differences(result)) if "value" in row]
-    assert [row["value"] for row in found] == result.pairs["difference"].to_list()
-    assert len(found) == result.pairs.height == 3
 
 
 def test_names_are_drawn_verbatim(rows: Sequence[Row], tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,15 +46,6 @@ def assert_alike(one: dict[str, list[float | None]], other: dict[str, list[float
 
 
 @check
-@given(SAMPLE, st.sampled_from([0.001, 3.0, 1e6]))
-def test_equal_weights_are_no_weights(sample: list[tuple[float, int, int]], weight: float) -> None:
-    rows = table(sample)
-    ends = ("value", "lower", "upper")
-    one, other = (values(found(some), ends) for some in (rows, [{**row, "weight": weight} for row in rows]))
-    assert_alike(one, other, [name for name in one if name != "coverage"])
-
-
-@check
 @given(SAMPLE)
 def test_a_weight_of_two_is_the_forecast_twice_in_its_cluster(sample: list[tuple[float, int, int]]) -> None:
     rows = table(sample)
@@ -79,44 +69,16 @@ def test_the_other_outcome_of_every_question_has_the_same_scores(sample: list[tu
     assert_alike({"x": one["brier_yes"], "y": one["brier_no"]}, {"x": other["brier_no"], "y": other["brier_yes"]}, ["x", "y"])
 
 
-@check
-@given(SAMPLE, st.randoms(use_true_random=False))
-def test_the_order_of_the_rows_does_not_change_the_scores(sample: list[tuple[float, int, int]], random: Any) -> None:
-    rows = table(sample)
-    mixed = random.sample(rows, len(rows))
-    ends = ("value", "lower", "upper", "n", "n_clusters")
-    one, other = values(found(rows), ends), values(found(mixed), ends)
-    assert_alike(one, other, list(one))
-
-
-@pytest.mark.parametrize("unnamed", [False, True])
-@pytest.mark.parametrize("cluster", [["series"], ["series", "day"], ["question_id"]])
+@pytest.mark.parametrize(("cluster", "unnamed"), [(["series", "day"], False), (["series"], True)])
 def test_the_order_of_the_rows_changes_nothing(rows: Sequence[Row], write: Write, cluster: list[str], unnamed: bool) -> None:
     names = ("question_id", "model") if unnamed else ()
     data = [{name: value for name, value in row.items() if name not in names} for row in rows if not unnamed or row["model"] == "sharp"]
-    if unnamed and cluster == ["question_id"]:
-        cluster = []
     orders = (data, data[::-1], sorted(data, key=lambda row: (row["day"], row["probability"])))
     results = [
-        score(write(f"{index}/f.csv", some), by="category", cluster=cluster, independent=not cluster, replicates=200).to_dict()
-        for index, some in enumerate(orders)
+        score(write(f"{index}/f.csv", some), by="category", cluster=cluster, replicates=200).to_dict() for index, some in enumerate(orders)
     ]
     assert results[1] == results[0]
     assert results[2] == results[0]
-
-
-def test_the_order_of_wide_rows_without_names_changes_nothing(rows: Sequence[Row]) -> None:
-    wide = [{"p_a": row["probability"], "p_b": round(row["probability"] ** 2, 1), "outcome": row["outcome"]} for row in rows]
-    one, other = (score(some, replicates=200).to_dict() for some in (wide, sorted(wide, key=lambda row: (row["p_b"], row["p_a"]))))
-    assert one == other
-
-
-def test_a_forecaster_scores_alike_alone_and_among_others(rows: Sequence[Row]) -> None:
-    among = found(rows).scores.filter((pl.col("forecaster") == "sharp") & (pl.col("metric") != "coverage"))
-    alone = found([row for row in rows if row["model"] == "sharp"]).scores.filter(
-        (pl.col("forecaster") == "sharp") & (pl.col("metric") != "coverage")
-    )
-    assert among.equals(alone)
 
 
 PROGRAM = """

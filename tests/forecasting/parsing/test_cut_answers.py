@@ -30,7 +30,7 @@ BLOCKS = (
     ("<|channel>thought\n", "<channel|>"),
     ("Here is my thought process:\n", "Here is my response:\n"),
 )
-NUMBERS = ("5", "80", "87.66", "100", "0.75", "62.5%")
+NUMBERS = ("5", "87.66", "100", "0.75", "62.5%")
 
 
 def tags(answer: str, number: str) -> str:
@@ -124,7 +124,7 @@ def test_a_bare_answer_is_read_as_independent_readers_do_wherever_it_is_cut(form
 # --- any complete answer ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(BLOCKS),
     st.sampled_from(sorted(FORMS)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bellwether.forecasting.parsing import PATHS, PROBLEMS, VERSION, Reading, read, read_many
+from bellwether.forecasting.parsing import Reading, read, read_many
 
 
 def tags(answer: str, confidence: str) -> str:
@@ -19,59 +19,39 @@ def tags(answer: str, confidence: str) -> str:
     [
         ("<think>\nWhy.\n</think>\n\n" + tags("yes", "70"), 0.7, "tags"),
         (tags("no", "87.66"), 0.1234, "tags"),
-        (tags("no", "99.99"), 0.0001, "tags"),
         (tags(" YES\n", " 70 % "), 0.7, "tags"),
         (tags("**No**", "**70%**."), 0.3, "tags"),
-        (tags("[yes]", "[55]"), 0.55, "tags"),
         ("<ANSWER>No</ANSWER> <Confidence>60</Confidence>", 0.4, "tags"),
         (tags("yes", "100"), 1.0, "tags"),
-        (tags("yes", "~65"), 0.65, "tags"),
         (tags("yes", "80 out of 100"), 0.8, "tags"),
-        (tags("yes", "80/100"), 0.8, "tags"),
         (tags("yes", "approx. 6.5e1 percent"), 0.65, "tags"),
         (tags("no", "about seventy"), 0.3, "tags/words"),
-        (tags("yes", "Seventy-five percent"), 0.75, "tags/words"),
-        (tags("yes", "one hundred"), 1.0, "tags/words"),
         (tags("yes", "0.7"), 0.7, "tags/fraction"),
-        (tags("no", ".925"), 0.075, "tags/fraction"),
-        ("Some thoughts first.\n" + tags("no", "80"), 0.2, "tags"),
         ("```xml\n" + tags("yes", "70") + "\n```", 0.7, "tags"),
         ("Sure! Here it is:\n\n```\n<think>a</think>\n" + tags("no", "70") + "\n```\n\nAnything else?", 0.3, "tags"),
         ("<probability>0.3</probability>", 0.3, "tags"),
-        ("<answer>no</answer><probability>30%</probability>", 0.3, "tags/percent"),
         ('{"reasoning": "because", "p_yes": 0.1234}', 0.1234, "json"),
-        ('```json\n{"p_yes": 5e-05}\n```', 0.00005, "json"),
         ('{"p_yes": "0.2"}', 0.2, "json"),
         ("{'p_yes': 0.2}", 0.2, "json"),
         ('{"probability": 62.5}', 0.625, "json/percent"),
-        ('{"p_yes": "30%"}', 0.3, "json/percent"),
         ('{"p_yes": about seventy, "reasoning": "x"}', 0.7, "json/words"),
         ('{"answer": "no", "confidence": 80}', 0.2, "json"),
         ('{"answer": "no", "confidence": 0.8}', 0.2, "json/fraction"),
-        ('{"answer": "no", "p_yes": 0.5}', 0.5, "json"),
-        ('{"forecast": {"p_yes": 0.4, "n": [1, 2]}}', 0.4, "json"),
         ('{"p_yes": 0.25, "reasoning": "never closed', 0.25, "json"),
         ("I think so.\n\nFinal answer: No\nConfidence: 85%", 0.15, "labels"),
         ("**Answer:** yes\n**Confidence (0-100):** 64", 0.64, "labels"),
-        ("- Answer: *no*\n- Confidence = 90 %", 0.1, "labels"),
         ("Some thoughts.\n\nProbability of yes: 63.27%", 0.6327, "labels/percent"),
         ("P(yes) = 0.08", 0.08, "labels"),
         ("<answer>no</answer>\nConfidence: 80", 0.2, "labels"),
-        ("I put it in <answer> and <confidence> tags:\n" + tags("no", "80"), 0.2, "tags"),
-        (tags("no", "$80$"), 0.2, "tags"),
-        (tags("no", r"80\%"), 0.2, "tags"),
         (tags("no", r"$\boxed{80\%}$"), 0.2, "tags"),
         (tags(r"\text{no}", r"\(80\)"), 0.2, "tags"),
-        (tags("ｎｏ", "８０．５％"), 0.195, "tags"),
         ("＜answer＞no＜/answer＞＜confidence＞80＜/confidence＞", 0.2, "tags"),
         (tags("n\u200bo", "8\u200b0\u2060"), 0.2, "tags"),
         ("Answer：no\nConfidence：80 %", 0.2, "labels"),
         ('{"p_yes": 0.3 // about 30 %, not "p_yes": 0.9\n}', 0.3, "json"),
         ('{/* "p_yes": 0.9, */ "p_yes": 0.3 /* sure */, "n": 1}', 0.3, "json"),
         ('{\n  # "p_yes": 0.9,\n  "p_yes": 0.3\n}', 0.3, "json"),
-        ('{"p_yes": 1}', 1.0, "json"),
         ('{"p_yes": 1.0, "reasoning": "sure"}', 1.0, "json"),
-        ("Probability of yes: 1%", 0.01, "labels/percent"),
         ('{"reasoning": "a draft was \'p_yes\': 0.9, and <answer>yes</answer><confidence>90</confidence>", "p_yes": 0.3}', 0.3, "json"),
         ('{"p_yes": 0.3\n"reasoning": "the comma is forgotten"}', 0.3, "json"),
     ],
@@ -80,11 +60,6 @@ def test_what_is_clear_is_read_to_the_last_digit(text: str, p_yes: float, path: 
     reading = read(text)
     assert (reading.p_yes, reading.path, reading.problem, reading.contradiction) == (p_yes, path, None, None)
     assert reading.answer == ("yes" if p_yes > 0.5 else reading.answer if p_yes == 0.5 else "no")
-
-
-def test_the_confidence_is_that_of_the_given_answer() -> None:
-    assert read(tags("no", "70")) == Reading("no", 0.7, 0.3, "tags")
-    assert read('{"p_yes": 0.3}') == Reading("no", 0.7, 0.3, "json")
 
 
 def test_a_probability_of_one_half_alone_answers_yes() -> None:
@@ -116,10 +91,8 @@ def test_an_opening_tag_that_is_only_talked_about_opens_nothing() -> None:
     "text",
     [
         f"<think>I could say {tags('no', '60')} but let me think about",
-        f"<think>It is so. {tags('no', '60')}",
         f"<think>It is so. {tags('no', '60')}</think>\n",
         f"{tags('no', '60')}\n<think>or rather",
-        f"<think>{tags('no', '60')}</think>\nThe answer is as above.",
         f"<think>{tags('no', '60')} Or not.</think>",
         "<think><answer>no</answer> it is. <confidence>60</confidence></think>",
     ],
@@ -193,18 +166,12 @@ def test_reasoning_is_what_stands_in_its_tags_or_before_the_answer(text: str, re
     [
         f"{tags('yes', '70')}\nOn second thought:\n{tags('no', '70')}",
         f"<think>a</think>{tags('yes', '70')} Hm. <think>b</think>{tags('no', '70')}",
-        "Answer: yes\nAnswer: no\nConfidence: 70",
-        '{"answer": "no", "p_yes": 0.8}',
         '{"p_yes": 0.8}\nOn second thought:\n{"p_yes": 0.2}',
         "<answer>yes</answer><probability>0.2</probability>",
         f"{tags('yes', '60')}\nAnswer: No\nConfidence: 90%",
         f"{tags('yes', '60')}\nOr rather:\n" + '{"answer": "no", "confidence": 90}',
-        '{"p_yes": 0.7}\nProbability of yes: 10%',
         f"Answer: No\nConfidence: 90%\n{'Then again. ' * 60}\n{tags('yes', '60')}",
-        f"{tags('yes', '60')}\nAnswer: No\nConfidence: 90%\n{'As I said. ' * 60}",
         f"Final answer: no\n{tags('yes', '60')}",
-        f"{tags('yes', '60')}\n" + '{"p_yes": 0.3, "reasoning": "x"}',
-        '{"answer": "no", "confidence": 60, "p_yes": 0.4}\n{"answer": "no", "confidence": 60, "p_yes": 0.8}',
         '{"answer": "yes", "confidence": 20, "p_yes": 0.8}',
     ],
 )
@@ -221,10 +188,6 @@ def test_low_confidence_in_the_own_answer_is_converted_as_stated_and_flagged(ans
     reading = read(tags(answer, number))
     assert (reading.answer, reading.p_yes, reading.problem) == (answer, p_yes, None)
     assert reading.contradiction == f"low confidence: {float(number):g} % in the given answer {answer}"
-
-
-def test_even_odds_are_no_contradiction() -> None:
-    assert read(tags("no", "50")) == Reading("no", 0.5, 0.5, "tags")
 
 
 def test_the_last_of_several_numbers_counts_and_is_flagged() -> None:
@@ -253,10 +216,6 @@ def test_an_answer_in_two_forms_is_no_contradiction() -> None:
     assert read(f"{tags('no', '60')}\nConfidence: moderate").contradiction is None
 
 
-def test_an_answer_that_is_repeated_is_no_contradiction() -> None:
-    assert read(f"{tags('no', '60')}\n{tags('NO', '60%')}").contradiction is None
-
-
 def test_the_form_repeated_before_the_answer_is_no_contradiction() -> None:
     reading = read(f"As you asked: {tags('[yes or no]', '[0-100]')}\n{tags('no', '60')}")
     assert (reading.p_yes, reading.contradiction) == (0.4, None)
@@ -270,59 +229,40 @@ def test_the_form_repeated_before_the_answer_is_no_contradiction() -> None:
     [
         (None, "empty response", "none"),
         ("", "empty response", "none"),
-        (" \n\t", "empty response", "none"),
-        ("null", "no answer", "none"),
         ("The answer is no, with 70% confidence.", "no answer", "none"),
         ("I lean yes, though it is hard to put a number on it.", "no answer", "none"),
-        ("Ich halte das für unwahrscheinlich. Antwort: nein", "no answer", "none"),
         ("<confidence>70</confidence>", "no answer", "tags"),
         (tags("maybe", "70"), "neither yes nor no", "tags"),
-        (tags("nein", "70"), "neither yes nor no", "tags"),
         (tags("I would say that yes is less likely than no", "70"), "neither yes nor no", "tags"),
         ("<answer>no</answer><answer></answer><confidence>70</confidence>", "neither yes nor no", "tags"),
         ("<answer>yes</answer>", "no number", "tags"),
         (tags("yes", ""), "not a number", "tags"),
-        (tags("yes", "NaN"), "not a number", "tags"),
         (tags("yes", "inf"), "not a number", "tags"),
         (tags("yes", "very likely"), "not a number", "tags"),
-        (tags("yes", "60-70"), "not a number", "tags"),
         (tags("yes", ">95"), "not a number", "tags"),
-        (tags("yes", "70 or 80"), "not a number", "tags"),
         (tags("yes", "७०"), "not a number", "tags"),
         (tags("yes", "9" * 500), "not a number", "tags"),
         (tags("yes", "250"), "out of range", "tags"),
-        (tags("yes", "100.01"), "out of range", "tags"),
         (tags("yes", "-5"), "out of range", "tags"),
-        (tags("yes", "1e999"), "out of range", "tags"),
         (tags("no", "1"), "ambiguous number", "tags"),
-        (tags("no", "1.0"), "ambiguous number", "tags"),
         (tags("no", "0.3"), "ambiguous number", "tags"),
         ('{"p_yes": 1.5}', "ambiguous number", "json"),
         ("<probability>1.01</probability>", "ambiguous number", "tags"),
         ('{"p_yes": NaN}', "not a number", "json"),
         ('{"p_yes": null}', "not a number", "json"),
-        ('{"p_yes": -0.1}', "out of range", "json"),
-        ('{"p_yes": 250}', "out of range", "json"),
-        ("Probability of yes: 65-70%", "not a number", "labels"),
         ('{"p_yes": 0.7}\nProbability of yes: 65-70%', "not a number", "labels"),
         ("Probability: 1", "ambiguous number", "labels"),
-        ("P(yes) = 1.0", "ambiguous number", "labels"),
         ("<probability>1</probability>", "ambiguous number", "tags"),
         ('{"probability": 1}', "ambiguous number", "json"),
         ('{"p_yes": one}', "ambiguous number", "json"),
         ('{"p_yes": 0,3}', "not a number", "json"),
-        ('{"p_yes": [0.2, 0.4]}', "not a number", "json"),
         ("<answer>no\n<confidence>96.3", "cut off", "tags"),
-        ("<answer>\nyes\n<confidence>\n70\n", "cut off", "tags"),
         ("<answer>yes</answer><confidence>70", "cut off", "tags"),
-        ("<answer>yes</answer><confidence>70</confiden", "cut off", "tags"),
         ("<answer>yes</confidence><confidence>70</answer>", "cut off", "tags"),
         (f"{tags('no', '60')} <answer>yes<confidence>90</confidence>", "cut off", "tags"),
         (f"{tags('no', '60')} Then: <answ", "cut off", "tags"),
-        ('{"p_yes": 0.', "cut off", "json"),
         ('{"p_yes": 1', "cut off", "json"),
         ('{"p_yes": 0.3\n', "cut off", "json"),
-        ('```json\n{"p_yes": 0.3\n```', "cut off", "json"),
         ('{"p_yes": "0.3', "cut off", "json"),
         ('{"p_yes": 0.3 // abo', "cut off", "json"),
         ('{"p_yes": 0.7} and then {"p_y', "cut off", "json"),
@@ -351,12 +291,6 @@ def test_a_reason_quotes_at_most_one_short_printable_line() -> None:
     assert len(problem) < 100
 
 
-def test_paths_and_problems_are_closed_lists() -> None:
-    assert len(set(PATHS)) == len(PATHS) == 13
-    assert len(set(PROBLEMS)) == len(PROBLEMS) == 9
-    assert VERSION
-
-
 # --- many ----------------------------------------------------------------------------------------------------------
 
 
@@ -366,8 +300,3 @@ def test_many_responses_become_a_frame_in_their_order() -> None:
     assert frame["p_yes"].to_list() == [0.3, None, 0.8]
     assert frame["problem"].to_list() == [None, "empty response", None]
     assert frame["reasoning"].to_list() == [None, None, "?"]
-
-
-def test_no_responses_become_an_empty_frame() -> None:
-    assert read_many([]).schema == read_many([None]).schema
-    assert read_many([]).is_empty()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,7 +55,7 @@ PIECES = st.sampled_from(
 TEXTS = st.one_of(st.text(st.characters()), st.lists(PIECES, max_size=25).map("".join))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(TEXTS)
 def test_any_text_is_a_reading_or_a_reason(text: str) -> None:
     reading = read(text)
@@ -71,14 +69,14 @@ def test_any_text_is_a_reading_or_a_reason(text: str) -> None:
     assert reading.confidence == pytest.approx(reading.p_yes if reading.answer == "yes" else 1 - reading.p_yes, abs=1e-15)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(PIECES, max_size=8).map("".join), st.lists(PIECES, max_size=8).map("".join), st.booleans(), st.booleans())
 def test_the_short_way_is_the_long_way(before: str, after: str, opened: bool, ended: bool) -> None:
     text = f"{'<think>' if opened else ''}{before}</think>{after}"
     assert read(text, ended=ended) == parser._read(text, ended)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_the_published_rules_take_any_text(text: str) -> None:
     reading = compat.read(text)
@@ -127,26 +125,11 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("parse", [read, compat.read], ids=["read", "compat"])
-def test_four_times_the_text_takes_about_four_times_as_long(piece: str, parse: Callable[[str], Reading]) -> None:
-    """Quadratic time would take sixteen times as long; a repeated measurement excuses a busy machine."""
-    short, long = piece * (50_000 // len(piece)), piece * (200_000 // len(piece))
-    ratios = []
-    for _ in range(5):
-        ratios.append(_seconds(parse, long) / max(_seconds(parse, short), 2e-4))
-        if ratios[-1] < 9:
-            return
-    raise AssertionError(f"took {min(ratios):.1f} times as long")
-
-
-def _seconds(parse: Callable[[str], Reading], text: str) -> float:
-    start = time.thread_time()
-    parse(text)
-    return time.thread_time() - start
-
-
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
 def test_a_megabyte_before_the_answer_is_read_over(piece: str) -> None:
-    text = f"<think>{piece * (1_000_000 // len(piece))}</think>\n<answer>no</answer>\n<confidence>70</confidence>"
-    assert (read(text).answer, read(text).p_yes) == ("no", 0.3)
+    """In quadratic time this would take hours."""
+    text = piece * (1_000_000 // len(piece))
+    assert read(f"<think>{text}</think>\n<answer>no</answer>\n<confidence>70</confidence>").p_yes == 0.3
+    assert read(text).problem is not None or piece == HOSTILE["confidences"]
+    assert compat.read(f"{text}<confidence>70</confidence>").p_yes is not None

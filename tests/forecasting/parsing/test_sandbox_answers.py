@@ -34,11 +34,11 @@ def question(market: Market, **changes: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("elicitation", FORMS)
-@pytest.mark.parametrize("model", ["calibrated", "overconfident", "timid", "contrarian"])
+@pytest.mark.parametrize("model", ["calibrated", "contrarian"])
 def test_what_is_read_is_what_was_stated_to_the_last_digit(
     model: str, elicitation: Elicitation, ask: Ask, stated: Stated, markets: list[Market]
 ) -> None:
-    for market in markets[:100]:
+    for market in markets[:50]:
         reading = read(ask(model, messages(question(market), AS_OF, elicitation), elicitation))
         assert (reading.p_yes, reading.contradiction) == (stated(model, market), None)
         assert reading.path == elicitation
