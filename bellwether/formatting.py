@@ -29,12 +29,13 @@ def percent(value: float | None, digits: int = 1, unit: str = " %") -> str:
     return NOTHING if value is None else f"{100 * value:z.{digits}f}{unit}"
 
 
-def p_value(value: float | None, digits: int = 4) -> str:
-    """A p-value: never 0, but below the smallest number with so many decimals."""
+def p_value(value: float | None, digits: int = 4, *, short: bool = False) -> str:
+    """A p-value: never 0, but below the smallest number with so many decimals. short: without blank and leading zero."""
     if value is None or math.isnan(value):
         return NOTHING
     smallest = 10.0**-digits
-    return f"{value:.{digits}f}" if value >= smallest else f"< {smallest:.{digits}f}"
+    text = f"{value:.{digits}f}" if value >= smallest else f"< {smallest:.{digits}f}"
+    return text.replace("0.", ".").replace(" ", "") if short else text
 
 
 def interval(lower: float | None, upper: float | None, digits: int = 3, *, sign: str = "") -> str:

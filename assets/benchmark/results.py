@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.text import Text
 
 from bellwether.console import console, plain_grid
-from bellwether.formatting import floor_percent, number
+from bellwether.formatting import floor_percent, number, p_value
 from bellwether.lake.warehouse import query
 from bellwether.settings import settings
 
@@ -71,7 +71,8 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
         # Too few questions for an interval: the market had no price when most were asked.
         over_market = row["skill_vs_market"] if row["skill_vs_market_lower"] is not None else None
         skill = [number(row["brier_skill"], 2, none=""), number(over_market, 2, none="")]
-        calibration = [_short(row["ece"], 3), _short_p(row["ece_p_calibrated"])]
+        p = row["ece_p_calibrated"]
+        calibration = [_short(row["ece"], 3), "" if p is None else p_value(p, 2, short=True)]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(
             rank, Text(row["forecaster"]), _interval(row, "brier"), row["group"] or "", *skill, *calibration, floor_percent(row["coverage"])
@@ -88,10 +89,6 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
 def _short(value: float | None, digits: int) -> str:
     """A number below 1 without its leading zero."""
     return number(value, digits, none="").removeprefix("0")
-
-
-def _short_p(value: float | None) -> str:
-    return "" if value is None else "<.01" if value < 0.01 else _short(value, 2)
 
 
 def _interval(row: dict[str, Any], metric: str) -> str:

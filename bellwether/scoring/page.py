@@ -11,14 +11,14 @@ import polars as pl
 from bellwether.calibration import METRICS, Better
 from bellwether.figures.canvas import Rows, distinct, finite, palette
 from bellwether.figures.reliability import rows_of
-from bellwether.formatting import floor_percent
+from bellwether.formatting import floor_percent, p_value
 from bellwether.pages import charts
 from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section, Table
 from bellwether.pages.render import write
 from bellwether.pages.values import NONE, text
 from bellwether.scoring.plotting import bands_and_curves
 from bellwether.scoring.sheet import MARKET
-from bellwether.scoring.show import by_forecaster, group_name, number, p_cell, reasons, summary
+from bellwether.scoring.show import by_forecaster, group_name, number, reasons, summary
 from bellwether.scoring.words import LOSSES, words
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _calibration(result: ScoreTables) -> Table:
         for metric in _ERRORS:
             one = metrics[metric]
             cells += [Cell(number(one[column]), one[column]) for column in ("value", "expected")]
-            cells.append(Cell(p_cell(one["p_calibrated"]), one["p_calibrated"]))
+            cells.append(Cell(p_value(one["p_calibrated"], 3, short=True), one["p_calibrated"]))
         cells += [_interval(metrics[metric], 4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")]
         rows.append(cells)
     errors = (head for metric in _ERRORS for head in (words(metric), "by chance", "p"))
@@ -134,7 +134,7 @@ def _pairs(result: ScoreTables) -> Table:
     rows = []
     for row in result.pairs.iter_rows(named=True):
         difference = _interval({**row, "value": row["difference"]}, 4, "+")
-        tests = [Cell(p_cell(row[name]), row[name]) for name in ("p", "p_holm", "p_mcnemar")]
+        tests = [Cell(p_value(row[name], 3, short=True), row[name]) for name in ("p", "p_holm", "p_mcnemar")]
         rows.append([text(row["forecaster"]), text(row["other"]), _count(row["n"]), difference, *tests])
     return _table("Paired differences", ("first", "second", "n", "difference", "p", "p Holm", "p McNemar"), rows, texts=2)
 
@@ -157,7 +157,7 @@ def _metrics(name: str, metrics: dict[str, dict[str, Any]]) -> Table:
     rows = []
     for metric, row in metrics.items():
         chance = Cell("" if row["expected"] is None else f"{row['expected']:.4f}", row["expected"])
-        p = Cell("" if row["p_calibrated"] is None else p_cell(row["p_calibrated"]), row["p_calibrated"])
+        p = Cell("" if row["p_calibrated"] is None else p_value(row["p_calibrated"], 3, short=True), row["p_calibrated"])
         about = METRICS[metric].meaning if metric in METRICS else ""
         rows.append(
             [

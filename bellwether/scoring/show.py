@@ -14,7 +14,7 @@ from bellwether import formatting
 from bellwether.calibration.calibration_test import LEAST_CLUSTERS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.console import TextTable, print_tables
-from bellwether.formatting import NOTHING, floor_percent
+from bellwether.formatting import NOTHING, floor_percent, p_value
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.words import LOSSES, counted, words
 from bellwether.untrusted_text import visible
@@ -92,7 +92,7 @@ def _calibration(result: ScoreTables) -> TextTable:
         cells = []
         for metric in ("ece", "smece"):
             one = metrics[metric]
-            cells += [number(one["value"]), number(one["expected"]), p_cell(one["p_calibrated"])]
+            cells += [number(one["value"]), number(one["expected"]), p_value(one["p_calibrated"], 3, short=True)]
         cells += [number(metrics[metric]["value"], digits=4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")]
         table.add(name, *cells)
     return table
@@ -109,7 +109,13 @@ def _pairs(result: ScoreTables) -> Iterator[TextTable]:
     table = TextTable(f"Paired differences of {LOSSES[result.loss]}", ("pair", "n", "difference", "p", "p Holm"), caption)
     for row in result.pairs.iter_rows(named=True):
         difference = _interval({**row, "value": row["difference"]}, "+", digits=4)
-        table.add((row["forecaster"], row["other"]), str(row["n"]), difference, p_cell(row["p"]), p_cell(row["p_holm"]))
+        table.add(
+            (row["forecaster"], row["other"]),
+            str(row["n"]),
+            difference,
+            p_value(row["p"], 3, short=True),
+            p_value(row["p_holm"], 3, short=True),
+        )
     yield table
 
 
@@ -121,7 +127,7 @@ def _groups(result: ScoreTables) -> Iterator[TextTable]:
                 brier = metrics["brier"]
                 cells = [_interval(brier), number(metrics["brier_skill"]["value"], "+", 2), number(metrics["ece"]["value"])]
                 counts = [str(brier["n"]), str(brier["n_clusters"])]
-                table.add((group_name(group), name), *counts, *cells, p_cell(metrics["ece"]["p_calibrated"]))
+                table.add((group_name(group), name), *counts, *cells, p_value(metrics["ece"]["p_calibrated"], 3, short=True))
         yield table
 
 
@@ -167,8 +173,3 @@ def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 
 def number(value: float | None, sign: str = "", digits: int = 3) -> str:
     """A number with so many decimals, of a large one its magnitude."""
     return formatting.number(value, digits, sign=sign) if value is None or abs(value) < _LARGE else f"{value:{sign}.0e}"
-
-
-def p_cell(value: float | None) -> str:
-    """A p-value with three decimals, never 0."""
-    return NOTHING if value is None else "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")

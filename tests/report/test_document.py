@@ -307,6 +307,7 @@ def test_the_skill_against_the_market_says_on_how_few_questions_it_is(tmp_path: 
     assert shown["every"] == f"{skill['every']:.3f}"
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_answers_of_another_model_are_a_warning_at_the_top(tmp_path: Path) -> None:
     inputs = example()
     asked_of = inputs.forecasts["forecaster"][0]
