@@ -164,7 +164,7 @@ def _refuse(frame: pl.DataFrame, bad: pl.Expr, show: tuple[str, ...], advice: st
 
 
 def _market_price() -> pl.Expr:
-    """The latest of the market's recorded prices whose instant is at or before as_of; null where there is none."""
+    """The latest of the market's recorded prices whose instant is at or before as_of; null without one."""
     at = {
         name: pl.when(pl.col(f"price_{name}").is_not_null() & (pl.col(f"price_{name}_at") <= pl.col("as_of"))).then(f"price_{name}_at")
         for name in HORIZONS

@@ -130,7 +130,7 @@ class _Errors:
         )
 
     def features(self, residuals: Floats | csr_array) -> Floats:
-        """What the errors are made from, linear in the residuals: (R, N), dense or sparse, to float64 (R, features)."""
+        """Features of the errors, linear in the residuals: (R, N), dense or sparse, to float64 (R, features)."""
         sums = residuals @ self.matrix
         dense = np.asarray(sums if isinstance(sums, np.ndarray) else sums.toarray())
         _, start, end = self.ends

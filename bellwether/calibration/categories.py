@@ -22,7 +22,7 @@ from bellwether.calibration.metrics import Scale
 from bellwether.calibration.sufficient import CLIP
 from bellwether.errors import ScoringError
 
-#: The largest value of each score, None where there is none.
+#: The largest value of each score, None without a bound.
 _MOST: dict[str, float | None] = {"brier": 2.0, "log_loss": None, "ranked_probability": 1.0}
 
 #: Probabilities of a forecast add up to 1 but for rounding.

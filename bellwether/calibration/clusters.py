@@ -37,7 +37,7 @@ class Grouping:
         return cls(dense.astype(np.intp), len(known))
 
     def take(self, rows: Ints | Bools) -> Grouping:
-        """The groups of some of the forecasts, numbered anew."""
+        """The groups of some of the forecasts, renumbered."""
         return Grouping.of(self.index[rows])
 
     def sums(self, values: Floats | Bools) -> Floats:
@@ -131,7 +131,7 @@ def _group(name: str, values: Any, size: int) -> Grouping:
 
 
 def _missing(values: Any) -> Bools:
-    """Which labels are missing: None, NaN, NaT, pandas' NA and polars' null."""
+    """Flags of missing labels: None, NaN, NaT, pandas' NA and polars' null."""
     if isinstance(values, pl.Series):
         floats = values.dtype.is_float()
         return np.asarray((values.is_null() | (values.is_nan() if floats else False)).fill_null(True), dtype=bool)

@@ -6,7 +6,7 @@
     comparison.pairs       # one row per pair: mean difference, interval and p-values
     comparison.ranking     # one row per forecaster: share ranked first, confidence set, significance group
 
-docs/comparison.md says what each number is and when to read which.
+docs/comparison.md explains each number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONFIDENCE_SET_LEVEL = 0.10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """What `compare` found.
+    """Result of `compare`.
 
     pairs: one row per pair, columns forecaster, other, n, n_clusters (of the common questions), difference (mean loss of the forecaster
         minus that of the other), lower, upper, standard_error, df, t, p, p_holm, p_mcnemar, method and reason. Where `reason` says why, the

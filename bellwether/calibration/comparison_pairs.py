@@ -20,7 +20,7 @@ IDENTICAL = "the forecasts are identical on every common question"
 
 
 class Loss(StrEnum):
-    """What is compared: a proper score, lower is better."""
+    """Proper scores that can be compared; lower is better."""
 
     BRIER = "brier"
     LOG_LOSS = "log_loss"

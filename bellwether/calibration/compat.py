@@ -84,7 +84,7 @@ class Lacking:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a KalshiBench result file says of one model, under its own names.
+    """Numbers of a KalshiBench result file about one model, under its own names.
 
     scalars: metric -> number; None where the file holds null. A metric that lacks labels is absent.
     reliability: label of the bin ("0.3-0.4") -> row, empty bins absent. The accuracy is NaN where it lacks labels.

@@ -19,7 +19,7 @@ class AceRange:
     varies: bool
 
     def explains(self, value: float, tolerance: float = 1e-12) -> bool:
-        """Whether some order of the ties may have given `value`."""
+        """Return whether some order of the ties may have given `value`."""
         return self.varies and self.least - tolerance <= value <= self.greatest + tolerance
 
 
@@ -63,13 +63,13 @@ def ace_range(p: Floats, y: Floats) -> AceRange:
 
 
 def _ends(size: int) -> list[int]:
-    """Where each bin ends in the sorted order; bins that are empty because there are few forecasts end where they begin."""
+    """Ends of the bins in the sorted order; bins that are empty because there are few forecasts end where they begin."""
     each = max(size // BINS, 1)
     return [min(each * index, size) for index in range(1, BINS)] + [size]
 
 
 def _yes_before(boundary: int, p: Floats, yes: Ints) -> Ints:
-    """How many of the first `boundary` forecasts may have resolved yes: intp (K,), ascending. `yes` (N + 1,): cumulated in one order."""
+    """Possible numbers of yes among the first `boundary` forecasts: intp (K,), ascending. `yes` (N + 1,): cumulated in one order."""
     if boundary == len(p) or p[boundary - 1] < p[boundary]:
         return yes[[boundary]]
     start, end = (int(np.searchsorted(p, p[boundary], side)) for side in ("left", "right"))

@@ -130,7 +130,7 @@ class _Cells:
 
     @property
     def are_groups(self) -> bool:
-        """Whether each cell holds equal forecasts."""
+        """True where each cell contains equal forecasts."""
         return len(self.start) == len(self.ordered.p)
 
     def rates(self, yes: Floats) -> Floats:
@@ -150,7 +150,7 @@ class _Cells:
         return isotonic_fit(self.mass, yes)[:, self.at]
 
     def curve(self, band: Floats) -> pl.DataFrame:
-        """What `corp_curve` returns, given lower and upper ends, (2, points)."""
+        """The frame of `corp_curve` from lower and upper ends, (2, points)."""
         mass, yes = self.ordered.tally()
         return pl.DataFrame(
             {
@@ -163,7 +163,7 @@ class _Cells:
         )
 
     def bands(self, rates: Floats, level: float, resamples: int) -> pl.DataFrame:
-        """What `reliability_bands` returns, given the resampled weight of yes by bin, (R, bins)."""
+        """The frame of `reliability_bands` from the resampled weight of yes by bin, (R, bins)."""
         p, weight, count = self.forecasts.p, self.forecasts.weight, self.bins.count
         index = self.bins.index(p)
         whole = self.mass @ self.member

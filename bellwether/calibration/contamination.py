@@ -30,7 +30,7 @@ _NOBODY = pl.DataFrame(
 
 
 def exposure(questions: pl.DataFrame, cutoff: datetime | None) -> pl.DataFrame:
-    """What a knowledge cutoff leaves of a release: one row per question, in the order given.
+    """Effect of a knowledge cutoff on a release: one row per question, in the order given.
 
     Columns id, open_time, close_time, settled_at, could_know, opened_after_cutoff (null without an opening time; a question that opened
     before the cutoff may have been discussed in what a model read, though its outcome was not) and days_from_cutoff (days from the cutoff
@@ -50,7 +50,7 @@ def exposure(questions: pl.DataFrame, cutoff: datetime | None) -> pl.DataFrame:
 
 
 def contamination(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """How much of a release each forecaster could have known: one row per forecaster, by name.
+    """Share of a release that each forecaster could have known: one row per forecaster, by name.
 
     Columns forecaster, knowledge_cutoff, n_questions, could_know, could_know_share, opened_before_cutoff (questions that count and opened at
     or before the cutoff), brier (over the questions that count) and brier_could_know (over those that do not, for interest: a much lower

@@ -1,4 +1,4 @@
-"""Decompositions of the Brier score: each says where the score comes from, and adds up to it exactly.
+"""Decompositions of the Brier score: terms that add up to it exactly.
 
 Murphy (J. Appl. Meteorol. 12, 1973) over the ten bins, with the within-bin terms that make it exact (Stephenson, Coelho & Jolliffe,
 Weather and Forecasting 23, 2008):

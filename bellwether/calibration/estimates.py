@@ -1,4 +1,4 @@
-"""What an evaluation returns: a metric's value with its uncertainty, and all metrics of a forecaster."""
+"""Results of an evaluation: a metric's value with its uncertainty, and all metrics of a forecaster."""
 
 from __future__ import annotations
 

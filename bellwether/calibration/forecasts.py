@@ -75,12 +75,12 @@ class Forecasts:
 
     @cached_property
     def is_binary(self) -> bool:
-        """Whether every outcome is yes or no. Classification and discrimination are undefined otherwise."""
+        """True if every outcome is yes or no. Classification and discrimination are undefined otherwise."""
         return bool(((self.y == 0) | (self.y == 1)).all())
 
     @cached_property
     def is_weighted(self) -> bool:
-        """Whether the forecasts count differently."""
+        """True if the forecasts have different weights."""
         return bool((self.weight != 1).any())
 
     def take(self, rows: Ints | Bools) -> Forecasts:
@@ -107,7 +107,7 @@ def _check(name: str, values: Floats, good: Bools, advice: str) -> None:
 
 
 def _probability_advice(p: Floats) -> str:
-    """What to do about the first value of `p` that is no probability."""
+    """Remedy for the first value of `p` that is no probability."""
     bad = p[~((p >= 0) & (p <= 1))]
     if not len(bad) or np.isnan(bad[0]):
         return "leave out questions without a forecast"

@@ -1,4 +1,4 @@
-"""The interval of each metric over clusters: by which method, with how many degrees of freedom, or why there is none.
+"""The interval of each metric over clusters with its method and degrees of freedom, or the reason why it is missing.
 
 Intervals are Student's t around the metric on a scale on which it is nearly symmetric, with the jackknife's variance (`jackknife`): the logit for
 scores in [0, 1], the logarithm for positive ones and for 1 - skill. Rates are Wilson's with the effective number of forecasts that the variance
@@ -43,7 +43,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """An interval: its ends, the method, and the degrees of freedom; or the reason why there is none."""
+    """An interval: its ends, the method, and the degrees of freedom; or the reason why it is missing."""
 
     lower: float | None = None
     upper: float | None = None

@@ -103,7 +103,7 @@ def mean_tests(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """How means vary between the clusters of one way, (P,) each: clusters that contribute, degrees of freedom, the largest share of one cluster,
+    """Variation of means between the clusters of one way, (P,) each: clusters that contribute, degrees of freedom, the largest share of one cluster,
     the variance CR3 of the mean, and the skewness of what the clusters contribute.
     """
 

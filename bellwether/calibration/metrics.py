@@ -1,4 +1,4 @@
-"""The metrics by name: which direction is better, the formula, what it says and how its interval is made, as data for tables and docs."""
+"""The metrics by name: better direction, formula, meaning and method of the interval, as data for tables and docs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Better(StrEnum):
-    """Which direction of a metric is better; `NEITHER` describes without judging."""
+    """Better direction of a metric; `NEITHER` describes without judging."""
 
     LOWER = "lower"
     HIGHER = "higher"
@@ -15,7 +15,7 @@ class Better(StrEnum):
 
 
 class Family(StrEnum):
-    """What a metric measures."""
+    """Property that a metric measures."""
 
     CLASSIFICATION = "classification"
     DISCRIMINATION = "discrimination"
@@ -37,7 +37,7 @@ class Scale(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """How a metric's interval is made.
+    """Method of a metric's interval.
 
     scale: where the jackknife's t interval is symmetric; None where there is no interval of its own.
     size: the statistic whose sum over the forecasts is the metric's denominator; a cluster without it says nothing of the metric.
@@ -63,7 +63,7 @@ class Metric:
 
     @property
     def interval(self) -> Interval:
-        """How its interval is made."""
+        """Method of its interval."""
         return INTERVALS[self.name]
 
 

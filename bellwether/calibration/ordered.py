@@ -78,7 +78,7 @@ def ace(ordered: Ordered, bins: int = BINS) -> float:
 
 
 def shares(ordered: Ordered, bins: int = BINS) -> Iterator[tuple[Ints, Floats]]:
-    """Which forecasts are in each equal-mass bin, and with which share: per bin, positions in ascending order of p and shares in (0, 1]."""
+    """Forecasts of each equal-mass bin with their shares: per bin, positions in ascending order of p and shares in (0, 1]."""
     mass = np.cumsum(ordered.weight)
     sizes = np.diff(ordered.ends, prepend=-1)
     upper = mass[ordered.ends]

@@ -94,7 +94,7 @@ def reliability(
 
 
 def failures(forecasts: pl.DataFrame) -> pl.DataFrame:
-    """How often which kind of failure left a forecaster without a forecast: columns forecaster, failure, n (rows), questions.
+    """Counts of the kinds of failure that left a forecaster without a forecast: columns forecaster, failure, n (rows), questions.
 
     `forecasts` are rows of benchmark/forecasts. Where a row names no kind, the failure is "other".
     """
@@ -178,7 +178,7 @@ def leaderboard(
 
 
 def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
-    """What is scored: names of scopes with their part of a forecaster's sheet. A part that is the whole is scored as the whole."""
+    """Names of scopes with their part of a forecaster's sheet. A part that is the whole is scored as the whole."""
     own = {scope: part for scope, part in own_scopes(sheet) if part.height}
     parts = {**dict(common_scopes(sheet)), **own}
     whole = [scope for scope, part in parts.items() if part.height == sheet.height and scope != COULD_KNOW]
@@ -238,7 +238,7 @@ def _forecasts(rows: pl.DataFrame) -> Forecasts:
 
 
 def _standing(comparison: Comparison | None) -> pl.DataFrame:
-    """How surely each forecaster of a comparison is ranked where it is."""
+    """Certainty of the rank of each forecaster of a comparison."""
     columns = ["forecaster", "group", "in_mcs", "mcs_p", "share_first"]
     if comparison is None:
         schema = {name: LEADERBOARD.schema[name] for name in columns}
@@ -247,6 +247,6 @@ def _standing(comparison: Comparison | None) -> pl.DataFrame:
 
 
 def _stamp(forecasts: pl.DataFrame, questions: pl.DataFrame, known_at: datetime | None) -> dict[str, Any]:
-    """What every row of the release carries."""
+    """Columns that are the same in every row of the release."""
     latest = pl.concat([forecasts["known_at"], questions["known_at"]]).max()
     return {"release": questions["release"].first(), "known_at": known_at or latest, "rules": RULES}

@@ -48,7 +48,7 @@ def from_sums(sums: Sums) -> dict[str, Floats]:
 
 
 def sizes(sums: Sums) -> dict[str, Floats]:
-    """What the denominators of the metrics count, by the names that `metrics.Interval.size` uses."""
+    """Denominators of the metrics, by the names that `metrics.Interval.size` uses."""
     n, yes, said = sums["n"], sums["yes"], sums["said_yes"]
     wrong = said + yes - 2 * sums["hit_yes"]
     return {

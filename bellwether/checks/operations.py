@@ -1,4 +1,4 @@
-"""What operators want to know of the lake as a whole: is it fresh, is it complete, what held the pulls up.
+"""Checks of the lake as a whole: freshness, completeness, delays of pulls.
 
 These look across partitions, where the rules of `rules.py` look at rows; none of them blocks.
 """

@@ -1,4 +1,4 @@
-"""How a rule of a table is declared: an expectation or a condition, and whether a failure blocks what follows.
+"""Declaration of a rule of a table: an expectation or a condition, and whether a failure blocks what follows.
 
 A rule blocks where bad rows would reach a ranking. Words of the venues are open sets: a new one is worth a look and
 stops nothing. A rule that concerns several columns, or only some rows, is a condition over the columns; a row for which
@@ -80,7 +80,7 @@ def _is_between(column: pl.Expr, low: float | None, high: float | None) -> pl.Ex
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What such a check found: whether all is well, in one sentence, and the numbers behind it.
+    """Result of such a check: passed or not, one sentence, and the numbers behind it.
 
     subjects: what is not well, by name (a week, a market): each is an incident of its own, which alarms once.
     """

@@ -20,7 +20,7 @@ TOLERATED_SHARE = 0.01
 
 
 def _as_many(lists: str) -> pl.Expr:
-    """Whether a list has as many elements as there are outcomes, or none."""
+    """True where a list is empty or has as many elements as outcomes."""
     return (pl.col(lists).list.len() == 0) | (pl.col(lists).list.len() == pl.col("outcomes").list.len())
 
 
@@ -274,7 +274,7 @@ def few_rejects(objects: int, *, listed: bool = False) -> Rule:
 
 
 def objects_per_day(lake: Lake, rejects: Slice) -> int:
-    """How many objects the pulls of these rejects stored, per day."""
+    """Number of objects that the pulls of these rejects stored, per day."""
     days = [manifest.partition for manifest in rejects.manifests]
     venue = rejects.table.name.removesuffix("_rejects")
     pulled = [one for one in raw.TABLES if one.name.startswith(f"{venue}_") and one.partitioned_by and one != rejects.table]

@@ -70,7 +70,7 @@ def intervals(axis: str, names: Palette, *, by: str = "name", reference: float |
 
 
 def _or_value(end: str) -> str:
-    """An end of an interval, the value where there is none: an axis of missing ends alone has wrong labels."""
+    """An end of an interval, or the value without one: an axis of missing ends alone has wrong labels."""
     return f"isValid(datum.{end}) ? datum.{end} : datum.value"
 
 

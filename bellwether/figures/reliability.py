@@ -157,7 +157,7 @@ def short(count: int) -> str:
 
 
 def confidence_histograms(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.ConcatChart | alt.LayerChart | alt.Chart:
-    """How often each forecaster was right at each confidence, one panel per forecaster.
+    """Share of right decisions at each confidence, one panel per forecaster.
 
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions of one release. Confidence is max(p, 1 - p); the number on
     a stack is the share of right decisions in percent.

@@ -1,4 +1,4 @@
-"""How a model is asked for a probability: the words of the two protocols, and the form in which each wants the answer."""
+"""Elicitation of a probability from a model: the words of the two protocols, and the form in which each wants the answer."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _PROTOCOLS: Mapping[str, Protocol] = {
 
 
 def protocol(elicitation: Elicitation) -> Protocol:
-    """The protocol of this name; raises `ConfigError` when there is none."""
+    """The protocol of this name; raises `ConfigError` for an unknown one."""
     if elicitation not in _PROTOCOLS:
         raise ConfigError(f"asking a model: elicitation is {elicitation!r}; there are {', '.join(_PROTOCOLS)}")
     return _PROTOCOLS[elicitation]

@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """An evaluation as it was asked for.
+    """Request of an evaluation.
 
     Attributes:
         run: its name; spending is counted under it, so that a resumed evaluation shares the budget.
@@ -113,7 +113,7 @@ class Evaluations:
         self.keep(replace(evaluation, finished=True))
 
     def unfinished(self, release: str | None = None) -> Evaluation:
-        """The latest that was not finished, of `release` where one is named; raises `ConfigError` when there is none."""
+        """The latest unfinished evaluation, of `release` if given; raises `ConfigError` without one."""
         begun = (path for path in self._folder.glob("evaluate-*.json") if path.stat().st_size)
         for name in sorted((path.stem for path in begun if _RUN.fullmatch(path.stem)), reverse=True):
             found = self._read(name)

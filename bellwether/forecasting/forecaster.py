@@ -1,4 +1,4 @@
-"""What a forecaster is: an entry of the registry that turns questions into forecasts."""
+"""Forecasters: entries of the registry that turn questions into forecasts."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ NO_BASIS = "no_basis"
 
 
 class Models(Protocol):
-    """Where a forecaster gets a client that asks language models, with the keys, limits and budget of the evaluation."""
+    """Source of the client with which a forecaster calls language models, with the keys, limits and budget of the evaluation."""
 
     def client(self) -> AbstractAsyncContextManager[ModelClient]:
-        """A client that asks models; its connections end with the block."""
+        """A client for models; its connections end with the block."""
         ...
 
 
@@ -64,11 +64,11 @@ class Forecaster(Protocol):
 
     @property
     def automatic(self) -> bool:
-        """Whether it takes part in every release without being named."""
+        """True if it takes part in every release without being named."""
         ...
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
-        """One row of benchmark/forecasts per question and sample: a forecast, or the reason why there is none.
+        """One row of benchmark/forecasts per question and sample: a forecast, or the reason why it is missing.
 
         questions: rows of benchmark/questions of one release. models: for forecasters that ask one.
         """
@@ -76,7 +76,7 @@ class Forecaster(Protocol):
 
 
 class Registered(BaseModel, ABC):
-    """What every entry of the registry has, whatever its kind; a kind adds its parameters as fields."""
+    """Fields of every entry of the registry, whatever its kind; a kind adds its parameters as fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

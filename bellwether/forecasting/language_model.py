@@ -18,7 +18,7 @@ from bellwether.forecasting.parsing import VERSION as PARSER_VERSION
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.models.model import Model
 
-#: Version of the method beside prompt and parser: raise it when the same parameters would give other forecasts.
+#: Version of the method in addition to prompt and parser: raise it when the same parameters would give other forecasts.
 METHOD = "1"
 
 
@@ -47,7 +47,7 @@ class LanguageModel:
 
     @property
     def automatic(self) -> bool:
-        """Whether it takes part without being named."""
+        """True if it takes part without being named."""
         return self.model.automatic
 
     @property

@@ -1,4 +1,4 @@
-"""The forecasters that there are, by name, and the kinds that an entry of the registry can have."""
+"""The registered forecasters by name, and the kinds of entries."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _forecaster(entry: registry.Entry) -> Forecaster:
 
 
 def forecaster(name: str, folder: Path | None = None) -> Forecaster:
-    """The forecaster called `name`; raises `ConfigError` when there is none."""
+    """The forecaster called `name`; raises `ConfigError` for an unknown one."""
     known = forecasters(folder)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
@@ -82,7 +82,7 @@ def without_key() -> dict[str, str]:
 def competitors(folder: Path | None = None) -> dict[str, Forecaster]:
     """The forecasters that take part in every release of this world without being named: those that cost nothing, and the settings' `models`.
 
-    Raises `ConfigError` when the settings name one that there is not.
+    Raises `ConfigError` when the settings name an unknown one.
     """
     here, named = available(folder), settings().models
     for name in named:

@@ -65,7 +65,7 @@ class ModelExamination:
 
     @property
     def borrowed(self) -> bool:
-        """Whether its labels are certain ones of another set of questions: corrected scores are partial then, and compare with no other."""
+        """True if its labels are certain ones of another set of questions: corrected scores are partial then, and compare with no other."""
         return self.question_set is None and self.unlabelled is None
 
     @property
@@ -108,7 +108,7 @@ class Examination:
         return pl.concat(frames)
 
     def counts(self, *by: str) -> pl.DataFrame:
-        """How many published numbers have which status: the columns `by` (model, source), total, and one per status; they add up to the total."""
+        """Counts of published numbers by status: the columns `by` (model, source), total, and one per status; they add up to the total."""
         numbers = self.numbers()
         of = [(pl.col("status") == status).sum().cast(pl.Int64).alias(status.value) for status in Status]
         counted = [pl.len().cast(pl.Int64).alias("total"), *of]

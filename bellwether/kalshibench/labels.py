@@ -18,14 +18,14 @@ _TRUE = ("ground_truth_true", "ground_truth")
 
 
 class Clusters(StrEnum):
-    """What counts as one cluster, by its name in the entries."""
+    """Unit of a cluster, by its name in the entries."""
 
     SERIES = "series"
     FAMILY = "family"
 
 
 def event_family(series: str) -> str:
-    """What series of one kind of event have in common: the first eight characters of the ticker.
+    """Family of a series: the first eight characters of its ticker.
 
     The words of earnings calls, the wins of NFL teams and the seats of a city council are series of their own, and resolve together.
     """

@@ -1,4 +1,4 @@
-"""Which label belongs to which entry of a model, and when that is certain.
+"""Assignment of labels to the entries of a model, and its certainty.
 
 KalshiBench's ids are series tickers: its data set keeps up to two questions of a series, a sample may hold one of them or both, and scoring
 looked outcomes up by id, so that the last entry of an id decided for all. An id alone does not say which question was asked.
@@ -125,7 +125,7 @@ def _by_id(asked: Sequence[str], given: Sequence[str], rows: Sequence[_Label], *
 
 
 def _agreed(labels: Sequence[_Label]) -> _Label:
-    """What all of `labels` say alike."""
+    """Values on which all of `labels` agree."""
 
     def common(values: set[str | None]) -> str | None:
         return next(iter(values)) if len(values) == 1 else None

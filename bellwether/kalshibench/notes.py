@@ -1,4 +1,4 @@
-"""What a reader of an examination's numbers must know, one sentence each."""
+"""Notes for readers of an examination's numbers, one sentence each."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _of_labels(examination: Examination) -> Iterator[str]:
 
 
 def _of_label(model: ModelExamination) -> str | None:
-    """What to know of the labels of a model; None where they are of its own questions, or where no model has any."""
+    """Note about the labels of a model; None where they are of its own questions, or where no model has any."""
     if model.borrowed:
         return (
             f"the labels are of another sample of questions. The outcome of {model.labelled} of {model.entries.height} entries is certain "

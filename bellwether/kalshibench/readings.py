@@ -1,4 +1,4 @@
-"""What the stored predictions mean: the number that a model stated, and the probability of yes that agrees with its answer.
+"""Readings of the stored predictions: the number that a model stated, and the probability of yes that agrees with its answer.
 
 The prompt of KalshiBench asks for the confidence that the answer is yes; its parser takes the number as confidence in the given answer. A "no"
 with a number below 50 obeyed the prompt, and its probability was turned round. The answer-consistent reading takes each number in the sense

@@ -39,7 +39,7 @@ _TOTALS = {
 
 
 class Status(StrEnum):
-    """What became of a published number: exactly one of these.
+    """Status of a published number: exactly one of these.
 
     EQUAL: the same number, to the last bit (of files that Bellwether wrote, to 1e-12). DIFFERS: another number. TIES: an ACE that this machine's
     sort does not give, and another order of the tied forecasts may. NOT_RECOMPUTED: the files and labels do not determine it.
@@ -61,7 +61,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recomputation:
-    """What comes out of one model's predictions by the published rules, and why other numbers do not.
+    """Numbers of one model's predictions by the published rules, and why others are missing.
 
     numbers: by published name. explain: why a name is not among them; None for a bin or a category without an entry, which does not exist.
     ace_range: over the orders of tied forecasts, None where the published order is known or ACE is not recomputed. tolerance: up to which two
@@ -75,7 +75,7 @@ class Recomputation:
 
     @property
     def ace_varies(self) -> bool:
-        """Whether the order of tied forecasts decides the published ACE, and is not known."""
+        """True if the order of tied forecasts decides the published ACE and is not known."""
         return self.ace_range is not None and self.ace_range.varies
 
     def judge(self, metric: str, published: Number) -> tuple[Status, Reason | None]:

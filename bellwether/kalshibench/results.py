@@ -51,7 +51,7 @@ _PREDICTION = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelResult:
-    """What one result file holds.
+    """Contents of one result file.
 
     name: display name of the model, unique in the folder. source: path of the file, relative to the folder.
     published: every number of the file, by the names of `compat.Published.flat`.
@@ -92,7 +92,7 @@ class Results:
 
 @dataclass(slots=True)
 class _Reading:
-    """What has been read so far."""
+    """Contents read so far."""
 
     models: list[ModelResult] = field(default_factory=list)
     summaries: list[tuple[str, str, Mapping[str, Number]]] = field(default_factory=list)
@@ -174,7 +174,7 @@ def _published(document: Document) -> Iterator[tuple[str, Number]]:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a field can be a metric: a number, or null for one that is undefined."""
+    """True if a field can be a metric: a number, or null for one that is undefined."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 

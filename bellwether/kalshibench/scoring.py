@@ -33,7 +33,7 @@ _ENTRY = ("question_id", "occurrence")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How corrected scores get their intervals, and pairs their tests.
+    """Method of the intervals of corrected scores and of the tests of pairs.
 
     replicates, seed: of simulated distributions, as in `Inference`. clusters: what counts as independent, in scores and pairs alike.
     """
@@ -84,7 +84,7 @@ def scores_document(scores: Scores | None) -> dict[str, Any] | None:
 
 
 def strict_numbers(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
-    """What Bellwether writes under the published names: its own metrics, and bins the last of which is closed."""
+    """Bellwether's numbers under the published names: its own metrics, and bins whose last is closed."""
     rows = entries.filter(pl.col("predicted_answer").is_not_null())
     numbers: dict[str, Number] = {published: interval(scores, name).value for published, name in CORRECTED_BY.items()}
     for row in reliability_bins(rows["p_yes"], rows["scored"] == "yes").filter(pl.col("n") > 0).iter_rows(named=True):

@@ -1,4 +1,4 @@
-"""What a page is made of, before it becomes HTML: cells, tables, charts, long texts, sections."""
+"""Parts of a page before it becomes HTML: cells, tables, charts, long texts, sections."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table of any length: the page has its first rows, files beside the page have all of them.
+    """A table of any length: the page has its first rows, files next to the page have all of them.
 
     filters: columns with a list to choose a value from. search: columns that a search looks at.
     """
@@ -89,7 +89,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts word for word that are loaded when they are asked for, from one file beside the page; equal texts stand in it once."""
+    """Texts that are loaded on demand, verbatim, from one file next to the page; equal texts are stored once."""
 
     name: str
     entries: Sequence[Entry]
@@ -106,7 +106,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What can be copied into a terminal or an editor."""
+    """Text to copy into a terminal or an editor."""
 
     body: str
     kind: str = "code"
@@ -122,7 +122,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where to go from here."""
+    """Links to other pages."""
 
     rows: Sequence[Cell]
     kind: str = "links"

@@ -29,7 +29,7 @@ SHOWN = 25
 CHUNK = 250
 #: Values of a column beyond which it gets no list to choose from.
 MOST_CHOICES = 100
-#: Larger data of charts stand in a file beside the page, that of all its charts.
+#: Larger data of charts are in one file next to the page.
 _INLINE = 12_000
 #: Cells of longer texts are wide, and those of longer ones than a time may break.
 _LONG, _WHOLE = 40, 20

@@ -38,7 +38,7 @@ _WORLDS = {
 
 
 def is_export(folder: Path) -> bool:
-    """Whether a folder is an exported release."""
+    """Return whether a folder is an exported release."""
     written = folder / CARD
     return (folder / DATA).is_file() and written.is_file() and MARK in written.read_text(encoding="utf-8", errors="replace")
 

@@ -171,7 +171,7 @@ def _words(texts: Iterable[str]) -> Statistics:
 
 
 def _clusters(labels: pl.Series, y: pl.Series) -> Statistics:
-    """How far the questions are from independent, under clusters `labels` (L. Kish, Survey Sampling, 1965, ch. 5 and 8).
+    """Dependence of the questions under clusters `labels` (L. Kish, Survey Sampling, 1965, ch. 5 and 8).
 
     `intraclass` is the intraclass correlation of the outcomes (one-way analysis of variance), `design_effect` = 1 + (m - 1) intraclass
     with m the mean cluster size that a question sees, `effective_questions` = n over that. `least_effective_questions` is what would be

@@ -1,4 +1,4 @@
-"""How often markets had resolved yes before a question opened: counted once, when a release is built, so that more history changes no forecast."""
+"""Rates of markets that had resolved yes before a question opened: counted once, when a release is built, so that more history changes no forecast."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.D
 
 
 def funnel(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
-    """How many markets each step of `release` leaves: columns step, keeps_out, markets."""
+    """Number of markets that each step of `release` leaves: columns step, keeps_out, markets."""
     screened = _screened(release, markets)
     rows = [("markets", "", screened.height)]
     for rule in eligibility(release):

@@ -1,4 +1,4 @@
-"""What a release of the benchmark is made of: its cutoff, its sample and its limits, read from the registry."""
+"""Recipes of releases: cutoff, sample and limits, read from the registry."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Difference:
 
 
 def difference(old: pl.DataFrame, new: pl.DataFrame) -> Difference:
-    """What tells two sets of questions (rows of benchmark/questions) apart; their order and when they became known do not count."""
+    """Differences of two sets of questions (rows of benchmark/questions); their order and when they became known do not count."""
     before, after = ({row["id"]: row for row in frame.sort("ordinal").rows(named=True)} for frame in (old, new))
     common = [name for name in before if name in after]
     changed = {}
@@ -123,7 +123,7 @@ class Comparison:
 
 
 def compare(lake: Lake, base: str) -> Comparison:
-    """What a new version of a release would change. Raises `ConfigError` for a release that was not built."""
+    """Compare a release with its next version. Raises `ConfigError` for a release that was not built."""
     versions = built(lake, base)
     if not versions:
         raise ConfigError(f"comparing versions: {base} was not built yet; `bellwether release {base}` builds it")
@@ -135,7 +135,7 @@ def compare(lake: Lake, base: str) -> Comparison:
 
 
 def affected(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Difference) -> list[dict[str, Any]]:
-    """What a new version, which differs by `found`, would do to the scores of those who answered the old one, by name.
+    """Effect of a new version, which differs by `found`, on the scores of forecasters that answered the old one, by name.
 
     Of each: `forecaster`, `unanswered` (new questions, or questions with other words, that it has not answered), `brier` (of its forecasts on the old
     questions) and `brier_new` (of the same forecasts by the outcomes of the new version, where that still has the question); null where it has none.

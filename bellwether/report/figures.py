@@ -93,7 +93,7 @@ def reliability_picture(bins: pl.DataFrame, forecasts: pl.DataFrame, questions: 
 
 
 def confidence_picture(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
-    """How often the forecaster was right at each confidence as a PNG, from rows of benchmark/forecasts and benchmark/questions."""
+    """Share of right decisions at each confidence as a PNG, from rows of benchmark/forecasts and benchmark/questions."""
 
     def draw() -> Any:
         from bellwether.figures.reliability import confidence_histograms

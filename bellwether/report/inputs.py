@@ -1,4 +1,4 @@
-"""What a report is made from: the rows of one release in every table of the benchmark, and how they were made."""
+"""Inputs of a report: the rows of one release in every table of the benchmark, and how they were made."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Inputs:
 
     @property
     def known_at(self) -> datetime:
-        """When the last fact in the leaderboard became known, UTC: the time of the report."""
+        """Time of the report: when the last fact in the leaderboard became known, UTC."""
         return latest(self.leaderboard)
 
     @property

@@ -69,13 +69,13 @@ class Predictions:
         }
 
     def counts(self, column: str) -> dict[str, int]:
-        """How many rows have each value of a column, the most frequent first; nulls are left out."""
+        """Number of rows by value of a column, the most frequent first; nulls are left out."""
         found = self.rows[column].drop_nulls().value_counts(name="n").sort("n", column, descending=[True, False])
         return {str(value): n for value, n in found.iter_rows()}
 
 
 def predictions(forecaster: str, answers: Answers, forecasts: pl.DataFrame, questions: pl.DataFrame) -> Predictions:
-    """What `forecaster` made of every question of its release, as it was scored.
+    """Scored predictions of `forecaster` for every question of its release.
 
     `answers` are those that were scored, of the same rows of benchmark/forecasts and benchmark/questions as are given.
     """
@@ -146,7 +146,7 @@ def _response(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spent(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the answers to one question took; the cost is null when that of any is unknown."""
+    """Usage of the answers to one question; the cost is null when that of any is unknown."""
     latencies = [row["latency"] for row in rows if row["latency"] is not None]
     costs = micro_dollars(row["cost"] for row in rows)
     cost = None if None in costs or not costs else sum(one for one in costs if one is not None)

@@ -216,7 +216,7 @@ def _usage(predictions: Mapping[str, Predictions], board: Sequence[Row]) -> dict
 
 
 def _exposure(line: Row, forecasts: pl.DataFrame) -> Row | None:
-    """How much a forecaster could have known; None without a cutoff and without such a question."""
+    """Questions that a forecaster could have known; None without a cutoff and without such a question."""
     cutoff, days = forecasts["knowledge_cutoff"].max(), forecasts["days_from_cutoff"]
     return line | {"cutoff": cutoff, "least": days.min(), "median": days.median()} if cutoff is not None or line["could_know"] else None
 
@@ -262,7 +262,7 @@ def _dataset(analysis: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(forecaster: str, kind: str, config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How a forecaster is registered, as text."""
+    """Settings of a forecaster as text."""
     shown = {"forecaster": forecaster, "kind": kind} | {name: value for name, value in config.items() if name not in _NOT_SHOWN}
     return [(name, _plain(value)) for name, value in shown.items() if value not in (None, [], {}, "")]
 

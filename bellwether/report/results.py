@@ -132,7 +132,7 @@ def model_file(inputs: Inputs, forecaster: str, made: Predictions) -> dict[str, 
 
 
 def model_config(inputs: Inputs, forecaster: str) -> dict[str, Any]:
-    """How a forecaster is registered, with KalshiBench's names first; of one that is registered no more what its forecasts say."""
+    """Entry of a forecaster in the registry, KalshiBench's names first; without an entry, the facts of its forecasts."""
     entry = inputs.configurations.get(forecaster, {})
     rows = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
     model = entry.get("model") or next(iter(rows["model"].drop_nulls()), None)
@@ -154,7 +154,7 @@ def model_config(inputs: Inputs, forecaster: str) -> dict[str, Any]:
 
 
 def summary(inputs: Inputs, made: Mapping[str, Predictions]) -> dict[str, Any]:
-    """`summary_<stamp>.json`: the forecasters beside one another, three leaderboards, significance groups and paired tests."""
+    """`summary_<stamp>.json`: the forecasters side by side, three leaderboards, significance groups and paired tests."""
     return {
         "benchmark": BENCHMARK,
         "release": inputs.release,

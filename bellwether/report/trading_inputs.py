@@ -1,4 +1,4 @@
-"""What a trading report is made from: rows of the replay's tables, and the tapes of episodes whose books are to be shown."""
+"""Inputs of a trading report: rows of the replay's tables, and the tapes of episodes whose books are to be shown."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TradingInputs:
 
     @property
     def known_at(self) -> datetime:
-        """When the last fact became known, UTC: the time of the report."""
+        """Time of the report: when the last fact became known, UTC."""
         return latest(self.backtests)
 
     @property
@@ -88,7 +88,7 @@ class TradingInputs:
         return self.backtests["episode"].unique().sort().to_list()
 
     def title(self, agent: str) -> str:
-        """How people call an agent."""
+        """Title of an agent."""
         return self.titles.get(agent, agent)
 
 
@@ -123,7 +123,7 @@ def chosen(backtests: pl.DataFrame, agents: Sequence[str] = (), rules: str | Non
 
 
 def titles() -> dict[str, str]:
-    """How the registry calls its agents."""
+    """Titles of the registered agents by name."""
     return {name: entry.title for name, entry in agents().items()}
 
 

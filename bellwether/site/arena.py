@@ -206,7 +206,7 @@ def _family(
 
 
 def _releases(name: str, curves: arena_curves.Curves) -> Table | Note:
-    """What the rules on the curve of a family stand for."""
+    """Legend of the rules on the curve of a family."""
     own = curves.releases.filter(pl.col("family") == name)
     if not own.height:
         return Note("No release of it is known: it is a rule, or the warehouse has no rows of arena.releases for it.")

@@ -78,7 +78,7 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame)
 
 
 def _at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
-    """What every started agent was worth at each instant."""
+    """Value of every started agent at each instant."""
     every = told.join(instants, how="cross").filter(pl.col("at") > midnight(pl.col("week")))
     standing = every.sort("at", "agent_id").join_asof(
         rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False

@@ -1,4 +1,4 @@
-"""Where the pages of the arena stand, and links to them."""
+"""Paths of the pages of the arena, and links to them."""
 
 from __future__ import annotations
 

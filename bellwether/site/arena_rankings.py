@@ -1,4 +1,4 @@
-"""How the families of the arena compare: rankings with intervals, pairs and reliability, a group of cohorts at a time."""
+"""Comparison of the families of the arena: rankings with intervals, pairs and reliability, a group of cohorts at a time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What compares the families of one group: cohorts of one methodology, live or reconstructed, of models that could or could not know.
+    """Comparison of the families of one group: cohorts of one methodology, live or reconstructed, of models that could or could not know.
 
     rankings: without imputation. imputed: with it. metrics: those that rank by the methodology, the first one first.
     """

@@ -1,4 +1,4 @@
-"""Builds the site beside its place, from the parts whose inputs changed, and puts it in place whole.
+"""Build of the site next to its place, from the parts whose inputs changed; it is put in place whole.
 
 A part of the site is a function that yields files, and a digest of all that goes into them. What has the digest that the last build noted is
 taken over; a file whose bytes are the same is linked, not written.

@@ -21,7 +21,7 @@ from bellwether.tables.outgoing import neutralised
 
 #: Larger tables are downloaded as Parquet only.
 _CSV_ROWS = 50_000
-#: Tables that are downloaded beside the marts.
+#: Tables that can be downloaded in addition to the marts.
 _MORE = (
     "arena/agents",
     "arena/decisions",

@@ -129,7 +129,7 @@ def _price(prices: list[dict[str, Any]]) -> list[Part]:
 
 
 def _words(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
-    """What models were asked and said, word for word, and how it was read."""
+    """Prompts and answers of models, verbatim, and their readings."""
     if not asked:
         return [Note("No language model was asked.")]
     note = "A prompt is made again from the question, and shown where its hash is the one that was recorded with the forecast."

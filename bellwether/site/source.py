@@ -23,7 +23,7 @@ from bellwether.tables.outgoing import redacted
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the warehouse says of one of its tables."""
+    """Facts about a table of the warehouse."""
 
     rows: int
     known_at: datetime | None
@@ -61,7 +61,7 @@ class Source:
 
     @cached_property
     def published_at(self) -> datetime:
-        """When it was published."""
+        """Time of publication."""
         found: datetime = self._all("meta.publication")["published_at"][0]
         return found
 

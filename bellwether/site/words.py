@@ -1,4 +1,4 @@
-"""What was said word for word in forecasts and decisions, as texts of a page."""
+"""Prompts and answers of forecasts and decisions, verbatim, as texts of a page."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ Prompts = dict[tuple[datetime, str], tuple[str, list[Message]]]
 
 
 def anchor(forecaster: str) -> str:
-    """Where the words of a forecaster stand on the page of a question."""
+    """Anchor of the texts of a forecaster on the page of a question."""
     return f"said-{slug(forecaster)}"
 
 
 def entries(question: Mapping[str, Any], asked: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """What each forecaster was asked about a question, and what it said. asked: rows of benchmark/forecasts that asked a model."""
+    """Prompt and answer of each forecaster on a question. asked: rows of benchmark/forecasts of language models."""
     prompts: Prompts = {}
     several = any(row["sample"] for row in asked)
     texts: dict[str, list[tuple[str, str, str]]] = {}
@@ -68,14 +68,14 @@ def _said(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts)
 
 
 def _read_as(row: Mapping[str, Any]) -> str:
-    """How the answer was read, and what is known of the call."""
+    """Reading of the answer, and facts about the call."""
     read = f"probability of yes {row['p_yes']}" if row["p_yes"] is not None else f"no forecast: {row['error'] or 'no reason is known'}"
     known = [f"{name.replace('_', ' ')}: {row[name]}" for name in DETAILS if row[name] is not None]
     return "\n".join([read, *known])
 
 
 def _prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts) -> Sequence[Message]:
-    """The prompt, made again from the question as the forecaster made it; shown where its hash is the recorded one, and a note where it is not."""
+    """The prompt, rebuilt from the question; shown where its hash is the recorded one, and a note where it is not."""
     if row["prompt_hash"] is None or row["as_of"] is None or row["elicitation"] is None:
         return []
     key = (row["as_of"], row["elicitation"])

@@ -39,7 +39,7 @@ def read(text: str | None) -> Reading:
 
 
 def _first_thought(text: str) -> str:
-    """What stands between the first <think> and the </think> after it. Without the latter no later <think> can have one."""
+    """Text between the first <think> and the </think> after it. Without the latter no later <think> can have one."""
     start = text.find("<think>")
     found = _THINK.match(text, start) if start >= 0 else None
     return found[1].strip() if found else ""
