@@ -71,11 +71,6 @@ def test_the_market_price_is_the_latest_that_was_known(
     assert sheet["market"].item() == price
 
 
-def test_a_horizon_without_a_price_falls_back_to_an_earlier_one(questions: Build, forecasts: Build) -> None:
-    known = prices(_1h=None, _6h=None, _24h=25 * 60)
-    assert Answers.of(forecasts([0.5], as_of=[before(hours=1)]), questions(["yes"], **known)).sheet("f")["market"].item() == 0.024
-
-
 def test_questions_belong_to_the_scope_of_their_horizon(questions: Build, forecasts: Build) -> None:
     days = [0.5, 1, 1.5, 7, 30, 31]
     frame = forecasts([0.5] * 5 + [None], as_of=[before(days=day) for day in days])
@@ -107,11 +102,6 @@ def test_clusters_can_be_series_or_events(questions: Build, forecasts: Build) ->
     asked = questions(["yes", "no", "no"], cluster=["a", "b", "c"], series_ticker=["S", "S", "T"], event_id=["E", "F", "F"])
     found = {which: Answers.of(forecasts([0.5]), asked, which).questions["cluster"].to_list() for which in ("cluster", "series", "event")}
     assert found == {"cluster": [0, 1, 2], "series": [0, 0, 1], "event": [0, 1, 1]}
-
-
-def test_an_event_of_another_venue_is_another_cluster(questions: Build, forecasts: Build) -> None:
-    asked = questions(["yes", "no"], event_id=["E", "E"], source=["kalshi", "polymarket"])
-    assert Answers.of(forecasts([0.5]), asked, "event").questions["cluster"].n_unique() == 2
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit, ndtri
+from scipy.special import ndtri
 
 from bellwether.calibration import evaluate
 from bellwether.calibration.calibration_test import LEAST_CLUSTERS, _Errors, calibrated_outcomes, calibration_tests
@@ -49,14 +49,6 @@ def test_a_calibration_error_has_its_mean_under_calibration_and_a_p_value_and_no
             assert one.lower is None
             assert 0 < one.p_calibrated <= 1  # type: ignore[operator]
             assert 0.3 * one.expected < one.value < 3 * one.expected  # type: ignore[operator]
-
-
-def test_an_overconfident_forecaster_is_found_and_a_calibrated_one_is_not() -> None:
-    truth, y, cluster = drawn(3, 150)
-    bold = expit(2.5 * logit(np.clip(truth, 1e-6, 1 - 1e-6)))
-    honest, extreme = (evaluate(p, y, cluster) for p in (truth, bold))
-    assert all(honest[name].p_calibrated > 0.05 for name in TESTED)  # type: ignore[operator]
-    assert all(extreme[name].p_calibrated < 0.01 for name in TESTED if name != "mce")  # type: ignore[operator]
 
 
 def test_there_is_no_test_with_few_clusters_or_without_replicates() -> None:

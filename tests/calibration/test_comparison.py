@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -67,13 +66,6 @@ def test_p_is_near_that_of_a_permutation_of_signs_where_clusters_are_many() -> N
     assert pair(pairs, "m0", "m1")["p"] == pytest.approx(theirs.pvalue, abs=0.06)
 
 
-def test_a_p_is_never_zero() -> None:
-    generator = np.random.default_rng(1)
-    y = (generator.random(400) < 0.5).astype(float)
-    row = pair(compare({"a": np.abs(y - 0.05), "b": np.abs(y - generator.uniform(0.8, 0.9, 400))}, y, range(400), replicates=0).pairs)
-    assert 0 < row["p"] < 1e-20
-
-
 @pytest.mark.parametrize("size", [1, 66])
 def test_holm_is_that_of_statsmodels(size: int) -> None:
     p = np.random.default_rng(size).random(size).round(1) ** 4
@@ -93,13 +85,6 @@ def test_decisions_are_compared_by_the_exact_mcnemar_test() -> None:
     second = np.array([answer == "yes" for answer in answers["m1"]]) == y
     table = [[np.sum(first & second), np.sum(first & ~second)], [np.sum(~first & second), np.sum(~first & ~second)]]
     assert row["p_mcnemar"] == pytest.approx(mcnemar_of(table, exact=True).pvalue)
-
-
-def test_fractional_outcomes_are_compared_without_decisions() -> None:
-    forecasts, y, cluster = sample(models=2)
-    row = pair(compare(forecasts, 0.1 + 0.8 * y, cluster, replicates=0).pairs, "m0", "m1")
-    assert row["p"] is not None
-    assert row["p_mcnemar"] is None
 
 
 def test_pairs_are_compared_on_the_questions_that_both_answered() -> None:
@@ -182,14 +167,6 @@ def test_a_forecaster_without_a_forecast_is_listed_without_a_place() -> None:
         "in_mcs": None,
         "group": None,
     }
-
-
-@pytest.mark.parametrize("forecasts", [{}, {"a": P}])
-def test_nobody_or_one_makes_no_pair(forecasts: Mapping[str, np.ndarray]) -> None:
-    found = compare(forecasts, Y, range(6), replicates=200)
-    assert found.pairs.height == 0
-    assert found.ranking.height == len(forecasts)
-    assert found.ranking["mcs_p"].null_count() == len(forecasts)
 
 
 @pytest.mark.parametrize(

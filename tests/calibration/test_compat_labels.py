@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import permutations, product
 from typing import Any
 
@@ -64,11 +63,6 @@ def test_what_a_number_lacks_is_counted_and_named() -> None:
     assert published.flat()["category[Sports].accuracy"] == 1.0
 
 
-def test_the_last_entry_of_an_id_decides_that_its_outcome_is_unknown() -> None:
-    rows = [{"question_id": "a", "predicted_answer": "no", "p_yes": 0.2, "ground_truth": truth} for truth in ("no", None)]
-    assert recompute(rows).lacking["tn"].entries == 2
-
-
 def test_a_category_is_whole_where_its_number_of_entries_is_known() -> None:
     rows = [
         {"question_id": question, "predicted_answer": "no", "p_yes": 0.2, "ground_truth": "no", "category": category}
@@ -118,18 +112,3 @@ def test_the_range_of_ace_is_that_of_all_orders(seed: int) -> None:
     assert found.greatest == pytest.approx(max(values), abs=1e-12)
     assert found.varies or max(values) - min(values) < 1e-12
     assert all(found.explains(value) for value in values) or not found.varies
-
-
-def test_ties_within_a_bin_or_with_one_outcome_leave_ace_as_it_is() -> None:
-    p = np.repeat(np.linspace(0.05, 0.95, 10), 2)
-    mixed = np.tile([0.0, 1.0], 10)
-    assert not ace_range(p, mixed).varies
-    shifted = np.concatenate([[0.01], p[:-1]])
-    assert ace_range(shifted, mixed).varies
-    assert not ace_range(shifted, np.zeros(20)).varies
-    assert not ace_range(shifted, mixed).explains(1.0)
-
-
-def test_no_number_is_nan() -> None:
-    rows = [row | {"ground_truth": None} for row in entries(3)]
-    assert not any(isinstance(value, float) and math.isnan(value) for value in recompute(rows).flat().values())

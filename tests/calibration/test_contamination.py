@@ -36,11 +36,6 @@ def test_a_question_counts_only_if_it_closed_and_was_settled_after_the_cutoff(
     assert (row["could_know"], row["days_from_cutoff"]) == (could_know, days)
 
 
-def test_whether_it_opened_after_the_cutoff_is_said_beside(questions: Build) -> None:
-    asked = questions(["yes"] * 3, open_time=[CUTOFF + DAY, CUTOFF, None])
-    assert exposure(asked, CUTOFF)["opened_after_cutoff"].to_list() == [True, False, None]
-
-
 def test_without_a_cutoff_everything_counts(questions: Build) -> None:
     row = exposure(questions(["yes"]), None).row(0, named=True)
     assert (row["could_know"], row["opened_after_cutoff"], row["days_from_cutoff"]) == (False, None, None)

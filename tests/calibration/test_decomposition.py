@@ -74,20 +74,6 @@ def test_corp_agrees_with_model_diagnostics(rows: list[tuple[float, bool]]) -> N
         assert getattr(ours, name) == pytest.approx(theirs[name].item(), abs=1e-12)
 
 
-def test_a_hand_computed_corp() -> None:
-    """The first two violate the order and are pooled at one half."""
-    assert corp([0.2, 0.4, 0.9], [1, 0, 1]).miscalibration == pytest.approx((0.64 + 0.16 + 0.01) / 3 - (0.25 + 0.25) / 3)
-
-
-def test_a_forecaster_who_says_no_as_yes_has_lost_reliability_and_no_resolution() -> None:
-    generator = np.random.default_rng(3)
-    p = (generator.integers(0, 10, 500) + 0.5) / 10
-    y = generator.random(500) < p
-    right, inverted = murphy(p, y), murphy(1 - p, y)
-    assert inverted.resolution == pytest.approx(right.resolution)
-    assert inverted.reliability > 10 * right.reliability  # type: ignore[operator]
-
-
 DEPENDENT = {
     "one question asked at several horizons": (True, 1.0),
     "probabilities of their own, correlated outcomes": (False, 0.8),

@@ -30,13 +30,6 @@ def test_without_clusters_there_is_no_interval_and_a_reason() -> None:
     assert scores.n_clusters == 0
 
 
-def test_the_names_of_clusters_do_not_matter() -> None:
-    p, y = [0.8, 0.3, 0.4, 0.9], [1, 0, 1, 1]
-    by_name, by_number = evaluate(p, y, ["z", "a", "a", "m"]), evaluate(p, y, [0, 1, 1, 2])
-    assert by_name["brier"].lower == pytest.approx(by_number["brier"].lower)
-    assert by_name["accuracy"].df == pytest.approx(by_number["accuracy"].df)
-
-
 def test_losses_are_per_forecast_in_the_order_given() -> None:
     scores = evaluate([0.8, 0.3], [1, 1])
     assert scores.losses["squared_error"] == pytest.approx([0.04, 0.49])
@@ -81,12 +74,6 @@ def test_the_bins_can_be_chosen(bins: Any) -> None:
 def test_bins_that_are_none_are_refused(bins: Any) -> None:
     with pytest.raises(ScoringError, match="binning"):
         evaluate([0.5], [1], bins=bins)
-
-
-def test_coverage_is_the_share_of_the_questions_asked() -> None:
-    assert evaluate([0.8, 0.3], [1, 0], asked=8)["coverage"].value == 0.25
-    assert evaluate([0.8, 0.3], [1, 0])["coverage"].value == 1.0
-    assert evaluate([], [])["coverage"].value is None
 
 
 @pytest.mark.filterwarnings("error")

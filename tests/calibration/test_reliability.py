@@ -51,14 +51,5 @@ def test_empty_bins_are_present_with_nulls() -> None:
         assert empty[column].null_count() == 8
 
 
-def test_a_bin_holds_its_means_and_its_gap() -> None:
-    row = reliability_bins([0.72, 0.78, 0.74, 0.1], [1, 0, 1, 0], range(4)).row(7, named=True)
-    assert row["n"] == 3
-    assert row["mean_forecast"] == pytest.approx(2.24 / 3)
-    assert row["yes_rate"] == pytest.approx(2 / 3)
-    assert row["gap"] == pytest.approx(0.24 / 3)
-    assert row["yes_rate_lower"] < 2 / 3 < row["yes_rate_upper"]
-
-
 def test_certainty_is_in_the_last_bin() -> None:
     assert reliability_bins([1.0, 1.0], [1, 0])["n"].to_list() == [0] * 9 + [2]

@@ -137,24 +137,12 @@ def test_failures_are_counted_by_kind(questions: Build, forecasts: Build) -> Non
     assert failures(forecasts([0.5])).height == 0
 
 
-def test_forecasters_scored_together_or_apart_give_the_same_rows(questions: Build, forecasts: Build) -> None:
-    asked = questions(TRUTHS, category=CATEGORIES)
-    first, second = forecasts(P, forecaster="a"), forecasts([0.5, None, *P[2:]], forecaster="b")
-    apart = pl.concat([score(first, asked, replicates=0), score(second, asked, replicates=0)])
-    assert score(pl.concat([second, first]), asked, replicates=0).equals(apart)
-
-
 def test_rows_say_as_of_when_they_were_known_and_by_which_rules(questions: Build, forecasts: Build) -> None:
     frame = score(forecasts([0.4]), questions(["no"]), replicates=0)
     assert set(frame["known_at"]) == {datetime(2025, 9, 2, tzinfo=UTC)}
     assert set(frame["rules"]) == {RULES}
     later = datetime(2026, 1, 1, tzinfo=UTC)
     assert set(score(forecasts([0.4]), questions(["no"]), known_at=later, replicates=0)["known_at"]) == {later}
-
-
-def test_no_forecast_at_all_gives_an_empty_table(questions: Build, forecasts: Build) -> None:
-    assert score(forecasts([]), questions(["no"])).height == 0
-    assert reliability(forecasts([]), questions([])).height == 0
 
 
 @pytest.mark.parametrize(
@@ -214,16 +202,6 @@ def test_low_coverage_is_listed_last_without_a_rank(questions: Build, forecasts:
     assert table["unranked_because"].to_list() == [None, "forecasts that count on 25.0 % of the questions, fewer than 90 %", "no forecast"]
 
 
-def test_the_leaderboard_is_known_when_its_latest_score_is(questions: Build, forecasts: Build) -> None:
-    asked, later = questions(["yes", "no"]), datetime(2025, 9, 2, tzinfo=UTC) + timedelta(days=3)
-    frames = [
-        score(forecasts([0.5, 0.5], forecaster="a"), asked, known_at=later, replicates=0),
-        score(forecasts([0.5, 0.5], forecaster="b"), asked, replicates=0),
-    ]
-    table = leaderboard(pl.concat(frames), {"a": "constant", "b": "constant"})
-    assert table.sort("forecaster")["known_at"].to_list() == [later, datetime(2025, 9, 2, tzinfo=UTC)]
-
-
 GOOD, FAIR, BAD = (
     [0.9, 0.2, 0.1, 0.8, 0.1, 0.9, 0.2, 0.2],
     [0.6, 0.3, 0.5, 0.7, 0.4, 0.6, 0.3, 0.5],
@@ -275,11 +253,3 @@ def test_the_pairs_of_a_release_are_a_table(questions: Build, forecasts: Build) 
     assert table.filter(forecaster="fair", other="twin")["reason"].item() is not None
     brier = {name: one(score(frame, asked, replicates=0), "brier", forecaster=name)["value"] for name in ("good", "fair")}
     assert table.filter(forecaster="fair", other="good")["difference"].item() == pytest.approx(brier["fair"] - brier["good"])
-
-
-def test_one_comparison_does_not_serve_two_releases(questions: Build, forecasts: Build) -> None:
-    frame, asked = many(questions, forecasts, good=GOOD, fair=FAIR)
-    scores = score(frame, asked, replicates=0)
-    comparison = compare_forecasters(frame, asked, replicates=0)
-    with pytest.raises(ScoringError, match="several releases"):
-        leaderboard(pl.concat([scores, scores.with_columns(release=pl.lit("r2"))]), {"good": "a", "fair": "b"}, comparison=comparison)

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from bellwether.calibration import smooth_ece
-from bellwether.calibration.smooth import Smoother
-from bellwether.errors import ScoringError
 
 
 def by_definition(p: np.ndarray, y: np.ndarray) -> float:
@@ -62,26 +60,3 @@ def test_it_is_at_least_the_bias_and_at_most_the_mean_error(rows: list[tuple[flo
 )
 def test_errors_that_need_no_smoothing_are_exact(p: list[float], y: list[int], expected: float | None) -> None:
     assert smooth_ece(p, y) == (expected if expected is None else pytest.approx(expected, abs=1e-9))
-
-
-@pytest.mark.parametrize("modes", [64, 512])
-def test_fewer_cosines_find_the_same_error_where_they_resolve_it(modes: int) -> None:
-    generator = np.random.default_rng(8)
-    p = np.sort(generator.random(200))
-    y = generator.random(200) < p**3
-    smoother = Smoother.on(p, modes)
-    to_upper = (p - y) / 200 * smoother.share
-    grid = np.bincount(smoother.lower, (p - y) / 200 - to_upper, smoother.cells) + np.bincount(smoother.upper, to_upper, smoother.cells)
-    errors = smoother.error(smoother.coefficients(np.stack([grid, 0 * grid])))
-    assert errors[0] == pytest.approx(smooth_ece(p, y), abs=1e-3)
-    assert errors[1] < 2 / modes
-
-
-def test_weights_count_as_repetitions() -> None:
-    p, y, times = [0.2, 0.7, 0.7, 0.9], [0, 1, 0, 1], [3, 1, 2, 4]
-    assert smooth_ece(p, y, weights=times) == pytest.approx(smooth_ece(np.repeat(p, times), np.repeat(y, times)), abs=1e-9)
-
-
-def test_what_cannot_be_scored_is_refused() -> None:
-    with pytest.raises(ScoringError, match="column p holds"):
-        smooth_ece([1.5], [1])

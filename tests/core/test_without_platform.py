@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from bellwether.extras import MODULES
 from benchmarks.core import needed
-from tests.core.outcome import PATHS, ROOT, check
+from tests.core.outcome import ROOT
 from tests.replay.episode.folders import Native
 
 #: Packages of the wheel that belong to the platform.
@@ -80,15 +79,6 @@ def test_the_constraints_pin_every_package_of_core_and_platform_and_name_no_plac
     pinned = {canonicalize_name(line.partition("==")[0]): line for line in lines}
     assert not [line for line in lines if "==" not in line or "/" in line or " " in line]
     assert set(needed(["platform"])) <= set(pinned)
-
-
-def test_the_core_scores_draws_and_replays_with_its_own_packages(tmp_path: Path) -> None:
-    episode = Native().write(tmp_path / "KXTEST-26JAN20")
-    done = run(tmp_path, PATHS, str(episode))
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    check(found)
-    assert not set(found["modules"]) & {*MODULES, *GRAPH}
 
 
 def test_every_module_of_the_scores_and_the_replay_can_be_imported(tmp_path: Path) -> None:

@@ -49,11 +49,6 @@ def test_every_question_has_exactly_one_row_in_the_declared_shape(name: str) -> 
     assert rows.filter(~pl.col("p_yes").is_between(0, 1)).height == 0
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_no_question_gives_no_forecast(name: str) -> None:
-    assert forecaster(name).forecast(questions()).equals(FORECASTS.empty())
-
-
 @pytest.mark.parametrize("horizon", HORIZONS)
 def test_the_market_forecast_is_its_price_at_the_horizon(horizon: str) -> None:
     hours = HORIZONS[horizon]

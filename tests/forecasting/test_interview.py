@@ -12,7 +12,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.errors import ConfigError
 from bellwether.forecasting.evaluation import ask_all
 from bellwether.forecasting.interview import Interrupted, dated_at, estimated, interview, samples_of
 from bellwether.forecasting.language_model import LanguageModel
@@ -267,11 +266,6 @@ def test_the_version_changes_with_what_is_sent_and_not_with_limits() -> None:
     assert competitor().version == same.version
     others = [{"temperature": 0.5}, {"max_tokens": 9}, {"elicitation": "json"}, {"samples": 2}, {"combine": "median"}, {"horizon": "7d"}]
     assert len({competitor(**change).version for change in [{}, *others]}) == 1 + len(others)
-
-
-def test_without_a_client_a_model_says_what_it_lacks() -> None:
-    with pytest.raises(ConfigError, match="needs a model client"):
-        competitor().forecast(asked())
 
 
 async def test_an_estimate_counts_what_is_still_to_be_asked(tmp_path: Path) -> None:

@@ -27,11 +27,6 @@ def test_the_built_in_baselines_are_there_under_their_own_names() -> None:
     assert len({made.version for made in built_in.values()}) == len(built_in)
 
 
-def test_the_users_folder_adds_forecasters(tmp_path: Path) -> None:
-    mine = forecaster("mine", user_file(tmp_path, CONSTANT))
-    assert (mine.kind, mine.knowledge_cutoff) == ("constant", None)
-
-
 def test_knowledge_until_a_date_includes_that_day(tmp_path: Path) -> None:
     folder = user_file(tmp_path, f"{CONSTANT}knowledge_cutoff = 2025-08-31\n")
     assert forecaster("mine", folder).knowledge_cutoff == datetime(2025, 9, 1, tzinfo=UTC)

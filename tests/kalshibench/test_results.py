@@ -45,12 +45,6 @@ def test_of_several_results_of_a_model_the_newest_counts(write: Write) -> None:
     assert results.left_out == ["a_2.json is passed over: a_1.json is a newer result of Test-Model"]
 
 
-def test_the_summary_of_a_tier_speaks_of_the_model_of_that_tier(write: Write) -> None:
-    summary = {"models": {"Test-Model": {"accuracy": 0.5}}}
-    results = read_results(write(tier1__a=result(), tier2__a=result(), tier2__summary_1=summary))
-    assert [(name, source) for name, source, _ in results.summaries] == [("Test-Model (tier2)", "tier2/summary_1.json")]
-
-
 def test_files_without_predictions_are_passed_over(write: Write) -> None:
     results = read_results(write(a=result(), other={"hello": 1}, empty=result(predictions=[])))
     assert results.names() == ["Test-Model"]

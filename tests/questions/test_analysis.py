@@ -129,13 +129,6 @@ def test_bands_of_certainty_have_the_published_edges(price: str, certainty: str)
     assert value(analysis, "market_certainty", f"24h {certainty}", "accuracy") == float(Decimal(price) >= Decimal("0.5"))
 
 
-def test_missing_prices_lower_the_coverage_and_nothing_else() -> None:
-    rows = [question(0, "yes", price_24h=Decimal("0.9")), question(1, "no", price_24h=None), question(2, "no", price_24h=Decimal("0.2"))]
-    analysis = analyse(questions(rows))
-    assert value(analysis, "market", "24h", "coverage") == pytest.approx(2 / 3)
-    assert value(analysis, "market", "24h", "brier") == pytest.approx((0.01 + 0.04) / 2)
-
-
 def test_without_any_price_the_market_is_null() -> None:
     none = {f"price_{name}": None for name in HORIZONS}
     found = analyse(questions([question(0, **none, market_probability=None), question(1, **none, market_probability=None)])).to_dict()

@@ -38,11 +38,3 @@ def test_other_rows_and_titles_are_drawn(drawn: list[str]) -> None:
         for forecasts, title in ((rows.forecasts, "x"), (other, "x"), (rows.forecasts, "y"), (rows.forecasts.head(1), "x"))
     }
     assert len(pictures) == len(drawn) == 4
-
-
-def test_no_more_than_a_number_are_kept(drawn: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "MOST_KEPT", 2)
-    rows = frames.tiny()
-    for title in ("a", "b", "c", "b", "a"):
-        confidence_picture(rows.forecasts, rows.questions, title)
-    assert len(drawn) == 4

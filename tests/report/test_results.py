@@ -23,9 +23,8 @@ from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix
 from bellwether.errors import ConfigError
 from bellwether.forecasting import forecasters
 from bellwether.kalshibench import read_results
-from bellwether.questions import release
-from bellwether.report.inputs import TABLES, Inputs, configuration, registered
-from bellwether.report.results import NAMES, leaderboards, metadata, model_config
+from bellwether.report.inputs import Inputs, configuration
+from bellwether.report.results import NAMES, leaderboards, model_config
 from bellwether.report.write import write_report
 from tests.report import frames
 from tests.report.frames import asked, example, forecast, question, questions
@@ -259,14 +258,3 @@ def test_the_published_folder_reader_reads_the_files(folder: Path) -> None:
     assert wild.predictions.height == 22
     assert wild.predictions["ground_truth"].null_count() == 0
     assert wild.published["brier_score"] == read(folder, "wild")["brier_score"]
-
-
-@pytest.mark.parametrize("name", ["sandbox-2026", "sandbox-2026@4"])
-def test_the_recipe_is_the_registrys_also_of_a_smaller_sample(name: str) -> None:
-    inputs = frames.tiny()
-    renamed = replace(inputs, **{table: getattr(inputs, table).with_columns(release=pl.lit(name)) for table in TABLES})
-    found = registered(renamed)
-    assert found.recipe["name"] == name
-    assert found.recipe["rules"] == release(name).version
-    assert metadata(found, {}, {})["config"]["seed"] == release(name).seed
-    assert registered(inputs).recipe == {}

@@ -232,12 +232,6 @@ def test_data_that_is_no_table_is_refused(data: Any, message: str) -> None:
     assert refused(data).startswith(message)
 
 
-def test_two_columns_of_a_pandas_frame_with_one_name_are_refused() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame([[0.1, 0.2, 1]], columns=["p", "p", "y"])
-    assert refused(frame) == "the frame: two columns are called 'p'; rename one"
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -315,12 +309,6 @@ def test_what_spreadsheets_write_is_read(content: str, tmp_path: Path) -> None:
     found = score(tmp_path / "f.csv", replicates=0, percent=percent, independent=True).forecasts["probability"].to_list()[:8]
     scale = 100 if percent else 10
     assert found == pytest.approx([(index + 1) / scale for index in range(8)])
-
-
-def test_decimal_commas_of_outcomes_and_weights_are_read(tmp_path: Path) -> None:
-    (tmp_path / "f.csv").write_text("q;p;outcome;weight\nq1;0,5;1,0;1,5\nq2;0,25;0,0;2\n")
-    frame = score(tmp_path / "f.csv", replicates=0, question="q").forecasts
-    assert frame.select("probability", "outcome", "weight").rows() == [(0.5, 1.0, 1.5), (0.25, 0.0, 2.0)]
 
 
 def test_nan_of_python_is_a_missing_forecast(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from rich.cells import cell_len
 
 from bellwether.console import shortened
 from bellwether.scoring import ScoreResult, score
-from bellwether.untrusted_text import visible
 from cli.main import main
 from tests.scoring.conftest import Row, Write
 
@@ -121,11 +120,6 @@ def test_control_characters_of_names_and_columns_never_reach_the_terminal(rows: 
     assert "␛[31m" in text and "[red]bold[/red]" in text and "two␊lines" in text
 
 
-def test_signs_stand_for_control_characters() -> None:
-    assert visible("a\x1b[1m\x00\x7f\u202e\ud800é") == "a␛[1m␀���é"
-    assert visible("one\ntwo", "\n") == "one\ntwo"
-
-
 def test_wide_names_are_shortened_by_the_columns_they_take() -> None:
     short = shortened(WIDE, 11)
     assert len(set(short.values())) == 3 and max(map(cell_len, short.values())) <= 11
@@ -138,14 +132,6 @@ def test_figures_are_written_whole(rows: Sequence[Row], write: Write, tmp_path: 
     assert done.stderr.startswith("wrote ")
     assert sorted(path.name for path in (tmp_path / "new" / "figures").iterdir()) == ["differences.png", "reliability.png", "scores.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "new" / "figures").iterdir())
-
-
-def test_unresolved_rows_and_percentages_by_options(write: Write) -> None:
-    path = write("f.csv", [{"p": 35, "y": "yes"}, {"p": 20, "y": "no"}, {"p": 90, "y": "pending"}])
-    assert run(path, "--percent", "p", "--replicates", 0).exit_code == 1
-    done = run(path, "--percent", "p", "--skip-unresolved", "--json", "--replicates", 0)
-    (brier,) = [row["value"] for row in json.loads(done.stdout)["scores"] if row["metric"] == "brier"]
-    assert brier == pytest.approx((0.65**2 + 0.2**2) / 2)
 
 
 @pytest.mark.parametrize("option", ["--html", "--outcomes"])

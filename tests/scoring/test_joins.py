@@ -246,19 +246,6 @@ def test_a_number_of_the_forecast_is_never_suggested_as_a_question() -> None:
     assert message.endswith("keep one row, or give --keep last --at forecast_timestamp, or --keep mean")
 
 
-def test_a_date_that_names_the_question_is_suggested() -> None:
-    asked, known = dated()
-    data = [
-        {**one, "outcome": other["outcome"]}
-        for one, other in zip(asked, sorted(known, key=lambda row: (row["id"], row["date"])), strict=True)
-    ]
-    days = [{**row, "day": row["date"]} for row in data]
-    for row in days:
-        del row["date"]
-    assert refusal(days).endswith("or --keep mean; or give --question id --question day if 'day' is part of the question")
-    assert scored(days, question=["id", "day"]).n_questions == 12
-
-
 def test_wrapped_json_is_read(tmp_path: Path) -> None:
     rows = [{"id": index, "p": 0.1 * index, "outcome": index % 2} for index in range(1, 6)]
     documents: Sequence[Any] = (

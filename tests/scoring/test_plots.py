@@ -13,9 +13,7 @@ from bellwether.calibration import reliability_bins
 from bellwether.errors import ScoringError
 from bellwether.scoring import ScoreResult, plot_reliability, plot_scores, plotting, score
 from tests.figures.drawn import rows as drawn
-from tests.figures.drawn import texts
 from tests.scoring.conftest import Row
-from tests.scoring.test_command import HOSTILE, named
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +60,6 @@ def test_scores_are_best_first_with_their_intervals(result: ScoreResult) -> None
         assert [row[field] for row in found] == expected[column].to_list()
     with pytest.raises(ScoringError, match="there is no metric 'briar'"):
         plot_scores(result, "briar")
-
-
-def test_names_are_drawn_verbatim(rows: Sequence[Row], tmp_path: Path) -> None:
-    result = score(named(rows, HOSTILE[6:10], questions=12), replicates=0)
-    assert len(result.write_figures(tmp_path)) == 3
-    shown = texts(plot_scores(result))
-    assert {name for name in HOSTILE[6:10] if name.isprintable()} <= set(shown)
 
 
 def test_bands_are_drawn_once_for_the_figures_and_the_page(rows: Sequence[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,6 @@ from bellwether.site import books, build, shown, units, wanted, words
 from bellwether.site.data import csv
 from bellwether.site.release import bands
 from bellwether.tables import TABLES, table
-from tests import readme
 from tests.site.world import NOW, Size, arena, published, write
 from tests.site.world import rows as rows_of
 
@@ -590,12 +589,3 @@ def test_a_folder_of_something_else_is_not_replaced(warehouse: Path, tmp_path: P
     with pytest.raises(ConfigError, match="something else is there"):
         build(warehouse, tmp_path)
     assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
-def test_pictures_of_the_site_stay_without_a_browser(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    (tmp_path / "a.png").write_bytes(b"old")
-    assert readme.site_pictures(tmp_path, {tmp_path / "a.png": ("index.html", "x", ())}) == 0
-    assert "stay as they are" in capsys.readouterr().err and (tmp_path / "a.png").read_bytes() == b"old"

@@ -42,22 +42,15 @@ REFUSED = [
     ({"probability": "NaN"}, "the probability is NaN; give a number from 0 to 1"),
     ({"probability": ""}, "the probability is nothing"),
     ({"probability": "62"}, "looks like a percentage; divide by 100"),
-    ({"probability": "-0.1"}, "the probability is -0.1; give a number"),
     ({"probability": "1.2"}, "the probability is 1.2; give a number"),
-    ({"probability": "120"}, "the probability is 120; give a number"),
-    ({"probability": "likely"}, "the probability is likely"),
     ({"stated_at": "2026-03-02T12:00:00"}, "has no zone"),
     ({"stated_at": "soonZ"}, "soonZ is no time"),
-    ({"stated_at": "yesterday"}, "yesterday is no time"),
-    ({"stated_at": "infinity"}, "infinity is no time"),
-    ({"stated_at": "2026-03-02"}, "has no zone"),
     ({"forecaster": "x" * 5000}, f"line 3: {'x' * 57}... cannot be"),
     ({"market_id": "y" * 5000}, f"no market is called {'y' * 57}... here"),
     ({"stated_at": ""}, "does not say when"),
     ({"stated_at": "2026-03-09T00:00:00Z"}, "lies in the future"),
     ({"stated_at": "2026-02-02T00:00:00Z"}, "before the market opened"),
     ({"market_id": "OLD", "stated_at": "2026-03-03T00:00:00Z"}, "the market closed at 2026-03-03 00:00:00 UTC"),
-    ({"market_id": "OLD", "stated_at": "2026-03-04T00:00:00Z"}, "the market closed at"),
     ({"market_id": "nothing-of-the-kind"}, "no market is called nothing-of-the-kind here"),
     ({"market_id": "SAME"}, "no market is called SAME here"),
     ({"market_id": ""}, "no market is named"),
@@ -150,8 +143,7 @@ def test_the_three_formats_say_the_same(tmp_path: Path) -> None:
         assert "the probability is 1.5; give a number" in reason
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(("encoding", "end"), [("utf-16", "\n"), ("utf-16-be", "\r\n"), ("latin-1", "\n")])
 def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path, encoding: str, end: str) -> None:
     file, name = tmp_path / "f.csv", "h\xe9" if encoding == "latin-1" else "mine"
     file.write_bytes(
@@ -283,22 +275,16 @@ def test_times_of_one_form_are_read_as_those_of_several(tmp_path: Path) -> None:
     "text",
     [
         "a,b\n1,x\n,y\n",
-        "a,b\n1,x\n2,y",
         "a,b\n1,x\n\n2,y\n",
         'a,b\n"1\n1",x\n2,y\n',
         "a,b\r\n1,x\r\n",
-        "a;b\n1;x\n",
         " a,b \n1, x\n",
         "\n a,b\n1,x\n",
-        "a,b\n1,\n2,x\n",
         "\ufeffa,b\n1,x\n",
         "a,b\n",
         "a,b\n1,x,2\n",
-        "a,b,c\n1,x\n",
         "a,a\n1,x\n",
-        "1,2\n3,4\n",
         "",
-        "a\n1\n",
     ],
 )
 def test_a_plain_file_is_read_quickly_and_as_every_other(tmp_path: Path, text: str) -> None:
