@@ -12,8 +12,7 @@ import dagster as dg
 
 from bellwether import checks
 from bellwether.checks import CheckOutcome
-from bellwether.checks.rule import Rule, columns_read
-from bellwether.checks.rules import lake_checks, rules_for
+from bellwether.checks.rule import Rule, columns_read, lake_checks, rules_for
 from bellwether.errors import QualityError
 from bellwether.lake import Slice
 from bellwether.lake.partitions import Partition

@@ -1,12 +1,11 @@
 """Data quality: the rules of each table, their evaluation in Polars, and their validation with Great Expectations.
 
-Each domain declares its rules once (`bellwether.checks.<domain>`); `bellwether.checks.rules` collects them.
+Each domain declares its rules once (`bellwether.checks.<domain>`); `bellwether.checks.rule` collects them.
 """
 
 from __future__ import annotations
 
-from bellwether.checks.rule import Rule
-from bellwether.checks.rules import rules_for
+from bellwether.checks.rule import Rule, rules_for
 from bellwether.checks.validation import CheckOutcome, require, validate
 
 __all__ = ["CheckOutcome", "Rule", "require", "rules_for", "validate"]

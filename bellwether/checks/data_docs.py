@@ -12,8 +12,7 @@ import duckdb
 import polars as pl
 from duckdb import ColumnExpression, ConstantExpression, FunctionExpression
 
-from bellwether.checks.rule import Rule, columns_read
-from bellwether.checks.rules import rules_for
+from bellwether.checks.rule import Rule, columns_read, rules_for
 from bellwether.errors import BellwetherError
 from bellwether.files import atomic_folder
 from bellwether.lake import Lake

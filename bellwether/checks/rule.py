@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from bellwether.domains import domains
 from bellwether.errors import ConfigError
+from bellwether.tables import table as declared
 from bellwether.tables.schema import Table
 
 if TYPE_CHECKING:
@@ -161,3 +165,29 @@ def columns_read(table: Table, rules: Sequence[Rule]) -> list[str]:
     """The columns that `rules` look at and the key that names a failing row, in stored order; verbatim bodies stay on disk."""
     read = {*table.key}.union(*(rule.columns for rule in rules))
     return [name for name in table.names if name in read]
+
+
+def rules_for(table: str) -> tuple[Rule, ...]:
+    """The rules of `table`; () where none are declared."""
+    return rules_by_table().get(table, ())
+
+
+def lake_checks() -> tuple[LakeCheck, ...]:
+    """The checks of the whole lake, of all domains."""
+    return tuple(check for module in _modules() for check in getattr(module, "LAKE_CHECKS", ()))
+
+
+@cache
+def rules_by_table() -> dict[str, tuple[Rule, ...]]:
+    """The rules of every table, as the domains declare them."""
+    found: dict[str, tuple[Rule, ...]] = {}
+    for module in _modules():
+        for name, rules in module.RULES.items():
+            if name in found:
+                raise ConfigError(f"{module.__name__} declares rules of {name}, which another domain does; declare them in one place")
+            found[declared(name).name] = tuple(rules)
+    return found
+
+
+def _modules() -> list[ModuleType]:
+    return [module for domain in domains() if (module := domain.rules_module()) is not None]

@@ -8,8 +8,7 @@ from datetime import date, datetime
 
 import polars as pl
 
-from bellwether.checks.rule import Rule, columns_read
-from bellwether.checks.rules import rules_for
+from bellwether.checks.rule import Rule, columns_read, rules_for
 from bellwether.errors import QualityError
 from bellwether.formatting import markdown_table
 from bellwether.tables import table

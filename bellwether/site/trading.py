@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from bellwether.figures.canvas import palette
 from bellwether.figures.equity import extremes
 from bellwether.pages import charts
 from bellwether.pages.charts import Colours
@@ -17,9 +18,15 @@ from bellwether.pages.render import File, render
 from bellwether.pages.values import any_value, finite, floats, grouped, interval, money, number, percent, slug, text, when, yes_no
 from bellwether.replay.results import tear_sheet
 from bellwether.replay.results.lines import ends_of_band
-from bellwether.site import books
+from bellwether.replay.results.tear_sheet import book_rows, price_chart
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
+from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS
+
+#: What is read of replay/books.
+BOOK_COLUMNS = ("ticker", "at", "bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth")
+#: Markets that are drawn; the table has all.
+_BOOK_CHARTS = 8
 
 _TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl", "books"))
 _ABOVE = [("Trading", "trading/index.html")]
@@ -215,9 +222,9 @@ def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFram
     if curves:
         parts.append(charts.lines("Equity", "UTC", "dollars", curves, colours, first=first))
     fills = sorted((row for own in rows["fills"].values() for row in own), key=lambda row: row["filled_at"])
-    recorded = source.frame("replay/books", *books.COLUMNS, episode=name)
+    recorded = source.frame("replay/books", *BOOK_COLUMNS, episode=name)
     sections = [Section("Agents", parts)]
-    sections.append(Section("Book", books.parts(recorded, fills)))
+    sections.append(Section("Book", book_parts(recorded, fills)))
     sections.append(Section("Markets", [_markets(markets)]))
     warnings = sorted({one for row in markets["warnings"].to_list() for one in row or ()})
     if warnings:
@@ -305,3 +312,28 @@ def _markets(markets: pl.DataFrame) -> Table:
         for row in markets.iter_rows(named=True)
     ]
     return Table("Markets of the episode", heads, rows)
+
+
+def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]:
+    """Charts of the markets whose prices changed most. books: rows of replay/books of an episode. fills: of all agents, with numbers as floats."""
+    if not books.height:
+        return [Note("The warehouse has no books of this episode yet.")]
+    # A sum of both prices is there only where both sides are.
+    moves = (pl.col("bid") + pl.col("ask")).sort_by("at").drop_nulls().diff().ne(0).sum()
+    found = books.group_by("ticker").agg(pl.len(), moves=moves).sort(["moves", "len", "ticker"], descending=[True, True, False])
+    shown = found["ticker"].head(_BOOK_CHARTS).to_list()
+    rows = book_rows(books.filter(pl.col("ticker").is_in(shown)), BOOK_INSTANTS)
+    said = f"What the recorded books showed at up to {BOOK_INSTANTS} instants, evenly spread over the episode, in prices of YES. There is nothing "
+    said += "where a side was empty, the recording has a gap, or the market was closed. Triangles are fills, up where YES was bought."
+    if found.height > len(shown):
+        said += (
+            f" Drawn are the {len(shown)} of {found.height} markets whose prices changed most; the table replay.books, under Data, has all."
+        )
+    depths = [{name: row[name] for name in ("name", "x", "until", "bid_depth", "ask_depth")} for name in shown for row in rows[name]]
+    title = f"Contracts at the best {BOOK_LEVELS} prices of each side: bids above, asks below"
+    colours = dict(palette(shown))
+    return [
+        Note(said),
+        price_chart("Best bid and ask, with the fills of all agents", shown, rows, fills),
+        charts.depths(title, depths, colours, shown[:1]),
+    ]

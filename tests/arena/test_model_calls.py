@@ -18,7 +18,7 @@ from assets.arena.assets import _money
 from bellwether.arena.weekly import rows
 from bellwether.arena.weekly.deciding import decide_week
 from bellwether.arena.weekly.means import WeekBudgets, scope_of, spending_of
-from bellwether.checks.rules import rules_for
+from bellwether.checks.rule import rules_for
 from tests.arena.weeks import SEVEN, WEEK, Arena
 
 MODELS = "".join(

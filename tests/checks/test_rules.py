@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from bellwether.checks import rules_for, validate
-from bellwether.checks.rules import RULES
+from bellwether.checks.rule import rules_by_table
 from bellwether.checks.venues import few_rejects
 from bellwether.forecasting import forecaster
 from bellwether.questions import Release, build
@@ -42,6 +42,7 @@ from tests.clean.rows import (
     resolution,
 )
 
+RULES = rules_by_table()
 OVER = Decimal("1.2")
 CHEAP = Decimal("0.3")
 BOOK = {

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.checks.rules import rules_for
+from bellwether.checks.rule import rules_for
 from bellwether.forecasting.evaluation import ask_all
 from bellwether.forecasting.interview import Interrupted, interview
 from bellwether.forecasting.language_model import LanguageModel

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 
 from bellwether.checks import validate
-from bellwether.checks.rule import columns_read
-from bellwether.checks.rules import RULES, lake_checks
+from bellwether.checks.rule import columns_read, lake_checks, rules_by_table
 from bellwether.checks.venues import objects_per_day
 from bellwether.lake import Lake
 from bellwether.tables import table
@@ -20,7 +19,7 @@ from tests.orchestration.conftest import World, open_world
 
 
 def test_checks_leave_verbatim_bodies_on_disk() -> None:
-    for name, rules in RULES.items():
+    for name, rules in rules_by_table().items():
         read = columns_read(table(name), rules)
         assert "body" not in read, name
         assert set(table(name).key) <= set(read)
@@ -39,7 +38,7 @@ def test_rejects_are_measured_against_what_their_days_stored(tmp_path: Path) -> 
 
 def test_rejects_of_the_archive_are_measured_against_the_archive(tmp_path: Path) -> None:
     lake, rejects = Lake(str(tmp_path)), table("raw/kalshi_archive_rejects")
-    (rule,) = RULES[rejects.name]
+    (rule,) = rules_by_table()[rejects.name]
     assert rule.fit is not None
     lake.write(rejects, (), rejects.frame([reject(ordinal) for ordinal in range(11)]), run_id="run")
 
@@ -84,6 +83,6 @@ def test_great_expectations_validates_every_published_table_and_builds_data_docs
     assert "known_status" in broken["clean/markets"]
     folder = world.config.data_docs_path
     pages = {page.relative_to(folder).parts[:2]: page.read_text() for page in folder.rglob("*.html")}
-    assert {path for path in pages if path[0] == "expectations"} == {("expectations", name.split("/")[0]) for name in RULES}
+    assert {path for path in pages if path[0] == "expectations"} == {("expectations", name.split("/")[0]) for name in rules_by_table()}
     assert not any(markup in page for page in pages.values())
     assert f"{rows.height}" in next(page.read_text() for page in folder.rglob("warehouse-clean.markets.html"))

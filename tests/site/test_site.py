@@ -25,7 +25,7 @@ from bellwether.lake.warehouse import publish, query
 from bellwether.pages.model import Chart, Note
 from bellwether.pages.render import POLICY, script
 from bellwether.pages.values import money, number, p_value, percent, slug, thin
-from bellwether.site import books, build, shown, units, wanted, words
+from bellwether.site import build, shown, trading, units, wanted, words
 from bellwether.site.data import csv
 from bellwether.site.release import bands
 from bellwether.tables import TABLES, table
@@ -375,12 +375,12 @@ def test_an_episode_has_the_books_of_its_markets_over_time_with_every_number_of_
 
 
 def test_an_episode_without_books_says_so_and_many_markets_are_counted() -> None:
-    (note,) = books.parts(table("replay/books").empty().select(books.COLUMNS), [])
+    (note,) = trading.book_parts(table("replay/books").empty().select(trading.BOOK_COLUMNS), [])
     assert isinstance(note, Note) and "no books" in note.body
     many = rows_of(
         "replay/books", 11, ticker=[f"m-{place % 10}" for place in range(11)], at=[NOW, *[NOW] * 9, NOW + timedelta(minutes=1)], bid=0.4
     )
-    note, quotes, depths = books.parts(many.sort("ticker", "at").select(books.COLUMNS), [])
+    note, quotes, depths = trading.book_parts(many.sort("ticker", "at").select(trading.BOOK_COLUMNS), [])
     assert isinstance(note, Note) and "8 of 10 markets" in note.body
     assert isinstance(quotes, Chart) and isinstance(depths, Chart) and quotes.first == depths.first == ["m-0"]
     assert {row["name"] for row in quotes.rows} == {f"m-{place}" for place in range(8)}
