@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bellwether.calibration import Scores, compare, evaluate
+from bellwether.calibration import Comparison, Scores, compare, evaluate
 from bellwether.sandbox.models import PERSONALITIES, skill
 
 N, CLUSTERS = 1200, 400
@@ -32,6 +32,12 @@ def scores(truth: tuple[np.ndarray, np.ndarray, np.ndarray], stated: dict[str, n
     return {name: evaluate(p, y, series, replicates=600) for name, p in stated.items()}
 
 
+@pytest.fixture(scope="module")
+def compared(truth: tuple[np.ndarray, np.ndarray, np.ndarray], stated: dict[str, np.ndarray]) -> Comparison:
+    _, y, series = truth
+    return compare(stated, y, series, replicates=300)
+
+
 CALIBRATION_ERRORS = ("ece", "ace", "smece", "murphy_reliability", "corp_miscalibration")
 
 
@@ -48,12 +54,9 @@ def test_the_others_fail_and_their_debiased_reliability_is_the_known_excess(
     assert scores[name]["murphy_reliability_debiased"].value == pytest.approx(skill(name).excess_brier(truth[0]), rel=0.35)
 
 
-def test_the_ranking_is_the_true_one_and_the_best_alone_in_the_set(
-    truth: tuple[np.ndarray, np.ndarray, np.ndarray], stated: dict[str, np.ndarray]
-) -> None:
-    p, y, series = truth
-    true = sorted(FORECASTERS, key=lambda name: skill(name).excess_brier(p))
-    found = compare(stated, y, series, replicates=1000).ranking
+def test_the_ranking_is_the_true_one_and_the_best_alone_in_the_set(truth: tuple[np.ndarray, ...], compared: Comparison) -> None:
+    true = sorted(FORECASTERS, key=lambda name: skill(name).excess_brier(truth[0]))
+    found = compared.ranking
     assert found["forecaster"].to_list() == true
     assert found.filter("in_mcs")["forecaster"].to_list() == ["calibrated"]
     assert found["share_first"].to_list()[0] > 0.99
@@ -61,9 +64,6 @@ def test_the_ranking_is_the_true_one_and_the_best_alone_in_the_set(
     assert "a" not in "".join(found["group"].to_list()[1:])
 
 
-def test_the_differences_of_brier_scores_are_the_documented_ones(
-    truth: tuple[np.ndarray, np.ndarray, np.ndarray], stated: dict[str, np.ndarray]
-) -> None:
-    p, y, series = truth
-    for row in compare(stated, y, series, replicates=0).pairs.filter(forecaster="calibrated").iter_rows(named=True):
-        assert row["lower"] < -skill(row["other"]).excess_brier(p) < row["upper"], row["other"]
+def test_the_differences_of_brier_scores_are_the_documented_ones(truth: tuple[np.ndarray, ...], compared: Comparison) -> None:
+    for row in compared.pairs.filter(forecaster="calibrated").iter_rows(named=True):
+        assert row["lower"] < -skill(row["other"]).excess_brier(truth[0]) < row["upper"], row["other"]

@@ -229,7 +229,7 @@ def test_the_configuration_is_the_registrys_under_published_names() -> None:
         max_size=12,
     )
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_any_forecasts_give_predictions_whose_counts_are_those_of_the_leaderboard(drawn: list[tuple[float | None, bool, bool]]) -> None:
     truths = "".join("y" if yes else "n" for _, yes, _ in drawn)
     inputs = small([forecast("m", number, p, could_know=known) for number, (p, _, known) in enumerate(drawn)], truths)

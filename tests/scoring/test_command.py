@@ -73,7 +73,6 @@ def test_json_is_what_python_returns(rows: Sequence[Row], write: Write) -> None:
         (("nowhere.csv",), "Error: nowhere.csv: there is no such file; correct the path"),
         (("f.csv", "--cluster", "nothing"), "Error: f.csv: --cluster names the column 'nothing', which is not there"),
         (("f.csv", "--html", "f.csv/page.html"), "Error: writing f.csv/page.html: it cannot be written"),
-        (("f.csv", "--figures", "f.csv/figures"), "Error: writing f.csv/figures/reliability.png: it cannot be written"),
     ],
 )
 def test_an_error_is_one_line_and_the_exit_code_is_1(

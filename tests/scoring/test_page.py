@@ -171,7 +171,7 @@ def test_a_page_that_fails_leaves_the_old_one(hostile: ScoreResult, tmp_path: Pa
     )
 
 
-def test_figures_that_fail_leave_the_old_ones(hostile: ScoreResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_that_fail_leave_the_old_ones(simple: Sequence[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "scores.png").write_text("old")
 
     def interrupted(path: Path, data: bytes) -> int:
@@ -179,6 +179,6 @@ def test_figures_that_fail_leave_the_old_ones(hostile: ScoreResult, tmp_path: Pa
 
     monkeypatch.setattr(Path, "write_bytes", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        hostile.write_figures(tmp_path)
+        score(list(simple), replicates=0).write_figures(tmp_path)
     assert (tmp_path / "scores.png").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["scores.png"]
