@@ -12,10 +12,8 @@ import numpy as np
 from bellwether.replay.engine import Outcome, Session, Settings
 from bellwether.replay.engine import codes as c
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.rules.choices import Queue
-from bellwether.replay.tape.layout import KINDS, SETTLE, VOID, Tape, unpack
+from bellwether.replay.tape.layout import KINDS, Tape, unpack
 from tests.replay.reference import Reference
-from tests.replay.reference.account import Account
 
 #: Decides on what the plain engine shows: calls to make of both, as (name, arguments).
 Agent = Callable[[Any], list[tuple[str, tuple[int, ...]]]]
@@ -23,8 +21,6 @@ Agent = Callable[[Any], list[tuple[str, tuple[int, ...]]]]
 STATUSES = {status.name.lower(): int(status) for status in c.Status}
 #: Of orders that may change.
 OPEN = (STATUSES["pending"], STATUSES["resting"])
-#: The queue models of the bounds.
-BOUNDS: tuple[Queue, ...] = ("trade_only", "optimistic")
 REASONS = {"": 0, **{reason.name.lower(): int(reason) for reason in c.Reason if reason}}
 
 
@@ -74,12 +70,11 @@ def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent, *, s
     seen: what the plain engine replays instead, such as a portfolio that it merged itself.
     """
     plain, compiled = Reference(tape if seen is None else seen, rules, settings), Session(tape, rules, settings)
-    alone = [Session(tape, rules, replace(settings, queue=queue), bounds=False) for queue in BOUNDS]
     told: list[Any] = []
     states = States(plain)
     while True:
         more = plain.step()
-        assert [session.step() for session in (compiled, *alone)] == [more] * 3, _where(plain, told)
+        assert compiled.step() == more, _where(plain, told)
         _same_state(plain, compiled, states, told)
         if not more:
             break
@@ -88,16 +83,11 @@ def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent, *, s
             calls = [arguments for _, arguments in group]
             mine, theirs = [getattr(plain, name)(*arguments) for arguments in calls], _told(compiled, name, calls)
             mine = [REASONS[reason] for reason in mine] if name == "amend" else mine
-            for session in alone:
-                _told(session, name, calls)
             assert mine == theirs, f"{name} {calls} said {mine} and {theirs}, decision {plain.steps} of {told}"
     outcome = compiled.result()
     _same_tables(plain, outcome)
     _same_outcome(plain, outcome)
-    _same_as_alone(outcome, [session.result() for session in alone])
     _conserves_money(plain, settings.bankroll)
-    if not rules.trade_after_settlement:
-        assert cash_of_fills(tape, rules, settings.bankroll, np.asarray(compiled.fills)) == plain.account.cash
     return plain
 
 
@@ -219,40 +209,6 @@ def _same_outcome(plain: Reference, outcome: Outcome) -> None:
     assert plain.account.position == outcome.positions.tolist()
     assert plain.account.basis == outcome.basis.tolist()
     assert plain.steps == outcome.steps
-
-
-def _same_as_alone(outcome: Outcome, alone: list[Outcome]) -> None:
-    """The bounds are what runs under their queue models come to that are told the same."""
-    for what in ("cash", "realised", "fees", "equity"):
-        assert list(getattr(outcome, what)[1:]) == [getattr(run, what)[0] for run in alone], what
-    for run, column, place in zip(alone, (c.S_PESS, c.S_OPT), (0, 1), strict=True):
-        assert (outcome.samples[:, column] == run.samples[:, c.S_EQUITY]).all()
-        assert (outcome.filled[:, place] == run.orders[:, c.O_FILLED]).all()
-
-
-def cash_of_fills(tape: Tape, rules: RuleSet, bankroll: int, fills: np.ndarray) -> int:
-    """The cash that a table of fills and the settlements of a tape lead to, in micro-dollars."""
-    account = Account.opened(len(tape.tickers), bankroll, net=rules.netting == "net")
-    rows = iter(fills.tolist())
-    row = next(rows, None)
-    settled = set()
-    ends = np.isin(unpack(tape.event)[0], (SETTLE, VOID))
-    for ts, word in _events(replace(tape, ts=tape.ts[ends], event=tape.event[ends])):
-        kind, ticker, _, _, value = unpack(word)
-        if ticker in settled:
-            continue
-        settled.add(ticker)
-        while row is not None and row[c.F_TS] <= ts:
-            account.fill(*row[c.F_TICKER : c.F_FEE + 1])
-            row = next(rows, None)
-        if kind == SETTLE:
-            account.settle(ticker, value)
-        else:
-            account.void(ticker)
-    while row is not None:
-        account.fill(*row[c.F_TICKER : c.F_FEE + 1])
-        row = next(rows, None)
-    return account.cash
 
 
 def _conserves_money(plain: Reference, bankroll: int) -> None:

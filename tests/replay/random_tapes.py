@@ -255,8 +255,8 @@ class Temper:
 class RandomAgent:
     """Decides from its own random numbers and from what the plain engine shows; `act` gives the calls to make, as (name, arguments)."""
 
-    def __init__(self, seed: int, shape: Shape, temper: Temper, *, amends: bool = True) -> None:
-        self.rng, self.shape, self.temper, self.amends = Dice(seed), shape, temper, amends
+    def __init__(self, seed: int, shape: Shape, temper: Temper) -> None:
+        self.rng, self.shape, self.temper = Dice(seed), shape, temper
 
     def act(self, engine: Any) -> list[tuple[str, tuple[int, ...]]]:
         calls: list[tuple[str, tuple[int, ...]]] = []
@@ -270,7 +270,7 @@ class RandomAgent:
             number = rng.choice(resting)
             if rng.random() < 0.5:
                 calls.append(("cancel", (number,)))
-            elif self.amends:
+            else:
                 calls.append(("amend", (number, *self._amended(engine.orders[number]))))
         if engine.orders and rng.random() < self.temper.wild:
             calls.append(("cancel", (rng.randrange(len(engine.orders)),)))

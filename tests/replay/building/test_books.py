@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from bellwether.recordings.recording import About
+from bellwether.replay.building.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
+from bellwether.replay.building.markets import Lost
+from bellwether.replay.building.stretches import cut
 from bellwether.replay.episode import Gap
 from tests.replay.building.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, moment, rows
 from tests.venues.stream.peer import A, B, delta, snapshot
@@ -312,3 +316,13 @@ def test_a_closing_snapshot_on_another_subscription_that_differs_makes_the_whole
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again("50.00"), *on), about=PARTIAL)
     assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(moment(1), None, "subscriptions differ")]
     assert draft.metadata.source["uncovered"] == 0
+
+
+def test_what_is_lost_at_an_instant_invalidates_a_snapshot_of_that_instant() -> None:
+    """A snapshot between two changes of one instant, of which the later is lost: only the time of the loss is known."""
+    rows = [(0, SNAPSHOT_START), (0, LEVEL), (2, SNAPSHOT_START), (2, LEVEL), (5, SNAPSHOT_START)]
+    columns = {name: np.array([{"time": place, "kind": kind}.get(name, 0) for place, kind in rows], np.int64) for name in BOOK}
+    times = np.array([10, 20, 20, 20, 30, 40], np.int64)
+    found = cut(columns, times, [Lost(0, since=1, until=5, cause="lost", by_time=True)], frames=9)
+    shown = [(int(at), int(kind)) for at, kind in zip(found.ts, found.columns["kind"], strict=True)]
+    assert shown == [(10, SNAPSHOT_START), (10, LEVEL), (20, SNAPSHOT_START), (20, LEVEL), (20, INVALID), (40, SNAPSHOT_START)]

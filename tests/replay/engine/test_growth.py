@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -66,3 +68,14 @@ def test_a_strategy_that_starts_in_the_middle_keeps_what_was_before(monkeypatch:
         opened.run_compiled(follow, np.array([200, 0]))
         digests.append(opened.result().digest())
     assert digests[0] == digests[1]
+
+
+def test_sessions_in_threads_do_not_disturb_each_other() -> None:
+    def digest(_: int = 0) -> str:
+        opened = Session(busy_tape(), LIVE, Settings(cadence=SECOND))
+        opened.run_compiled(follow, np.array([200, 0]))
+        assert len(opened.fills) > 100
+        return opened.result().digest()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(digest, range(8))) == {digest()}
