@@ -25,7 +25,6 @@ from bellwether.untrusted_text import visible
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
 from bellwether.worlds import addresses
 from cli.options import ARCHIVE, AS_JSON, DAY
-from orchestration.session import runner
 
 if TYPE_CHECKING:
     from bellwether.recordings.record import Plan, Progress
@@ -51,6 +50,7 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
 
     from assets.venues import runs
     from assets.warehouse.runs import publish
+    from orchestration.session import runner
 
     failed: runs.DaysFailed | None = None
     with runner() as work:
