@@ -62,7 +62,7 @@ def create_app(
         exchange: Kalshi's books, trades and streams: `GeneratedExchange` or `RecordedExchange`.
         truth: what the models of the model endpoint know.
         clock: what time it is; the source's own default (the real time, or the time of the recording) when left out.
-        faults: what goes wrong by itself; a request can ask for a fault in any case.
+        faults: faults at random; a request can force a fault in any case.
 
     `state.clock` and `state.keys` of the application are its clock and the ring of its API keys.
     """

@@ -1,4 +1,4 @@
-"""The sandbox's clock: the real one, one that stands still, or one that runs at its own pace. It never goes back."""
+"""The sandbox's clock: the real one, a fixed one, or one that runs at its own pace. It never goes back."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def _pace(rate: float) -> float:
 
 
 class Clock:
-    """What time it is in the sandbox.
+    """The time of the sandbox.
 
     Every method may be called from any thread. What was shown cannot be unshown: the clock can be moved forward, never back.
 
     Attributes:
-        fixed: the instant at which it stands or starts; the real time when left out.
-        rate: seconds that pass per real second from `fixed` on; 0 stands still. The real clock has no rate of its own.
+        fixed: the instant at which it starts; the real time when left out.
+        rate: seconds that pass per real second from `fixed` on; 0 is a fixed clock. The real clock has no rate of its own.
         monotonic: real seconds from any origin.
 
     Raises `ConfigError` when `fixed` has no time zone, the rate is negative or not finite, or a rate comes without `fixed`.
@@ -72,7 +72,7 @@ class Clock:
 
     @property
     def is_real(self) -> bool:
-        """Whether it still shows the real time, because nobody has set it."""
+        """True if it still shows the real time, because it was never set."""
         with self._lock:
             return self._anchor is None
 

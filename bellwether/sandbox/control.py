@@ -37,7 +37,7 @@ class Control:
     """GET and POST /clock. The clock's present is answered as {"now", "rate", "real"}.
 
     POST takes {"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}. Moving back, or anything else, is
-    answered with 400 and {"error": {"code", "message"}}; the clock is then as it was.
+    answered with 400 and {"error": {"code", "message"}}, and does not move the clock.
     """
 
     def __init__(self, clock: Clock) -> None:

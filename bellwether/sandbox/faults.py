@@ -49,7 +49,7 @@ STREAM_FAULTS: Mapping[str, str] = MappingProxyType(
         "disconnect": "from this frame on the socket stays open and says nothing",
     }
 )
-#: Faults that do not pass when the request is repeated, and where they strike by themselves.
+#: Faults that do not pass when the request is repeated, and the services on which they strike at random.
 LASTING: Mapping[str, frozenset[Service]] = MappingProxyType(
     {"expired": frozenset({Service.MODELS, Service.KALSHI_STREAM}), "credit": frozenset({Service.MODELS})}
 )
@@ -340,7 +340,7 @@ def _is_unexpected(record: logging.LogRecord) -> bool:
 
 
 class Faulty:
-    """ASGI middleware: answers go wrong as `faults` decide, or as the header `X-Sandbox-Fault` says. The control is spared.
+    """ASGI middleware: answers go wrong as `faults` decide, or as the header `X-Sandbox-Fault` forces. The control is spared.
 
     A cut or stalled answer ends without its last bytes, which only a real connection can show. A WebSocket's scope gets its
     `StreamFaults` under `SCOPE_KEY`; its handshake itself can be refused.

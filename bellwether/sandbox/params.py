@@ -171,7 +171,7 @@ class Window:
         return cls(params.seconds(f"min_{kind}_ts"), params.seconds(f"max_{kind}_ts"))
 
     def holds(self, value: int | None) -> bool:
-        """Whether a time lies within; without filters any does, else a missing one does not."""
+        """True if a time lies within; without filters any does, else a missing one does not."""
         if self.low is None and self.high is None:
             return True
         return value is not None and (self.low is None or value > self.low) and (self.high is None or value < self.high)

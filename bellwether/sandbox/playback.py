@@ -44,7 +44,7 @@ def _chosen(rows: dict[str, Row], tickers: Iterable[str]) -> list[Row]:
 class Recordings:
     """Every recorded REST body of Kalshi under a folder, recognised by content: JSON, JSON lines (either gzipped) and Parquet.
 
-    Objects are served as they were recorded, one per ticker (the one updated last), in the order of their files; only
+    Objects are served unchanged, one per ticker (the one updated last), in the order of their files; only
     paging and filtering is ours. All of them count as live: the historical cutoff lies before everything. A series that was
     not recorded is derived from its events; such an object is minimal, with nothing but `ticker` and `category`. A market
     whose event was not recorded has none. Rows of a settlement ledger are not market objects and are left out. Candles are
@@ -125,7 +125,7 @@ class Recordings:
         )
 
     def default_clock(self) -> Clock:
-        """A clock that stands at the latest capture or update, so that statuses are as recorded."""
+        """A clock fixed at the latest capture or update, so that statuses are as recorded."""
         return Clock(moment(self.latest))
 
     def cutoff(self, now: int) -> int:

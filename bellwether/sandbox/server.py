@@ -23,7 +23,7 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a served sandbox can be reached: `root` is its address without a path, such as http://127.0.0.1:4711."""
+    """The addresses of a served sandbox: `root` has no path, such as http://127.0.0.1:4711."""
 
     root: str
 
@@ -98,7 +98,7 @@ def _wait_until_started(server: uvicorn.Server, thread: _Thread) -> None:
 
 
 def _stop(server: uvicorn.Server, thread: _Thread) -> None:
-    """End the server; answers under way get their time, and are then cut off."""
+    """End the server; running answers get some time, and are then cut off."""
     server.should_exit = True
     thread.join(_STOP_SECONDS)
     if thread.is_alive():

@@ -1,4 +1,4 @@
-"""The services of the sandbox: where each is mounted, and how each says no."""
+"""The services of the sandbox: their mounts, and their refusals."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ _WORDS = {401: "authentication_error", 402: "payment_required", 429: "too_many_r
 
 
 def web_page(title: str, status: int = 200) -> Response:
-    """A page for people, as proxies and maintenance windows put in the place of an answer."""
+    """A web page in place of an answer, as of proxies and maintenance windows."""
     body = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
     return Response(body, status, media_type="text/html")
 
 
 def refusal(service: Service, status: int) -> Response:
-    """How a service, or the proxy before it, answers with this error status: 401, 402, 429, 500, 502, 503 or 504."""
+    """The answer of a service, or of the proxy before it, with this error status: 401, 402, 429, 500, 502, 503 or 504."""
     if status in _GATEWAYS:
         return web_page(f"{status} {_GATEWAYS[status]}", status)
     if service is Service.MODELS:

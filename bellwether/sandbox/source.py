@@ -1,4 +1,4 @@
-"""What the routes need from a world, generated or recorded: rows that can be filtered and paged, and their bodies."""
+"""The interface of a world, generated or recorded, to the routes: rows that can be filtered and paged, and their bodies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SeriesRow:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a listing is about to ask for, so that a world need not look at everything. A world may yield more than this.
+    """Hints of a listing, so that a world need not look at everything. A world may yield more than this.
 
     Attributes:
         after: only rows behind this key.

@@ -1,4 +1,4 @@
-"""Which application stands in for the venues, by the settings of a world."""
+"""The application in place of the venues, by the settings of a world."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
 
 
 def generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
-    """The generated world of `seed` on all venues, with a clock that starts at `now` and runs at `rate` (0 stands still), or the real one.
+    """The generated world of `seed` on all venues, with a clock that starts at `now` and runs at `rate` (0 is fixed), or the real one.
 
     terms: faults, as `create_app` takes them.
     """
@@ -67,7 +67,7 @@ def recorded(folder: Path | str | None, now: datetime | None, *, rate: float = 0
 def application(config: Settings, *, running: bool = False) -> Starlette:
     """The application of a world that is not live; raises `ConfigError` for the live one.
 
-    running: its clock runs at `sandbox_speed`; else it stands still.
+    running: its clock runs at `sandbox_speed`; else it is fixed.
     """
     if config.world is World.LIVE:
         raise ConfigError("starting a sandbox: the world is live, which needs none; set BELLWETHER_WORLD to sandbox or playback")

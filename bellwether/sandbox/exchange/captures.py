@@ -61,7 +61,7 @@ class Contents:
 
 
 def _received(node: Object) -> int | None:
-    """When the recorder says that it received a frame."""
+    """The instant at which the recorder received a frame, where it is noted."""
     for name, per_second in (("received_at", 10**9), ("local_recv_ns", 10**9), ("received_ms", 10**3)):
         value = node.get(name)
         if isinstance(value, int):
@@ -70,7 +70,7 @@ def _received(node: Object) -> int | None:
 
 
 def stamped(body: Object) -> int | None:
-    """When the exchange says that something happened; None where a message does not say."""
+    """The exchange's time of a message; None where it has none."""
     milliseconds, value = body.get("ts_ms"), body.get("ts")
     if isinstance(value, str):
         return read_time(value)
@@ -92,7 +92,7 @@ def _message(node: Object) -> tuple[Object, int | None]:
 
 
 def _captured(node: object) -> tuple[int | None, Captured] | None:
-    """A line's message and when it came, as far as the line says; None for a line without a message of a channel."""
+    """A line's message and the time of its arrival, as far as it is noted; None for a line without a message of a channel."""
     if not isinstance(node, dict):
         return None
     message, received = _message(node)
@@ -122,7 +122,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def _nodes(path: Path, channel: str | None) -> Iterator[object]:
-    """What a file holds of a channel, or of all: one object per line, or the list under `frames`. Raises `BellwetherError` naming a broken file."""
+    """The objects of a file, of one channel or of all: one per line, or the list under `frames`. Raises `BellwetherError` naming a broken file."""
     try:
         if not _is_lines(path):
             document = orjson.loads(_content(path))
@@ -141,7 +141,7 @@ def _nodes(path: Path, channel: str | None) -> Iterator[object]:
 
 
 def _speaks(line: bytes, channel: str) -> bool:
-    """Whether a line looks like a message of a channel."""
+    """True if a line looks like a message of a channel."""
     kind = _KIND.search(line)
     return kind is not None and CHANNEL_OF[kind[1].decode()] == channel
 
@@ -204,7 +204,7 @@ def _of_document(path: Path) -> Contents:
 
 
 def contents(path: Path) -> Contents:
-    """What a file holds. One that cannot be read as a capture is none: whoever reads the other bodies of the folder says so."""
+    """The contents of a file; empty for one that cannot be read as a capture, which the reader of the other bodies reports."""
     name = path.name.removesuffix(".gz")
     if not (name.endswith((*_LINES, ".json")) and path.is_file()):
         return Contents()

@@ -1,4 +1,4 @@
-"""What the book routes and the WebSocket need from an exchange, generated or recorded."""
+"""The interface of an exchange, generated or recorded, to the routes of books and to the WebSocket."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What the exchange says at an instant on one channel, without the envelope of a subscription. `body` is shared: do not change it."""
+    """A message of the exchange on one channel, without the envelope of a subscription. `body` is shared: do not change it."""
 
     at: int
     channel: str
@@ -42,7 +42,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """What someone listens to: the channels of chosen markets, and channels of all markets or of none in particular."""
+    """The channels of chosen markets, and the channels of all markets or of none in particular, that a client listens to."""
 
     tickers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     everywhere: frozenset[str] = frozenset()
@@ -75,15 +75,15 @@ class Exchange(Protocol):
         ...
 
     def lists(self, ticker: str, now: int) -> bool:
-        """Whether there is a market of this ticker by now."""
+        """True if a market of this ticker is listed by now."""
         ...
 
     def is_archived(self, ticker: str, now: int) -> bool:
-        """Whether a market has left the live endpoints."""
+        """True if a market has left the live endpoints."""
         ...
 
     def book(self, ticker: str, now: int) -> Book | None:
-        """What rests in a market's book; None where there is no such market yet."""
+        """The book of a market; None for one that is not listed yet."""
         ...
 
     def trades(self, wanted: WantedTrades) -> Iterator[TradeRow]:
@@ -95,7 +95,7 @@ class Exchange(Protocol):
         ...
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:
-        """Everything said in [start, end) to such an interest, in order."""
+        """The messages of an interest in [start, end), in order."""
         ...
 
     def snapshot(self, ticker: str, now: int) -> Message | None:

@@ -28,7 +28,7 @@ SIDES = ("yes", "no")
 #: An order is gone at the latest when so many slots have begun after its own.
 LOOKBACK = 8
 
-#: A trade of more than so many times the size at the best is negotiated beside the book, as a block.
+#: A trade of more than so many times the size at the best is negotiated outside the book, as a block.
 BLOCK = 3
 
 #: Clocks of one slot: more than anything that can happen in it.
@@ -92,7 +92,7 @@ class Replacement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What the seed of a slot says: its orders, and the replacements."""
+    """The draws of a slot: its orders, and the replacements."""
 
     orders: tuple[Order, ...]
     replacements: tuple[Replacement, ...]
@@ -119,7 +119,7 @@ def split(total: int, unit: int, cuts: list[int]) -> list[int]:
 
 
 def take(queue: list[int], size: int) -> tuple[list[int], list[int]]:
-    """What a taker gets of each order from the front of a queue that holds enough, and what stays."""
+    """The fills of a taker from the front of a queue that is long enough, and the remaining queue."""
     fills: list[int] = []
     left = list(queue)
     while size:
@@ -163,7 +163,7 @@ class OrderFlow:
         self.beginning = lru_cache(maxsize=4)(self._beginning)
         self.within = lru_cache(maxsize=4)(self._within)
 
-    # --- what the seed says ------------------------------------------------------------------------------------
+    # --- draws --------------------------------------------------------------------------------------------------
 
     def _draw_standing(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Prices and sizes of the orders that stand for the market's whole life, whenever they are far enough from the best."""
@@ -199,7 +199,7 @@ class OrderFlow:
         return Draws(tuple(sorted(orders)), tuple(sorted(replacements)))
 
     def _draw_cuts(self, slot: int) -> list[list[int]]:
-        """How the quotes that are posted in a slot are split, per side."""
+        """The cuts of the quotes that are posted in a slot, per side."""
         cuts: list[list[int]] = stream(*self.trading.entropy, Purpose.FLOW, slot, 1).integers(0, _WORD, (2, _CUTS)).tolist()
         return cuts
 
@@ -236,11 +236,11 @@ class OrderFlow:
     # --- the best ----------------------------------------------------------------------------------------------
 
     def best(self, slot: int, side: int) -> tuple[int, int]:
-        """Price and size of a side's best during a slot; price 0 where nobody bids."""
+        """Price and size of a side's best during a slot; price 0 where there is no bid."""
         return int(self._bests[side][slot]), int(self._sizes[side][slot])
 
     def _quote(self, slot: int, side: int) -> list[int]:
-        """The queue at the best as it stands when the slot begins, before its trade."""
+        """The queue at the best when the slot begins, before its trade."""
         posted = int(self._posted[side][slot])
         price, size = self.best(slot, side)
         if not price:
@@ -252,7 +252,7 @@ class OrderFlow:
         return queue
 
     def _traded(self, slot: int, size: int, queue: list[int]) -> tuple[int, list[int], list[int]]:
-        """What a taker needs beyond the queue, what it gets from each order, and the queue as it is made up afterwards."""
+        """The size that a taker needs beyond the queue, its fills, and the queue afterwards."""
         wanted = int(self.tape.size[slot])
         if wanted > BLOCK * size:
             return 0, [wanted], queue
@@ -276,7 +276,7 @@ class OrderFlow:
         return [Print(at, slot, number, 1 - passive, price, fill, block) for number, fill in enumerate(fills)]
 
     def trade_slots(self, start: int, end: int, block: bool | None = None) -> list[int]:
-        """Slots that begin in [start, end) with a trade; only with a block, or only without one, where `block` says so."""
+        """Slots that begin in [start, end) with a trade; only with a block, or only without one, as `block` selects."""
         slots = self._trade_slots[block]
         first, last = np.searchsorted(slots, [-((self.tape.opens - at) // SLOT) for at in (start, end)]).tolist()
         found: list[int] = slots[first:last].tolist()
@@ -289,7 +289,7 @@ class OrderFlow:
         return self.prints(int(slots[index - 1]))[-1] if index else None
 
     def is_news(self, slot: int) -> bool:
-        """Whether a slot begins with another quote, or with a trade."""
+        """True if a slot begins with another quote, or with a trade."""
         return bool(self.tape.price[slot]) or any(int(posted[slot]) == slot for posted in self._posted)
 
     # --- behind the best ---------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ class OrderFlow:
         return self._traded(slot, self.best(slot, side)[1], queue)[2] if self._passive(slot) == side else queue
 
     def _beginning(self, slot: int) -> tuple[Event, ...]:
-        """What happens at the instant at which a slot begins: orders leave, orders come, then the trade."""
+        """The events of the instant at which a slot begins: orders leave, orders come, then the trade."""
         at, clock = self.begins(slot), CLOCKS * slot
         events: list[Event] = []
         for sign, orders in ((-1, self._departures(slot)), (1, self._arrivals(slot))):
@@ -371,7 +371,7 @@ class OrderFlow:
         return [*events, Change(at, clock + 3, passive, price, refill)]
 
     def _within(self, slot: int) -> tuple[Change, ...]:
-        """What happens after a slot has begun and before the next begins or the market closes."""
+        """The events after the beginning of a slot and before the next one or the close."""
         begins, ends, draws = self.begins(slot), self.ends(slot), self._draws(slot)
         moves: list[tuple[int, int, int, int]] = [(order.born, order.side, order.price, order.size) for order in draws.orders]
         there = [*self._resting(slot), *draws.orders]
@@ -433,7 +433,7 @@ class OrderFlow:
 
 
 def _posted(price: Ints, size: Ints) -> Ints:
-    """For each slot the one in which the quote that stands was posted."""
+    """For each slot the one in which its quote was posted."""
     slots = np.arange(len(price))
     changed = (np.diff(price, prepend=-1) != 0) | (np.diff(size, prepend=-1) != 0)
     return np.maximum.accumulate(np.where(changed, slots, 0))

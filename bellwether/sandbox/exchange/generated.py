@@ -77,18 +77,18 @@ class GeneratedExchange:
         return self._world.cutoff(now)
 
     def lists(self, ticker: str, now: int) -> bool:
-        """Whether there is a market of this ticker by now."""
+        """True if a market of this ticker is listed by now."""
         return self._market(ticker, now) is not None
 
     def is_archived(self, ticker: str, now: int) -> bool:
-        """Whether a market has left the live endpoints."""
+        """True if a market has left the live endpoints."""
         market = self._market(ticker, now)
         return market is not None and market.life.settled < self.cutoff(now)
 
     # --- books and events --------------------------------------------------------------------------------------
 
     def book(self, ticker: str, now: int) -> Book | None:
-        """What rests in a market's book; None where there is no such market yet."""
+        """The book of a market; None for one that is not listed yet."""
         if self._market(ticker, now) is None:
             return None
         flow = self._flows(ticker)
@@ -148,7 +148,7 @@ class GeneratedExchange:
         return (book for ticker in chosen if (book := self.snapshot(ticker, now)) is not None)
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:
-        """Everything said in [start, end) to such an interest, in order; lifecycles are those of all markets, all else of chosen ones."""
+        """The messages of an interest in [start, end), in order; lifecycles are those of all markets, all else of chosen ones."""
         markets = ((self._world.market(ticker), channels) for ticker, channels in interest.tickers.items())
         sources = [self._market_messages(market, channels, start, end) for market, channels in markets if market is not None]
         if interest.everywhere & {LIFECYCLE, COMBO_LIFECYCLE}:
@@ -184,7 +184,7 @@ class GeneratedExchange:
     # --- lifecycles --------------------------------------------------------------------------------------------
 
     def _lives_of_day(self, number: int) -> list[Message]:
-        """What is said of markets and events on UTC day `number`, in order."""
+        """The lifecycle messages of UTC day `number`, in order."""
         start = _BEGIN + number * DAY
         homes = range(max(number - LATEST_SETTLEMENT - 1, 0), number + LONGEST_LIFE + 2)
         said: list[Message] = []

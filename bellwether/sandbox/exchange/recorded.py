@@ -1,4 +1,4 @@
-"""`RecordedExchange`: captured WebSocket frames of a folder, served as they were captured."""
+"""`RecordedExchange`: captured WebSocket frames of a folder, served unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORDER = attrgetter("at", "number")
 
 
 class _Cursor:
-    """A place in the captures that interest someone: what was handed out last can be asked for again."""
+    """A place in the captures of an interest: the last message can be requested again."""
 
     def __init__(self, captures: Iterator[Captured]) -> None:
         self._captures = captures
@@ -32,7 +32,7 @@ class _Cursor:
         self.passed = -1
 
     def within(self, start: int, end: int) -> Iterator[Captured]:
-        """Messages of [start, end); those before are passed over. One that was yielded last is yielded again if nobody came back for more."""
+        """Messages of [start, end); those before are passed over. The last one is yielded again if the iteration ended with it."""
         while self._next is not None and self._next.at < end:
             if self._next.at >= start:
                 yield self._next
@@ -89,7 +89,7 @@ def _levels(body: dict[str, Any], side: str) -> dict[Decimal, Decimal]:
 
 
 class RecordedExchange:
-    """Every captured WebSocket message under a folder, recognised by content; it has no markets when there is none.
+    """Every captured WebSocket message under a folder, recognised by content; it has no markets without captures.
 
     A subscription begins with the first captured message of its markets; all that the clock has passed comes at once, the
     rest as the clock passes it, in captured order. Bodies are as captured; only the numbers of the subscription are new.
@@ -118,7 +118,7 @@ class RecordedExchange:
         return 0
 
     def lists(self, ticker: str, now: int) -> bool:
-        """Whether anything of this ticker was captured, whenever."""
+        """True if any message of this ticker was captured."""
         return any(ticker in inside.tickers for inside in self._files.values())
 
     def is_archived(self, ticker: str, now: int) -> bool:
@@ -161,7 +161,7 @@ class RecordedExchange:
         return self.messages(interest, 0, now + 1)
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:
-        """What was captured in [start, end)."""
+        """The messages that were captured in [start, end)."""
         if not (interest.tickers or interest.everywhere):
             return
         cursor = self._cursor(interest, start)

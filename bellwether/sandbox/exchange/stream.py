@@ -1,4 +1,4 @@
-"""Kalshi's WebSocket over an exchange: the handshake, commands, subscriptions, and what becomes due as the clock goes on."""
+"""Kalshi's WebSocket over an exchange: the handshake, commands, subscriptions, and the messages that become due as the clock moves."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Subscription:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def hears(self, message: Message) -> bool:
-        """Whether a message belongs to it."""
+        """True if a message belongs to it."""
         return message.channel == self.channel and (self.tickers is None or message.ticker in self.tickers)
 
     def frame(self, message: Message) -> Frame:
@@ -81,7 +81,7 @@ class KalshiSocket:
     """The WebSocket at `/trade-api/ws/v2`.
 
     A handshake is signed; its time must be within ten seconds of the sandbox's clock or of the real one, so that a client that
-    uses the real time gets in while the sandbox's clock stands elsewhere. Messages are sent as soon as the clock, however it
+    uses the real time gets in whatever the sandbox's clock shows. Messages are sent as soon as the clock, however it
     moves, has passed them: in order, each once. Frames suffer what the `StreamFaults` in the scope plan.
     """
 
@@ -242,7 +242,7 @@ class Connection:
         await self._answer(command_id, {"type": "error", "msg": {"code": error.code, "msg": str(error), **about}})
 
     async def _known(self, command_id: int | None, tickers: Iterable[str]) -> list[str]:
-        """The tickers that there are; the others are named in an error."""
+        """The known tickers; the others are named in an error."""
         unique = list(dict.fromkeys(tickers))
         unknown = [ticker for ticker in unique if not self._exchange.lists(ticker, self._position)]
         if unknown:

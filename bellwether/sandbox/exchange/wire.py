@@ -165,7 +165,7 @@ def _determined(market: Market) -> Body:
 
 
 def lifecycle(market: Market, channel: str) -> Iterable[Message]:
-    """What is said of a market's life, from its creation to its settlement, in order."""
+    """The messages on a market's life, from its creation to its settlement, in order."""
     life = market.life
     steps: list[tuple[int, Body]] = [
         (life.created, _created(market)),

@@ -1,4 +1,4 @@
-"""From a request to what the personality says."""
+"""From a request to the answer of the personality."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.sandbox.world.draw import Draw, Purpose
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is said: the text, the thoughts in a field of their own, a refusal in a field of its own, and the tools that are called."""
+    """The parts of an answer: the text, thoughts and a refusal in fields of their own, and the tools that are called."""
 
     content: str | None
     reasoning: str = ""
@@ -34,7 +34,7 @@ class Author:
 
     @cached_property
     def _subject(self) -> Subject:
-        """What the question is about; a trader does not ask."""
+        """The subject of the question; unused by traders."""
         return self._truth.subject(self._request.question, self._now)
 
     @property
@@ -91,7 +91,7 @@ class Author:
         return Reply(None if calls else said, said if request.personality.reasons else "", calls=tuple(calls))
 
     def _forecast(self, sample: int) -> Reply:
-        """The probability in the form that is asked for."""
+        """The probability in the wanted form."""
         request, subject = self._request, self._subject
         p = self._states(subject, sample)
         said = thoughts(p, subject.key)

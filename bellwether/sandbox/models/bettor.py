@@ -1,4 +1,4 @@
-"""How a model bets in the arena: it reads its prompt line by line, and acts on what it believes of the markets that are listed there.
+"""Bets of a model in the arena: it reads its prompt line by line, and acts on its beliefs about the listed markets.
 
 The same prompt gives the same decision, whatever the sandbox's clock shows: what a model believes depends on the date that the prompt states.
 """
@@ -57,7 +57,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """What the arena asks: the date as an instant, the smallest and the largest bet in dollars, whether that is for all bets together, and what
+    """The contents of an arena prompt: the date as an instant, the smallest and the largest bet in dollars, whether that is for all bets together, and what
     is listed. most: 0 where no bet is possible.
     """
 
@@ -86,7 +86,7 @@ Beliefs = Callable[[str], Belief | None]
 
 
 def slip_of(request: ChatRequest) -> Slip | None:
-    """What a request of the arena asks; None for any other request."""
+    """The slip in a request of the arena; None for any other request."""
     said = request.question
     date, least = _DATE.search(said), _LEAST.search(request.instructions)
     if request.tools or date is None or least is None or "\nMarkets (" not in said:
@@ -143,7 +143,7 @@ def _too_dear(slip: Slip, believed: Mapping[str, Belief]) -> list[Held]:
 
 
 def _edges(slip: Slip, believed: Mapping[str, Belief]) -> list[tuple[float, str, str, float]]:
-    """What a side is believed to be worth beyond its price, for the best side of each market with two that is worth acting on."""
+    """The believed value beyond the price, for the best side of each market of two sides that is worth acting on."""
     found = []
     for market in slip.markets:
         if len(market.prices) != 2 or (known := believed.get(market.market_id)) is None:

@@ -1,4 +1,4 @@
-"""How a model trades with the tools of an exchange: it looks, then acts on what it believes, then says that it is done.
+"""Trades of a model with the tools of an exchange: it looks, acts on its beliefs, and calls `done`.
 
 A request offers them when its tools place and cancel orders. Everything is read from the tools' JSON: quotes, positions and resting orders, prices in
 cents. The same request gives the same calls.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bellwether.sandbox.models.request import ChatRequest
     from bellwether.sandbox.world.draw import Draw
 
-#: Contracts of an order, and the most that are held of one side of a market.
+#: Contracts of an order, and the maximum position on one side of a market.
 CONTRACTS, MOST_HELD = 10.0, 50.0
 #: A price must be off by so much (dollars) before it is worth acting on: about the error of the market's prices.
 EDGE = 0.03
@@ -45,18 +45,18 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Best prices of a market in dollars; None where there is none."""
+    """Best prices of a market in dollars; None if missing."""
 
     ticker: str
     yes_bid: float | None
     yes_ask: float | None
 
     def bid(self, side: str) -> float | None:
-        """What a contract of a side brings."""
+        """The price at which a contract of a side can be sold."""
         return self.yes_bid if side == "yes" else _other(self.yes_ask)
 
     def ask(self, side: str) -> float | None:
-        """What a contract of a side costs."""
+        """The price at which a contract of a side can be bought."""
         return self.yes_ask if side == "yes" else _other(self.yes_bid)
 
 
@@ -74,7 +74,7 @@ class Resting:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeTools:
-    """What a trader sees: names of its tools, the simulated time (microseconds; None where none is stated), and what the tools said.
+    """The view of a trader: names of its tools, the simulated time (microseconds; None if not stated), and the answers of the tools.
 
     held: contracts by (ticker, side). looked, acted: whether tools of these kinds were called since the user spoke.
     """
@@ -126,7 +126,7 @@ def _plain(count: float) -> float:
 
 
 def exchange_tools(request: ChatRequest) -> ExchangeTools | None:
-    """What a request offers for trading; None where its tools do not both place and cancel orders."""
+    """The view of a trader in a request; None unless its tools both place and cancel orders."""
     if not {_PLACE, _CANCEL} <= request.tools:
         return None
     objects = list(_objects(request.answered))

@@ -29,13 +29,13 @@ def expit(x: float) -> float:
 
 
 def stated(p: float) -> float:
-    """A probability as it is said: four decimals, never certain."""
+    """A probability as it is stated: four decimals, never certain."""
     return round(min(max(p, LEAST), MOST), 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """How a personality turns the probability p that is known to it into the one that it states: logit q = slope * logit p + noise * z.
+    """The transformation of the known probability p into the stated one: logit q = slope * logit p + noise * z.
 
     z is standard normal, drawn from (seed, question, sample); q is stated with four decimals within [0.0001, 0.9999].
     """
@@ -59,7 +59,7 @@ class Skill:
         return stated(expit(self.slope * logit(stated(p)) + self.noise * z))
 
     def excess_brier(self, known: Iterable[float]) -> float:
-        """How much the expected Brier score exceeds that of the known probabilities: the mean of (q - p)².
+        """The excess of the expected Brier score over that of the known probabilities: the mean of (q - p)².
 
         Without noise p is a function of q, and this is exactly the expected reliability term of Murphy's decomposition.
         """

@@ -29,7 +29,7 @@ def invalid(message: str, param: str | None = None) -> BadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message: who said it, its text, and the tools that it called."""
+    """One message: its role, its text, and the tools that it called."""
 
     role: str
     text: str
@@ -38,7 +38,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What POST /chat/completions asks for. `json_schema` is None where none is demanded; `tools` are names of functions."""
+    """The body of POST /chat/completions. `json_schema` is None unless it is demanded; `tools` are names of functions."""
 
     personality: Personality
     model: str
@@ -51,18 +51,18 @@ class ChatRequest:
 
     @property
     def question(self) -> str:
-        """The user's messages, the last one first: what is asked stands there."""
+        """The user's messages with the question, the last one first."""
         said = [turn.text for turn in reversed(self.turns) if turn.role == "user"]
         return "\n\n".join(said) or self.instructions
 
     @property
     def instructions(self) -> str:
-        """Everything that was said by others than the model."""
+        """The messages of all roles but the model's."""
         return "\n\n".join(turn.text for turn in self.turns if turn.role != "assistant")
 
     @property
     def answered(self) -> tuple[str, ...]:
-        """What tools answered since the user last spoke."""
+        """The answers of tools since the last message of the user."""
         last = max((place for place, turn in enumerate(self.turns) if turn.role == "user"), default=-1)
         return tuple(turn.text for turn in self.turns[last + 1 :] if turn.role in ("tool", "function"))
 
@@ -111,7 +111,7 @@ def _personality(model: Any) -> Personality:
 
 
 def _format(body: Mapping[str, Any]) -> tuple[bool, Any]:
-    """Whether an object is demanded, and the schema that it must meet."""
+    """True if an object is demanded, and the schema that it must meet."""
     form = body.get("response_format") or {"type": "text"}
     if form["type"] == "json_schema":
         return True, form["json_schema"]["schema"]

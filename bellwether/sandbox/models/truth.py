@@ -1,4 +1,4 @@
-"""What the sandbox's models know: the market behind a prompt, and its probability some time before the close."""
+"""Knowledge of the sandbox's models: the market behind a prompt, and its probability some time before the close."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def plain(text: str) -> str:
 
 
 def number_of(text: str) -> int:
-    """A number that stands for a text."""
+    """A number made from a text."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8])
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a question is about: its id at the venue, "" where it has none or several; its key for drawing; and what a model knows of yes."""
+    """The subject of a question: its id at the venue, "" where it has none or several; its key for drawing; and what a model knows of yes."""
 
     id: str
     key: int
@@ -84,13 +84,13 @@ class _Candidate:
     label: str
 
     def known_at(self, now: int, at: int | None) -> int:
-        """`at`, else a day before the close as it stands at `now`; never before the opening nor later than `now`."""
+        """`at`, else a day before the close as announced at `now`; never before the opening nor later than `now`."""
         if at is None:
             at = now if self.close is None else self.close - LEAD
         return min(now, max(self.opens, at))
 
     def probability(self, now: int, at: int | None = None) -> float:
-        """What a model knows at `now`, of the instant `at` where one is given."""
+        """The probability that a model knows at `now`, of the instant `at` where one is given."""
         known = np.asarray([self.known_at(now, at)], dtype=np.int64)
         return float(self.latent.probabilities_at(known)[0])
 
@@ -99,7 +99,7 @@ class _Candidate:
         return Subject(self.id, number_of(self.id), self.probability(now, at))
 
     def fits(self, context: str) -> tuple[bool, bool, bool]:
-        """Whether a text has its rules, the date of its close, its label."""
+        """Three flags: a text has its rules, the date of its close, its label."""
         close = "" if self.close is None else moment(self.close).date().isoformat()
         rules, dated, labelled = (bool(words) and words in context for words in (self.rules, close, self.label))
         return rules, dated, labelled
@@ -144,11 +144,11 @@ class Truth:
     never anything later than the sandbox's present. Before the close, that is the close that the market announces. The latent
     probability is a martingale whose moment is chosen without regard to the outcome, so what is known is exactly calibrated.
 
-    A text that may be about several markets alike, because it says neither which rules nor which date, gets the mean of what is
+    A text that may be about several markets alike, because it has neither rules nor a date, gets the mean of what is
     known of them. A text that is about no market of the world gets a probability drawn from the text itself.
 
     Attributes:
-        world: the generated world; None where there is none, as in playback.
+        world: the generated world; None in playback.
         polymarket: the same world as Polymarket lists it.
     """
 
@@ -257,7 +257,7 @@ class Truth:
         return None
 
     def _contained(self, text: str, now: int) -> Subject | None:
-        """The market whose question stands anywhere in a text that is not too long; the longest question wins."""
+        """The market whose question is anywhere in a text that is not too long; the longest question wins."""
         context = plain(text)
         for index in self._indexes if len(context) <= _LONGEST_SEARCHED else ():
             ids = index.at(now)
@@ -269,7 +269,7 @@ class Truth:
         return None
 
     def subject(self, text: str, now: int) -> Subject:
-        """What a text is about; a text about no market is its own subject, with a probability drawn from it."""
+        """The subject of a text; a text about no market is its own subject, with a probability drawn from it."""
         return self.find(text, now) or self.invented(text)
 
     def invented(self, text: str) -> Subject:

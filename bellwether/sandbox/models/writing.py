@@ -43,7 +43,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How the answer is to look.
+    """The wanted look of an answer.
 
     form: see `Form`. of_yes: the number is the probability of yes; otherwise it is the confidence in the given answer.
     percent: the number runs from 0 to 100. fields: names of the tags or of the object's members, in the order in which the prompt names them.
@@ -56,7 +56,7 @@ class Wish:
 
 
 def wish_of(text: str, *, as_object: bool) -> Wish:
-    """What the instructions ask for; `as_object` where the request demands JSON."""
+    """The wish in the instructions; `as_object` where the request demands JSON."""
     of_yes = bool(_ABOUT_YES.search(text)) and not _IN_ANSWER.search(text)
     percent = bool(_PERCENT.search(text))
     if tags := tuple(dict.fromkeys(_TAGS.findall(text))):
@@ -79,7 +79,7 @@ def trimmed(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is to be said: the wish that it answers, the probability of yes, the thoughts, and the decision where one is asked for.
+    """The contents of an answer: the wish that it meets, the probability of yes, the thoughts, and the decision where one is wanted.
 
     `answer` and `number` replace what follows from the probability, to say something wrong. `thinks`: thoughts stand in the answer.
     """
@@ -190,7 +190,7 @@ MALFORMED: Mapping[str, Callable[[Statement], str]] = MappingProxyType(
 
 
 def malformed_form(key: int, sample: int) -> str:
-    """Which wrong format answers this question and sample: they take turns."""
+    """The name of the wrong format for this question and sample: they take turns."""
     return list(MALFORMED)[(key + sample) % len(MALFORMED)]
 
 

@@ -31,7 +31,7 @@ def _yes_value(market: ListedMarket, at: int) -> int:
 
 
 def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -> Object:
-    """The market with its tokens; nobody has won before the resolution."""
+    """The market with its tokens; it has no winner before the resolution."""
     closed, winner, step = market.closed(at), market.winner(at), market.step(at)
     yes = _yes_value(market, at)
     lost = step is not None and step.closed and step.value is None

@@ -1,4 +1,4 @@
-"""What a market's objects say of fees, by category and by the day on which it was created: the venue's three regimes."""
+"""Fees of a market by category and day of creation: the venue's three regimes."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Filters:
         return cls(wanted, params.flag("active"), params.text("uma_resolution_status"))
 
     def matches(self, row: MarketRow | EventRow) -> bool:
-        """Whether a row passes."""
+        """True if a row passes."""
         wanted, (low, high) = self.wanted, self.wanted.ends
         return (
             (wanted.ids is None or row.id in wanted.ids)
@@ -103,7 +103,7 @@ class Order:
         return cls(tuple(_NUMBERS[name] for name in names), -1 if params.flag("ascending") is False else 1)
 
     def position(self, row: MarketRow | EventRow) -> Position:
-        """Where a row stands; rows without a value come last."""
+        """The place of a row; rows without a value come last."""
         values = [field(row) for field in self.fields]
         return (*(part for value in values for part in (value is None, self.sign * (value or 0))), *row.key)
 
@@ -242,7 +242,7 @@ def _after(params: Params, order: Order) -> Position | None:
 
 
 def _from(wanted: Wanted, after: Position | None, order: Order) -> Wanted:
-    """What is wanted behind a position in the world's own order."""
+    """The rest of a listing behind a position in the world's own order."""
     if after is None or order.fields:
         return wanted
     return replace(wanted, after=tuple(map(int, after)))

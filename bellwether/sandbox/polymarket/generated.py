@@ -31,7 +31,7 @@ _Pair = tuple[ListedEvent, ListedMarket]
 
 
 def _may_fit(market: ListedMarket, wanted: Wanted, now: int) -> bool:
-    """Whether a market ends within what is wanted, and is as closed as wanted."""
+    """True if a market ends within the wanted instants, and is as closed as wanted."""
     low, high = wanted.ends
     if wanted.closed is not None and market.closed(now) != wanted.closed:
         return False
@@ -118,7 +118,7 @@ class GeneratedPolymarket:
             yield from (event for event in self._listing.created(day) if event.created <= now)
 
     def _numbers(self, wanted: Wanted) -> set[int | None] | None:
-        """Numbers of the markets that are asked for by name; None where none are."""
+        """Numbers of the markets that are wanted by name; None without names."""
         ids, asked = self._ids, []
         if wanted.ids is not None:
             asked.append({ids.market_number(text) for text in wanted.ids})
@@ -166,7 +166,7 @@ class GeneratedPolymarket:
         return {market.number: self._figures(market, at) for market in event.markets if market.created <= at}
 
     def _make_market_body(self, event: ListedEvent, market: ListedMarket, at: int, embedded: bool) -> bytes:
-        """The market's JSON, with its event in it unless it stands in one itself."""
+        """The market's JSON, with its event in it unless it is part of one."""
         shown = self._shown(event, at) if embedded else {market.number: self._figures(market, at)}
         body = wire.market_object(market, event, self._ids, shown[market.number], at)
         if embedded:
@@ -226,7 +226,7 @@ class GeneratedPolymarket:
         return [(event, market) for event in self._listing.created(day) for market in event.markets if market.created <= now]
 
     def _count(self, day: int, now: int) -> int:
-        """How many they are; two days later they are all there."""
+        """The number of them, which is final two days later."""
         if day + 2 > day_number(now):
             return len(self._created(day, now))
         if day not in self._counts:
@@ -290,7 +290,7 @@ class GeneratedPolymarket:
         return self._known(market_id)
 
     def outcome(self, market_id: str) -> str:
-        """How the market ends, known from the beginning: the outcome that wins, 50-50, or nothing where it never says."""
+        """The end of the market, known from the beginning: the outcome that wins, 50-50, or "" for one that never resolves."""
         market = self._known(market_id)
         if market.truth is None:
             return ""

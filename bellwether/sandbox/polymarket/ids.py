@@ -43,11 +43,11 @@ class Ids:
         return str(_FIRST_MARKET + self._codes.hide(number, _MARKET_BITS))
 
     def event_number(self, text: str) -> int | None:
-        """The event's number; None for a text that is nobody's id."""
+        """The event's number; None for any other text."""
         return self._number(text, _FIRST_EVENT, _EVENT_BITS)
 
     def market_number(self, text: str) -> int | None:
-        """The market's number; None for a text that is nobody's id."""
+        """The market's number; None for any other text."""
         return self._number(text, _FIRST_MARKET, _MARKET_BITS)
 
     def _number(self, text: str, first: int, bits: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Which of the generated world's events Polymarket lists, and what it adds of its own: a day at a time."""
+"""Polymarket's listing of the generated world's events, and events of its own, a day at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _UNANSWERED = "If the question cannot be answered by the source, or has no answe
 
 
 class Purpose(IntEnum):
-    """What a stream of this venue is for; part of its seed, apart from those of the world."""
+    """The purpose of a stream of this venue; part of its seed, apart from those of the world."""
 
     EVENT = 101
     MARKET = 102
@@ -57,7 +57,7 @@ def tags() -> dict[str, Tag]:
 
 
 def _created(claim: Claim, draw: Draw) -> int:
-    """When an event is created: shortly before the first of its markets, which all open together."""
+    """The instant of an event's creation: shortly before the first of its markets, which all open together."""
     return claim.opens - _LONGEST_NOTICE - draw.integer(MINUTE, 10 * MINUTE)
 
 
@@ -67,7 +67,7 @@ def _label(category: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the markets of one event share. `ends` and `starts` as in `ListedMarket`; `delay`: from the answer to its proposal."""
+    """The common part of the markets of an event. `ends` and `starts` as in `ListedMarket`; `delay`: from the answer to its proposal."""
 
     seed: int
     ids: Ids

@@ -1,4 +1,4 @@
-"""What Polymarket lists of the generated world: events and markets with everything that will ever happen to them."""
+"""Polymarket's events and markets of the generated world, with everything that will ever happen to them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ListedMarket:
 
     @property
     def truth(self) -> int | None:
-        """What yes is worth in the end, in tenths of a cent; None for a market that never says."""
+        """The final value of yes in tenths of a cent; None for a market that never resolves."""
         return self.steps[-1].value
 
     @property
@@ -101,11 +101,11 @@ class ListedMarket:
         return closing(self.steps)
 
     def step(self, at: int) -> Step | None:
-        """What stands of its resolution at an instant."""
+        """The state of its resolution at an instant."""
         return state(self.steps, at)
 
     def closed(self, at: int) -> bool:
-        """Whether it is closed at an instant."""
+        """True if it is closed at an instant."""
         return at >= self.closes
 
     def winner(self, at: int) -> int | None:

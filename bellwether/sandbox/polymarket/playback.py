@@ -86,7 +86,7 @@ def _chosen(rows: list[Row], wanted: Wanted) -> Iterator[Row]:
 class RecordedPolymarket:
     """Every recorded body of Polymarket under a folder, recognised by content: JSON and JSON lines, either gzipped.
 
-    Objects are served as they were recorded, one per id (the one updated last), in the order of their files, whatever the clock
+    Objects are served unchanged, one per id (the one updated last), in the order of their files, whatever the clock
     says; only paging and filtering is ours. Of a market the tags come with `include_tag`, of an event its recorded markets are
     nested in it. Prices are the middles of the recorded books. A folder that holds nothing of Polymarket makes an empty source.
 
@@ -111,7 +111,7 @@ class RecordedPolymarket:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def _nesting(self, findings: Findings) -> dict[str, list[str]]:
-        """Ids of the recorded markets of each event, by what either of them says."""
+        """Ids of the recorded markets of each event, by the references of either."""
         nested: dict[str, dict[str, None]] = {event: {} for event in self._events}
         pairs = [(event, market.body) for market in findings.gamma_markets for event in _objects(market.body.get("events"))]
         pairs += [(event.body, market) for event in findings.gamma_events for market in _objects(event.body.get("markets"))]
@@ -122,7 +122,7 @@ class RecordedPolymarket:
 
     @staticmethod
     def _clob_objects(found: list[Found]) -> list[Object]:
-        """One object per condition, the one captured last; those without a condition all, as they are."""
+        """One object per condition, the one captured last; those without a condition all."""
         places: dict[str, tuple[int, int]] = {}
         objects: list[Object] = []
         for one in found:
@@ -147,7 +147,7 @@ class RecordedPolymarket:
         return {token: list(known.items()) for token, known in points.items()}
 
     def _base_fees(self) -> dict[str, int]:
-        """Base fees by token: what a market of either interface says, 0 where it says nothing."""
+        """Base fees by token, from the markets of either interface; 0 where they state none."""
         fees: dict[str, int] = {}
         for body in self._clob:
             tokens = [token.get("token_id") for token in _objects(body["tokens"])]
@@ -207,7 +207,7 @@ class RecordedPolymarket:
     # --- what the routes see -----------------------------------------------------------------------------------
 
     def default_clock(self) -> Clock:
-        """A clock that stands at the latest capture or update; the real one for an empty source."""
+        """A clock fixed at the latest capture or update; the real one for an empty source."""
         return Clock(moment(self.latest)) if self.latest else Clock()
 
     def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
@@ -240,7 +240,7 @@ class RecordedPolymarket:
         return list({seconds * SECOND // ticks.step: (seconds, price) for seconds, price in points[first:last]}.values())
 
     def base_fee(self, token: str, now: int) -> int | None:
-        """The taker's base fee in basis points, 0 where no recording says."""
+        """The taker's base fee in basis points, 0 where no recording states it."""
         return self._fees.get(token)
 
 

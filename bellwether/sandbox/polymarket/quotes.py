@@ -1,4 +1,4 @@
-"""What a market trades at: quotes, traded dollars and levels of its book at any instant of its life."""
+"""Quotes, traded dollars and book levels of a market at any instant of its life."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEPTH = 9
 class Quote:
     """The best prices of yes (tenths of a cent), their sizes (hundredths of a share), twice the price, and the last trade, 0 for none.
 
-    `since` is the instant from which the quote stands, at the latest.
+    `since` is the instant from which the quote is valid, at the latest.
     """
 
     bid: int
@@ -55,7 +55,7 @@ def _pinned(value: int, tick: int) -> tuple[int, int]:
 
 
 def _answer(market: ListedMarket) -> int:
-    """What everyone takes yes to be worth when the question has been answered."""
+    """The value of yes in the eyes of all traders once the question has been answered."""
     return market.truth if market.truth is not None else YES if market.claim.pays else NO
 
 
@@ -67,7 +67,7 @@ def _pins(market: ListedMarket) -> list[tuple[int, int, int]]:
 
 
 def quote(market: ListedMarket, at: int) -> Quote | None:
-    """The quote that stands at an instant, after the close the last one; None before the opening."""
+    """The quote at an instant, after the close the last one; None before the opening."""
     at = min(at, market.closes - 1)
     if at < market.opens:
         return None
@@ -118,7 +118,7 @@ class Turnover:
 
 
 def turnover(market: ListedMarket, at: int) -> Turnover:
-    """What has been traded by an instant."""
+    """The turnover up to an instant."""
     known = tape(market)
     end = known.at(at) + 1
     money = known.price[:end].astype(np.int64) * known.size[:end].astype(np.int64)
@@ -127,7 +127,7 @@ def turnover(market: ListedMarket, at: int) -> Turnover:
 
 
 def changes(market: ListedMarket, at: int) -> dict[str, int]:
-    """How twice the price of yes has changed within some periods, where it traded that long: name of the field -> change."""
+    """Changes of twice the price of yes within some periods, where it traded that long, by the name of the field."""
     periods = {"oneHourPriceChange": DAY // 24, "oneDayPriceChange": DAY, "oneWeekPriceChange": 7 * DAY, "oneMonthPriceChange": 30 * DAY}
     at = min(at, market.closes - 1)
     names = [name for name, period in periods.items() if at - period >= market.opens]

@@ -1,4 +1,4 @@
-"""What happens to a market after its question has been answered: proposals, disputes, resolutions and corrections."""
+"""Steps of a market's resolution: proposals, disputes, resolutions and corrections."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Step:
 
     @property
     def final(self) -> bool:
-        """Whether the value is the resolution and no mere proposal."""
+        """True if the value is the resolution and no mere proposal."""
         return self.closed and self.status in (None, "resolved")
 
 
 def state(steps: Sequence[Step], at: int) -> Step | None:
-    """The step that stands at an instant; None before the first."""
+    """The step at an instant; None before the first."""
     return next((step for step in reversed(steps) if step.at <= at), None)
 
 
@@ -72,7 +72,7 @@ def _wrong(value: int, draw: Draw) -> int:
 
 
 def legacy_of(closes: int, draw: Draw) -> Legacy:
-    """Which oddity of old objects a market has; nearly all have none."""
+    """The oddity of a market's old object; nearly all have none."""
     luck = draw.unit()
     if closes >= _LEGACY_UNTIL or luck > 0.12:
         return ""
@@ -85,7 +85,7 @@ def automatic(answered: int, value: int, draw: Draw) -> tuple[Step, ...]:
 
 
 def without_status(answered: int, value: int, legacy: Legacy, draw: Draw) -> tuple[Step, ...]:
-    """An old market, closed without any word of UMA; of some the prices never said how it ended."""
+    """An old market, closed without any word of UMA; of some the prices never showed the end."""
     at = answered + draw.integer(HOUR, 2 * DAY)
     return (Step(at, None, (), None if legacy == "zero" else value, True),)
 

@@ -1,4 +1,4 @@
-"""What the routes need from a world, generated or recorded: rows that can be filtered, sorted and paged, and their bodies."""
+"""The interface of a world, generated or recorded, to the routes: rows that can be filtered, sorted and paged, and their bodies."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a listing is about to ask for, so that a world need not look at everything. A world may yield more than this.
+    """Hints of a listing, so that a world need not look at everything. A world may yield more than this.
 
     Attributes:
         after: only rows behind this key.
@@ -81,7 +81,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """The multiples of `step` within [first, last]: instants for which prices are asked."""
+    """The multiples of `step` within [first, last]: instants of wanted prices."""
 
     first: int
     last: int
@@ -100,12 +100,12 @@ class Book:
 
     @property
     def bid(self) -> Decimal | None:
-        """The best bid in dollars; None where there is none."""
+        """The best bid in dollars; None if missing."""
         return self.bids[-1][0] if self.bids else None
 
     @property
     def ask(self) -> Decimal | None:
-        """The best ask in dollars; None where there is none."""
+        """The best ask in dollars; None if missing."""
         return self.asks[-1][0] if self.asks else None
 
     @property
@@ -140,7 +140,7 @@ class PolymarketSource(Protocol):
         ...
 
     def book(self, token: str, now: int) -> Book | None:
-        """The token's book; None when there is none (any more)."""
+        """The token's book; None without one (any more)."""
         ...
 
     def prices(self, token: str, ticks: Ticks, now: int) -> list[Point] | None:

@@ -31,7 +31,7 @@ class Figures:
 
 
 def figures(market: ListedMarket, seed: int, at: int) -> Figures:
-    """Read them; after the close they stay as they were."""
+    """Read them; after the close they no longer change."""
     at = min(at, market.closes)
     standing = quotes.quote(market, at)
     liquidity = 0

@@ -23,7 +23,7 @@ def dollars(ten_thousandths: int) -> str:
 
 
 def _bars(values: Ints, starts: Ints) -> list[dict[str, str]]:
-    """Open, high, low, close of a standing quote per candle: it opens with what stood when the candle began."""
+    """Open, high, low, close of a standing quote per candle: it opens with the quote at the beginning of the candle."""
     ends = np.append(starts[1:], len(values)) - 1
     opens = values[np.maximum(starts - 1, 0)]
     highs = np.maximum(np.maximum.reduceat(values, starts), opens)
@@ -35,7 +35,7 @@ def _bars(values: Ints, starts: Ints) -> list[dict[str, str]]:
 
 
 def _trades(tape: Tape, starts: Ints) -> list[dict[str, str]]:
-    """First, highest, lowest, last and mean trade per candle, and the last one before it; a member is absent where there is none."""
+    """First, highest, lowest, last and mean trade per candle, and the last one before it; missing ones have no member."""
     traded = tape.price > 0
     ends = np.append(starts[1:], len(tape.price)) - 1
     highs = np.maximum.reduceat(tape.price, starts)
@@ -67,7 +67,7 @@ def _trades(tape: Tape, starts: Ints) -> list[dict[str, str]]:
 def candles(tape: Tape, period: int, start: int, end: int) -> list[Candle]:
     """Candles of `period` minutes that end within [start, end] (instants).
 
-    A candle covers (end - period, end] and is there when something was quoted anew or traded in it, and for the opening.
+    A candle covers (end - period, end] and exists if a quote changed or a trade happened in it, and for the opening.
     """
     length = period * MINUTE
     close = -(-tape.times // length) * length

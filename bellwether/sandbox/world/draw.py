@@ -16,7 +16,7 @@ NORMAL = NormalDist()
 
 
 class Purpose(IntEnum):
-    """What a stream is for; part of its seed."""
+    """The purpose of a stream; part of its seed."""
 
     DAY = 1
     EVENT = 2
@@ -85,6 +85,6 @@ class Drawn(Generic[T]):
         self.cache_info = self._kept.cache_info
 
     def __call__(self, number: int) -> T:
-        """What is drawn for a number."""
+        """The draw of a number."""
         with self._lock:
             return self._kept(number)

@@ -48,7 +48,7 @@ _DEAD = Liquidity((0.030, 0.060), 0.01, 0.25, 0.0, 3)
 
 
 def draw_trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: Draw) -> Trading:
-    """How a market trades: rarely deep or dead, mostly between."""
+    """The trading of a market: rarely deep or dead, mostly between."""
     luck = draw.unit()
     liquidity = _DEEP if luck < 0.25 else _NORMAL if luck < 0.68 else _THIN if luck < 0.93 else _DEAD
     return Trading(
@@ -92,7 +92,7 @@ def _fair_price(claim: Claim, draw: Draw) -> int:
 
 
 class _Determinations:
-    """How an event's markets end: nearly always by their claims, rarely void or at a fractional value."""
+    """The ends of an event's markets: nearly always by their claims, rarely void or at a fractional value."""
 
     def __init__(self, series: Series, answer: str, draw: Draw) -> None:
         luck = draw.unit()
@@ -103,7 +103,7 @@ class _Determinations:
         self._moment = draw.integer(0, 1 << 30)
 
     def of(self, claim: Claim) -> Determination:
-        """How the market of this claim ends."""
+        """The end of the market of this claim."""
         if self._void:
             return Determination("void", None, "")
         if self._tie:
@@ -115,7 +115,7 @@ class _Determinations:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the markets of one event share; `place` are the numbers of its day and of the event in it, `key` is the event's."""
+    """The common part of the markets of an event; `place` are the numbers of its day and of the event in it, `key` is the event's."""
 
     place: tuple[int, int]
     key: Key

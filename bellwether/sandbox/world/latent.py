@@ -45,7 +45,7 @@ class Path:
 
     @property
     def slots(self) -> int:
-        """How many slots begin before the close."""
+        """The number of slots that begin before the close."""
         return -((self.opens - self.closes) // SLOT)
 
     def elapsed(self) -> Floats:
@@ -89,12 +89,12 @@ class Claim:
 
     @property
     def slots(self) -> int:
-        """How many slots begin before the close."""
+        """The number of slots that begin before the close."""
         return self.path.slots
 
     @property
     def pays(self) -> bool:
-        """Whether the latent outcome is yes."""
+        """True if the latent outcome is yes."""
         return self.lower < self.path.end <= self.upper
 
     def probabilities(self, slots: Slots | None = None) -> Floats:
@@ -125,12 +125,12 @@ class Combo:
 
     @property
     def pays(self) -> bool:
-        """Whether every latent outcome is as it must be."""
+        """True if every latent outcome is the required one."""
         return all(claim.pays == side for claim, side in self.legs)
 
     @property
     def slots(self) -> int:
-        """How many slots begin before the close."""
+        """The number of slots that begin before the close."""
         return -((self.opens - self.closes) // SLOT)
 
     def probabilities(self) -> Floats:

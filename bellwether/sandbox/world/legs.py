@@ -1,4 +1,4 @@
-"""Which markets an event has: what each claims of the latent path, and the words and strikes that say so."""
+"""The markets of an event: their claims on the latent path, and the words and strikes that express them."""
 
 from __future__ import annotations
 

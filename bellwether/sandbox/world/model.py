@@ -1,4 +1,4 @@
-"""What the generated world is made of: markets and events with everything that will ever happen to them."""
+"""Markets and events of the generated world, with everything that will ever happen to them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Determination:
-    """How a market ends: the venue's result word, the value of YES in 1/10000 dollars (None for a void), and the free text beside it."""
+    """The end of a market: the venue's result word, the value of YES in 1/10000 dollars (None for a void), and its free text."""
 
     result: str
     value: int | None

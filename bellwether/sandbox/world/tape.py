@@ -65,7 +65,7 @@ def ceil_to_grid(grid: str, dollars: Floats) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Trading:
-    """How a market trades.
+    """The trading of a market.
 
     Attributes:
         entropy: seed of its quotes and trades.
@@ -116,7 +116,7 @@ class Tape:
         return self.opens + SLOT * np.arange(len(self.price), dtype=np.int64)
 
     def at(self, instant: int) -> int:
-        """Index of the slot that stands at this instant, the last one after the close; -1 before the opening."""
+        """Index of the slot at this instant, the last one after the close; -1 before the opening."""
         return min(max((instant - self.opens) // SLOT, -1), len(self.price) - 1)
 
     def volume_at(self, instant: int) -> int:

@@ -1,4 +1,4 @@
-"""When an event's markets open, close, are determined and settle."""
+"""The instants at which an event's markets open, close, are determined and settle."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Timetable:
 
     @property
     def local_date(self) -> date:
-        """The date that the event is about, as people there call it."""
+        """The local date that the event is about."""
         return FIRST_DAY + timedelta(days=self.home - self.late)
 
     @property

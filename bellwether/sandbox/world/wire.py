@@ -46,7 +46,7 @@ def _trading_fields(market: Market, at: int) -> dict[str, Any]:
 
 
 def market_body(market: Market, at: int) -> bytes:
-    """The market's object as it stands at this instant."""
+    """The market's object at this instant."""
     life, determination = market.life, market.determination
     body = {
         **market.terms,

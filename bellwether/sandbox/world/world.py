@@ -29,7 +29,7 @@ from bellwether.sandbox.world.wire import final_from, market_body, series_body
 #: How long settled markets stay in the live endpoints (days).
 LIVE_DAYS = 90
 
-#: A ticker that points beyond so many days is nobody's.
+#: A ticker that points beyond so many days is unknown.
 _DAYS = 1 << 16
 
 _KEY = attrgetter("key")
@@ -53,7 +53,7 @@ class GeneratedWorld:
         self._shares = list(accumulate(catalogue().shares))
         self._days = Drawn(self._draw_day, 1024)
         self._created = Drawn(self._collect_created, 256)
-        # The archive of 2025 and early 2026 has 6,500 markets, read in turn: a smaller cache would draw all of them anew each time.
+        # The archive of 2025 and early 2026 has 6,500 markets, read in turn: a smaller cache would draw all of them each time.
         self._final_body = lru_cache(maxsize=16384)(lambda market: market_body(market, final_from(market)))
 
     # --- making it ---------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class GeneratedWorld:
         return float(latent.probabilities_at(np.asarray([instant(at)], dtype=np.int64))[0])
 
     def outcome(self, ticker: str) -> str:
-        """How the market ends, known from the beginning: yes, no, scalar or void."""
+        """The end of the market, known from the beginning: yes, no, scalar or void."""
         return self._known(ticker).determination.result
 
     def closing(self, day: date) -> list[str]:
