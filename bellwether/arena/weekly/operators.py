@@ -17,7 +17,7 @@ from bellwether.arena.weekly.means import World, stored_cohort
 from bellwether.arena.weekly.reading import agent_key
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
-from bellwether.models.prices import price_map_version
+from bellwether.models import prices
 from bellwether.models.registry import models
 from bellwether.tables.arena import EVIDENCE, TRADES
 from bellwether.tables.arena_lineups import REVIEW
@@ -25,17 +25,15 @@ from bellwether.tables.arena_lineups import REVIEW
 
 def reviewed(world: World) -> list[Finding]:
     """Releases in LiteLLM's price map and the registry for the families of the registry. Raises `ConfigError` when either cannot be read."""
-    from bellwether.models.prices import price_map
-
     known = models(world.registry)
-    offers = catalogue(known, price_map(), world.now().date())
+    offers = catalogue(known, prices.price_map(), world.now().date())
     chosen = lineup(world.lineup, world.registry)
     return review(families(known, world.registry).values(), offers, known, chosen.families, dismissals(world.records))
 
 
 def review_rows(found: Sequence[Finding], at: datetime) -> pl.DataFrame:
     """Rows of arena/review. at: when it was reviewed."""
-    return REVIEW.validate(REVIEW.frame([_row(one, price_map_version(), at) for one in found]))
+    return REVIEW.validate(REVIEW.frame([_row(one, prices.price_map_version(), at) for one in found]))
 
 
 def _row(found: Finding, version: str, at: datetime) -> dict[str, object]:
