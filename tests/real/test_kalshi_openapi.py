@@ -14,7 +14,6 @@ import pytest
 from bellwether.venues.http.page import Call
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import RateLimit
-from bellwether.venues.kalshi.routes import Window
 from bellwether.venues.kalshi.wire import (
     STATUSES,
     Origin,
@@ -153,28 +152,22 @@ def parameters(spec: Schema, path: str) -> dict[str, Schema]:
 
 
 def test_the_filter_words_are_the_venues(spec: Schema):
-    assert set(parameters(spec, "/markets")["status"]["enum"]) == set(routes.MARKET_STATUSES)
     assert set(parameters(spec, "/events")["status"]["enum"]) == set(routes.EVENT_STATUSES)
-    assert "finalized" not in routes.MARKET_STATUSES
     assert set(parameters(spec, "/series/{series_ticker}/markets/{ticker}/candlesticks")["period_interval"]["enum"]) == set(routes.PERIODS)
 
 
 START = datetime(2026, 10, 1, tzinfo=UTC)
 END = START + timedelta(days=1)
 CALLS: dict[str, Call] = {
-    "/events": routes.events(status="open", tickers=["A"], series_ticker="S", closing_after=START),
-    "/markets": routes.markets(status="closed", window=Window("close", START, END), tickers=["A"], event_ticker="E", series_ticker="S"),
+    "/events": routes.events(status="open", tickers=["A"], closing_after=START),
+    "/markets": routes.markets(closing_after=START, closing_before=END, tickers=["A"], event_ticker="E"),
     "/historical/markets": routes.historical_markets(tickers=["A"]),
     "/historical/cutoff": routes.historical_cutoff(),
-    "/series": routes.series(category="World", tags=["A"]),
-    "/markets/{ticker}": routes.market("A"),
-    "/series/{series_ticker}/markets/{ticker}/candlesticks": routes.candles("S", "A", START, END),
+    "/series": routes.series(),
     "/markets/candlesticks": routes.candles_batch(["A"], START, END),
     "/historical/markets/{ticker}/candlesticks": routes.historical_candles("A", START, END),
-    "/markets/{ticker}/orderbook": routes.orderbook("A", depth=1),
     "/markets/orderbooks": routes.orderbooks(["A", "B"]),
-    "/markets/trades": routes.trades(ticker="A", after=START, before=END, is_block_trade=True),
-    "/historical/trades": routes.historical_trades(ticker="A", after=START, before=END, is_block_trade=True),
+    "/markets/trades": routes.trades(ticker="A", after=START),
 }
 
 
@@ -190,16 +183,13 @@ def test_every_parameter_that_is_needed_is_sent(spec: Schema, path: str):
     assert needed <= {name for name, _ in CALLS[path].params}
 
 
-@pytest.mark.parametrize("kind", ["created", "updated", "close", "settled"])
-def test_windows_go_together_with_the_states_that_the_venue_documents(spec: Schema, kind: str):
-    table = spec["paths"]["/markets"]["get"]["description"]
-    line = next(line for line in table.splitlines() if f"min_{kind}_ts" in line)
-    _, _, states, *_ = line.split("|")
-    documented = {None if word == "*empty*" else word.strip("`") for word in states.replace(" ", "").split(",")}
-    assert set(routes.WINDOW_STATUSES[kind]) == documented
+def test_times_of_the_close_go_without_a_status(spec: Schema):
+    line = next(line for line in spec["paths"]["/markets"]["get"]["description"].splitlines() if "min_close_ts" in line)
+    assert "*empty*" in line.split("|")[2]
+    assert "status" not in dict(CALLS["/markets"].params)
 
 
-@pytest.mark.parametrize("path", ["/events", "/markets", "/historical/markets", "/markets/trades", "/historical/trades"])
+@pytest.mark.parametrize("path", ["/events", "/markets", "/historical/markets", "/markets/trades"])
 def test_pages_are_as_large_as_the_venue_allows(spec: Schema, path: str):
     assert dict(CALLS[path].params)["limit"] == str(parameters(spec, path)["limit"]["maximum"])
 
@@ -212,7 +202,6 @@ def test_the_limits_of_a_batch_of_candles_are_documented(spec: Schema):
 
 def test_the_limits_of_order_books_are_documented(spec: Schema):
     assert parameters(spec, "/markets/orderbooks")["tickers"]["maxItems"] == routes.MOST_TICKERS
-    assert parameters(spec, "/markets/{ticker}/orderbook")["depth"]["maximum"] == routes.MOST_LEVELS
 
 
 def test_a_list_of_tickers_is_repeated_or_joined_as_the_venue_documents(spec: Schema):

@@ -143,13 +143,6 @@ async def test_an_answer_without_the_list_is_an_error_and_not_an_empty_listing()
         await collect(Script(answer({"events": [], "cursor": ""})))
 
 
-async def test_a_listing_can_be_taken_up_at_a_cursor():
-    script = Script(listing("", "C"))
-    async with client(script) as venue:
-        assert len([page async for page in venue.pages("/markets", (("limit", "2"),), "markets", cursor="c2")]) == 1
-    assert script.urls == ["/markets?limit=2&cursor=c2"]
-
-
 class Slow:
     """Pages of one record, each after a few turns of the loop; notes what was asked for, answered and given up."""
 

@@ -21,8 +21,8 @@ LISTED = Origin(routes.trades().request, 2, AT)
 
 
 def read_books(answer: dict[str, Any], *tickers: str) -> Parsed:
-    call = routes.orderbooks(tickers) if tickers else routes.orderbook("T")
-    parsed = parse_books(answer, Origin(call.request, 0, AT), day=DAY)
+    request = routes.orderbooks(tickers).request if tickers else "GET /markets/T/orderbook"
+    parsed = parse_books(answer, Origin(request, 0, AT), day=DAY)
     KALSHI_BOOKS.validate(parsed.rows)
     return parsed
 

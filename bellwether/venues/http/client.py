@@ -298,9 +298,9 @@ class HttpClient:
             self._count(failure=failure.kind, limited=state.upcoming_sleep if failure.kind == RATE_LIMIT else 0.0)
         log.info("%s: %s; attempt %d in %.1f s", call.request[:200], failure, state.attempt_number + 1, state.upcoming_sleep)
 
-    def follow(self, listing: Listing, *, cursor: str | None = None) -> AsyncGenerator[Page, None]:
-        """The pages of `listing` from `cursor` on, from its beginning when left out; see `walk` for the guards."""
-        return walk(listing, self._fetch, cursor=cursor, pause=self.pause)
+    def follow(self, listing: Listing) -> AsyncGenerator[Page, None]:
+        """The pages of `listing`; see `walk` for the guards."""
+        return walk(listing, self._fetch, pause=self.pause)
 
     async def follow_known(self, listing: Listing) -> AsyncIterator[Page]:
         """The pages of `listing` in the form that the address knows."""

@@ -27,7 +27,7 @@ class Listing:
     """A call whose answers list records page by page.
 
     items: the key of the answer that holds the records, unless the answer is the list itself. identity: the field that tells one record
-    from another. cursor_parameter, cursor_field: what a cursor is called in the call and in the answer. last: cursors that stand for the end.
+    from another. cursor_parameter, cursor_field: names of a cursor in the call and in the answer.
     """
 
     path: str
@@ -36,7 +36,6 @@ class Listing:
     identity: str
     cursor_parameter: str = "cursor"
     cursor_field: str = "cursor"
-    last: frozenset[str] = frozenset({""})
 
     def params_at(self, cursor: str | None) -> Params:
         """The parameters of the page at `cursor`: all the others stay as they are."""
@@ -51,7 +50,7 @@ class Listing:
             cause = f"a bare list where an object with {self.cursor_field!r} was expected"
             raise VenueError(page.request, 1, cause, "Look at the address: it may be of an older interface", kind="malformed")
         found = page.answer.get(self.cursor_field)
-        return None if found is None or str(found) in self.last else str(found)
+        return None if found in (None, "") else str(found)
 
     def is_hole(self, page: Page, cursor: str | None = None) -> bool:
         """Whether `page`, which was asked for with `cursor`, lists nothing although its cursor goes on: records may be missing."""
@@ -88,13 +87,12 @@ async def walk(
     listing: Listing,
     fetch: Fetch,
     *,
-    cursor: str | None = None,
     first: int = 0,
     pause: Pause = _at_once,
     holes: bool = False,
     ahead: bool = False,
 ) -> AsyncGenerator[Page, None]:
-    """The pages of `listing` from `cursor` on, numbered from `first`; `fetch(path, params, ordinal)` brings each.
+    """The pages of `listing`, numbered from `first`; `fetch(path, params, ordinal)` brings each.
 
     Short pages are not the end; no cursor is. A page that is empty, or that loops (its cursor came before, or it lists again what an earlier
     one listed), or, in a listing by offset, lists nothing new, is asked for again, `SECOND_LOOKS` times; where its cursor goes on, `pause`
@@ -102,12 +100,12 @@ async def walk(
     for one after which there should be no more (`MOST_PAGES`), and for an empty one whose cursor goes on; where `holes` are allowed, because the caller tells of them, only for too many of those in a
     row. `ahead` asks for the next page before it hands one out.
     """
-    guard = _Guard(listing, cursor, MOST_HOLES if holes else 0)
+    guard = _Guard(listing, MOST_HOLES if holes else 0)
 
     def look(cursor: str | None, ordinal: int) -> Awaitable[Page]:
         return _look(listing, partial(fetch, listing.path, listing.params_at(cursor), ordinal), guard, cursor, pause)
 
-    ordinal = first
+    cursor, ordinal = None, first
     coming = look(cursor, ordinal)
     while True:
         page = await coming
@@ -158,9 +156,9 @@ async def _look(listing: Listing, fetch: Callable[[], Awaitable[Page]], guard: _
 class _Guard:
     """What a walk has seen so far."""
 
-    def __init__(self, listing: Listing, cursor: str | None, most_holes: int) -> None:
+    def __init__(self, listing: Listing, most_holes: int) -> None:
         self._listing = listing
-        self._cursors = {cursor}
+        self._cursors: set[str | None] = {None}
         self._contents: set[bytes] = set()
         #: Only of listings by offset, which are short; the cursors of the others tell.
         self._listed: set[str] | None = set() if isinstance(listing, OffsetListing) else None

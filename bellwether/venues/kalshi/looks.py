@@ -99,8 +99,8 @@ async def closing_after(client: KalshiClient, at: datetime, wanted: pl.Expr) -> 
         raise ConfigError(
             f"listing Kalshi's markets as of {at.isoformat()}: the venue lists what was paid out since {cutoff.isoformat()}; choose a later week"
         )
-    window = routes.Window("close", after=at - timedelta(seconds=1))
-    return await (await _Gathering().walk(client.markets(window=window), wanted=wanted)).with_events(client)
+    pages = client.markets(closing_after=at - timedelta(seconds=1))
+    return await (await _Gathering().walk(pages, wanted=wanted)).with_events(client)
 
 
 async def by_id(client: KalshiClient, names: Sequence[str]) -> tuple[MarketRows, frozenset[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from bellwether.errors import VenueError
-from bellwether.venues.http.client import HttpClient, RateLimit, answering, following
+from bellwether.venues.http.client import HttpClient, RateLimit, following
 from bellwether.venues.http.page import Call, Page
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.retry import RefusedError
@@ -34,7 +34,7 @@ class OffsetLimitError(RefusedError):
 class GammaClient(HttpClient):
     """Reads Polymarket's Gamma interface.
 
-    `markets` and `events` list by keyset, or by offset where the address does not know keyset; which of the two is found out once, with the
+    Listings are by keyset, or by offset where the address does not know keyset; which of the two is found out once, with the
     first listing.
     """
 
@@ -49,10 +49,7 @@ class GammaClient(HttpClient):
         self._knows_keyset: bool | None = None
         self._finding_out = asyncio.Lock()
 
-    market = answering(routes.market)
-    event = answering(routes.event)
     markets = following(routes.markets)
-    events = following(routes.events)
 
     async def known(self, listing: Listing) -> Listing:
         """`listing` in the form that the address knows: by keyset, or by offset where it refuses keyset as unknown.
@@ -88,14 +85,6 @@ class ClobClient(HttpClient):
     lists = True
     #: The documented 500 calls of /books in 10 s, with some to spare; other routes allow more.
     usual_limits: ClassVar[RateLimit] = RateLimit(tokens_per_second=40, tokens_per_read=1, bucket_seconds=2)
-
-    book = answering(routes.book)
-    midpoint = answering(routes.midpoint)
-    prices_history = answering(routes.prices_history)
-    markets = following(routes.clob_markets)
-    market = answering(routes.clob_market)
-    fee_rate = answering(routes.fee_rate)
-    time = answering(routes.time)
 
     async def books(self, token_ids: Iterable[str]) -> list[Page]:
         """The order books of any number of tokens: one page for each 500; a token without a book is in none."""

@@ -15,13 +15,8 @@ from bellwether.venues.http.paging import Listing, OffsetListing
 
 MOST_MARKETS = 100
 MOST_EVENTS = 500
-MOST_CONDITIONS = 100
 #: Tokens of one POST.
 MOST_TOKENS = 500
-UMA_STATUSES = ("requested", "proposed", "disputed", "resolved", "settled")
-INTERVALS = ("1h", "6h", "1d", "1w", "1m", "max", "all")
-#: The CLOB's cursor after the last page: -1 in base64.
-END_OF_CLOB = "LTE="
 
 _KEYSET = "/keyset"
 _NUMBER = re.compile(r"[0-9]{1,90}")
@@ -38,49 +33,39 @@ def markets(
     order: str | None = None,
     ascending: bool | None = None,
     ids: Sequence[str] = (),
-    condition_ids: Sequence[str] = (),
-    uma_resolution_status: str | None = None,
     include_tag: bool = False,
     limit: int = MOST_MARKETS,
 ) -> Listing:
     """GET /markets/keyset: Gamma's markets that are closed, or those that are not.
 
     end_date_min, end_date_max: aware times between which the markets were to end. order: field to sort by, as the objects spell it
-    (volumeNum, not volume_num). Raises `ConfigError` for what the venue refuses: more than 100 markets or condition ids at once, a field
-    in snake case, an id of another form, an unknown UMA status, a time without a zone.
+    (volumeNum, not volume_num). Raises `ConfigError` for what the venue refuses: more than 100 markets on a page, a field in snake case, an id of
+    another form, a time without a zone.
     """
     _check_limit("markets", limit, MOST_MARKETS)
-    if len(condition_ids) > MOST_CONDITIONS:
-        raise ConfigError(f"asking for markets: {len(condition_ids)} condition ids at once; ask for {MOST_CONDITIONS} at most")
-    if uma_resolution_status is not None and uma_resolution_status not in UMA_STATUSES:
-        raise ConfigError(f"asking for uma_resolution_status={uma_resolution_status!r}: the venue knows {', '.join(UMA_STATUSES)}")
+    if order is not None and not _CAMEL_CASE.fullmatch(order):
+        raise ConfigError(f"asking for order={order!r}: the venue spells its fields in camel case, as in volumeNum or endDate")
+    _check_span("end dates", end_date_min, end_date_max)
+    chosen = {
+        "closed": _flag(closed),
+        "active": _flag(active),
+        "end_date_min": _instant(end_date_min),
+        "end_date_max": _instant(end_date_max),
+        "order": order,
+        "ascending": _flag(ascending),
+    }
     params = (
-        *_chosen(closed=closed, active=active, end_date_min=end_date_min, end_date_max=end_date_max, order=order, ascending=ascending),
+        *given(chosen),
         *(("id", _number("id of a market", id_)) for id_ in ids),
-        *(("condition_ids", _condition(id_)) for id_ in condition_ids),
-        *given({"uma_resolution_status": uma_resolution_status, "include_tag": "true" if include_tag else None, "limit": str(limit)}),
+        *given({"include_tag": "true" if include_tag else None, "limit": str(limit)}),
     )
     return _keyset("/markets/keyset", params, "markets")
 
 
-def events(
-    *,
-    closed: bool,
-    active: bool | None = None,
-    end_date_min: datetime | None = None,
-    end_date_max: datetime | None = None,
-    order: str | None = None,
-    ascending: bool | None = None,
-    ids: Sequence[str] = (),
-    limit: int = 100,
-) -> Listing:
-    """GET /events/keyset: Gamma's events, up to 500 on a page, with their markets; otherwise as `markets`."""
+def events(*, closed: bool, ids: Sequence[str] = (), limit: int = 100) -> Listing:
+    """GET /events/keyset: Gamma's events that are closed, or those that are not, up to 500 on a page, with their markets."""
     _check_limit("events", limit, MOST_EVENTS)
-    params = (
-        *_chosen(closed=closed, active=active, end_date_min=end_date_min, end_date_max=end_date_max, order=order, ascending=ascending),
-        *(("id", _number("id of an event", id_)) for id_ in ids),
-        ("limit", str(limit)),
-    )
+    params = (("closed", str(closed).lower()), *(("id", _number("id of an event", id_)) for id_ in ids), ("limit", str(limit)))
     return _keyset("/events/keyset", params, "events")
 
 
@@ -92,21 +77,6 @@ def by_offset(listing: Listing) -> OffsetListing:
 def offset_of(call: Call) -> int:
     """How many records the call skips; 0 for one that has no offset."""
     return next((int(value) for name, value in call.params if name == "offset"), 0)
-
-
-def market(market_id: str) -> Call:
-    """GET /markets/{id}: one of Gamma's markets, by its number."""
-    return Call(f"/markets/{_number('id of a market', market_id)}")
-
-
-def event(event_id: str) -> Call:
-    """GET /events/{id}: one of Gamma's events, by its number."""
-    return Call(f"/events/{_number('id of an event', event_id)}")
-
-
-def book(token_id: str) -> Call:
-    """GET /book: the order book of one token."""
-    return Call("/book", _token(token_id))
 
 
 def books(token_ids: Iterable[str]) -> list[Call]:
@@ -124,49 +94,23 @@ def midpoints(token_ids: Iterable[str]) -> list[Call]:
     return _batches("/midpoints", token_ids)
 
 
-def prices_history(
-    token_id: str,
-    *,
-    start: datetime | None = None,
-    end: datetime | None = None,
-    interval: str | None = None,
-    fidelity_minutes: int | None = None,
-) -> Call:
-    """GET /prices-history: prices of one token, either between aware times (in whole seconds) or over an interval that ends now.
-
-    interval: 1h, 6h, 1d, 1w, 1m (a month), max or all. fidelity_minutes: minutes between two prices.
-    Raises `ConfigError` unless exactly one of a span and an interval is given.
-    """
-    if (start is None) == (interval is None) or (end is not None and start is None):
-        raise ConfigError("asking for past prices: give either start (and end) or an interval, not both")
-    if interval is not None and interval not in INTERVALS:
-        raise ConfigError(f"asking for past prices: the interval {interval!r} is none of {', '.join(INTERVALS)}")
-    if fidelity_minutes is not None and fidelity_minutes < 1:
+def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_minutes: int) -> Call:
+    """GET /prices-history: prices of one token between aware times, in whole seconds, every `fidelity_minutes`. Raises `ConfigError` for less than 1."""
+    if fidelity_minutes < 1:
         raise ConfigError(f"asking for past prices: a fidelity of {fidelity_minutes} minutes; ask for 1 at least")
     _check_span("past prices", start, end)
-    chosen = {
+    params = {
         "market": check_token(token_id),
-        "startTs": str(int(start.timestamp())) if start else None,
-        "endTs": str(int(end.timestamp())) if end else None,
-        "interval": interval,
-        "fidelity": str(fidelity_minutes) if fidelity_minutes else None,
+        "startTs": str(int(start.timestamp())),
+        "endTs": str(int(end.timestamp())),
+        "fidelity": str(fidelity_minutes),
     }
-    return Call("/prices-history", given(chosen))
-
-
-def clob_markets() -> Listing:
-    """GET /markets of the CLOB: all markets since 2022, 1,000 on a page."""
-    return Listing("/markets", (), "data", "condition_id", "next_cursor", "next_cursor", frozenset({"", END_OF_CLOB}))
+    return Call("/prices-history", tuple(params.items()))
 
 
 def clob_market(condition_id: str) -> Call:
     """GET /markets/{condition id} of the CLOB."""
     return Call(f"/markets/{_condition(condition_id)}")
-
-
-def fee_rate(token_id: str) -> Call:
-    """GET /fee-rate: the base fee of a token's market, in basis points."""
-    return Call("/fee-rate", _token(token_id))
 
 
 def time() -> Call:
@@ -194,29 +138,6 @@ def check_token(token_id: str) -> str:
 
 def _keyset(path: str, params: Params, items: str) -> Listing:
     return Listing(path, params, items, "id", "after_cursor", "next_cursor")
-
-
-def _chosen(
-    *,
-    closed: bool,
-    active: bool | None,
-    end_date_min: datetime | None,
-    end_date_max: datetime | None,
-    order: str | None,
-    ascending: bool | None,
-) -> Params:
-    if order is not None and not _CAMEL_CASE.fullmatch(order):
-        raise ConfigError(f"asking for order={order!r}: the venue spells its fields in camel case, as in volumeNum or endDate")
-    _check_span("end dates", end_date_min, end_date_max)
-    chosen = {
-        "closed": _flag(closed),
-        "active": _flag(active),
-        "end_date_min": _instant(end_date_min),
-        "end_date_max": _instant(end_date_max),
-        "order": order,
-        "ascending": _flag(ascending),
-    }
-    return given(chosen)
 
 
 def _flag(value: bool | None) -> str | None:

@@ -87,7 +87,9 @@ async def test_the_form_is_found_out_once_for_all_listings_side_by_side():
         return len([page async for page in listing])
 
     async with gamma(venue) as client:
-        pages = await asyncio.gather(*(count(client.markets(closed=closed)) for closed in (True, False)), count(client.events(closed=True)))
+        pages = await asyncio.gather(
+            *(count(client.markets(closed=closed)) for closed in (True, False)), count(client.follow_known(routes.events(closed=True)))
+        )
     assert pages == [4, 4, 4]
     assert len([url for url in venue.urls if "keyset" in url]) == 1
 
@@ -98,7 +100,7 @@ async def test_another_refusal_of_keyset_is_an_error_and_no_reason_for_offsets(s
     async with gamma(script) as client:
         for _ in range(2):
             with pytest.raises(RefusedError, match=f"HTTP {status}"):
-                _ = [page async for page in client.events(closed=False)]
+                _ = [page async for page in client.follow_known(routes.events(closed=False))]
     assert all("keyset" in url for url in script.urls)
 
 
@@ -123,7 +125,7 @@ async def test_an_offset_beyond_the_venues_end_names_keyset():
 async def test_a_422_of_another_call_says_nothing_of_offsets():
     async with gamma(Script(answer({"error": "id is invalid"}, status=422))) as client:
         with pytest.raises(RefusedError, match="id is invalid") as caught:
-            await client.market("1")
+            await client.page("/markets/1")
     assert not isinstance(caught.value, OffsetLimitError)
 
 
@@ -163,21 +165,13 @@ async def test_an_object_without_the_list_is_an_error_and_no_empty_page():
         await follow(keyset(..., 1, items="events"))
 
 
-async def test_single_objects_are_read_by_number():
-    script = Script(answer({"id": "1"}))
-    async with gamma(script) as client:
-        for call in (client.market("1"), client.event("2")):
-            assert (await call).answer == {"id": "1"}
-    assert script.urls == ["/markets/1", "/events/2"]
-
-
 async def test_a_forbidden_call_sends_nothing():
     script = Script(keyset(...))
     async with gamma(script) as client:
         with pytest.raises(ConfigError, match="camel case"):
             client.markets(closed=True, order="volume_num")
         with pytest.raises(ConfigError, match="no text of 1 to 90"):
-            client.market("x")
+            client.markets(closed=True, ids=["x"])
     assert script.requests == []
 
 

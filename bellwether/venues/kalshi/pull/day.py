@@ -20,7 +20,6 @@ from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull.archive import covering_archive, cutoff_of
 from bellwether.venues.kalshi.pull.candle_plan import CandlePlan
 from bellwether.venues.kalshi.pull.day_markets import PAID_OUT, TABLES, DayMarkets, Gathering
-from bellwether.venues.kalshi.routes import Window
 from bellwether.venues.kalshi.wire import CandlePage, parse_candle_pages, parse_candles, parse_events
 from bellwether.venues.wire.rejects import Parsed, processed
 
@@ -106,8 +105,8 @@ class _Day(DayWork[DayMarkets, DayPull]):
         cutoff = await puller.call("cutoff", routes.historical_cutoff(), fits=cutoff_of)
         scan = covering_archive(self.pages, self.archive, self.day, cutoff_of(cutoff))
         gathering = Gathering(self.day, asked_at=cutoff.fetched_at)
-        window = Window("close", after=self.start - timedelta(seconds=1), before=self.start + timedelta(days=1))
-        async for page in puller.follow("markets", [routes.markets(window=window)]):
+        after, before = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
+        async for page in puller.follow("markets", [routes.markets(closing_after=after, closing_before=before)]):
             await puller.process("markets", page, partial(gathering.add, "markets"))
         if scan is not None and self.archive is not None:
             self.needed_archive = self.archive
