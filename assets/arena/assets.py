@@ -41,7 +41,7 @@ FACT_TABLES = ("arena/agents", "arena/decisions", "arena/refusals", "arena/trade
 
 
 class CohortConfig(dg.Config):
-    """Which cohort a week starts, if it has none yet."""
+    """The cohort that a week starts if it has none yet."""
 
     lineup: str | None = None
     """Lineup of the cohort, if it is started now; BELLWETHER_LINEUP when left out."""
@@ -50,10 +50,10 @@ class CohortConfig(dg.Config):
 
 
 class WeekConfig(CohortConfig):
-    """How a week is run."""
+    """Settings of the run of a week."""
 
     forced: bool = True
-    """Whether the week's cohort is started although its first hour is over; the clock does not."""
+    """Return whether the week's cohort is started although its first hour is over; the clock does not."""
     dollars: float | None = None
     """Most dollars that calls of models may cost; BELLWETHER_BUDGET when left out."""
     asked: list[str] = Field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What Dagster runs for the arena."""
+"""Definitions of the arena for Dagster."""
 
 from __future__ import annotations
 

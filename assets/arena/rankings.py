@@ -1,4 +1,4 @@
-"""How families compare: submitted forecasts, rankings with intervals, pairs, equity and calibration, from the books and the facts that they were folded from."""
+"""Comparison of families: submitted forecasts, rankings with intervals, pairs, equity and calibration, from the books and the facts that they were folded from."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFr
     ins={one.short_name: whole(one) for one in _READ},
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
-    """How families compare, a group at a time: live, reconstructed and contaminated cohorts are never in one ranking."""
+    """Comparison of families, a group at a time: live, reconstructed and contaminated cohorts are never in one ranking."""
     from bellwether.arena.rankings import Inputs
     from bellwether.arena.rankings import rankings as compare
     from bellwether.arena.rankings.reading import cutoffs

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def reading(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[World]:
-    """The arena's world; no model is asked in it. lineup, methodology: of new cohorts; those of the settings when left out. run: names what it writes."""
+    """The arena's world; no model is called in it. lineup, methodology: of new cohorts; those of the settings when left out. run: names what it writes."""
     from resources.arena import ArenaResource
 
     arena = ArenaResource.of(settings())

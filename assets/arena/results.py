@@ -1,4 +1,4 @@
-"""What commands show of the arena when they have run it."""
+"""Results of the arena that commands print after a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands launch for the arena, where it is out of date: weeks in order, evidence, marks, books."""
+"""Runs that commands launch where the arena is out of date: weeks in order, evidence, marks, books."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from orchestration.runner import Runner
 
 #: Weeks of the demo, the last so long ago that their markets are resolved.
 DEMO_WEEKS = 8
-#: What says which cohort a week starts.
+#: Options that choose the cohort of a week.
 COHORT = ("lineup", "methodology")
 #: Weeks of one run.
 MOST_WEEKS = 53
@@ -118,7 +118,7 @@ def _mark_now() -> BellwetherError | None:
 
 
 def _submitted_since(work: Runner) -> bool:
-    """Whether forecasts were submitted that arena/submissions does not have."""
+    """Return whether forecasts were submitted that arena/submissions does not have."""
     universe, stored = (work.lake.slice(table(name), missing="skip").read() for name in ("arena/universe", "arena/submissions"))
     return not submitted(universe).equals(stored)
 
@@ -131,7 +131,7 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def _is_left(work: Runner, week: date) -> bool:
-    """Whether a week was not run, is still in progress, has decisions that a further run may finish, or cannot be told for damaged agents."""
+    """Return whether a week was not run, is still in progress, has decisions that a further run may finish, or is unknown because agents are damaged."""
     name = week.isoformat()
     # A week without earlier states is one of an older version.
     needed = {"arena/universe", *DECIDED_TABLES} - {DECISION_VERSIONS.name}

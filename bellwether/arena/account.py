@@ -89,7 +89,7 @@ class Account:
         return MicroDollars(sum(position.realized for position in self.positions.values()))
 
     def status(self, least: MicroDollars) -> AgentStatus:
-        """Whether it can bet, the smallest bet being `least` micro-dollars."""
+        """Return whether it can bet, the smallest bet being `least` micro-dollars."""
         if self.cash >= least:
             return AgentStatus.ACTIVE
         return AgentStatus.WARNED if self.open else AgentStatus.BANKRUPT
@@ -125,7 +125,7 @@ class Account:
         return None if trade.position_id == trade.trade_id else f"position {trade.position_id} does not exist"
 
     def book(self, trade: Trade) -> Position:
-        """Book a trade of which `problem` is None; returns its position as it stands then."""
+        """Book a trade of which `problem` is None; returns its position after it."""
         # Any, here and below: a fold of many trades adds up without a call of `MicroDollars` for each sum.
         account: Any = self
         account.fees += trade.fee

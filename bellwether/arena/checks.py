@@ -31,7 +31,7 @@ def _rows(lake: Lake, table: Table) -> pl.DataFrame:
 
 
 def _observed(found: Sequence[str], what: str, fine: str, subjects: Collection[str] | None = None) -> Observation:
-    """What is wrong in words; subjects: what is not well, if other than these words."""
+    """The observation of faults in words. subjects: of the faults, where they differ from the words."""
     if not found:
         return Observation(True, fine, {"found": 0})
     named = "; ".join(found[:_NAMED]) if subjects is not None else ", ".join(found[:_NAMED])

@@ -12,7 +12,7 @@ from bellwether.units import MicroDollars
 
 
 class Action(StrEnum):
-    """What an agent does. INVALID: its answer cannot be used, with the effect of HOLD; counted apart."""
+    """The choice of an agent. INVALID: its answer cannot be used, with the effect of HOLD; counted apart."""
 
     BET = "BET"
     SELL = "SELL"
@@ -82,7 +82,7 @@ class Decision:
 
     @property
     def legs(self) -> int:
-        """How many trades it asks for."""
+        """Number of trades in it."""
         return len(self.bets) + len(self.sells)
 
     def to_json(self) -> str:

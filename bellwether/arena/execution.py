@@ -39,7 +39,7 @@ class MarketData:
 
 @dataclass(frozen=True)
 class Executed:
-    """What came of a decision: trades in order of their legs, and a refusal for each leg that has no trade. account: as it stands afterwards."""
+    """Result of a decision: trades in order of their legs, and a refusal for each leg without a trade. account: after it."""
 
     trades: tuple[Trade, ...]
     refusals: tuple[Refusal, ...]
@@ -220,7 +220,7 @@ def _filled(found: Filled | Unfilled, market: Market, side: str) -> Filled:
 
 
 def _made(run: _Run, market: Market, filled: Filled, quote: Quote) -> dict[str, Any]:
-    """What a trade states of its fill and of the quote that it saw."""
+    """Fields of a trade from its fill and its quote."""
     return {
         "agent_id": run.account.agent.agent_id,
         "market_id": market.market_id,

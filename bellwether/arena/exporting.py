@@ -33,7 +33,7 @@ def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, jo
     """The tables of an export by name, in the order of their rows.
 
     The facts of the cohort, what one fold makes of them, the universes of its weeks, the leaderboard, and with a journal the messages: prompts and answers of
-    every decision. Raises `ConfigError` for a cohort that there is not.
+    every decision. Raises `ConfigError` for an unknown cohort.
     """
     rows, universe = Facts.stored(lake), lake.slice(table("arena/universe"), missing="skip").read()
     agents = rows.agents.filter(pl.col("week") == cohort)

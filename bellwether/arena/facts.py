@@ -57,7 +57,7 @@ class Trade(NamedTuple):
 
 
 class Result(StrEnum):
-    """How a market ended: one outcome won; no outcome won and every side is paid a part; or the cost is refunded."""
+    """The end of a market: one outcome won; no outcome won and every side is paid a part; or the cost is refunded."""
 
     WON = "won"
     SPLIT = "split"

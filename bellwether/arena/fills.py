@@ -151,7 +151,7 @@ def _taken(methodology: Methodology, market: Market, taken: list[Level], action:
 
 
 def _fee(methodology: Methodology, market: Market, taken: list[Level], action: Action) -> MicroDollars:
-    """What the venue charges a taker for these fills, in micro-dollars; of both regimes in dollars."""
+    """Taker fee of the venue for these fills, in micro-dollars; of both regimes in dollars."""
     fees = market.fees
     if methodology.fees == "none" or fees == FREE or isinstance(fees, UnknownFees):
         return MicroDollars(0)

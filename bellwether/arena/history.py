@@ -24,7 +24,7 @@ from bellwether.venues.polymarket.resolution import EVIDENCE, SILENCE
 
 #: A reconstructed universe has the markets that were to end so long after the decision: at least, and at most.
 SOONEST, LATEST = timedelta(days=1), timedelta(days=14)
-#: A price counts as of an instant when it stood at most so long before.
+#: A price counts as of an instant when it is at most so much older.
 FRESH = timedelta(days=1)
 #: Where quotes, marks and prices of the past come from.
 SOURCE = "prices-history"
@@ -33,7 +33,7 @@ Points = Sequence[tuple[datetime, Decimal]]
 
 
 def was_open(row: Mapping[str, Any], at: datetime) -> bool:
-    """Whether a market (a row of raw/polymarket_markets of any later time) could be traded at an instant, as far as its dates say.
+    """Return whether a market (a row of raw/polymarket_markets of any later time) could be traded at an instant, as far as its dates say.
 
     One that is closed now and does not say since when counts as closed.
     """
@@ -112,7 +112,7 @@ def past_evidence(
     wait: timedelta,
     grace: timedelta,
 ) -> list[dict[str, Any]]:
-    """What looks at markets would have found, from their records of today: rows as `resolution.evidence_of`, each dated when it could have been made.
+    """Looks at markets as they would have been, from their records of today: rows as `resolution.evidence_of`, each dated when it could have been made.
 
     flags: the CLOB's winners and its word on fifty-fifty, by condition. A record is looked at once the window for disputes (`wait`) is over; again
     after `SILENCE`, in which old markets never say more; and again after the `grace` of an unknown winner: as far as these are past, and until

@@ -1,4 +1,4 @@
-"""What must hold after every run: each function lists what does not. Empty lists are what asset checks wait for."""
+"""Invariants of the books after every run: each function lists violations, and asset checks require empty lists."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ _STATUSES = {"determined": MarketStatus.PROPOSED, "disputed": MarketStatus.DISPU
 
 @dataclass(frozen=True)
 class Listed:
-    """What makes one market of the arena: its id, its event (None where the venue has none of the name), and its contracts by ticker.
+    """Parts of one market of the arena: its id, its event (None where the venue has none of the name), and its contracts by ticker.
 
     named: the contracts are its outcomes; else it is one contract.
     """
@@ -100,12 +100,12 @@ class Listed:
 
     @property
     def expected(self) -> datetime | None:
-        """When the venue expects the outcome: of the latest contract."""
+        """Time at which the venue expects the outcome, of the latest contract."""
         return max((row["expected_expiration_time"] for row in self.contracts if row.get("expected_expiration_time")), default=None)
 
 
 def name_of(row: Row) -> str:
-    """What YES of a contract stands for."""
+    """The outcome that YES of a contract means."""
     return str(row.get("yes_sub_title") or "").strip()
 
 
@@ -126,7 +126,7 @@ def listed(contracts: Iterable[Row], events: Mapping[str, Row]) -> list[Listed]:
 
 
 def _tell_apart(event_ticker: str, contracts: Sequence[Row]) -> bool:
-    """Whether contracts have names that can be the outcomes of one market: several, each its own, none of them yes or no."""
+    """Return whether contracts have names that can be the outcomes of one market: several, each its own, none of them yes or no."""
     names = {folded(name_of(row)) for row in contracts}
     tickers = {row["ticker"] for row in contracts}
     return len(contracts) > 1 and len(names) == len(contracts) and not names & {"", "yes", "no"} and event_ticker not in tickers
@@ -161,7 +161,7 @@ def market_of(one: Listed, series: Mapping[str, Row], at: datetime) -> Market:
 
 
 def status_of(one: Listed) -> MarketStatus:
-    """Where a market stands: it is traded while one of its contracts is."""
+    """Status of a market: it is traded while one of its contracts is."""
     words = [row["status"] for row in one.contracts]
     if "active" in words:
         return MarketStatus.ACTIVE
@@ -169,7 +169,7 @@ def status_of(one: Listed) -> MarketStatus:
 
 
 def question_of(one: Listed) -> str:
-    """The question: of an event its title; of a contract its title and, where that is the event's, what YES stands for."""
+    """The question: of an event its title; of a contract its title and, where that is the event's, what YES means."""
     event_title = str((one.event or {}).get("title") or "").strip()
     if one.named:
         return event_title or one.market_id
@@ -182,7 +182,7 @@ def question_of(one: Listed) -> str:
 
 
 def was_open(row: Row, at: datetime) -> bool:
-    """Whether a contract (a row of any later time) could be traded at an instant, as far as its dates say.
+    """Return whether a contract (a row of any later time) could be traded at an instant, as far as its dates say.
 
     The close may have been moved since: before the instant or after it shows only whether the contract was open then.
     """
@@ -190,7 +190,7 @@ def was_open(row: Row, at: datetime) -> bool:
 
 
 def not_over(row: Row, at: datetime) -> bool:
-    """Whether a contract existed at an instant and had not closed."""
+    """Return whether a contract existed at an instant and had not closed."""
     created: datetime | None = row.get("created_at") or row.get("open_time")
     close: datetime = row["close_time"]
     return created is not None and created <= at < close
@@ -256,7 +256,7 @@ def _both(yes: SharePrice | None) -> tuple[SharePrice | None, SharePrice | None]
 
 
 def _waived(one: Listed, at: datetime) -> bool:
-    """Whether no contract costs a fee yet."""
+    """Return whether no contract costs a fee yet."""
     return all((until := _waived_until(row)) is not None and at < until for row in one.contracts)
 
 
@@ -311,7 +311,7 @@ def _observation(row: Mapping[str, Any]) -> Observation:
 
 
 def ruling_of(outcomes: Sequence[str], results: Sequence[str], values: Sequence[Decimal] | None) -> Ruling:
-    """What results say. results: of each named outcome, or the one of a contract with the sides YES and NO. values: dollars that each outcome pays.
+    """Ruling from results. results: of each named outcome, or the one of a contract with the sides YES and NO. values: dollars that each outcome pays.
 
     yes and no decide, where the value does not contradict them; a void refunds; a fractional value pays each side its part; else nobody knows.
     """
@@ -344,7 +344,7 @@ def _part(word: str, value: SharePrice | None) -> SharePrice | None:
 
 
 def past_looks(found: Iterable[Listed], until: datetime, *, wait: timedelta, grace: timedelta) -> list[dict[str, Any]]:
-    """What looks at markets would have found, from their contracts of today: rows as `evidence_of`, each dated when it could have been made.
+    """Looks at markets as they would have been, from their contracts of today: rows as `evidence_of`, each dated when it could have been made.
 
     A market is looked at when the window for disputes (`wait`) after its payment is over, and, if that does not say how it ended, again after the
     `grace` of an unknown winner; as far as these are past. One that is not paid out, or does not say since when, gives nothing.

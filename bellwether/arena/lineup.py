@@ -84,7 +84,7 @@ def rule_of(member: str) -> str | None:
 
 
 def lineup(name: str, folder: Path | None = None) -> Lineup:
-    """The lineup of that name. Raises `ConfigError` when there is none, with the names that come close, and for what is wrong with this one:
+    """The lineup of that name. Raises `ConfigError` for an unknown name, with close matches, and for what is wrong with this one:
     it names file, entry, field and value. Errors in other lineups have no effect."""
     known, listed = registry.read(FILE, folder), models(folder)
     competing = families(listed, folder)
@@ -115,7 +115,7 @@ def _checked(entry: registry.Entry, models: Mapping[str, Model], competing: Mapp
 
 
 def _check_model(entry: registry.Entry, found: Lineup, family: str, models: Mapping[str, Model], competing: Mapping[str, Family]) -> None:
-    """Raise `ConfigError` unless a family's model exists, can be asked in the lineup's worlds, is the family's release and has a price."""
+    """Raise `ConfigError` unless a family's model exists, can be called in the lineup's worlds, is the family's release and has a price."""
     name, field = found.families[family], f"families.{family}"
     if name not in models:
         close = get_close_matches(name, models, n=3, cutoff=0.5)

@@ -23,7 +23,7 @@ GENERAL = "quadratic"
 
 @dataclass(frozen=True, slots=True)
 class KalshiFees:
-    """What takers pay in a market. rules: name of the rule set in force. kind: the venue's fee type. multiplier: on the formula, as decimal text."""
+    """Taker fees of a market. rules: name of the rule set in force. kind: the venue's fee type. multiplier: on the formula, as decimal text."""
 
     rules: str
     kind: str = GENERAL
@@ -73,7 +73,7 @@ MIDPOINT, LISTING = "midpoint", "listing"
 
 
 class MarketStatus(StrEnum):
-    """Where a market stands, in the order in which it goes. VOID: over without a winner."""
+    """Status of a market, in order. VOID: over without a winner."""
 
     ACTIVE = "active"
     CLOSED = "closed"
@@ -90,7 +90,7 @@ def folded(name: str) -> str:
 
 
 def is_binary(outcomes: tuple[str, ...]) -> bool:
-    """Whether the outcomes are exactly yes and no, in either order."""
+    """Return whether the outcomes are exactly yes and no, in either order."""
     return sorted(map(folded, outcomes)) == ["no", "yes"]
 
 
@@ -98,7 +98,7 @@ def is_binary(outcomes: tuple[str, ...]) -> bool:
 class Market:
     """One market of a universe.
 
-    outcomes: their names in the venue's order. prices: micro-dollars per share of each, None where there is none. token_ids: what is quoted: the token of
+    outcomes: their names in the venue's order. prices: micro-dollars per share of each, None if missing. token_ids: what is quoted: the token of
     each outcome on Polymarket; on Kalshi the contract of each, or the one of a market with the sides YES and NO.
     volume: micro-dollars traded. tick: micro-dollars; min_shares: micro-shares of the smallest order; both None where the venue states none.
     fees: what takers pay. Question, category and outcomes are untrusted text.
@@ -127,7 +127,7 @@ class Market:
 
     @property
     def binary(self) -> bool:
-        """Whether its sides are YES and NO."""
+        """Return whether its sides are YES and NO."""
         return is_binary(self.outcomes)
 
     def place(self, side: str) -> int | None:
@@ -160,7 +160,7 @@ def within(price: SharePrice, bid: SharePrice | None, ask: SharePrice | None) ->
 
 
 def complement(price: SharePrice) -> SharePrice:
-    """What the other side of a binary market costs."""
+    """Price of the other side of a binary market."""
     other: Any = 1_000_000 - price
     return other
 
@@ -175,7 +175,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What one outcome was quoted at: best bid, midpoint and best ask, in micro-dollars per share; None where there is none.
+    """Quote of one outcome: best bid, midpoint and best ask, in micro-dollars per share; None if missing.
 
     at: when. source: where the quote comes from. bids, asks: resting orders, best first; empty where only the best prices are known.
     tick: the step of prices that the book itself states, in micro-dollars. skipped: levels of the book that were left out as unusable.

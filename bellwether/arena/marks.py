@@ -27,7 +27,7 @@ PriceKey = tuple[str, str]
 
 
 class Source(StrEnum):
-    """Where the price of a mark comes from: quoted now; the last one, because nobody quotes now; what the position cost, because nobody ever did."""
+    """Source of the price of a mark: a present quote; the last known price if there is no quote; the entry price if there never was one."""
 
     LIVE = "live"
     PRIOR = "prior"
@@ -56,7 +56,7 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was seen of one outcome in a tick: its midpoint and when, and the price of another source; micro-dollars per share, None without."""
+    """Observation of one outcome in a tick: its midpoint and when, and the price of another source; micro-dollars per share, None without."""
 
     mid: SharePrice | None
     at: datetime | None = None
@@ -130,12 +130,12 @@ def merged(stored: Iterable[Price], rows: Iterable[Price]) -> list[Price]:
 
 
 def disagree(one: SharePrice | None, other: SharePrice | None, gap: Decimal) -> bool:
-    """Whether two prices of the same thing are more than `gap` dollars apart; a missing one disagrees with nothing."""
+    """Return whether two prices of the same thing are more than `gap` dollars apart; a missing one disagrees with nothing."""
     return one is not None and other is not None and Decimal(abs(one - other)).scaleb(-6) > gap
 
 
 def mark(position: Position, prices: Mapping[PriceKey, Price]) -> Mark:
-    """What a position is worth at the newest prices; a closed or settled one nothing."""
+    """Value of a position at the newest prices; 0 of a closed or settled one."""
     if position.status is not PositionStatus.OPEN:
         return Mark(SharePrice(0), MicroDollars(0), Source.LIVE)
     return _marked(position, position.shares, position.cost, prices)

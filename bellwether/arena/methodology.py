@@ -107,7 +107,7 @@ class Methodology(BaseModel):
 
     @property
     def grace(self) -> timedelta:
-        """How long an unknown winner is polled for before it is refunded."""
+        """Time for which an unknown winner is polled before it is refunded."""
         return timedelta(days=self.grace_days)
 
     @property

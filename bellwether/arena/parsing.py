@@ -25,7 +25,7 @@ _ONE_PERCENT, ALL = 1_000_000, 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one decision may spend, in micro-dollars.
+    """Limits of one decision, in micro-dollars.
 
     least: of a bet. most: of a bet or of all bets together, by `limit`. cash: that the agent has. A cent more than `most` is accepted, never more
     than the cash.

@@ -56,7 +56,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """What an agent has before it decides: cash in micro-dollars, and every open position, those on closed markets included."""
+    """State of an agent before it decides: cash in micro-dollars, and every open position, those on closed markets included."""
 
     cash: MicroDollars
     holdings: tuple[Holding, ...] = ()

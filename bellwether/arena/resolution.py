@@ -39,7 +39,7 @@ class Ruling(NamedTuple):
     winner: str | None = None
 
     def pays_like(self, other: Ruling | None) -> bool:
-        """Whether both pay the same."""
+        """Return whether both pay the same."""
         return other is not None and self[:2] == other[:2]
 
 
@@ -59,7 +59,7 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Evidence that takes back what was settled without saying what holds instead; the settlement stands until a result is confirmed again."""
+    """Evidence that takes back what was settled without saying what holds instead; the settlement is kept until a result is confirmed again."""
 
     market_id: str
     observed_at: datetime

@@ -57,7 +57,7 @@ class Facts:
 
     @classmethod
     def stored(cls, lake: Lake) -> Facts:
-        """What the lake has."""
+        """Read the lake."""
         return cls(
             *(lake.slice(one, missing="skip").read() for one in (AGENTS, DECISIONS, REFUSALS, TRADES, EVIDENCE, PRICES, DECISION_VERSIONS))
         )
@@ -81,7 +81,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Results:
-    """What follows from facts, as known at one instant."""
+    """Results of facts, as known at one instant."""
 
     book: Book
     settlements: Sequence[Settlement]
@@ -192,7 +192,7 @@ def _means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
 
 
 def newest(facts: Facts) -> datetime:
-    """When the newest decision, trade, evidence or mark is from: what is over by then is over as far as the facts show, whatever the clock."""
+    """Time of the newest decision, trade, evidence or mark: what is over by then is over as far as the facts show, whatever the clock."""
     decided = facts.decisions.select(pl.coalesce("changed_at", "known_at")).to_series()
     times = [decided.max(), *(rows["known_at"].max() for rows in (facts.trades, facts.evidence))]
     return max(

@@ -67,7 +67,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a review found of a family. current: its release now. competes: in the lineup. offers: what is proposed, or is to be chosen from."""
+    """Finding of a review for a family. current: its release now. competes: in the lineup. offers: what is proposed, or is to be chosen from."""
 
     family: Family
     current: str
@@ -87,7 +87,7 @@ class Finding:
 
 
 def catalogue(models: Mapping[str, Model], entries: Mapping[str, Mapping[str, Any]], today: date) -> list[Offer]:
-    """The models that can be asked: chat models of LiteLLM's price map (`entries`) that are not retired, and those of the registry, by id."""
+    """The models that can be called: chat models of LiteLLM's price map (`entries`) that are not retired, and those of the registry, by id."""
     found: dict[str, Offer] = {}
     for name, entry in entries.items():
         provider = entry.get("litellm_provider")
@@ -110,7 +110,7 @@ def review(
     members: Mapping[str, str],
     dismissed: Collection[tuple[str, str]] = (),
 ) -> list[Finding]:
-    """What the catalogue has for each family whose releases can be recognised; controls stay.
+    """Findings for each family whose releases can be recognised; controls stay.
 
     models: of the registry. members: of the lineup, by family; a family outside of it is compared by its newest release. dismissed: pairs of a family
     and a model's id.
@@ -155,7 +155,7 @@ def _is_retired(entry: Mapping[str, Any], today: date) -> bool:
 
 
 def advice(finding: Finding) -> str:
-    """What to add to the registry so that later cohorts use the proposed release, as TOML."""
+    """Entries of the registry with which later cohorts use the proposed release, as TOML."""
     (offer,) = finding.offers
     name = re.sub(r"[^a-z0-9._-]", "-", offer.model_id.rpartition("/")[2].lower())
     return (

@@ -28,7 +28,7 @@ _NOTE = (
 
 
 def is_preview(rows: pl.DataFrame) -> bool:
-    """Whether nothing has been traded on a leaderboard yet: no bet, no turnover and no profit or loss."""
+    """Return whether nothing has been traded on a leaderboard yet: no bet, no turnover and no profit or loss."""
     return rows.select((pl.col("profit", "bets", "turnover") == 0).all()).row(0) == (True, True, True)
 
 

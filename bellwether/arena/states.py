@@ -12,22 +12,22 @@ from bellwether.arena.decision import ANSWERED, DecisionState
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.methodology import Methodology
 
-#: A cohort may be started by a tick until so long after Sunday 00:00 UTC; later it must be asked for.
+#: A cohort may be started by a tick until so long after Sunday 00:00 UTC; later only an operator starts it.
 START_WINDOW = timedelta(hours=1)
 
 
 def may_start(now: datetime) -> bool:
-    """Whether a tick may start the cohort of the week of `now`: in the first hour of Sunday."""
+    """Return whether a tick may start the cohort of the week of `now`: in the first hour of Sunday."""
     return timedelta(0) <= now - start_of(week_of(now)) < START_WINDOW
 
 
 def window_ends(cohort: date, methodology: Methodology) -> datetime:
-    """When the last week in which a cohort decides is over, its deadline included."""
+    """End of the last week in which a cohort decides, its deadline included."""
     return decisions_due(cohort + (methodology.decision_cohorts - 1) * WEEK, methodology)
 
 
 def decisions_due(week: date | datetime, methodology: Methodology) -> datetime:
-    """Until when the decisions of a week (its Sunday, or its start) may be made."""
+    """Deadline of the decisions of a week (its Sunday, or its start)."""
     start = week if isinstance(week, datetime) else start_of(week)
     return start + timedelta(hours=methodology.deadline_hours)
 
@@ -41,7 +41,7 @@ def is_complete(
     open_positions: int,
     closed_by_operator: Iterable[str] = (),
 ) -> bool:
-    """Whether a cohort is complete: its decisions are over, each agent has an executed or refused one or was closed by an operator, and no position is open.
+    """Return whether a cohort is complete: its decisions are over, each agent has an executed or refused one or was closed by an operator, and no position is open.
 
     decisions: the states of every agent's decisions, agents without one included. A provider's outage, a week of HOLD or agents without positions
     therefore complete nothing.

@@ -57,7 +57,7 @@ RULES: Mapping[str, Rule] = MappingProxyType({"hold": hold, "favourite": favouri
 
 
 def answer(rule: str, markets: Sequence[Market], limits: Limits, key: str) -> str:
-    """What a rule answers, as text. key: the decision's name, from which random choices follow. The same arguments give the same text."""
+    """The answer of a rule, as text. key: the decision's name, from which random choices follow. The same arguments give the same text."""
     return json.dumps(RULES[rule](markets, limits, key))
 
 

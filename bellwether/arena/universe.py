@@ -90,7 +90,7 @@ def status_of(row: Mapping[str, Any]) -> MarketStatus:
 
 
 def is_tradable(market: Market, at: datetime) -> bool:
-    """Whether a market can be traded at an instant: it is open, its listed end has not passed, and a side has a price at which it can be bought."""
+    """Return whether a market can be traded at an instant: it is open, its listed end has not passed, and a side has a price at which it can be bought."""
     ended = market.closes_at is not None and market.closes_at <= at
     sides = ("YES", "NO") if is_binary(market.outcomes) else market.outcomes
     return market.status is MarketStatus.ACTIVE and not ended and any(market.price(side) for side in sides)

@@ -14,20 +14,17 @@ from bellwether.arena.frames import evidence_frame, observations_of
 from bellwether.arena.invariants import violations
 from bellwether.arena.kalshi import (
     NONE_OF_THEM,
-    Candle,
     Listed,
-    as_of,
     candidates,
     evidence_of,
     listed,
     market_of,
     past_looks,
     quote_of_book,
-    quote_of_candle,
     ruling_of,
 )
 from bellwether.arena.ledger import fold
-from bellwether.arena.market import KalshiFees, MarketStatus, Quote, UnknownFees, fees_of, quote_of
+from bellwether.arena.market import KalshiFees, Quote, UnknownFees, fees_of, quote_of
 from bellwether.arena.methodology import methodology
 from bellwether.arena.resolution import UNKNOWN, Ruling, settlements
 from bellwether.arena.scores import score_bets
@@ -111,12 +108,6 @@ def test_other_contracts_are_markets_with_two_sides(contracts: list[dict[str, An
     assert by_id["KXA-1-X"].token_ids == ("KXA-1-X",)
 
 
-def test_a_contract_alone_and_a_combo() -> None:
-    single, combo = contract("KXB-1", "KXB-1", yes_sub_title="Yes"), contract("KXMVE-1-Z", "KXMVE-1", is_combo=True)
-    (one,) = listed([single, combo], {"KXB-1": event("KXB-1", title="Who wins?")})
-    assert (market_of(one, {}, AT).market_id, market_of(one, {}, AT).question) == ("KXB-1", "Who wins?")
-
-
 @pytest.mark.parametrize(
     ("title", "label", "event_title", "said"),
     [
@@ -133,16 +124,6 @@ def test_the_question_of_a_contract(title: str, label: str, event_title: str, sa
     assert market_of(one, {}, AT).question == said
 
 
-def test_one_side_alone_is_no_price_and_a_closed_contract_has_none() -> None:
-    rows = [contract("KXA-1-X", yes_ask=None), contract("KXA-1-Y", status="closed")]
-    (one,) = listed(rows, {"KXA-1": event()})
-    market = market_of(one, {}, AT)
-    assert market.prices == (None, None)
-    assert market.status is MarketStatus.ACTIVE
-    closed = market_of(Listed("KXA-1-Y", None, (rows[1],), named=False), {}, AT)
-    assert (closed.status, closed.prices) == (MarketStatus.CLOSED, (None, None))
-
-
 # --- prices ------------------------------------------------------------------------------------------------------
 
 
@@ -156,14 +137,6 @@ def test_who_bids_for_no_offers_yes() -> None:
     assert no is not None
     assert (no.bid, no.mid, no.ask) == (560_000, 580_000, 600_000), "what YES is bid leaves NO's ask of a dollar"
     assert (no.at, no.source) == (AT, "orderbook")
-
-
-def test_a_candle_counts_from_its_end() -> None:
-    early, late = Candle(AT - HOUR, Decimal("0.2"), Decimal("0.3")), Candle(AT + HOUR, Decimal("0.8"), Decimal("0.9"))
-    assert as_of([late, early], AT) == early
-    assert as_of([late], AT) is None
-    assert quote_of_candle(early) == Quote(250_000, 200_000, 300_000, AT - HOUR, "candlesticks")
-    assert quote_of_candle(Candle(AT, None, Decimal("0.3"))).mid is None
 
 
 # --- fees --------------------------------------------------------------------------------------------------------

@@ -256,7 +256,7 @@ def test_later_facts_change_nothing(decided: KalshiArena, tmp_path_factory: pyte
 def test_a_week_that_the_venue_no_longer_lists_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
     arena = KalshiArena(tmp_path_factory.mktemp("old"), now=LATER)
     with arena.journal() as journal, pytest.raises(ConfigError, match="choose a later week"):
-        frozen_universe(arena.world(journal), WEEK - 4 * SEVEN)
+        frozen_universe(arena.world(journal), WEEK - 4 * SEVEN, "kalshi")
 
 
 # --- a live week ---------------------------------------------------------------------------------------------------

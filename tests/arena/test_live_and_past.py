@@ -61,7 +61,7 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
     live, past = (Wide(tmp_path_factory.mktemp(name)) for name in ("live", "past"))
     live.now = START
     with live.journal() as journal:
-        largest = seen_universe(live.world(journal), START.date()).universe
+        largest = seen_universe(live.world(journal), START.date(), "polymarket").universe
 
     def alike(markets: Sequence[Market], _limit: int, _at: datetime) -> Universe:
         at = decided_at(live.now.date())

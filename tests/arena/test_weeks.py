@@ -184,7 +184,7 @@ def test_a_week_before_a_decided_one_is_left_open(tmp_path: Path) -> None:
     arena.decide(WEEK)
     with arena.journal() as journal:
         world = arena.world(journal)
-        frozen_universe(world, WEEK + SEVEN)
+        frozen_universe(world, WEEK + SEVEN, "polymarket")
     arena.decide(WEEK + 2 * SEVEN)
     late = arena.decide(WEEK + SEVEN)
     old = [one for task, one in late.decisions if task.key.agent.cohort == WEEK]
@@ -196,7 +196,7 @@ def test_a_week_before_a_decided_one_is_left_open(tmp_path: Path) -> None:
 def test_an_outage_of_the_venue_leaves_the_week_open(tmp_path: Path) -> None:
     arena = Arena(tmp_path, now=datetime(2026, 6, 28, 0, 10, tzinfo=UTC), lineup="rules")
     with arena.journal() as journal:
-        frozen_universe(arena.world(journal), arena.now.date())
+        frozen_universe(arena.world(journal), arena.now.date(), "polymarket")
 
     def breaks() -> None:
         raise VenueError("GET /books", 1, "the venue is down", "Wait", kind="outage")
@@ -293,7 +293,7 @@ def test_a_cohort_starts_late_only_when_it_is_asked_for(tmp_path: Path) -> None:
         assert frozen_cohort(world, arena.now.date(), reconstructed=False, forced=True) == one
         assert frozen_cohort(world, arena.now.date(), reconstructed=False, forced=False) == one
         with pytest.raises(ConfigError, match="it begins at"):
-            frozen_universe(world, arena.now.date() + SEVEN)
+            frozen_universe(world, arena.now.date() + SEVEN, "polymarket")
 
 
 def test_a_preview_changes_nothing(tmp_path: Path, decided: Arena) -> None:

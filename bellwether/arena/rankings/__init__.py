@@ -1,4 +1,4 @@
-"""How the families of the arena compare: estimates with intervals over events, paired tests, difficulty, equity and calibration."""
+"""Comparison of the arena's families: estimates with intervals over events, paired tests, difficulty, equity and calibration."""
 
 from __future__ import annotations
 

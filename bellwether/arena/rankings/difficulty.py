@@ -56,7 +56,7 @@ class Adjusted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """What events contribute to the normal equations of two and more forecasters, a row per event (or replicate), and how it is read."""
+    """Contributions of events to the normal equations of two and more forecasters, a row per event (or replicate), and how it is read."""
 
     matrix: Floats
     forecasters: int

@@ -158,7 +158,7 @@ class Inputs:
 
     @cached_property
     def _submitted(self) -> pl.DataFrame:
-        """Rows of arena/submissions; a forecaster that has the name of a family is told apart."""
+        """Rows of arena/submissions; a forecaster with the name of a family is marked."""
         taken = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
         return self.submissions.with_columns(family=pl.when(taken).then(pl.col("family") + " (submitted)").otherwise("family"))
 
@@ -242,7 +242,7 @@ def _folded(name: pl.Expr) -> pl.Expr:
 
 
 class Imputation(StrEnum):
-    """What stands for a missing forecast. NONE: nothing, only what was stated counts. PRICE: the market's price then. HALF: one half."""
+    """Value of a missing forecast. NONE: nothing, only what was stated counts. PRICE: the market's price then. HALF: one half."""
 
     NONE = "none"
     PRICE = "price"

@@ -27,7 +27,7 @@ from bellwether.tables.schema import Table
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What is ranked together. families: of agents, and submitted forecasters. due, stated: of both; agents, bets, profits: of agents.
+    """Families ranked together. families: of agents, and submitted forecasters. due, stated: of both; agents, bets, profits: of agents.
 
     asked: the questions of its cohorts' weeks, whichever agents of these cohorts, of this group or not, stated a probability on them.
     """
@@ -54,7 +54,7 @@ class _Group:
         return [known and name not in self.excluded for known, name in zip(enough, self.families, strict=True)]
 
     def forecasts(self, imputation: Imputation) -> pl.DataFrame:
-        """Forecasts and what stands for missing ones; of others than families only questions of YES and NO are asked."""
+        """Forecasts and the values of missing ones; submitted forecasters answer only questions of YES and NO."""
         family = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
         own = forecasts(self.bets.filter(pl.col("p").is_not_null()), self.due.filter(family), self.asked, imputation)
         return pl.concat([own, forecasts(self.submitted, self.due.filter(~family), self.asked.filter("binary"), imputation)])
@@ -120,7 +120,7 @@ def _pairs(group: _Group, plan: Inference) -> dict[str, Compared]:
 
 
 def _outcomes(group: _Group) -> dict[str, pl.DataFrame]:
-    """What adds up to the value of each family's cohort-weeks, by metric, as `compared` reads it."""
+    """Parts that add up to the value of each family's cohort-weeks, by metric, as `compared` reads it."""
     cells, known = ["family", "cohort", "week"], ["y", "price", "market", "event"]
     p, y, price = pl.col("p"), pl.col("y"), pl.col("price")
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def cutoffs(folder: Path | None = None) -> dict[str, datetime | None]:
-    """When the knowledge of each model of the registry ends, by its name."""
+    """End of the knowledge of each model of the registry, by its name."""
     return {name: model.knowledge_cutoff for name, model in models(folder).items()}
 
 
@@ -56,7 +56,7 @@ def every_table_as_known(
 
 
 def inputs_of(read: Rows, known: Mapping[str, datetime | None]) -> Inputs:
-    """What rankings are computed from, of the tables that `read` gives. known: as `cutoffs` returns it."""
+    """Inputs of rankings, from the tables that `read` returns. known: as `cutoffs` returns it."""
     return Inputs(**{name: read(table(f"arena/{name}")) for name in INPUTS}, cutoffs=known)
 
 

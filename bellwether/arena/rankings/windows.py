@@ -61,13 +61,13 @@ def equity(inputs: Inputs) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How far back a range goes, as Polars offsets are written (None: to the beginning), and the width of a point's interval, counted from 1970-01-01 00:00 UTC."""
+    """Length of a range as a Polars offset (None: from the beginning), and the width of a point's interval, counted from 1970-01-01 00:00 UTC."""
 
     back: str | None
     width: timedelta
 
 
-#: By name; months are those of the calendar, and the last day stands for one that a month has not.
+#: By name; months are those of the calendar, and the last day replaces one that a month lacks.
 WINDOWS = {
     "10M": Window("-10m", timedelta(minutes=10)),
     "1H": Window("-1h", timedelta(minutes=10)),

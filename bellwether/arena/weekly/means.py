@@ -148,17 +148,14 @@ def is_past(week: date, now: datetime, rules: Methodology) -> bool:
     return now >= decisions_due(start_of(week), rules)
 
 
-def frozen_universe(world: World, week: date, venue: Venue | None = None) -> FrozenUniverse:
-    """The week's universe on a venue (that of the week's own cohort when left out), the same in every run: taken now, or reconstructed when its
-    decisions are past."""
-    where = venue or venues_of(world, week)[0]
-    return once(world.records, FrozenUniverse, _universe_name(week, where), lambda: _seen(world, week, where))
+def frozen_universe(world: World, week: date, venue: Venue) -> FrozenUniverse:
+    """The week's universe on a venue, the same in every run: taken now, or reconstructed when its decisions are past."""
+    return once(world.records, FrozenUniverse, _universe_name(week, venue), lambda: _seen(world, week, venue))
 
 
-def seen_universe(world: World, week: date, venue: Venue | None = None) -> FrozenUniverse:
-    """The week's universe, without freezing it: the stored one, or as it would be taken now."""
-    where = venue or venues_of(world, week)[0]
-    return stored(world.records, FrozenUniverse, _universe_name(week, where)) or _seen(world, week, where)
+def seen_universe(world: World, week: date, venue: Venue) -> FrozenUniverse:
+    """The week's universe on a venue, without freezing it: the stored one, or as it would be taken now."""
+    return stored(world.records, FrozenUniverse, _universe_name(week, venue)) or _seen(world, week, venue)
 
 
 def venues_of(world: World, week: date) -> list[Venue]:
