@@ -191,33 +191,17 @@ class GeneratedPolymarket:
             tokens=market.tokens,
             active=True,
             closed=closed,
-            created=market.created,
-            starts=market.opens,
             ends=market.ends,
             closed_at=market.closes if closed else None,
             uma_status=step.status if step else None,
             tags=lambda: [wire.tag_object(tag) for tag in event.tags],
             volume=lambda: money(self._figures(market, at).turnover.total) or None,
-            liquidity=lambda: money(self._figures(market, at).liquidity),
             body=partial(self._market_body, event, market, at, True),
         )
 
     def _event_row(self, event: ListedEvent, now: int) -> EventRow:
-        at = min(now, event.final)
-        closed_at = wire.closes(event, now)
-        return EventRow(
-            key=event.key,
-            id=event.id,
-            active=True,
-            closed=closed_at is not None,
-            created=event.created,
-            starts=event.opens,
-            ends=event.ends,
-            closed_at=closed_at,
-            volume=lambda: money(sum(shown.turnover.total for shown in self._shown(event, at).values())),
-            liquidity=lambda: money(sum(shown.liquidity for shown in self._shown(event, at).values())),
-            body=partial(self._event_body, event, at),
-        )
+        body = partial(self._event_body, event, min(now, event.final))
+        return EventRow(event.key, event.id, True, wire.closes(event, now) is not None, event.ends, body)
 
     # --- CLOB --------------------------------------------------------------------------------------------------
 

@@ -174,14 +174,11 @@ class RecordedPolymarket:
             tokens=tuple(_trading_ids(body)),
             active=body.get("active") is True,
             closed=body.get("closed") is True,
-            created=read_time(body.get("createdAt")),
-            starts=read_time(body.get("startDate")),
             ends=read_time(body.get("endDate") or body.get("endDateIso")),
             closed_at=read_time(body.get("closedTime")),
             uma_status=body.get("umaResolutionStatus"),
             tags=partial(self._market_tags, body),
             volume=partial(_number, body, "volumeNum", "volume"),
-            liquidity=partial(_number, body, "liquidityNum", "liquidity"),
             body=lambda: orjson.dumps(_without(body, "tags")),
         )
 
@@ -190,19 +187,8 @@ class RecordedPolymarket:
         return orjson.dumps({**body, "markets": markets})
 
     def _event_row(self, place: int, body: Object) -> EventRow:
-        return EventRow(
-            key=(place,),
-            id=body["id"],
-            active=body.get("active") is True,
-            closed=body.get("closed") is True,
-            created=read_time(body.get("createdAt")),
-            starts=read_time(body.get("startDate")),
-            ends=read_time(body.get("endDate")),
-            closed_at=read_time(body.get("closedTime")),
-            volume=partial(_number, body, "volume"),
-            liquidity=partial(_number, body, "liquidity"),
-            body=partial(self._event_body, body),
-        )
+        active, closed = (body.get(name) is True for name in ("active", "closed"))
+        return EventRow((place,), body["id"], active, closed, read_time(body.get("endDate")), partial(self._event_body, body))
 
     # --- what the routes see -----------------------------------------------------------------------------------
 

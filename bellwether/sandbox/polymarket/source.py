@@ -32,31 +32,23 @@ class MarketRow:
     tokens: tuple[str, ...]
     active: bool
     closed: bool
-    created: int | None
-    starts: int | None
     ends: int | None
     closed_at: int | None
     uma_status: str | None
     tags: Callable[[], list[Object]]
     volume: Callable[[], float | None]
-    liquidity: Callable[[], float | None]
     body: Callable[[], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """A Gamma event at one instant: what filters look at, and its body as JSON, with its markets and tags."""
+    """A Gamma event at one instant: its filters, and its body as JSON, with its markets and tags."""
 
     key: Key
     id: str
     active: bool
     closed: bool
-    created: int | None
-    starts: int | None
     ends: int | None
-    closed_at: int | None
-    volume: Callable[[], float | None]
-    liquidity: Callable[[], float | None]
     body: Callable[[], bytes]
 
 

@@ -23,8 +23,10 @@ def time(text: str) -> datetime:
 # --- paging --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["markets", "events"])
-@pytest.mark.parametrize("order", [{}, {"order": "volumeNum", "ascending": "false"}, {"order": "endDate"}, {"order": "closedTime,id"}])
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [("markets", {}), ("events", {}), ("markets", {"order": "volumeNum", "ascending": "false"}), ("markets", {"order": "closedTime"})],
+)
 def test_pages_of_any_size_give_every_object_once(site: Any, name: str, order: dict[str, str]) -> None:
     whole = site.all(name, limit=100, closed="false", **order)
     assert len(set(ids(whole))) == len(whole) > 100
@@ -58,16 +60,13 @@ def test_a_day_is_listed_by_its_announced_ends(site: Any) -> None:
     assert {*ids(closed), *ids(still)} == meant
 
 
-@pytest.mark.parametrize("name", ["volumeNum", "liquidityNum", "endDate", "startDate", "createdAt", "id"])
-def test_sorting_goes_by_names_in_camel_case_and_rows_without_a_value_come_last(site: Any, name: str) -> None:
-    def value(one: dict[str, Any]) -> Any:
-        return None if name not in one else int(one[name]) if name == "id" else one[name]
-
+@pytest.mark.parametrize("name", ["volumeNum", "endDate"])
+def test_sorting_goes_by_a_field_and_rows_without_a_value_come_last(site: Any, name: str) -> None:
     for ascending in ("true", "false"):
-        values = [value(one) for one in site.all("markets", limit=100, closed="false", order=name, ascending=ascending)]
+        values = [one.get(name) for one in site.all("markets", limit=100, closed="false", order=name, ascending=ascending)]
         known = [one for one in values if one is not None]
         assert values[: len(known)] == known
-        if name in ("endDate", "startDate", "createdAt"):
+        if name == "endDate":
             known = [time(one) for one in known]
         assert known == sorted(known, reverse=ascending == "false")
 
