@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
 
+from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.instants import DAY, instant
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
-from bellwether.sandbox.polymarket.listing import EARLIEST_END, LATEST_END
+from bellwether.sandbox.polymarket.listing import EARLIEST_END, LATEST_END, Listing
+from bellwether.sandbox.polymarket.model import ListedEvent
 from bellwether.sandbox.polymarket.source import Wanted
-from bellwether.sandbox.world import GeneratedWorld
 
 NOW = instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
 
@@ -39,3 +42,27 @@ def test_a_day_is_listed_without_making_the_rest_of_the_world() -> None:
     now = NOW + 400 * DAY
     assert list(polymarket.markets(Wanted(ends=(now - DAY, now), closed=True), now))
     assert polymarket._listing.day.cache_info().misses <= LATEST_END + EARLIEST_END + 2
+
+
+def list_days(listing: Listing, days: int) -> None:
+    for day in reversed(range(days)):
+        listing.day(day)
+        listing.created(day)
+
+
+@pytest.mark.parametrize(("days", "threads"), [(550, 1), (60, 2)])
+def test_a_day_is_drawn_once_for_all_listings(days: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draws: Counter[int] = Counter()
+    draw_day = Listing._draw_day
+
+    def counted(listing: Listing, home: int) -> tuple[ListedEvent, ...]:
+        draws[home] += 1
+        # Days take their time only where threads may ask for the same one at once.
+        return draw_day(listing, home) if threads > 1 else ()
+
+    monkeypatch.setattr(Listing, "_draw_day", counted)
+    listing = Listing(GeneratedWorld(3))
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(list_days, [listing] * 2, [days] * 2))
+    assert len(draws) > days
+    assert set(draws.values()) == {1}
