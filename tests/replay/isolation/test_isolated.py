@@ -178,15 +178,6 @@ def test_the_command_does_not_load_the_file_in_its_own_process(tmp_path: Path) -
     assert not trace.exists()
 
 
-def test_the_command_shows_the_same_numbers(tmp_path: Path) -> None:
-    episode = Native().write(tmp_path / "KXTEST-26JAN20")
-    words = ["backtest", "--agent", "market-maker", "--agent", f"{FILE}:Everything", "--episode", str(episode)]
-    shown = [CliRunner().invoke(main, [*words, "--cadence", "5", "--json", *more]) for more in ((), ("--isolated",))]
-    assert [one.exit_code for one in shown] == [0, 0], shown[1].output
-    assert shown[0].stdout == shown[1].stdout
-    assert "Isolated agents: kept from it: " in shown[1].stderr
-
-
 @pytest.mark.slow
 def test_a_sweep_isolates_too(tmp_path: Path) -> None:
     episode = Native().write(tmp_path / "KXTEST-26JAN20")

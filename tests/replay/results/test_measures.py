@@ -88,20 +88,6 @@ def test_equal_values_say_nothing_of_their_variation() -> None:
     assert (found.value, found.lower, found.reason) == (0.25, None, "it is the same in every episode")
 
 
-@pytest.mark.parametrize("episodes", [3, 40])
-def test_the_interval_covers_the_truth_as_often_as_it_says(episodes: int) -> None:
-    generator, inside = np.random.default_rng(7), 0
-    for _ in range(400):
-        found = mean_over(generator.normal(3.0, 1.0, episodes))
-        inside += found.lower <= 3.0 <= found.upper  # type: ignore[operator]
-    assert 0.93 <= inside / 400 <= 0.995
-
-
-def test_a_skewed_sample_has_a_longer_interval_towards_its_tail() -> None:
-    found = mean_over(np.random.default_rng(3).lognormal(0, 1.2, 40))
-    assert found.upper - found.value > found.value - found.lower  # type: ignore[operator]
-
-
 # Fill ratios, slippage and means of orders and fills
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import asyncio
 import itertools
 import json
 import pickle
@@ -183,12 +182,6 @@ def test_a_step_without_an_answer_has_its_reason_and_no_order(tmp_path: Path) ->
     found = Trajectory.open(tmp_path / "run").finished
     assert found is not None
     assert (found["ended"], found["failures"], found["cost_microdollars"]) == ({"failed": 4}, {"refusal": 4}, 4 * COST)
-
-
-def test_what_was_ordered_before_a_failure_stands(tmp_path: Path) -> None:
-    order = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "type": "market"}
-    step, _ = once(tmp_path, answer([("place_order", order)]), refusal())
-    assert (step.ended, results(step)[0]["status"]) == ("failed", "filled")
 
 
 @pytest.mark.parametrize("finish", ["length", "MAX_TOKENS"])
@@ -442,14 +435,6 @@ def _other_tape() -> Any:
 def test_another_model_is_refused_for_the_run_but_not_for_its_replay(whole: tuple[Path, Backtest, int], tmp_path: Path) -> None:
     with pytest.raises(Mismatch, match="model is sandbox/timid and was sandbox/calibrated"):
         trade(Scripted(tmp_path / "journal.db"), whole[0], model="sandbox-timid")
-
-
-def test_a_client_that_breaks_off_ends_the_run_and_is_no_failure_of_the_agent(tmp_path: Path) -> None:
-    def says(state: str, number: int) -> Result:
-        raise asyncio.CancelledError
-
-    with pytest.raises(Suspended, match="ended before the answer came"):
-        trade(Scripted(tmp_path / "journal.db", says), tmp_path / "run", episode(3))
 
 
 def test_a_damaged_trajectory_ends_the_run_and_is_no_failure_of_the_agent(tmp_path: Path) -> None:

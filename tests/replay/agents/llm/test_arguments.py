@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from typing import Any
 
 import jsonschema
@@ -34,16 +33,6 @@ def read(**given: Any) -> dict[str, Any]:
 )
 def test_cents_become_mills_exactly(text: str, mills: int) -> None:
     assert read_arguments(f'{{"side": "yes", "price_cents": {text}}}', FIELDS)["price_cents"] == mills
-
-
-@given(mills=st.integers(1, 999))
-def test_every_mill_survives_its_way_through_json(mills: int) -> None:
-    text = str(Decimal(mills) / 10)
-    assert read_arguments(f'{{"side": "no", "price_cents": {text}, "count": {text}}}', FIELDS) == {
-        "side": "no",
-        "price_cents": mills,
-        "count": mills * 10,
-    }
 
 
 @pytest.mark.parametrize(
@@ -90,12 +79,6 @@ def test_a_missing_argument_is_named_and_null_is_missing() -> None:
 
 def test_a_time_is_read_with_its_zone() -> None:
     assert read(at="2026-01-20T18:00:00.000001+01:00")["at"] == 1_768_928_400_000_001_000
-
-
-def test_a_long_value_is_cut_in_the_message() -> None:
-    with pytest.raises(ArgumentError) as refused:
-        read(side="x" * 10_000)
-    assert len(str(refused.value)) < 200
 
 
 def test_the_schema_says_what_is_read() -> None:

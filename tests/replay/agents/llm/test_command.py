@@ -49,10 +49,9 @@ def trajectory_of(model: str) -> Trajectory:
     return next(found for found in map(Trajectory.open, folders) if found.head.identity["model"] == f"sandbox/{model}")
 
 
-def test_personalities_trade_as_their_skill_says_and_can_be_replayed(episode: str) -> None:
-    made = {
-        name: trade(episode, "--agent", "llm", "--param", f"model=sandbox-{name}") for name in ("calibrated", "contrarian", "malformed")
-    }
+def test_personalities_trade_as_their_skill_says_and_can_be_replayed(episode: str, caplog: pytest.LogCaptureFixture) -> None:
+    names = ("calibrated", "contrarian", "malformed", "refusing")
+    made = {name: trade(episode, "--agent", "llm", "--param", f"model=sandbox-{name}") for name in names}
     assert {name: row["failure"] for name, row in made.items()} == dict.fromkeys(made)
     assert float(made["calibrated"]["contracts"]) > 0
     assert float(made["calibrated"]["pnl"]) > float(made["contrarian"]["pnl"])
@@ -63,13 +62,7 @@ def test_personalities_trade_as_their_skill_says_and_can_be_replayed(episode: st
     wrong = trajectory_of("malformed").finished
     assert wrong is not None
     assert wrong["call_statuses"]["error"] > 0
-
-
-def test_a_refusing_model_trades_nothing_and_every_step_says_so(episode: str, caplog: pytest.LogCaptureFixture) -> None:
-    row = trade(episode, "--agent", "llm", "--param", "model=sandbox-refusing")
-    found = trajectory_of("refusing").finished
-    assert found is not None
-    assert (row["orders"], row["failure"]) == (0, None)
-    assert found["ended"] == {"failed": found["steps"]}
-    assert found["failures"] == {"refusal": found["steps"]}
-    assert f"{found['steps']} of {found['steps']} steps have no decision (refusal {found['steps']})" in caplog.text
+    refused = trajectory_of("refusing").finished
+    assert refused is not None
+    assert (made["refusing"]["orders"], refused["failures"]) == (0, {"refusal": refused["steps"]})
+    assert f"{refused['steps']} of {refused['steps']} steps have no decision (refusal {refused['steps']})" in caplog.text
