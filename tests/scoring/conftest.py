@@ -14,6 +14,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from bellwether.errors import ScoringError
+from bellwether.scoring import ScoreResult, score
+
 Row = Mapping[str, Any]
 Write = Callable[[str, Sequence[Row]], Path]
 
@@ -80,3 +83,15 @@ def simple() -> list[dict[str, Any]]:
         {"question_id": f"q{index}", "series": f"s{index // 2}", "p": round(0.1 * (index % 9) + 0.05, 2), "outcome": index % 2}
         for index in range(12)
     ]
+
+
+def scored(data: Any, **options: Any) -> ScoreResult:
+    """A score without simulated distributions."""
+    return score(data, replicates=0, **options)
+
+
+def refusal(data: Any, **options: Any) -> str:
+    """The message with which the data are refused."""
+    with pytest.raises(ScoringError) as error:
+        scored(data, **options)
+    return str(error.value)

@@ -15,20 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.errors import ScoringError
-from bellwether.scoring import ScoreResult, score
 from cli.main import main
+from tests.scoring.conftest import refusal, scored
 
 Rows = list[dict[str, Any]]
-
-
-def scored(data: Any, **options: Any) -> ScoreResult:
-    return score(data, replicates=0, **options)
-
-
-def refusal(data: Any, **options: Any) -> str:
-    with pytest.raises(ScoringError) as error:
-        scored(data, **options)
-    return str(error.value)
 
 
 ASKED: Rows = [{"id": letter, "probability": 0.1 * (1 + index)} for index, letter in enumerate("ABCDEF")]

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.errors import ScoringError
-from bellwether.scoring import ScoreResult, score
+from tests.scoring.conftest import refusal, scored
 
 Rows = list[dict[str, Any]]
 
@@ -26,16 +25,6 @@ def rows(count: int = 30, **columns: Any) -> Rows:
         }
         for index in range(count)
     ]
-
-
-def scored(data: Any, **options: Any) -> ScoreResult:
-    return score(data, replicates=0, **options)
-
-
-def refusal(data: Any, **options: Any) -> str:
-    with pytest.raises(ScoringError) as error:
-        scored(data, **options)
-    return str(error.value)
 
 
 def export() -> Rows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from bellwether.pages.render import alone
 from bellwether.pages.values import text as cell
 from bellwether.scoring import page, score
 from bellwether.scoring.score import ScoreResult
+from tests.html_pages import Reader
 from tests.scoring.conftest import Row
 from tests.scoring.test_command import HOSTILE, named
 
@@ -41,34 +41,6 @@ TAGS = {
 TAGS |= {"details", "summary", "link", "a", "main", "footer", "section", "figure", "figcaption", "caption", "noscript", "h3", "pre"}
 
 
-class Parsed(HTMLParser):
-    """Tags with their attributes, texts outside of scripts, and scripts, as a browser splits the page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.scripts: list[str] = []
-        self._inside = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._inside = tag
-        if tag == "script":
-            self.scripts.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._inside == "script":
-            self.scripts[-1] += data
-        elif self._inside != "style":
-            self.texts.append(data)
-
-
 @pytest.fixture(scope="module")
 def hostile(rows: Sequence[Row]) -> ScoreResult:
     """Hostile names of forecasters, groups, columns and files."""
@@ -84,16 +56,16 @@ def html(hostile: ScoreResult) -> str:
 
 
 @pytest.fixture(scope="module")
-def parsed(html: str) -> Parsed:
-    return Parsed(html)
+def parsed(html: str) -> Reader:
+    return Reader(html)
 
 
-def charts(parsed: Parsed) -> list[dict[str, Any]]:
+def charts(parsed: Reader) -> list[dict[str, Any]]:
     """Every chart of the page: its specification, fields and rows."""
     return [json.loads(text) for (tag, _), text in zip(scripts_of(parsed), parsed.scripts, strict=True) if tag == "application/json"]
 
 
-def scripts_of(parsed: Parsed) -> list[tuple[str | None, None]]:
+def scripts_of(parsed: Reader) -> list[tuple[str | None, None]]:
     return [(attributes.get("type"), None) for tag, attributes in parsed.tags if tag == "script"]
 
 
@@ -108,7 +80,7 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(one)
 
 
-def test_no_name_becomes_a_tag_an_attribute_or_a_script(parsed: Parsed) -> None:
+def test_no_name_becomes_a_tag_an_attribute_or_a_script(parsed: Reader) -> None:
     assert {tag for tag, _ in parsed.tags} <= TAGS
     assert not [name for _, attributes in parsed.tags for name in attributes if name.startswith("on")]
     assert [kind for kind, _ in scripts_of(parsed)].count(None) == 2  # the chart library and the script of all pages
@@ -119,7 +91,7 @@ def test_no_name_becomes_a_tag_an_attribute_or_a_script(parsed: Parsed) -> None:
     assert "{{ 7 * 7 }}" in shown
 
 
-def test_names_are_in_the_data_of_charts_and_in_no_expression(parsed: Parsed, hostile: ScoreResult) -> None:
+def test_names_are_in_the_data_of_charts_and_in_no_expression(parsed: Reader, hostile: ScoreResult) -> None:
     found = charts(parsed)
     assert len(found) >= 4
     names = set(hostile.forecasters) - {"market"}
@@ -134,7 +106,7 @@ def test_names_are_in_the_data_of_charts_and_in_no_expression(parsed: Parsed, ho
     assert names <= set(rows)
 
 
-def test_the_diagram_shows_the_reliability_table(parsed: Parsed, hostile: ScoreResult) -> None:
+def test_the_diagram_shows_the_reliability_table(parsed: Reader, hostile: ScoreResult) -> None:
     (chart,) = [one for one in charts(parsed) if "observed" in one["fields"]]
     drawn = [dict(zip(chart["fields"], row, strict=True)) for row in chart["rows"]]
     bins = hostile.reliability.filter(hostile.reliability["n"] > 0)
@@ -143,7 +115,7 @@ def test_the_diagram_shows_the_reliability_table(parsed: Parsed, hostile: ScoreR
     )
 
 
-def test_nothing_is_loaded_from_elsewhere(parsed: Parsed, html: str) -> None:
+def test_nothing_is_loaded_from_elsewhere(parsed: Reader, html: str) -> None:
     loading = [attributes for _, attributes in parsed.tags if ATTRIBUTES_THAT_LOAD & attributes.keys()]
     assert [attributes["href"] for attributes in loading] == ["data:,", "#main"]
     style = html.split("<style>")[1].split("</style>", maxsplit=1)[0]

@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from bellwether.site import build, shown, trading, units, wanted, words
 from bellwether.site.data import csv
 from bellwether.site.release import bands
 from bellwether.tables import TABLES, table
+from tests.html_pages import Reader
 from tests.site.world import NOW, Size, arena, published, write
 from tests.site.world import rows as rows_of
 
@@ -78,47 +78,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(units, "library", lambda: b"")
         build(folder / "w.duckdb", folder / "site")
     return folder
-
-
-class Reader(HTMLParser):
-    """Tables, links, tags and attributes of a page."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[tuple[str, str | None]]]] = {}
-        self.links: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self._cell: list[str] | None = None
-        self._caption: list[str] | None = None
-        self._rows: list[list[tuple[str, str | None]]] = []
-        self.feed(path.read_text("utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        named = dict(attrs)
-        self.tags.append((tag, named))
-        self.links += [value for name, value in attrs if name in ("href", "src") and value]
-        if tag == "table":
-            self._rows = []
-        elif tag == "tr":
-            self._rows.append([])
-        elif tag in ("td", "th"):
-            self._cell, self._key = [], named.get("data-key")
-        elif tag == "caption":
-            self._caption = []
-
-    def handle_data(self, data: str) -> None:
-        for parts in (self._cell, self._caption):
-            if parts is not None:
-                parts.append(data)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("td", "th") and self._cell is not None:
-            self._rows[-1].append(("".join(self._cell), self._key))
-            self._cell = None
-        elif tag == "caption" and self._caption is not None:
-            self._title, self._caption = "".join(self._caption), None
-        elif tag == "table":
-            self.tables[self._title] = self._rows
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
