@@ -26,6 +26,11 @@ def clean_one(**changes: Any) -> dict[str, Any]:
     return clean([raw_market(**changes)], **inputs).row(0, named=True)
 
 
+def clean_all(*changes: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of several markets that differ from the ordinary one, in their order."""
+    return clean([raw_market(f"M{place:02}", **one) for place, one in enumerate(changes)]).sort("market_id").rows(named=True)
+
+
 def test_a_settled_market_carries_its_facts_and_its_outcome() -> None:
     row = clean_one()
     assert (row["venue"], row["market_id"], row["event_id"], row["series_id"]) == (
@@ -39,9 +44,8 @@ def test_a_settled_market_carries_its_facts_and_its_outcome() -> None:
     assert row["description"] == "If it rains more than 1 inch, the market resolves to Yes.\n\nTrace amounts count as zero."
 
 
-@pytest.mark.parametrize(
-    ("status", "result", "outcome", "reason"),
-    [
+def test_only_a_paid_out_yes_or_no_is_an_outcome() -> None:
+    cases = [
         ("finalized", "no", "no", None),
         ("finalized", "scalar", None, "scalar"),
         ("finalized", "void", None, "void"),
@@ -49,12 +53,10 @@ def test_a_settled_market_carries_its_facts_and_its_outcome() -> None:
         ("determined", "yes", None, "undetermined"),
         ("closed", "", None, "undetermined"),
         ("disputed", "yes", None, "disputed"),
-    ],
-)
-def test_only_a_paid_out_yes_or_no_is_an_outcome(status: str, result: str, outcome: str | None, reason: str | None) -> None:
-    row = clean_one(status=status, result=result, settlement_value=None)
-    assert (row["outcome"], row["outcome_reason"]) == (outcome, reason)
-    assert row["status"] == ("settled" if status == "finalized" else status)
+    ]
+    found = clean_all(*({"status": status, "result": result, "settlement_value": None} for status, result, _, _ in cases))
+    assert [(row["outcome"], row["outcome_reason"]) for row in found] == [(outcome, reason) for _, _, outcome, reason in cases]
+    assert [row["status"] for row in found] == ["settled" if status == "finalized" else status for status, *_ in cases]
 
 
 def test_a_scalar_market_has_no_binary_outcome_even_at_its_upper_bound() -> None:
@@ -138,12 +140,10 @@ def test_markets_of_one_event_with_one_title_are_told_apart_by_what_yes_stands_f
     assert clean([*rows, alone])["question"].to_list() == [f"{title} — 71° to 72°", f"{title} — 73° or above", title]
 
 
-@pytest.mark.parametrize(
-    ("primary", "secondary", "description"),
-    [("P", "S", "P\n\nS"), ("P", None, "P"), ("P", " ", "P"), (None, "S", "S"), (None, None, None), ("", "\n", None)],
-)
-def test_the_description_joins_the_rules_that_there_are(primary: str | None, secondary: str | None, description: str | None) -> None:
-    assert clean_one(rules_primary=primary, rules_secondary=secondary)["description"] == description
+def test_the_description_joins_the_rules_that_there_are() -> None:
+    cases = [("P", "S", "P\n\nS"), ("P", None, "P"), ("P", " ", "P"), (None, "S", "S"), (None, None, None), ("", "\n", None)]
+    found = clean_all(*({"rules_primary": primary, "rules_secondary": secondary} for primary, secondary, _ in cases))
+    assert [row["description"] for row in found] == [description for *_, description in cases]
 
 
 def test_known_at_is_the_latest_of_the_facts_used_and_only_of_those() -> None:
@@ -161,13 +161,11 @@ def test_rows_do_not_depend_on_the_order_of_the_inputs() -> None:
     assert clean(live, archive=archive).equals(clean(shuffled[0], archive=shuffled[1]))
 
 
-@pytest.mark.parametrize(("result", "value"), [("yes", "0"), ("no", "1"), ("yes", "0.5"), ("no", "0.24")])
-def test_a_payout_that_contradicts_the_result_leaves_the_outcome_unknown(result: str, value: str) -> None:
-    row = clean_one(result=result, settlement_value=Decimal(value))
-    assert (row["outcome"], row["outcome_reason"], row["settlement_value"]) == (None, "unknown result", Decimal(value))
-
-
-@pytest.mark.parametrize(("result", "value"), [("yes", None), ("no", None), ("yes", "1"), ("no", "0")])
-def test_a_payout_that_agrees_or_is_not_told_leaves_the_outcome(result: str, value: str | None) -> None:
-    row = clean_one(result=result, settlement_value=None if value is None else Decimal(value))
-    assert (row["outcome"], row["outcome_reason"]) == (result, None)
+def test_a_payout_that_contradicts_the_result_leaves_the_outcome_unknown_and_one_that_agrees_or_is_missing_does_not() -> None:
+    contradicting = [("yes", Decimal(0)), ("no", Decimal(1)), ("yes", Decimal("0.5")), ("no", Decimal("0.24"))]
+    agreeing = [("yes", None), ("no", None), ("yes", Decimal(1)), ("no", Decimal(0))]
+    found = clean_all(*({"result": result, "settlement_value": value} for result, value in contradicting + agreeing))
+    assert [(row["outcome"], row["outcome_reason"], row["settlement_value"]) for row in found[:4]] == [
+        (None, "unknown result", value) for _, value in contradicting
+    ]
+    assert [(row["outcome"], row["outcome_reason"]) for row in found[4:]] == [(result, None) for result, _ in agreeing]

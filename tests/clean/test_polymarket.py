@@ -50,6 +50,12 @@ def one(events: list[dict[str, Any]] | None = None, winners: list[dict[str, Any]
     return cleaned(polymarket_market(**changes), events=events, winners=winners).row(0, named=True)
 
 
+def several(*changes: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of several markets that differ from the ordinary one, in their order."""
+    listed = (polymarket_market(f"{500 + place}", condition_id=f"0x{place + 1:064x}", **one) for place, one in enumerate(changes))
+    return cleaned(*listed).sort("market_id").rows(named=True)
+
+
 def priced(*points: dict[str, Any], of: pl.DataFrame | None = None, candles: list[dict[str, Any]] | None = None) -> pl.DataFrame:
     inputs = {
         "kalshi_candles": raw.KALSHI_CANDLES.frame(candles or []),
@@ -68,20 +74,10 @@ def test_a_resolved_market_carries_its_facts_and_its_outcome() -> None:
     assert (row["open_time"], row["last_price"], row["volume"]) == (OPEN, Decimal("0.97"), Decimal("1250.51"))
 
 
-@pytest.mark.parametrize(
-    ("closed_at", "close_time"),
-    [
-        (PM_CLOSED, PM_CLOSED - CHALLENGE),
-        (PM_END + timedelta(hours=5), PM_END),
-        (PM_END, PM_END),
-        (None, PM_END),
-    ],
-)
-def test_the_close_is_the_scheduled_end_or_before_the_answer_of_an_early_one_was_proposed(
-    closed_at: datetime | None, close_time: datetime
-) -> None:
-    row = one(closed_at=closed_at)
-    assert (row["close_time"], row["day"]) == (close_time, DAY)
+def test_the_close_is_the_scheduled_end_or_before_the_answer_of_an_early_one_was_proposed() -> None:
+    cases = [(PM_CLOSED, PM_CLOSED - CHALLENGE), (PM_END + timedelta(hours=5), PM_END), (PM_END, PM_END), (None, PM_END)]
+    found = several(*({"closed_at": closed_at} for closed_at, _ in cases))
+    assert [(row["close_time"], row["day"]) for row in found] == [(close_time, DAY) for _, close_time in cases]
 
 
 def test_a_market_settles_when_uma_is_done() -> None:
@@ -90,20 +86,19 @@ def test_a_market_settles_when_uma_is_done() -> None:
     assert one(uma_resolution_status="proposed")["settled_at"] is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "status", "reason"),
-    [
+def test_only_a_resolution_is_an_outcome() -> None:
+    cases: list[tuple[dict[str, Any], str, str]] = [
         ({"uma_resolution_status": "proposed"}, "determined", "undetermined"),
         ({"uma_resolution_status": "disputed"}, "disputed", "disputed"),
         ({"closed": False, "uma_resolution_status": None}, "active", "undetermined"),
         ({"outcome_prices": [Decimal("0.5")] * 2}, "settled", "void"),
         ({"outcome_prices": [Decimal("0.24"), Decimal("0.76")]}, "settled", "scalar"),
         ({"outcome_prices": [Decimal(0)] * 2}, "closed", "undetermined"),
-    ],
-)
-def test_only_a_resolution_is_an_outcome(changes: dict[str, Any], status: str, reason: str) -> None:
-    row = one(**changes)
-    assert (row["status"], row["outcome"], row["outcome_reason"]) == (status, None, reason)
+    ]
+    found = several(*(changes for changes, _, _ in cases))
+    assert [(row["status"], row["outcome"], row["outcome_reason"]) for row in found] == [
+        (status, None, reason) for _, status, reason in cases
+    ]
 
 
 def test_sources_that_contradict_each_other_leave_no_outcome() -> None:
@@ -166,15 +161,13 @@ def test_the_category_is_that_of_the_tags_else_the_old_one(tags: list[str], old:
     assert one(events=[polymarket_event(tags=tags, category=old)])["category"] == category
 
 
-@pytest.mark.parametrize(
-    ("price", "shown"),
-    [("0.9999999871", "0.999999"), ("0.0000000123", "0.000001"), ("1", "1"), ("0.1234567", "0.123457"), (None, None)],
-)
-def test_a_price_is_never_rounded_onto_0_or_1(price: str | None, shown: str | None) -> None:
-    value = Decimal(price) if price else None
-    assert one(last_trade_price=value)["last_price"] == (Decimal(shown) if shown else None)
-    if value is not None:
-        assert priced(polymarket_price(price=value))["last"].to_list() == [Decimal(shown or "0")]
+def test_a_price_is_never_rounded_onto_0_or_1() -> None:
+    cases = {"0.9999999871": "0.999999", "0.0000000123": "0.000001", "1": "1", "0.1234567": "0.123457"}
+    shown = [Decimal(one) for one in cases.values()]
+    assert [row["last_price"] for row in several(*({"last_trade_price": Decimal(price)} for price in cases))] == shown
+    assert one(last_trade_price=None)["last_price"] is None
+    points = [polymarket_price(24 - place, price=Decimal(price)) for place, price in enumerate(cases)]
+    assert priced(*points).sort("at")["last"].to_list() == shown
 
 
 def test_known_at_covers_the_market_the_event_and_the_clob() -> None:
