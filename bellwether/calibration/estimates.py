@@ -16,7 +16,7 @@ from bellwether.calibration.metrics import METRICS
 class Estimate:
     """A metric's value and its uncertainty; every field is None where undefined or withheld.
 
-    lower, upper: the interval. method, df: how it was made, and its degrees of freedom. reason: why there is none.
+    lower, upper: the interval. method, df: how it was made, and its degrees of freedom. reason: why it is missing.
     expected, p_calibrated: of a calibration error, its mean if the forecasts were calibrated, and the p-value of a test of calibration.
     """
 

@@ -29,7 +29,7 @@ RATE = f"jackknife t, {Scale.WILSON.value}"
 CONSTANT = "it does not vary between clusters"
 DEPENDS_ON_ONE = "without some cluster it is undefined, or at the end of its range"
 
-#: From a thousandth of a value to a thousand times it: a longer interval says nothing.
+#: From a thousandth of a value to a thousand times it: a longer interval is uninformative.
 _LONGEST = np.log(1_000)
 UNBOUNDED = "it would reach to more than a thousand times the value"
 

@@ -38,7 +38,7 @@ class ClusterSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanTests:
-    """P means with their intervals and two-sided tests against 0, float64 (P,), NaN where `reason` says why there is none.
+    """P means with their intervals and two-sided tests against 0, float64 (P,), NaN where `reason` explains why they are missing.
 
     clusters: intp (P,), that contribute. method: of each interval.
     """

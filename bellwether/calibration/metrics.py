@@ -40,9 +40,9 @@ class Interval:
     """Method of a metric's interval.
 
     scale: where the jackknife's t interval is symmetric; None where there is no interval of its own.
-    size: the statistic whose sum over the forecasts is the metric's denominator; a cluster without it says nothing of the metric.
+    size: the statistic whose sum over the forecasts is the metric's denominator; a cluster without it does not inform the metric.
     source: the metric whose interval is transformed into this one's.
-    reason: why there is none.
+    reason: why it is missing.
     """
 
     scale: Scale | None = None
@@ -251,7 +251,7 @@ METRICS: dict[str, Metric] = {
     )
 }
 
-#: The metrics that are functions of the forecasts scored; the others depend on what was asked.
+#: The metrics that are functions of the forecasts scored; the others depend on the questions.
 ESTIMATED: tuple[str, ...] = tuple(name for name in METRICS if name not in ("coverage", "brier_imputed"))
 
 #: Calibration errors that chance alone makes positive: published with their mean and a p-value under calibration, and without an interval.

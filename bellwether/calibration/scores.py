@@ -201,7 +201,7 @@ def _share_of_yes(questions: pl.DataFrame) -> float | None:
 
 
 def _of_sheet(part: pl.DataFrame, scope: str) -> dict[str, Estimate]:
-    """The metrics that depend on what was asked and not answered: coverage, and the Brier score with 0.5 for what is missing."""
+    """The metrics that depend on unanswered questions: coverage, and the Brier score with 0.5 for what is missing."""
     asked = part if scope == COULD_KNOW else part.filter(~pl.col("could_know"))
     error = np.square(asked["p"].fill_null(0.5).to_numpy() - asked["y"].to_numpy())
     values = {

@@ -123,9 +123,9 @@ def unique(*columns: str) -> Rule:
     )
 
 
-def present(name: str, description: str, column: str, *, blocking: bool = False, mostly: float = 1.0) -> Rule:
+def present(name: str, description: str, column: str, *, mostly: float = 1.0) -> Rule:
     """The column has a value, in a share of at least `mostly` of the rows."""
-    return Rule(name, description, "ExpectColumnValuesToNotBeNull", (column,), {"column": column, "mostly": mostly}, blocking)
+    return Rule(name, description, "ExpectColumnValuesToNotBeNull", (column,), {"column": column, "mostly": mostly})
 
 
 def words(name: str, description: str, column: str, *words: str, blocking: bool = False) -> Rule:
@@ -145,9 +145,9 @@ def holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = F
     return Rule(name, description, "", columns, {}, blocking, condition)
 
 
-def row_count(name: str, description: str, low: int | None, high: int | None, *, blocking: bool = False) -> Rule:
+def row_count(name: str, description: str, low: int | None, high: int | None) -> Rule:
     """The number of rows lies between two bounds, both included; None is no bound."""
-    return Rule(name, description, "ExpectTableRowCountToBeBetween", (), {"min_value": low, "max_value": high}, blocking)
+    return Rule(name, description, "ExpectTableRowCountToBeBetween", (), {"min_value": low, "max_value": high})
 
 
 def prices(*columns: str) -> Rule:

@@ -225,7 +225,7 @@ def colour(names: Palette, *, legend: bool = False) -> alt.Color:
     return alt.Color("name:N", scale=scale, legend=shown if legend else None)
 
 
-def rule_at(value: float, channel: str = "y", *, dash: Sequence[int] = (2, 3), colour: str = GREY) -> Any:
+def rule_at(value: float, channel: str = "y") -> Any:
     """A dotted line at a value of an axis."""
-    chart = alt.Chart().mark_rule(strokeDash=list(dash), color=colour, size=1)
+    chart = alt.Chart().mark_rule(strokeDash=[2, 3], color=GREY, size=1)
     return filled(chart.encode(**{channel: alt.datum(value)}), [{}])

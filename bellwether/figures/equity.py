@@ -52,7 +52,7 @@ def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
 
 
 def banded(equity: pl.DataFrame, most: int = MOST_POINTS) -> pl.DataFrame:
-    """Rows of replay/equity of one agent in one episode as they are drawn: by time, amounts as floats, a long curve with about `most` points.
+    """Rows of replay/equity of one agent in one episode, prepared for a chart: by time, amounts as floats, a long curve with about `most` points.
 
     Adds lower and upper, the least and the greatest of the three queue models in dollars, and drawdown, the change from the running peak as a
     share. A long curve keeps the extremes of these columns and of equity.

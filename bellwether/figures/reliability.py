@@ -50,12 +50,12 @@ def rows_of(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
     return finite(known.select(**columns))
 
 
-def diagram(names: Palette, *, banded: bool = False, legend: bool = False) -> alt.LayerChart:
+def diagram(names: Palette, *, banded: bool = False) -> alt.LayerChart:
     """Observed frequency against forecast, a line per name, with intervals and the band of calibrated forecasts. Rows as `rows_of` returns them."""
     tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("forecast", "observed", "lower", "upper"))]
     tips.append(alt.Tooltip("n:Q", title="forecasts"))
     x = alt.X("forecast:Q", title=FORECAST, scale=_UNIT)
-    own = alt.Chart().encode(x=x, color=colour(names, legend=legend), tooltip=tips)
+    own = alt.Chart().encode(x=x, color=colour(names), tooltip=tips)
     observed = alt.Y("observed:Q", title=OBSERVED, scale=_UNIT)
     band = own.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", title=OBSERVED, scale=_UNIT), y2="high:Q")
     bars = (
@@ -68,10 +68,10 @@ def diagram(names: Palette, *, banded: bool = False, legend: bool = False) -> al
     return layered(*([band] if banded else []), _diagonal(), bars, line, points)
 
 
-def curves(names: Palette, *, banded: bool = True, legend: bool = False) -> alt.LayerChart:
+def curves(names: Palette, *, banded: bool = True) -> alt.LayerChart:
     """CORP curves with the bands of calibrated forecasters. rows: name, forecast, recalibrated, and lower and upper of the band."""
     tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("forecast", "recalibrated"))]
-    own = alt.Chart().encode(x=alt.X("forecast:Q", title=FORECAST, scale=_UNIT), color=colour(names, legend=legend))
+    own = alt.Chart().encode(x=alt.X("forecast:Q", title=FORECAST, scale=_UNIT), color=colour(names))
     band = own.mark_area(opacity=0.13).encode(y=alt.Y("lower:Q", title=OBSERVED, scale=_UNIT), y2="upper:Q")
     line = own.mark_line(interpolate="step").encode(y=alt.Y("recalibrated:Q", title=OBSERVED, scale=_UNIT), tooltip=tips)
     return layered(*([band] if banded else []), _diagonal(), line)

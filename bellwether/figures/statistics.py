@@ -59,7 +59,7 @@ def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tu
 
 
 def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Brier score per forecaster and `by` of rows of `answered`, with the 95 % interval of the leaderboard's scores (null where there is none).
+    """Brier score per forecaster and `by` of rows of `answered`, with the 95 % interval of the leaderboard's scores (null without one).
 
     Returns forecaster, `by`, value, lower, upper, n, sorted.
     """
@@ -74,7 +74,7 @@ def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
 
 
 def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) -> tuple[float | None, float | None, float | None]:
-    """Mean of `value` by `weight` over rows that have it, and its 95 % interval over clusters (null where there is none)."""
+    """Mean of `value` by `weight` over rows that have it, and its 95 % interval over clusters (null without one)."""
     known = rows.drop_nulls(value).group_by(cluster, maintain_order=True)
     number = pl.col(weight).cast(pl.Float64)
     sums = known.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())

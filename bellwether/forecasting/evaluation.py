@@ -1,6 +1,6 @@
 """An evaluation: several language models on one release at once, so that it can be interrupted at any time and resumed as the same.
 
-What was answered is in the journal. Here is what the journal cannot know: what was asked for, and on which questions.
+Answers are in the journal. This module stores what the journal cannot know: the request, and its questions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A language model as a forecaster: one competitor among others, with how it is asked.
+"""A language model as a forecaster, with its protocol and parameters.
 
 Not here: the asking itself (interview.py), how a question is put (prompt.py), or how an answer is read (parsing/).
 """

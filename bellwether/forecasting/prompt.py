@@ -1,4 +1,4 @@
-"""The conversation in which one question is asked, and the one that asks once more for the form.
+"""The conversation about one question, and the repair conversation that requests the form again.
 
 A question is untrusted text: it is quoted without any character that could end the quotation, begin a line of ours or make a tag. The
 prompt states the date of the forecast, and nothing that became known later.

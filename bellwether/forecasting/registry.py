@@ -74,7 +74,7 @@ def available(folder: Path | None = None) -> dict[str, Forecaster]:
 
 
 def without_key() -> dict[str, str]:
-    """Forecasters of this world that cannot be asked yet, with what is missing."""
+    """Forecasters of this world that cannot be called yet, with what is missing."""
     models = {name: status(entry.model) for name, entry in available().items() if isinstance(entry, LanguageModel)}
     return {name: str(found) for name, found in models.items() if not found.is_ready}
 

@@ -39,7 +39,7 @@ class ModelExamination:
     question_set: the set of questions that the labels of its entries are of; None without labels, and where they are of another set.
     unlabelled: why no entry has a label, None where some have.
     entries: predictions with their readings and labels (category, series, family, true, scored, ace_bin; null where unknown), in the order asked.
-    recomputation: the published numbers as they come out, and why others do not.
+    recomputation: the recomputed published numbers, and why others are missing.
     consistent: strict scores of the answer-consistent reading with the labels as scored. corrected: the same with each entry's own label. Both
     are over the entries that have the label, and None where none has.
     """
@@ -70,7 +70,7 @@ class ModelExamination:
 
     @property
     def recomputed(self) -> Mapping[str, Number]:
-        """The published numbers as they come out, by published name."""
+        """The recomputed published numbers by name."""
         return self.recomputation.numbers
 
     def numbers(self) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 from bellwether.kalshibench.examination import Examination, ModelExamination
 from bellwether.kalshibench.recomputation import NO_LABELS, Status
 
-#: Names that a sentence lists before it says how many there are.
+#: Maximum of names that a sentence lists before it counts the others.
 _LISTED = 12
 
 

@@ -19,7 +19,7 @@ _BESIDE = ("summary_", "metadata_", "dataset_analysis_", "run_config")
 #: What Bellwether's own result files call their benchmark; KalshiBench's result files do not say.
 OURS = "Bellwether"
 
-#: What a result file says of itself that is not a metric.
+#: Fields of a result file that are not metrics.
 _NO_METRIC = {
     "model_name",
     "model_config",

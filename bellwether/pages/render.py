@@ -22,7 +22,7 @@ from bellwether.files import atomic_file
 from bellwether.pages.model import Cell, Chart, Entry, Grid, Head, Page, Part, Section, Table, Text, Texts
 from bellwether.pages.values import visible
 
-#: Nothing but the site's own scripts, styles and pictures; no address outside can be asked, and no form sent.
+#: Only the site's own scripts, styles and pictures; no request to other addresses and no form is sent.
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
 #: Rows of a grid that its page holds, and those of one file.
 SHOWN = 25

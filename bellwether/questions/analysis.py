@@ -40,7 +40,7 @@ class Analysis:
         return self.rows
 
     def to_dict(self) -> dict[str, Any]:
-        """The same numbers under KalshiBench's names, for JSON; what it reads otherwise stands in `as_published`."""
+        """The same numbers under KalshiBench's names, for JSON; numbers with another definition are in `as_published`."""
         return as_json(self.rows)
 
 

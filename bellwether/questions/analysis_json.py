@@ -18,7 +18,7 @@ FINAL = "final"
 #: KalshiBench analyses descriptions as its prompt cuts them.
 PUBLISHED_DESCRIPTION = 2000
 
-#: The horizon whose price stands for the market where KalshiBench has one number.
+#: The horizon whose price represents the market where KalshiBench has one number.
 BASELINE_HORIZON = "24h"
 
 #: Statistics that count something, and so are whole numbers in JSON.

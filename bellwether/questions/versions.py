@@ -1,6 +1,6 @@
 """Versions of a release: its questions are fixed when it is first built, and a later state of the lake makes a new version.
 
-What is fixed are the questions with their texts, prices, outcomes and base rates as they were known then. Nothing here writes.
+Fixed are the questions with their texts, prices, outcomes and base rates known at that time. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ASPECTS: dict[str, tuple[str, ...]] = {
 
 
 def frozen(lake: Lake, name: str) -> pl.DataFrame | None:
-    """The questions of a release as they were fixed, in their order; None where it was not built yet, or found no question."""
+    """The fixed questions of a release, in their order; None if it was not built yet or is empty."""
     manifest = lake.manifest(QUESTIONS, (name,))
     if manifest is None or not manifest.rows or manifest.version != QUESTIONS.version:
         return None

@@ -110,10 +110,10 @@ def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = N
     return Inputs(**frames, revision=revision)
 
 
-def registered(inputs: Inputs, folder: Path | None = None) -> Inputs:
+def registered(inputs: Inputs) -> Inputs:
     """`inputs` with the recipe and the configurations that the registry has now; what it has no more is left out."""
-    entries = registry.forecasters(folder)
-    recipe = release(inputs.release, folder) if ReleaseName.parse(inputs.release).base in releases(folder) else None
+    entries = registry.forecasters()
+    recipe = release(inputs.release) if ReleaseName.parse(inputs.release).base in releases() else None
     return replace(
         inputs,
         recipe={} if recipe is None else recipe.model_dump(mode="json") | {"rules": recipe.version},

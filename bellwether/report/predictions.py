@@ -11,7 +11,7 @@ import polars as pl
 
 from bellwether.calibration.answers import Answers
 
-#: What a question says of itself in each of its predictions.
+#: Columns of a question that each of its predictions repeats.
 _OF_QUESTION = ("question", "category", "cluster", "series_ticker", "event_id", "open_time", "close_time", "settled_at")
 
 #: What a response is, by the name of the column in benchmark/forecasts.

@@ -34,7 +34,7 @@ class Curves:
 def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame) -> Curves:
     """The curves. Calendar and age leave out archived cohorts; an agent without a portfolio row keeps its initial cash.
 
-    The calendar is sampled on at most some 80 days, a portfolio stands from a row on until the next.
+    The calendar is sampled on at most some 80 days; a portfolio is valid from a row until the next.
     """
     releases = releases.sort("reconstructed", "family", "first_cohort", "model")
     told = agents.select("agent_id", "family", "methodology", "reconstructed", "week", initial=pl.col("initial_cash").cast(pl.Float64))
@@ -121,7 +121,7 @@ def with_releases(curves: Curves, family: str, colours: dict[str, str]) -> Seque
 
 
 def _palette(names: Iterable[str], first: str) -> dict[str, str]:
-    """Colours of lines that are told apart on one page only, `first` before all others."""
+    """Colours of lines that differ on one page only, `first` before all others."""
     palette = [first, *(one for one in charts.PALETTE if one != first)]
     return {name: palette[place % len(palette)] for place, name in enumerate(names)}
 

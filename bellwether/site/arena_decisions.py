@@ -1,4 +1,4 @@
-"""The page of a decision: how it was read, what was filled and refused, what became of it, and what was said."""
+"""The page of a decision: its reading, fills and refusals, outcome, prompt and answers."""
 
 from __future__ import annotations
 

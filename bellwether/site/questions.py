@@ -18,7 +18,7 @@ from bellwether.site.release import path as release_path
 from bellwether.site.source import Source
 from bellwether.tables.benchmark import HORIZONS
 
-#: Forecasts for which a model was asked.
+#: Forecasts of language models.
 _ASKED = pl.col("raw_response").is_not_null() | pl.col("call_key").is_not_null()
 #: Points of a curve of prices.
 _POINTS = 120
@@ -114,7 +114,7 @@ def _answers(material: Material, question: str, answers: list[dict[str, Any]]) -
 
 
 def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
-    """A probability, which leads to the words behind it where a model was asked."""
+    """A probability, which links to the prompt and answer of a language model."""
     shown = number(answer["p_yes"], 3)
     if not answer["asked"]:
         return shown

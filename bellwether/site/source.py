@@ -168,7 +168,7 @@ class Source:
 
 @contextmanager
 def opened(path: Path | str) -> Iterator[Source]:
-    """The warehouse at `path`, as it was published when it was opened."""
+    """The warehouse at `path` in the state of its opening."""
     path = Path(path).absolute()
     with warehouse.connect(path) as connection:
         # One thread, a small memory and no copies of files, each of which is read once, keep the whole build small.

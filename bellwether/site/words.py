@@ -19,7 +19,7 @@ from bellwether.pages.values import slug, visible
 #: Ends of prompts that are shorter are not kept apart.
 _SHARED = 1_000
 
-#: What is known of a forecast for which a model was asked.
+#: Facts about a forecast of a language model.
 DETAILS = (
     "as_of",
     "answer",

@@ -28,7 +28,7 @@ PROBLEMS = (
 
 
 class Reading(NamedTuple):
-    """One response as it was read. A named tuple, because a million of them are made in a second.
+    """Reading of one response. A named tuple, because a million of them are made in a second.
 
     answer: as given, or yes from P(yes) = 0.5 on where only a probability was given. confidence: probability in [0, 1] that the given
     answer is right. p_yes: forecast probability of yes in [0, 1]; None when the response cannot be read, and `problem` says why. path: one
