@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,14 +33,6 @@ _TOKEN = re.compile(r"\b(?:0x[0-9a-f]{62}(?:[0-9a-f]{2})?|[0-9]{60,78})\b")
 _LABELLED = re.compile(r"^\W*(?:question|market|title)\b\W*[:=]\s*(.+)$", re.IGNORECASE)
 _QUOTED = re.compile(r"\"([^\"\n]{8,})\"|“(.{8,}?)”(?=[\s.,;:)]|$)")
 _LONGEST_SEARCHED = 40_000
-
-
-class Latent(Protocol):
-    """A probability that runs."""
-
-    def probabilities_at(self, times: np.ndarray) -> np.ndarray:
-        """The probability of yes at these instants."""
-        ...
 
 
 def plain(text: str) -> str:
@@ -76,7 +68,7 @@ class _Candidate:
     """A market that a text may be about; its rules, close and label settle which of several it is."""
 
     id: str
-    latent: Latent
+    latent: Claim | Combo
     created: int
     opens: int
     close: int | None

@@ -255,27 +255,23 @@ class GeneratedPolymarket:
 
     # --- the truth ---------------------------------------------------------------------------------------------
 
-    def _known(self, market_id: str) -> ListedMarket:
-        pair = self._pair(self._ids.market_number(market_id))
-        if pair is None:
-            raise BellwetherError(
-                f"look up the truth of Polymarket's market {market_id}: the world of seed {self._seed} has none of this id; "
-                "take an id that it listed"
-            )
-        return pair[1]
-
     def listed(self, market_id: str) -> ListedMarket | None:
-        """The market of this id; None when the world has none, now or ever."""
+        """The market of this id; None for an id that the world never lists."""
         pair = self._pair(self._ids.market_number(market_id))
         return pair[1] if pair else None
 
     def market(self, market_id: str) -> ListedMarket:
         """The market with everything that will ever happen to it. Raises `BellwetherError` for an unknown id."""
-        return self._known(market_id)
+        found = self.listed(market_id)
+        if found is None:
+            raise BellwetherError(
+                f"look up Polymarket's market {market_id}: the world of seed {self._seed} has no market of this id; take an id that it listed"
+            )
+        return found
 
     def outcome(self, market_id: str) -> str:
         """The end of the market, known from the beginning: the outcome that wins, 50-50, or "" for one that never resolves."""
-        market = self._known(market_id)
+        market = self.market(market_id)
         if market.truth is None:
             return ""
         if market.truth == HALF:
@@ -284,6 +280,6 @@ class GeneratedPolymarket:
 
     def truth(self, market_id: str, at: datetime) -> float:
         """The latent probability of the first outcome at this instant: a martingale in `at`; from the answer on 1 or 0."""
-        market = self._known(market_id)
+        market = self.market(market_id)
         yes = float(market.claim.probabilities_at(np.asarray([instant(at)], dtype=np.int64))[0])
         return 1.0 - yes if market.yes else yes
