@@ -6,11 +6,10 @@ Known wrappings are a bare message, `{"frame": message, "received_at": nanosecon
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,7 @@ CHANNEL_OF = {
 }
 
 _LINES = (".ndjson", ".jsonl")
-#: A message may stand in its line as text, with its quotes escaped.
-_KIND = re.compile(rb'\\?"(?:type|event_type)\\?"\s*:\s*\\?"(' + "|".join(CHANNEL_OF).encode() + rb')\\?"')
-_TICKER = re.compile(rb'\\?"(?:market|event)_ticker\\?"\s*:\s*\\?"([^"\\]+)')
+#: A file without a message among so many lines is no capture.
 _PEEK = 50
 
 Object = dict[str, Any]
@@ -121,44 +118,33 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
             return
 
 
-def _nodes(path: Path, channel: str | None) -> Iterator[object]:
-    """The objects of a file, of one channel or of all: one per line, or the list under `frames`. Raises `BellwetherError` naming a broken file."""
+def _nodes(path: Path) -> Iterator[object]:
+    """The objects of a file: one per line, or the list under `frames`. Raises `BellwetherError` naming a broken file."""
     try:
         if not _is_lines(path):
-            document = orjson.loads(_content(path))
-            yield from document["frames"]
+            with open_bytes(path) as file:
+                content: bytes = file.read()
+            document = orjson.loads(content) if b'"frames"' in content else None
+            frames = document.get("frames") if isinstance(document, dict) else None
+            yield from frames if isinstance(frames, list) else ()
             return
         for line in _raw_lines(path):
-            if channel is not None and not _speaks(line, channel):
-                continue
             try:
                 yield orjson.loads(line)
             except orjson.JSONDecodeError:
                 if line.endswith(b"\n"):
                     raise
-    except (OSError, zlib.error, orjson.JSONDecodeError) as error:
+    except (OSError, EOFError, zlib.error, orjson.JSONDecodeError) as error:
         raise BellwetherError(f"read captured frames: {path} is broken: {error}; mend the file, or take it out of the folder") from error
 
 
-def _speaks(line: bytes, channel: str) -> bool:
-    """True if a line looks like a message of a channel."""
-    kind = _KIND.search(line)
-    return kind is not None and CHANNEL_OF[kind[1].decode()] == channel
-
-
-def _content(path: Path) -> bytes:
-    with open_bytes(path) as file:
-        content: bytes = file.read()
-        return content
-
-
-def read(path: Path, channel: str | None = None) -> Iterator[Captured]:
-    """The messages of a capture, of all channels or of one, in their order. Times never go back: a message without a time, or late, came with the one before it."""
+def read(path: Path) -> Iterator[Captured]:
+    """The messages of a capture in their order. Times never go back: a message without a time, or late, came with the one before it."""
     waiting: list[Captured] = []
     now: int | None = None
-    for node in _nodes(path, channel):
+    for node in _nodes(path):
         found = _captured(node)
-        if found is None or (channel is not None and CHANNEL_OF[found[1].kind] != channel):
+        if found is None:
             continue
         at, message = found
         if at is None and now is None:
@@ -171,44 +157,15 @@ def read(path: Path, channel: str | None = None) -> Iterator[Captured]:
     yield from waiting
 
 
-def _of_lines(path: Path) -> Contents:
-    lines = _raw_lines(path)
-    head = list(islice(lines, _PEEK))
-    if not any(_is_frame(line) for line in head):
-        return Contents()
-    tickers: set[bytes] = set()
-    kinds: set[bytes] = set()
-    for line in chain(head, lines):
-        kind, ticker = _KIND.search(line), _TICKER.search(line)
-        if kind and ticker:
-            kinds.add(kind[1])
-            tickers.add(ticker[1])
-    return Contents(frozenset(ticker.decode() for ticker in tickers), frozenset(CHANNEL_OF[kind.decode()] for kind in kinds))
-
-
-def _is_frame(line: bytes) -> bool:
-    try:
-        return _KIND.search(line) is not None and _captured(orjson.loads(line)) is not None
-    except orjson.JSONDecodeError:
-        return False
-
-
-def _of_document(path: Path) -> Contents:
-    content = _content(path)
-    if b'"frames"' not in content or not _KIND.search(content):
-        return Contents()
-    document = orjson.loads(content)
-    frames = document.get("frames") if isinstance(document, dict) else None
-    found = [one for one in map(_captured, frames) if one is not None] if isinstance(frames, list) else []
-    return Contents(frozenset(one.ticker for _, one in found), frozenset(CHANNEL_OF[one.kind] for _, one in found))
-
-
 def contents(path: Path) -> Contents:
     """The contents of a file; empty for one that cannot be read as a capture, which the reader of the other bodies reports."""
-    name = path.name.removesuffix(".gz")
-    if not (name.endswith((*_LINES, ".json")) and path.is_file()):
-        return Contents()
-    try:
-        return _of_lines(path) if _is_lines(path) else _of_document(path)
-    except (OSError, EOFError, zlib.error, orjson.JSONDecodeError):
-        return Contents()
+    tickers, channels = set[str](), set[str]()
+    if path.name.removesuffix(".gz").endswith((*_LINES, ".json")) and path.is_file():
+        with suppress(BellwetherError, orjson.JSONDecodeError):
+            for number, node in enumerate(_nodes(path)):
+                if (found := _captured(node)) is not None:
+                    tickers.add(found[1].ticker)
+                    channels.add(CHANNEL_OF[found[1].kind])
+                elif number > _PEEK and not tickers:
+                    break
+    return Contents(frozenset(tickers), frozenset(channels))

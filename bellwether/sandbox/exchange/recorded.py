@@ -218,7 +218,7 @@ class RecordedExchange:
 
 def _trades_of(path: Path) -> list[tuple[int, int, bytes]]:
     """Instant, place and body of the trades in a capture, the newest first."""
-    trades = enumerate(read(path, TRADES))
+    trades = enumerate(one for one in read(path) if one.kind == "trade")
     found = [(stamped(one.body) or one.at, ordinal, orjson.dumps(one.body)) for ordinal, one in trades]
     return sorted(found, key=lambda trade: trade[:2], reverse=True)
 
