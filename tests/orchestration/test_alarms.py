@@ -10,7 +10,6 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from bellwether.arena.checks import LAKE_CHECKS
 from bellwether.checks.rule import LakeCheck, Observation
 from bellwether.lake import Lake
 from bellwether.notify import Alarm, NotDelivered
@@ -201,17 +200,6 @@ def test_a_check_that_cannot_be_evaluated_is_an_incident_and_stops_no_other(oper
     assert told == {"broken": ["broken cannot be evaluated", "w0"], "decisions_are_finished": ["w1"]}
     assert len(operators.alarms) == 2
     assert "This check cannot be evaluated: ValueError: File out of specification" in operators.alarms[0].body
-
-
-def test_a_check_of_a_damaged_file_names_it(tmp_path: Path) -> None:
-    lake, declared = Lake(str(tmp_path)), table("arena/agents")
-    week = date(2026, 5, 31)
-    lake.write(declared, (week.isoformat(),), declared.frame([row_of("arena/agents", week=week, agent_id=f"{week}/f")]), run_id="r")
-    (file,) = lake.slice(declared).files
-    content = Path(file).read_bytes()
-    Path(file).write_bytes(content[:4] + bytes(300) + content[304:])
-    found = [observed(check, lake, AT) for check in LAKE_CHECKS if check.name == "cohort_of_the_week"]
-    assert [f"{file} is damaged" in one.found for one in found] == [True]
 
 
 def test_the_sensor_tells_of_a_missed_cohort_and_keeps_that_in_its_cursor(

@@ -56,10 +56,6 @@ def test_questions_follow_the_releases_rules(evaluated: World) -> None:
     assert frame["price_1h"].count() > frame.height / 2
 
 
-def test_both_the_archive_and_the_live_endpoints_were_read(evaluated: World) -> None:
-    assert set(evaluated.lake.slice(table("clean/markets")).read()["source"]) == {"historical", "live"}
-
-
 def test_the_leaderboard_is_published_with_intervals(evaluated: World) -> None:
     rows = query(evaluated.config.warehouse_path, "SELECT * FROM benchmark.leaderboard ORDER BY rank NULLS LAST")
     assert set(rows["forecaster"]) == set(FORECASTERS)
@@ -67,13 +63,6 @@ def test_the_leaderboard_is_published_with_intervals(evaluated: World) -> None:
     market = rows.filter(forecaster="market-24h").row(0, named=True)
     assert half["brier"] == 0.25
     assert market["brier_lower"] < market["brier"] < market["brier_upper"] < 0.25
-
-
-def test_a_second_run_finds_everything_fresh(evaluated: World) -> None:
-    before = files(evaluated)
-    again = run_all(evaluated)
-    assert again.stats.runs == 0
-    assert files(evaluated) == before
 
 
 def test_a_home_that_was_moved_is_read_in_its_new_place_and_needs_no_run_but_a_publication(

@@ -71,11 +71,6 @@ def test_a_run_over_one_day_adds_little_to_the_home(instance: dg.DagsterInstance
     assert (sizes[-1] - sizes[0]) / (len(sizes) - 1) <= MOST_BYTES, sizes
 
 
-def test_what_a_step_logs_is_among_the_events_of_its_run(instance: dg.DagsterInstance) -> None:
-    run = materialize(instance, "3")
-    assert "counted" in [entry.user_message for entry in instance.all_logs(run)]
-
-
 def test_old_runs_are_deleted_unless_they_made_the_present_version_of_a_partition(instance: dg.DagsterInstance) -> None:
     superseded, of_two, of_one = (materialize(instance, partition) for partition in ("1", "2", "1"))
     failed = materialize(instance, "2", broken="yes")

@@ -11,12 +11,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from click.testing import CliRunner
 
 from bellwether.sandbox import Site, serve
 from bellwether.sandbox.worlds import generated
-from bellwether.settings import settings
-from cli.main import main
 
 #: The command with three forecasters and without pictures: the demo has them all.
 FRUGAL = """
@@ -67,14 +64,3 @@ def test_the_last_days_are_pulled_in_real_time_and_scored(tmp_path: Path) -> Non
     today = datetime.now(UTC).date()
     assert days <= {str(today - timedelta(days=back)) for back in range(4)}
     assert len(days) == 2
-
-
-def test_without_a_network_the_command_ends_at_once_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in variables(tmp_path, Site("http://127.0.0.1:9")).items():
-        monkeypatch.setenv(name, value)
-    settings.cache_clear()
-    done = CliRunner().invoke(main, ["run", "--release", "recent"])
-    assert done.exit_code == 1
-    assert "BELLWETHER_KALSHI_URL" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "home").exists()

@@ -31,13 +31,6 @@ def test_a_day_that_does_not_exist_is_said_at_once_with_those_that_do(tags: dict
     assert not [event for event in run(**tags).all_events if event.is_step_up_for_retry]
 
 
-def test_days_that_exist_are_the_runs_partitions() -> None:
-    (event,) = run(**{PARTITION: "2026-06-30"}).get_asset_materialization_events()[:1]
-    assert event.materialization.metadata["days"].value == "2026-06-30"
-    found = run(**{RANGE_START: "2026-06-29", RANGE_END: "2026-06-30"}).get_asset_materialization_events()
-    assert {one.materialization.metadata["days"].value for one in found} == {"2026-06-29, 2026-06-30"}
-
-
 @pytest.mark.parametrize("now", ["2026-03-04T12:00:00Z", "2031-05-07T00:20:00Z"])
 def test_the_sandboxs_partitions_end_with_its_clock_also_where_that_is_ahead(monkeypatch: pytest.MonkeyPatch, now: str) -> None:
     monkeypatch.setenv("BELLWETHER_SANDBOX_NOW", now)

@@ -10,8 +10,7 @@ import yaml
 
 from orchestration.definitions import defs
 from orchestration.home import settings_file
-from orchestration.precedence import AUTOMATIC, AUTOMATION, DUE, LAUNCHED_BY, runs_at_once
-from orchestration.schedules import daily_operations
+from orchestration.precedence import AUTOMATIC, AUTOMATION, LAUNCHED_BY, runs_at_once
 
 
 @pytest.mark.parametrize(("processors", "runs"), [(1, (2, 1)), (2, (2, 1)), (8, (8, 7))])
@@ -30,12 +29,6 @@ def test_the_settings_of_a_new_home_fit_this_machine(tmp_path: Path, monkeypatch
         assert config is not None
         assert config.max_concurrent_runs == 6
         assert config.tag_concurrency_limits == [{"key": LAUNCHED_BY, "value": AUTOMATION, "limit": 5}]
-
-
-def test_what_starts_by_itself_waits_behind_a_person() -> None:
-    assert int(AUTOMATIC["dagster/priority"]) < 0, "runs without the tag have the priority 0"
-    assert int(AUTOMATIC["dagster/priority"]) < int(DUE["dagster/priority"]) < 0, "decisions have a deadline"
-    assert (daily_operations.tags or {}).items() >= AUTOMATIC.items()
 
 
 def test_no_job_gives_a_persons_run_the_tags_of_automation() -> None:

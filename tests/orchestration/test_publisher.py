@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.warehouse.sensors import _PROCESS, publication_key, publisher
+from assets.warehouse.sensors import _PROCESS, publisher
 from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.tables import TABLES, table
@@ -36,11 +36,6 @@ def tick(lake: LakeResource, warehouse: WarehouseResource, *, runs: tuple[dg.Dag
 
 def store(lake: Lake, run: str) -> None:
     lake.write(table("clean/markets"), (DAY.isoformat(),), markets(market()), run_id=run)
-
-
-def test_the_same_state_has_the_same_key() -> None:
-    assert publication_key(frozenset("ab"), frozenset("ab")) is None
-    assert publication_key(frozenset("ab"), frozenset("a")) == publication_key(frozenset("ba"), frozenset("c"))
 
 
 def test_a_published_lake_is_left_alone(places: tuple[LakeResource, WarehouseResource]) -> None:

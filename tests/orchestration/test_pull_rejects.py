@@ -32,8 +32,6 @@ from tests.venues.venue import answer
 from tests.venues.wire_objects import DAY, ORIGIN, market
 from tests.venues.world import World, closing
 
-AT = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
-
 
 def store(lake: Lake, *objects: dict[str, object]) -> None:
     """A day of Kalshi with what is read from these objects."""

@@ -56,10 +56,6 @@ def take(world: World, name: str) -> dg.ExecuteInProcessResult:
     return job.execute_in_process(instance=world.instance, partition_key=name, raise_on_error=False)
 
 
-def test_without_recordings_there_is_nothing_to_do(world: World) -> None:
-    assert isinstance(tick(world), dg.SkipReason)
-
-
 def test_a_finished_recording_is_run_once_and_a_broken_one_waits(world: World) -> None:
     root = world.config.recordings_path
     record(root, "whole", SNAPSHOT, delta(2))

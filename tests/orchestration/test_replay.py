@@ -15,17 +15,12 @@ from assets.replay.runs import replay
 from assets.replay.sensors import recorded_episodes
 from assets.venues.jobs import RECORDINGS
 from assets.venues.sensors import finished_recordings
-from assets.warehouse.runs import publish as publish_warehouse
-from assets.warehouse.sensors import publisher
 from bellwether.lake import Lake
 from bellwether.recordings.generating import generate_recording
 from bellwether.replay.building.sources import Sources, outdated_episodes
-from bellwether.replay.registry import competitors
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.automation import automation
-from orchestration.sensors import registry
 from resources.recordings import RecordingsResource
 from tests.orchestration.conftest import World, open_world
 
@@ -134,26 +129,6 @@ def keys(sensor: dg.SensorDefinition, world: World) -> list[tuple[str | None, st
     """Partition and key of the runs that one tick of a sensor asks for."""
     found = ticked(sensor, world)
     return [(run.partition_key, run.run_key) for run in found.run_requests or ()] if isinstance(found, dg.SensorResult) else []
-
-
-def test_without_a_recording_in_the_lake_the_sensor_has_nothing_to_do(tmp_path: Path) -> None:
-    world = open_world(tmp_path)
-    assert isinstance(ticked(recorded_episodes, world), dg.SkipReason)
-    generate_recording(world.config.recordings_path, GeneratedWorld(7), EVENT, hours=1, now=world.config.now())
-    assert isinstance(ticked(recorded_episodes, world), dg.SkipReason)
-
-
-@pytest.mark.slow
-def test_after_a_command_no_sensor_and_no_condition_requests_a_run(replayed: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_HOME", str(replayed.config.home))
-    settings.cache_clear()
-    command = replayed.runner()
-    replay(command, AGENTS)
-    publish_warehouse(command)
-    entries = competitors()
-    monkeypatch.setattr("bellwether.replay.registry.competitors", lambda: {name: entries[name] for name in AGENTS if name in entries})
-    for sensor in (registry, automation, finished_recordings, recorded_episodes, publisher):
-        assert isinstance(ticked(sensor, replayed), dg.SkipReason), sensor.name
 
 
 def test_the_sensors_ask_for_a_finished_recording_and_for_its_episodes_with_the_same_key_until_they_are_made(tmp_path: Path) -> None:

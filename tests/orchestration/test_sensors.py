@@ -12,11 +12,7 @@ from bellwether.forecasting import available, without_key
 from bellwether.questions import releases
 from bellwether.replay.registry import agents
 from bellwether.settings import settings
-from orchestration.sensors import missing, registered_partitions, registry
-
-
-def test_only_new_names_are_added_in_the_registrys_order() -> None:
-    assert missing(["b", "a", "c"], ["a", "z"]) == ["b", "c"]
+from orchestration.sensors import registered_partitions, registry
 
 
 def test_the_first_tick_adds_everything_registered_and_the_next_nothing() -> None:
