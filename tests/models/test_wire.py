@@ -11,6 +11,7 @@ import tracemalloc
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -43,7 +44,6 @@ MESSAGES = [{"role": "system", "content": "be brief"}, {"role": "user", "content
 OPENAI = {"name": "one", "model": "openai/gpt-4o", "timeout": 30.0}
 ANTHROPIC = {"name": "one", "model": "anthropic/claude-sonnet-4-5-20250929", "timeout": 30.0}
 GEMINI = {"name": "one", "model": "gemini/gemini-2.5-pro", "timeout": 30.0}
-FORMATS = pytest.mark.parametrize("entry", [OPENAI, ANTHROPIC, GEMINI], ids=["OpenAI", "Anthropic", "Google"])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -232,11 +232,17 @@ async def test_an_answer_of_a_megabyte_passes_also_packed(stub: Stub) -> None:
         assert (result.outcome, result.reply.content) == (Outcome.OK, text)
 
 
-@FORMATS
+@cache
+def bomb() -> bytes:
+    """A quarter of a gigabyte, packed."""
+    return gzip.compress(bytes(1 << 28), 1)
+
+
+@pytest.mark.parametrize("entry", [OPENAI, ANTHROPIC], ids=["OpenAI", "Anthropic"])
 @pytest.mark.parametrize("packed", [False, True], ids=["endless", "gzip bomb"])
 async def test_a_huge_body_is_cut_at_the_cap_with_bounded_memory(stub: Stub, entry: dict[str, Any], packed: bool) -> None:
     if packed:
-        stub.response = http(200, gzip.compress(bytes(1 << 28), 9), {"Content-Encoding": "gzip"})
+        stub.response = http(200, bomb(), {"Content-Encoding": "gzip"})
     else:
         stub.response = http(200, b"x" * (LARGEST_BODY + 100_000), length=1 << 40)
     tracemalloc.start()
