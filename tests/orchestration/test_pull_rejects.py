@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -14,6 +12,7 @@ from types import SimpleNamespace
 import httpx
 import orjson
 import pytest
+from click.testing import CliRunner, Result
 
 from assets.venues import runs
 from assets.venues.schedules import days_to_pull, final_days
@@ -26,6 +25,8 @@ from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, 
 from bellwether.venues.http.following import ending, open_days
 from bellwether.venues.http.pages import DONE, PageStore
 from bellwether.venues.kalshi.wire import parse_markets
+from cli.main import main
+from orchestration.definitions import build_defs
 from orchestration.runner import RunStats
 from resources import LakeResource
 from tests.venues.venue import answer
@@ -131,6 +132,8 @@ def venue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
     monkeypatch.setenv("BELLWETHER_VENUES", "kalshi")
     monkeypatch.setenv("BELLWETHER_KALSHI_URL", f"http://127.0.0.1:{server.server_port}/trade-api/v2")
     settings.cache_clear()
+    monkeypatch.setenv("DAGSTER_HOME", str(settings().dagster_home))
+    monkeypatch.setattr("orchestration.definitions.defs", build_defs(config=settings()))
     yield world
     settings.cache_clear()
     server.shutdown()
@@ -140,7 +143,7 @@ def venue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
 def test_the_command_tells_rejects_fails_for_nothing_else_and_asks_again_when_told_to(venue: World) -> None:
     venue.live = [closing("A-1", "2026-03-14T15:00:00Z", result="")]
     first = pull("2026-03-14")
-    assert first.returncode == 1
+    assert first.exit_code == 1
     assert "1 of raw/kalshi_markets, result: a settled market without a result" in first.stdout
     assert "all 1 market objects of kalshi were rejected" in first.stderr
     venue.unnamed = 3
@@ -149,10 +152,10 @@ def test_the_command_tells_rejects_fails_for_nothing_else_and_asks_again_when_to
     )
     venue.live[0] |= {"result": "yes"}
     second = pull("2026-03-14")
-    assert (second.returncode, "Rejects: 0." in second.stdout) == (0, True), second.stderr
+    assert (second.exit_code, "Rejects: 0." in second.stdout) == (0, True), second.stderr
     rows = Lake(settings().lake_uri).slice(KALSHI_MARKETS).read()
     assert rows.select("ticker", "result").rows() == [("A-1", "yes")]
-    assert pull("2026-03-14").returncode == 0
+    assert pull("2026-03-14").exit_code == 0
     assert sum("min_close_ts" in url for url in venue.asked) == 3
 
 
@@ -174,7 +177,7 @@ def test_days_that_fail_take_no_other_day_of_the_range_with_them(venue: World, m
     days = [f"2026-03-{number}" for number in range(12, 20)]
     venue.live = [closing(f"A-{day[-2:]}", f"{day}T15:00:00Z") for day in days]
     found = pull(days[0], days[-1])
-    assert found.returncode == 1
+    assert found.exit_code == 1
     assert "3 of 8 days failed; the others are stored" in found.stderr
     for day, reason in {"2026-03-13": "HTTP 403", "2026-03-14": "HTTP 404", "2026-03-16": "HTTP 402"}.items():
         (line,) = (line for line in found.stderr.replace("\n    ", " ").splitlines() if line.strip().startswith(f"{day}:"))
@@ -186,11 +189,9 @@ def test_days_that_fail_take_no_other_day_of_the_range_with_them(venue: World, m
     assert len(listed) == len(set(listed)) == len(days), "each day is requested once"
     odd.clear()
     again = pull(days[0], days[-1])
-    assert (again.returncode, "Partitions that were fresh: 6" in again.stdout) == (0, True), again.stderr
+    assert (again.exit_code, "Partitions that were fresh: 6" in again.stdout) == (0, True), again.stderr
     assert len([url for url in venue.asked if "min_close_ts" in url]) == len(days) + 3
 
 
-def pull(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own: the definitions belong to one world."""
-    command = [sys.executable, "-c", "from cli.main import main; main()", "pull", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+def pull(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["pull", *arguments])
