@@ -184,11 +184,11 @@ def test_what_was_published_at_an_instant_is_known_as_of_it(tmp_path: Path) -> N
             made = History(tmp_path / str(seed), seed, patch)
             for _ in range(LENGTH):
                 made.happen()
-        for number, (at, published) in enumerate(made.published.items()):
+        for number, (at, published) in list(enumerate(made.published.items()))[seed % 2 :: 2]:
             read = made.known(at)
             for name, rows in published.items():
                 assert read(_table(name)).equals(rows), (seed, at, name)
-            if number % 6 == 5:
+            if number % 6 == 4:
                 for name, rows in rankings(inputs_of(lambda table, then=published: then[table.short_name], {})).items():  # type: ignore[misc]
                     assert read(TABLES[name]).equals(rows), (seed, at, name)
                     seen[name] += rows.height

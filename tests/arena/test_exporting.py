@@ -33,7 +33,7 @@ from tests.arena.weeks import WEEK, Arena
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
     """A cohort of two models and the rules, its markets resolved, and a second cohort."""
     arena = Arena(tmp_path_factory.mktemp("exported"))
-    for number in range(5):
+    for number in range(3):
         week = WEEK + number * timedelta(days=7)
         if number < 2:
             arena.decide(week)

@@ -47,17 +47,14 @@ def contents(arena: Arena) -> tuple[dict[Any, str], list[Intervention]]:
 
 
 def killing(patch: pytest.MonkeyPatch, step: int, done: Counter[str]) -> None:
-    """Kill before or after a write of the journal or the lake: the number `step` of all these moments."""
+    """Kill after the write number `step` of the journal or the lake."""
 
     def kill_at(kind: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def write(*args: Any, **more: Any) -> Any:
-            for moment in ("before", "after"):
-                done["moments"] += 1
-                if done["moments"] == step:
-                    raise Killed
-                if moment == "before":
-                    made = real(*args, **more)
+            made = real(*args, **more)
             done[kind] += 1
+            if done.total() == step:
+                raise Killed
             return made
 
         return write

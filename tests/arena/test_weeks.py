@@ -358,7 +358,7 @@ def test_live_weeks_open_decide_mark_and_resolve_under_a_moving_clock(tmp_path: 
         sunday = arena.now.date()
         if week < 2:
             arena.decide(sunday, forced=False)
-        for hours in (1, 60, 120, 160):
+        for hours in (1, 120):
             arena.now = start + week * SEVEN + timedelta(hours=hours)
             arena.evidence(sunday)
             if week < 2:
@@ -368,7 +368,7 @@ def test_live_weeks_open_decide_mark_and_resolve_under_a_moving_clock(tmp_path: 
     assert found.violations == []
     evidence, prices = arena.read(tables.EVIDENCE), arena.read(tables.PRICES)
     assert not evidence["reconstructed"].any()
-    assert (evidence["known_at"].dt.weekday().is_in([7, 2, 5, 6])).all(), "each look is dated when it was made"
+    assert (evidence["known_at"].dt.weekday().is_in([7, 5])).all(), "each look is dated when it was made"
     settled = found.frames["arena/settlements"]
     assert settled.height >= 2
     closed = evidence.filter("closed").group_by("market_id").agg(first=pl.col("known_at").min(), closed_at=pl.col("closed_at").min())
