@@ -1,1 +1,1 @@
-"""What all venues' HTTP interfaces have in common: calls, bounded repetition, listings page by page, verbatim pages stored once."""
+"""HTTP shared by all venues: calls, bounded retries, listings page by page, verbatim pages stored once, pulls of days."""

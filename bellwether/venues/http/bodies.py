@@ -1,4 +1,4 @@
-"""Bodies of answers as they come off a connection, bounded both as sent and as unpacked: a small body can unpack to gigabytes."""
+"""Bodies of streamed answers, bounded both as sent and as unpacked: a small body can unpack to gigabytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 
 from bellwether.errors import VenueError
 
-#: Encodings that are asked for, and no other is read.
+#: Requested encodings; others are not read.
 ENCODINGS = "gzip, deflate"
 #: Bytes that are unpacked at a time.
 _PART = 1 << 20
@@ -30,8 +30,8 @@ class Oversized(Exception):
 async def read_body(response: httpx.Response, most: int, body: bytearray | None = None) -> bytes:
     """Unpacked body of a streamed response, of at most `most` bytes as sent and as unpacked.
 
-    body: receives the bytes as they come, so that the part before a failure is known.
-    Raises `Oversized` as soon as it is longer, and `httpx.DecodingError` when it is not what its Content-Encoding says, or ends too early.
+    body: receives the bytes in order of receipt, so that the part before a failure is known.
+    Raises `Oversized` as soon as it is longer, and `httpx.DecodingError` when it does not match its Content-Encoding, or ends too early.
     """
     unpack, stream = _unpacker(response), response.stream
     assert isinstance(stream, httpx.AsyncByteStream)

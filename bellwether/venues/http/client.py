@@ -48,7 +48,7 @@ from bellwether.venues.wire.times import is_plausible
 P = ParamSpec("P")
 log = logging.getLogger(__name__)
 
-#: What is asked again after. Of all calls: tenacity's conditions refer to themselves.
+#: Failures that are retried. One for all calls: tenacity's conditions refer to themselves.
 _MAY_PASS = retry_if_exception_type(Transient)
 
 
@@ -74,7 +74,7 @@ class RateLimit:
 
 @dataclass(slots=True)
 class RequestStats:
-    """What a client did: attempts sent, failures that may pass by kind, and seconds spent waiting for the rate limit.
+    """Statistics of a client: attempts sent, transient failures by kind, and seconds spent waiting for the rate limit.
 
     limited_seconds counts the own bucket and the back-off after the venue's 429; calls that wait side by side count each.
     """
@@ -136,7 +136,7 @@ class HttpClient:
             the source of jitter, and the time (aware, UTC) for answers without a Date header.
     """
 
-    #: What people call the interface, and the setting that holds its address.
+    #: Display name of the interface, and the setting that contains its address.
     name: ClassVar[str] = "the venue"
     setting: ClassVar[str] = ""
     #: Whether an answer may be a JSON list.
@@ -309,7 +309,7 @@ class HttpClient:
                 yield page
 
     async def pause(self, number: int) -> None:
-        """Wait before something is asked for the `number`-th time again, as long as after so many failures."""
+        """Wait before the `number`-th repetition of a request, as long as after so many failures."""
         await self._sleep(self._backoff.drawn(number))
 
     async def _fetch(self, path: str, params: Params, ordinal: int) -> Page:

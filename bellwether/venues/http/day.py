@@ -119,7 +119,7 @@ class BaseDayPull(ABC):
 
     @abstractmethod
     def requested(self, page: Page) -> Iterable[str]:
-        """What the call of a page of events or prices requested by name."""
+        """Names that the call of a page of events or prices requested."""
 
     @abstractmethod
     def prices_together(self, step: str, pages: Sequence[Page]) -> pl.DataFrame | None:
@@ -245,7 +245,7 @@ class DayWork(ABC, Generic[M, D]):
         """The markets on which another answer is expected."""
 
     def is_settled(self, puller: Puller, markets: M) -> bool:
-        """Whether nothing more is expected of the day's markets."""
+        """True when nothing more is expected of the day's markets."""
         return not self.expected(puller, markets)
 
     @abstractmethod

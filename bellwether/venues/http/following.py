@@ -1,4 +1,4 @@
-"""Which pull of a day is gone on with: the stored one, a new one, or one that only asks about what was open in the last.
+"""Choice of the pull of a day to continue: the stored one, a new one, or one that only requests the markets that the last one left open.
 
 A day is pulled once, when it is over. What was open then is followed market by market, in a pull that is based on that of the day. A day that only
 curable rejects keep open rests between two looks, twice as long each time.

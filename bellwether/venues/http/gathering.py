@@ -32,7 +32,7 @@ class Kind:
     column: str
 
     def quarantine(self, day: date, origin: Origin) -> Quarantine:
-        """Where records of a page are filed that do not fit."""
+        """Quarantine for the records of a page."""
         return Quarantine(self.table, self.field, day, origin)
 
     def in_vain(self, day: date, requested: Mapping[str, Origin], missing: Iterable[str], reason: str) -> Iterator[pl.DataFrame]:

@@ -1,4 +1,4 @@
-"""One call of a venue and its answer, as it came."""
+"""One call of a venue and its verbatim answer."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Page:
-    """One answer: the call, the status, when the venue answered (aware, UTC) and the body's bytes exactly as they came.
+    """One answer: the call, the status, when the venue answered (aware, UTC) and the verbatim body.
 
     ordinal: position within its pull, from 0. sent: the body of the call, empty for a GET.
     """
@@ -84,7 +84,7 @@ class Page:
 
     @cached_property
     def json(self) -> Any:
-        """The body as JSON, parsed at the first use. Raises `MalformedBody` when it is none."""
+        """The body as JSON, parsed at the first use. Raises `MalformedBody` for other bodies."""
         return decode_any(self.body)
 
     @property
@@ -96,7 +96,7 @@ class Page:
 
     @property
     def origin(self) -> Origin:
-        """What the rows of this page say about where they come from."""
+        """Origin of the rows of this page."""
         return Origin(self.request, self.ordinal, self.fetched_at)
 
     def items(self, key: str) -> list[Any]:

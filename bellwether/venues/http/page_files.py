@@ -1,6 +1,6 @@
-"""Files of verbatim pages: one per page while a pull is under way, one for all pages when it has ended.
+"""Files of verbatim pages: one per page while a pull runs, one for all pages when it has ended.
 
-While under way, a page is a line of JSON and the bytes as they came: cheap to write, and checked when it is read. In the end all pages of the pull
+While a pull runs, a page is a line of JSON and the verbatim bytes: cheap to write, and checked when it is read. In the end all pages of the pull
 are one Parquet file, `pages.parquet`, in the order of the steps; it is read a few megabytes at a time.
 """
 
@@ -48,7 +48,7 @@ def _schema() -> pa.Schema:
 
 
 def dump(page: Page) -> bytes:
-    """A page as it is stored while its pull is under way."""
+    """A page in its form for a running pull."""
     content = page.sent + page.body
     head = {
         "request": page.request,

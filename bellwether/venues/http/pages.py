@@ -1,6 +1,6 @@
-"""Verbatim pages: every answer of a pull stored once, as it came, so that a pull can be resumed and read again without the venue.
+"""Verbatim pages: every answer of a pull stored once, so that a pull can be resumed and read again without the venue.
 
-`raw/<venue>_pages/<listing>/<partition>/<pull>/` holds a pull. While it is under way each page is a file, `<step>/00000.page`; in the end all are
+`raw/<venue>_pages/<listing>/<partition>/<pull>/` holds a pull. While it runs each page is a file, `<step>/00000.page`; in the end all are
 one, `pages.parquet`, and `done.json`, written last, ends the pull. Pulls are never changed once they are done: to ask again is to make the next one.
 """
 
@@ -74,7 +74,7 @@ class StoredPull:
             yield self.page(step, ordinal)
 
     def count(self, step: str) -> int:
-        """How many pages a step of a finished pull has."""
+        """Number of pages of a step of a finished pull."""
         pages = self._finished()["pages"]
         return self.base.count(step) if self.base and step not in pages else int(pages.get(step, 0))
 
@@ -114,11 +114,11 @@ class StoredPull:
         return StoredPull(self.storage, self.folder, frozenset({name}), note, self.held, self.base)
 
     def has_begun(self, step: str) -> bool:
-        """Whether pages of a step were stored when the pull was opened."""
+        """True if pages of a step were stored when the pull was opened."""
         return any(name.startswith(f"{self.folder}/{step}/") for name in self.files)
 
     def _part(self, step: str, ordinal: int, *, written: bool = False) -> Page | None:
-        """A page of a pull under way: its own file, or that of an earlier version, or in the file of all that was written before the end.
+        """A page of a running pull: its own file, or that of an earlier version, or in the file of all that was written before the end.
 
         written: it was stored just now, so that it is not among `files`.
         """
@@ -136,7 +136,7 @@ class StoredPull:
 
     @property
     def _is_of_parts(self) -> bool:
-        """Whether an earlier version ended the pull, which left a file per page."""
+        """True for a pull that an earlier version ended, which left a file per page."""
         return f"{self.folder}/{PAGES}" not in self.files
 
     def _together(self, step: str, ordinal: int) -> Page | None:
@@ -173,7 +173,7 @@ class PageStore:
         self._root = f"raw/{venue}_pages"
 
     def open(self, listing: str, partition: str, *, refresh: bool = False, reuse: Callable[[Note], bool] = bool) -> StoredPull:
-        """The pull to go on with: the latest when it is unfinished, or finished and `reuse` says yes to its note; else the next, empty.
+        """The pull to continue: the latest when it is unfinished, or finished and `reuse` accepts its note; otherwise the next, empty.
 
         refresh: always the next: no page and no note is read, so that damaged ones do not matter.
         """
@@ -191,19 +191,19 @@ class PageStore:
         return StoredPull(self._storage, f"{partition}/{int(number) + 1:04d}")
 
     def latest(self, listing: str, partition: str) -> StoredPull | None:
-        """The last pull of a partition, finished or not; None when there is none. Raises `LakeError` for a note that cannot be read."""
+        """The last pull of a partition, finished or not; None without pulls. Raises `LakeError` for a note that cannot be read."""
         folder, names = self._latest(listing, partition)
         return self._pull(folder, names) if names else None
 
     def _latest(self, listing: str, partition: str) -> tuple[str, list[str]]:
-        """The folder of a partition's last pull, of the first where there is none, and the files of all its pulls."""
+        """The folder of a partition's last pull, or that of its first, and the files of all its pulls."""
         prefix = f"{self._root}/{listing}/{partition}"
         names = [entry.name for entry in self._storage.files(prefix)]
         numbers = {name.removeprefix(f"{prefix}/").split("/")[0] for name in names}
         return f"{prefix}/{max(numbers, key=int, default='0001')}", names
 
     def latest_finished(self, listing: str, partition: str) -> StoredPull | None:
-        """The last pull of a partition that is finished; None when there is none. Raises `LakeError` for a note that cannot be read."""
+        """The last finished pull of a partition, or None. Raises `LakeError` for a note that cannot be read."""
         names = [entry.name for entry in self._storage.files(f"{self._root}/{listing}/{partition}")]
         ended = [name.removesuffix(f"/{DONE}") for name in names if name.endswith(f"/{DONE}")]
         return self._pull(max(ended, key=lambda folder: int(folder.rsplit("/", 1)[1])), names) if ended else None

@@ -14,7 +14,7 @@ from bellwether.venues.http.page import Page, Params, request_text
 
 #: Holes in a row that are put up with, where they are put up with at all.
 MOST_HOLES = 5
-#: How often a page that looks wrong is asked for again before it is believed (empty) or given up (repeated).
+#: Repeated requests for a page that looks wrong before it is accepted (empty) or given up (repeated).
 SECOND_LOOKS = 2
 #: Pages after which a listing is given up: several times what the venues' largest ever had.
 MOST_PAGES = 10_000
@@ -38,11 +38,11 @@ class Listing:
     cursor_field: str = "cursor"
 
     def params_at(self, cursor: str | None) -> Params:
-        """The parameters of the page at `cursor`: all the others stay as they are."""
+        """The parameters of the page at `cursor`: all others are unchanged."""
         return (*self.params, (self.cursor_parameter, cursor)) if cursor else self.params
 
     def next_cursor(self, page: Page, cursor: str | None) -> str | None:
-        """The cursor of the page after `page`, which was asked for with `cursor`; None at the end.
+        """The cursor of the page after `page`, which was requested with `cursor`; None at the end.
 
         Raises `VenueError` when the answer is a bare list, which cannot say whether there is more.
         """
@@ -53,7 +53,7 @@ class Listing:
         return None if found in (None, "") else str(found)
 
     def is_hole(self, page: Page, cursor: str | None = None) -> bool:
-        """Whether `page`, which was asked for with `cursor`, lists nothing although its cursor goes on: records may be missing."""
+        """True if `page`, which was requested with `cursor`, lists nothing although its cursor continues: records may be missing."""
         return not page.items(self.items) and self.next_cursor(page, cursor) is not None
 
     @property
@@ -64,7 +64,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class OffsetListing(Listing):
-    """A listing whose pages are asked for by the number of records before them; it ends with an empty page."""
+    """A listing whose pages are requested by the number of records before them; it ends with an empty page."""
 
     cursor_parameter: str = "offset"
 
@@ -75,7 +75,7 @@ class OffsetListing(Listing):
 
 
 Fetch = Callable[[str, Params, int], Awaitable[Page]]
-#: Waits before a page is asked for the n-th time again.
+#: Waits before the n-th repeated request for a page.
 Pause = Callable[[int], Awaitable[None]]
 
 
@@ -95,9 +95,9 @@ async def walk(
     """The pages of `listing`, numbered from `first`; `fetch(path, params, ordinal)` brings each.
 
     Short pages are not the end; no cursor is. A page that is empty, or that loops (its cursor came before, or it lists again what an earlier
-    one listed), or, in a listing by offset, lists nothing new, is asked for again, `SECOND_LOOKS` times; where its cursor goes on, `pause`
+    one listed), or, in a listing by offset, lists nothing new, is requested again, `SECOND_LOOKS` times; where its cursor continues, `pause`
     waits before. An empty page without a cursor is then believed. Raises `PagingError`, before the page is handed out, for one that loops,
-    for one after which there should be no more (`MOST_PAGES`), and for an empty one whose cursor goes on; where `holes` are allowed, because the caller tells of them, only for too many of those in a
+    for one after which there should be no more (`MOST_PAGES`), and for an empty one whose cursor continues; where `holes` are allowed, because the caller tells of them, only for too many of those in a
     row. `ahead` asks for the next page before it hands one out.
     """
     guard = _Guard(listing, MOST_HOLES if holes else 0)
@@ -130,13 +130,13 @@ async def walk(
 
 
 def _seen(done: asyncio.Future[Page]) -> None:
-    """Whoever walks on gets the failure; of whoever stops, nobody has to hear it."""
+    """Retrieve the exception so that asyncio does not warn; a consumer that continues still sees it."""
     if not done.cancelled():
         done.exception()
 
 
 async def _turns() -> None:
-    """Let the event loop turn until a request that was begun is on its way, unless it has to wait for others."""
+    """Yield to the event loop until a request that was begun is on its way, unless it has to wait for others."""
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 
@@ -154,7 +154,7 @@ async def _look(listing: Listing, fetch: Callable[[], Awaitable[Page]], guard: _
 
 
 class _Guard:
-    """What a walk has seen so far."""
+    """State of a walk: cursors, contents and holes so far."""
 
     def __init__(self, listing: Listing, most_holes: int) -> None:
         self._listing = listing
@@ -168,7 +168,7 @@ class _Guard:
         self._pages = 0
 
     def doubts(self, page: Page, cursor: str | None) -> bool:
-        """Whether the page deserves a second look."""
+        """True if the page has to be requested again."""
         items = page.items(self._listing.items)
         if not items or self._loop(page, items, self._listing.next_cursor(page, cursor)) is not None:
             return True
@@ -208,7 +208,7 @@ class _Guard:
         return None
 
     def _digest(self, page: Page, items: list[Any]) -> bytes:
-        """Of what the page lists; computed once for the page that was asked about last."""
+        """Digest of the listed records; computed once for the last page."""
         if self._digested is None or self._digested[0] is not page:
             text = "\0".join(self._names(items)).encode("utf-8", "surrogatepass")
             self._digested = page, hashlib.blake2b(text, digest_size=16).digest()

@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 Ask = Callable[..., Awaitable[Page]]
 #: Takes a page in, unless it cannot be processed and (`last`) may be requested again; returns whether it did.
 Take = Callable[..., bool]
-#: Fails for a page that has not the shape that was asked for.
+#: Fails for a page of another shape than expected.
 Fits = Callable[[Page], object]
 T = TypeVar("T")
 
@@ -45,11 +45,11 @@ def _passes(fits: Fits, page: Page) -> bool:
 
 
 class StaleCursorError(Exception):
-    """The venue refuses the cursor at which an interrupted pull was to go on."""
+    """The venue refuses the cursor at which an interrupted pull was to continue."""
 
 
 class Puller:
-    """One pull under way: `requests` counts the pages fetched from the venue."""
+    """One running pull: `requests` counts the pages fetched from the venue."""
 
     def __init__(self, client: HttpClient, pull: StoredPull, progress: Progress | None = None) -> None:
         self.client = client
@@ -75,7 +75,7 @@ class Puller:
     ) -> None:
         """Make calls with a single answer each, several at a time, and store the answers under the calls' positions.
 
-        fits: fails for a page that has not the shape that was asked for. A stored one is requested again, a fetched one once, and then stored.
+        fits: fails for a page of another shape than expected. A stored one is requested again, a fetched one once, and then stored.
         """
         if self.pull.note is not None:
             return
@@ -91,7 +91,7 @@ class Puller:
             page = await ask(call, ordinal=ordinal)
             if not _passes(fits, page):
                 page = await ask(call, ordinal=ordinal)
-            # What the page says as JSON takes several times its bytes, and many are stored side by side.
+            # The page's JSON takes several times its bytes, and many pages are stored concurrently.
             await _ended(self._write(step, replace(page)))
 
     async def process(self, step: str, page: Page, take: Take) -> None:
@@ -115,7 +115,7 @@ class Puller:
     async def follow(self, step: str, listings: Iterable[Listing]) -> AsyncGenerator[Page, None]:
         """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings.
 
-        Each is stored while the next one is asked for. Some holes (`Listing.is_hole`) are among them: whoever reads the pages has to tell of them.
+        Each is stored while the next one is requested. Some holes (`Listing.is_hole`) are among them, which the caller has to report.
         """
         if self.pull.note is not None:
             for page in self.pull.pages(step):
@@ -152,7 +152,7 @@ class Puller:
 
 
 async def _ended(writing: asyncio.Future[None] | None) -> None:
-    """Wait for a write, to its end even where the pull is cancelled meanwhile: nobody writes to a pull that is over."""
+    """Wait for a write, to its end even where the pull is cancelled meanwhile: no write may follow the end of a pull."""
     if writing is None:
         return
     try:

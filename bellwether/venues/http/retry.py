@@ -1,4 +1,4 @@
-"""When a call is worth repeating, how long to wait before, and when to give up."""
+"""Retry policy for calls of venues: transient failures, back-off and bounds."""
 
 from __future__ import annotations
 
@@ -104,13 +104,13 @@ class Backoff:
         return delay(number, self._rng, base=self._retry.base, cap=self._retry.cap)
 
     def stop(self, state: RetryCallState) -> bool:
-        """Whether the next wait would exceed the bounds."""
+        """True if the next wait would exceed the bounds."""
         spent = max(state.seconds_since_start or 0.0, state.idle_for)
         return state.attempt_number >= self._retry.attempts or spent + state.upcoming_sleep > self._retry.seconds
 
 
 def transient_failure(error: httpx.HTTPError) -> Transient:
-    """What went wrong on the way, in words that hold neither headers nor addresses."""
+    """The transport's failure in words, without headers and addresses."""
     import httpx
 
     if isinstance(error, httpx.TimeoutException):
@@ -146,7 +146,7 @@ def retry_after(response: httpx.Response, now: Callable[[], datetime]) -> float 
 
 
 def http_date(text: str) -> datetime | None:
-    """The aware UTC instant of an HTTP date; None when it is none."""
+    """The aware UTC instant of an HTTP date; None for other text."""
     try:
         return parsedate_to_datetime(text).astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -154,7 +154,7 @@ def http_date(text: str) -> datetime | None:
 
 
 def seconds_until(text: str, now: datetime) -> float | None:
-    """Seconds from `now` to an HTTP date, 0 when it is over; None when it is none."""
+    """Seconds from `now` to an HTTP date, 0 when it is over; None for other text."""
     until = http_date(text) if text else None
     return None if until is None else max(0.0, (until - now).total_seconds())
 

@@ -41,7 +41,7 @@ class MarketRows:
 
 
 class _Gathering:
-    """What pages bring, one after another; of a contract that comes twice the first counts."""
+    """Contracts and events of pages, in order; of a contract that comes twice the first counts."""
 
     def __init__(self) -> None:
         self.contracts: dict[str, Row] = {}

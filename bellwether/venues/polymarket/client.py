@@ -1,4 +1,4 @@
-"""Polymarket over HTTP: Gamma (markets and events as people see them) and the CLOB (order books and prices)."""
+"""Polymarket over HTTP: Gamma (markets and events) and the CLOB (order books and prices)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bellwether.venues.polymarket import routes
 
 __all__ = ["ClobClient", "GammaClient", "OffsetLimitError"]
 
-#: Statuses by which an address says that it does not know a route.
+#: Statuses of an address that does not know a route.
 UNKNOWN_ROUTE = frozenset({404, 405, 410})
 #: Statuses by which the CLOB refuses a batch as a whole, although its tokens may be answered one by one.
 REFUSED_BATCH = frozenset({400, 404, 405, 410, 413, 422})
@@ -93,7 +93,7 @@ class ClobClient(HttpClient):
     async def midpoints(self, token_ids: Iterable[str]) -> list[Page]:
         """The middles between best bid and ask of any number of tokens: one page for each 500.
 
-        Where the venue refuses a batch, each of its tokens is asked for alone; the page of one that has no book has the status 404.
+        Where the venue refuses a batch, each of its tokens is requested alone; the page of one that has no book has the status 404.
         `polymarket.quotes.midpoints_of` reads both kinds of pages.
         """
         pages: list[Page] = []

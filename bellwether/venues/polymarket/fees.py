@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,18})?")
 
 
 class Regime(Enum):
-    """How a fee is computed: from `since` on, in `decimals` decimals."""
+    """Computation of fees from `since` on, in `decimals` decimals."""
 
     NONE = datetime(2020, 1, 1, tzinfo=UTC), 5
     SHORT_CRYPTO = datetime(2026, 1, 1, tzinfo=UTC), 4
@@ -61,7 +61,7 @@ class Regime(Enum):
 
     @property
     def by_value(self) -> bool:
-        """Whether the fee is in proportion to the value of the trade instead of its shares, and withheld in shares from buys."""
+        """True if the fee is in proportion to the value of the trade instead of its shares, and withheld in shares from buys."""
         return self in (Regime.SHORT_CRYPTO, Regime.BY_VALUE)
 
 
@@ -107,11 +107,11 @@ class FeeSchedule:
 
     @property
     def is_free(self) -> bool:
-        """Whether no fill costs anything."""
+        """True if no fill costs anything."""
         return not self.rate
 
     def fee(self, shares: Decimal | int, price: Decimal | int, side: Side, role: Role = "taker") -> Decimal:
-        """What a fill of `shares` at `price` dollars costs, in dollars, rounded to the regime's decimals.
+        """Fee of a fill of `shares` at `price` dollars, in dollars, rounded to the regime's decimals.
 
         Raises `ConfigError` for a negative size, a price outside [0, 1], a float, or another side or role.
         """
@@ -146,7 +146,7 @@ def _power(base: Decimal, exponent: int | Decimal) -> Decimal:
 def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None = None, base_fee: int | None = None) -> FeeSchedule:
     """The terms of a trade at the aware time `at` in the market that a Gamma object describes.
 
-    category: of the market's event, for objects that state no fee type. base_fee: what the CLOB's /fee-rate says, in basis points; 0 is a market
+    category: of the market's event, for objects that state no fee type. base_fee: the answer of the CLOB's /fee-rate, in basis points; 0 is a market
     without fees. The object's own `feeSchedule` counts where it belongs to the regime of `at`; otherwise a table by category stands in, and the
     schedule says so. Raises `SchemaError` for terms that cannot be right, and where fees were charged by terms that are unknown.
     """
@@ -174,7 +174,7 @@ def _by_kind(kind: str, regime: Regime, at: datetime) -> FeeSchedule:
 
 
 def _charges(market: Mapping[str, Any], base_fee: int | None) -> bool:
-    """Whether the market has fees at all, by the first of its marks that says so."""
+    """True if the market has fees at all, by the first of its marks that states it."""
     if base_fee is not None:
         return base_fee > 0
     enabled = market.get("feesEnabled")

@@ -89,7 +89,7 @@ async def winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, t
 class Book:
     """The resting orders of a token as (price, size) in dollars and shares, best first.
 
-    at: when they were so, as the venue says. tick: step of prices in dollars; None where the book states none. skipped: unusable levels left out.
+    at: the book's time by the venue. tick: step of prices in dollars; None where the book states none. skipped: unusable levels left out.
     """
 
     bids: tuple[tuple[Decimal, Decimal], ...]
@@ -126,7 +126,7 @@ async def past_prices(
 ) -> dict[str, Points]:
     """Prices of every hour between two instants, both included, by token, the earliest first; [] for a token without any.
 
-    spans: by token. One of more than `MOST_DAYS` is asked for in parts. What is no price from 0 to 1 is left out. traded: tokens for which prices
+    spans: by token. One of more than `MOST_DAYS` is requested in parts. Points without a price from 0 to 1 are left out. traded: tokens for which prices
     every `COARSE_MINUTES` are requested where there are none; None for all.
     """
     found = await _past_prices(clob, spans, FINE_MINUTES)

@@ -1,4 +1,4 @@
-"""How a Polymarket market ended, judged by evidence: what Gamma, UMA and the CLOB say, and never a guess.
+"""Resolution of Polymarket markets by the evidence of Gamma, UMA and the CLOB, without guesses.
 
 Closed is not resolved, and prices that stand at 0 and 1 while a resolution is only proposed or disputed are no outcome. Sources that
 contradict each other give no outcome either. Every resolution names the rule that decided and keeps the evidence.
@@ -84,7 +84,7 @@ def resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame:
-    """What the CLOB says of every condition: the outcomes that it flags, under Gamma's names where their tokens tell."""
+    """Flags of the CLOB by condition: the outcomes that it flags as winners, under Gamma's names where their tokens match."""
     names = (
         markets.filter(pl.col("token_ids").list.len() == pl.col("outcomes").list.len())
         .select("day", "key", pl.col("token_ids").alias("token_id"), name="outcomes")
@@ -160,7 +160,7 @@ def _flag_place(evidence: pl.DataFrame) -> pl.Series:
 
 
 def _findings() -> dict[str, pl.Expr]:
-    """What follows from the readings: whether anybody calls it final, and whether the sources disagree."""
+    """Conclusions from the readings: whether a source calls it final, and whether the sources disagree."""
     by_uma = pl.col("uma").is_in(["resolved", "settled"]).fill_null(False)
     by_clob = (pl.col("uma").is_null() | (pl.col("uma") == "requested")) & ((pl.col("flags") > 0) | pl.col("half"))
     by_silence = pl.col("uma").is_null() & _word("resolution_status").is_null() & pl.col("is_old") & ~by_clob
@@ -178,7 +178,7 @@ def _findings() -> dict[str, pl.Expr]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: where it applies, and what it says. place: position of the winner."""
+    """One rule: its condition and its verdict. place: position of the winner."""
 
     name: str
     applies: pl.Expr
@@ -188,7 +188,7 @@ class Rule:
     place: pl.Expr = field(default_factory=lambda: pl.lit(None, pl.Int64))
 
     def part(self, name: str) -> pl.Expr:
-        """What the rule says about one column of the resolution."""
+        """One column of the resolution by this rule."""
         words = {"rule": self.name, "status": self.status, "reason": self.reason}
         if name in words:
             return pl.lit(words[name], pl.String)
@@ -224,13 +224,13 @@ def _rules() -> tuple[Rule, ...]:
 
 
 def _first(rules: Sequence[Rule], name: str) -> pl.Expr:
-    """What the first rule that applies says about one column."""
+    """One column by the first rule that applies."""
     last = rules[-1].part(name)
     return reduce(lambda rest, rule: pl.when(rule.applies).then(rule.part(name)).otherwise(rest), reversed(rules[:-1]), last)
 
 
 def _value() -> pl.Expr:
-    """What a contract of yes, or of the first of two named outcomes, is worth; null where there is no such contract or nobody knows."""
+    """Value of a contract of yes, or of the first of two named outcomes; null where no such contract exists or its value is unknown."""
     words = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase())
     second = (pl.col("market_type") == "binary") & (words.list.last() == "yes")
     mine = pl.when(second).then(1).otherwise(0)

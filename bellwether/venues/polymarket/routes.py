@@ -75,7 +75,7 @@ def by_offset(listing: Listing) -> OffsetListing:
 
 
 def offset_of(call: Call) -> int:
-    """How many records the call skips; 0 for one that has no offset."""
+    """Number of records that the call skips; 0 without an offset."""
     return next((int(value) for name, value in call.params if name == "offset"), 0)
 
 

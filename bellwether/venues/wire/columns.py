@@ -258,9 +258,9 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 def repeats_of(
     keys: pl.DataFrame, objects: Sequence[Any], problems: Problems, *, field: str, what: str, earlier: Mapping[Any, Any] = NOTHING
 ) -> frozenset[int]:
-    """Positions of objects that say again what one with the same key before them said.
+    """Positions of objects that repeat an earlier one with the same key.
 
-    An object that says something else is noted as a problem of `field`: "another `what` says otherwise". Objects with a problem count for
+    A different object with the same key is noted as a problem of `field`: "another `what` says otherwise". Objects with a problem count for
     nothing. earlier: objects of the pages before by their key, which is then a single column.
     """
     repeats: set[int] = set()

@@ -68,7 +68,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a page holds: `rows` of the declared table, the `ordinals` of their objects within the page, and `rejects`."""
+    """Content of a page: `rows` of the declared table, the `ordinals` of their objects within the page, and `rejects`."""
 
     rows: pl.DataFrame
     ordinals: Sequence[int]
@@ -85,7 +85,7 @@ class FewPages(dict[Place, Parsed]):
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Where the objects of a page that do not fit are filed.
+    """Files objects of a page that do not fit as rejects.
 
     table: the table that they were meant for. identity: the field that holds their ticker. day: the partition of rejects for objects
     whose own day cannot be read.
@@ -113,7 +113,7 @@ class Quarantine:
         return self.rows([{self.identity: name} for name in names], dict.fromkeys(range(len(names)), Problem(None, None, reason)), {})
 
     def hole(self, answer: Any) -> pl.DataFrame:
-        """The row of the page as a whole, `answer`, that lists nothing although its cursor goes on."""
+        """The row of the page as a whole, `answer`, that lists nothing although its cursor continues."""
         return self.rows([answer], {0: Problem(None, None, HOLE)}, {})
 
     def _row(self, ordinal: int, item: Any, problem: Problem, day: date | None) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def body_text(item: Any) -> str:
 
 
 def value_text(value: Any) -> str | None:
-    """`value` as text of at most `VALUE_LIMIT` characters: strings as they are, half surrogate pairs escaped, everything else as JSON."""
+    """`value` as text of at most `VALUE_LIMIT` characters: strings unchanged, half surrogate pairs escaped, everything else as JSON."""
     if value is None:
         return None
     text = value if isinstance(value, str) else body_text(value)

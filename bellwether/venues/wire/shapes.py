@@ -1,4 +1,4 @@
-"""How values stand on the wire: which fields an object has, of which kind, and what a value of that kind may look like."""
+"""Shapes of objects on the wire: their fields, the kinds of the fields, and the values that fit a kind."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def number_text(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DecimalRule:
-    """How a decimal stands on the wire.
+    """Form of a decimal on the wire.
 
     suffix: the field `X` + suffix holds it as a string; where that is null, `X` does, as a string (in /historical) or as a JSON number of
     one of the types `numbers`, which `text` turns into the string. pattern: the strings that fit `dtype` exactly. highest: the largest value
-    that can be right; the smallest is 0. absent: values by which the venue says that there is none.
+    that can be right; the smallest is 0. absent: values that stand for no value.
     """
 
     suffix: str

@@ -1,4 +1,4 @@
-"""The venue's archive of settled markets, scanned as a whole once per cutoff, because it cannot be asked for a span of time."""
+"""The venue's archive of settled markets, scanned as a whole once per cutoff, because it cannot be filtered by time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ArchivePull:
 
     cutoff: everything that settled before it was in the archive. superseded: records that another one replaces. reject_pages: ordinals of
     the pages with records that do not fit. requests: pages fetched for it just now; 0 when it was stored. holes: ordinals of the pages that
-    list nothing although their cursor goes on.
+    list nothing although their cursor continues.
     """
 
     pull: StoredPull
@@ -66,7 +66,7 @@ class ArchivePull:
     def rejects(self, day: date | None = None) -> pl.DataFrame:
         """Rows of raw/kalshi_archive_rejects, filed under the day of the market's close, or of the answer where that cannot be read.
 
-        Of one day, if given, as rows of raw/kalshi_rejects: with the pages that list nothing although their cursor goes on, which any day may miss.
+        Of one day, if given, as rows of raw/kalshi_rejects: with the pages that list nothing although their cursor continues, which any day may miss.
         """
         disputed = self.superseded.filter(pl.col("reason").is_not_null())["page"]
         frames = [KALSHI_REJECTS.empty()]
@@ -86,7 +86,7 @@ class ArchivePull:
         return self.superseded.filter(pl.col("page") == page.ordinal)
 
     def summary(self) -> dict[str, object]:
-        """What was pulled, for people."""
+        """Folder, cutoff and requests of the scan."""
         return {"pull": self.pull.folder, "cutoff": self.cutoff.isoformat(), "requests": self.requests}
 
 
@@ -109,7 +109,7 @@ async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool 
 def covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date, cutoff: datetime) -> ArchivePull | None:
     """The scan that `rows` of raw/kalshi_archive come from, if the markets that closed on `day` need it: some may have settled before `cutoff`.
 
-    Raises `LakeError` when it is needed and there is none, or when the venue has archived more since, which it would lack.
+    Raises `LakeError` when it is needed and missing, or when the venue has archived more since.
     """
     if datetime.combine(day, time(), UTC) >= cutoff:
         return None

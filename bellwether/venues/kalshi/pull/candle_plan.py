@@ -1,4 +1,4 @@
-"""Which markets' candles are pulled, and in how few calls."""
+"""Choice of the markets whose candles are pulled, and of the calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS, Call
 
 @dataclass(frozen=True, slots=True)
 class CandlePlan(Plan):
-    """Candles as a `Plan` says, never for combos."""
+    """Candles by a `Plan`, never for combos."""
 
     def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
         """The markets whose candles are pulled, by close time; of too many a `sample`.

@@ -1,4 +1,4 @@
-"""Everything the venue says about the markets that closed on one UTC day: live and archived, their events and their candles."""
+"""Pull of the markets that closed on one UTC day: live and archived, their events and their candles."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         return markets.rows.filter(pl.col("status") != PAID_OUT, ~pl.col("archived"))["ticker"].to_list()
 
     def is_settled(self, puller: Puller, markets: DayMarkets) -> bool:
-        """Whether every market has been paid out, archived ones too."""
+        """True when every market has been paid out, archived ones too."""
         return markets.settled
 
     def result(self, puller: Puller, markets: DayMarkets) -> DayPull:

@@ -82,12 +82,12 @@ class Gathering(BaseGathering["DayMarkets"]):
         self.rejects.append(rejects)
 
     def event_tickers(self) -> list[str]:
-        """The events of the markets gathered so far, in order; combos have none that could be asked for."""
+        """The events of the markets gathered so far, in order; combos have no event that can be requested."""
         keys = pl.concat(self.keys).filter((pl.col("day") == self.day) & ~pl.col("is_combo"))
         return keys["event_ticker"].unique().sort().to_list()
 
     def settle(self) -> DayMarkets:
-        """Decide which record of every market counts: of one that was asked about later, the later answer."""
+        """Decide which record of every market counts: of one that was followed, the later answer."""
         keys = pl.concat(self.keys)
         later = keys.filter(pl.col("listing") == _FOLLOWED)["ticker"].unique()
         is_replaced = (pl.col("listing") != _FOLLOWED) & pl.col("ticker").is_in(later.implode())
@@ -111,12 +111,12 @@ class DayMarkets(BaseDayMarkets):
 
     @property
     def event_ids(self) -> list[str]:
-        """The events of the markets, in order; combos have none that could be asked for."""
+        """The events of the markets, in order; combos have no event that can be requested."""
         return self.rows.filter(~pl.col("is_combo"))["event_ticker"].unique().sort().to_list()
 
     @property
     def settled(self) -> bool:
-        """Whether every market of the day has been paid out."""
+        """True when every market of the day has been paid out."""
         return bool((self.rows["status"] == PAID_OUT).all())
 
     def frames(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:

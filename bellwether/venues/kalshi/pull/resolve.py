@@ -1,4 +1,4 @@
-"""Several records of one market: the newest one counts, and whoever says otherwise is told apart from whoever only repeats it."""
+"""Several records of one market: the newest one counts; conflicting records are reported separately from duplicates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUPERSEDED = pl.Schema(
 
 
 def keys_of(parsed: Parsed, listing: int) -> pl.DataFrame:
-    """What has to be remembered of a page's markets to tell which record of a ticker counts; `listing` orders the sources of a pull."""
+    """Keys of a page's markets, which decide the record of a ticker that counts; `listing` orders the sources of a pull."""
     places = [pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()), constant(listing, pl.UInt8(), parsed.rows.height).alias("listing")]
     return parsed.rows.hstack(places)[KEYS.names()]
 
@@ -70,7 +70,7 @@ def resolve(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _of_first_difference(tell: Callable[[str], pl.Expr]) -> pl.Expr:
-    """What `tell` says about the first field in which a record differs from the one that counts; null when it differs in none."""
+    """`tell` of the first field in which a record differs from the one that counts; null without a difference."""
     return pl.coalesce(pl.when(pl.col(name).ne_missing(pl.col(f"{name}_kept"))).then(tell(name)) for name in AGREED)
 
 

@@ -36,7 +36,7 @@ class SeriesPull:
         return pl.concat([KALSHI_REJECTS.empty(), *(parsed.rejects for parsed in self._parsed())])
 
     def summary(self) -> dict[str, object]:
-        """What was pulled, for people."""
+        """Folder and requests of the pull."""
         return {"pull": self.pull.folder, "requests": self.requests}
 
     def _parsed(self) -> Iterator[Parsed]:

@@ -1,4 +1,4 @@
-"""Listens to Kalshi's WebSocket: every frame as it came, through lost frames, silence and broken connections, until it is told to stop."""
+"""Listens to Kalshi's WebSocket: every verbatim frame, through lost frames, silence and broken connections, until it is stopped."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _ADVICE = defaultdict(
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for what.
+    """Timeouts of a stream.
 
-    handshake: seconds for a connection to open. quiet: seconds without a frame after which the venue is asked whether it still listens.
+    handshake: seconds for a connection to open. quiet: seconds without a frame after which the connection is probed.
     answer: seconds for an answer to a command. first, again: bounds of repeating the first connection, and one that had worked: the venue
     closes for hours of maintenance. tick: seconds between two looks at the watch.
     """
@@ -66,7 +66,7 @@ class Patience:
 
 @dataclass(slots=True)
 class StreamStats:
-    """What a stream went through: connections opened, numbers skipped, books asked for anew, and failures by kind."""
+    """Statistics of a stream: connections opened, numbers skipped, books requested again, and failures by kind."""
 
     connections: int = 0
     gaps: int = 0
@@ -77,8 +77,8 @@ class StreamStats:
 class KalshiStream:
     """Frames of chosen markets, in order of arrival.
 
-    A number that is skipped makes the client ask for the books anew: by a command, then by a new subscription, then by a new connection. A
-    connection that says nothing is asked whether it lives, and replaced when it does not answer. Books are invalid from the break to their
+    A number that is skipped makes the client request the books again: by a command, then by a new subscription, then by a new connection. A
+    silent connection is probed, and replaced when it does not answer. Books are invalid from the break to their
     next snapshot; `bellwether.recordings.gaps` tells which.
 
     Attributes:
@@ -123,12 +123,12 @@ class KalshiStream:
 
     @property
     def open(self) -> set[str]:
-        """Markets that still trade, as far as the venue has said."""
+        """Markets that still trade, as far as the venue has reported."""
         return self.trading.open
 
     @property
     def gaps(self) -> int:
-        """How often numbers were skipped so far."""
+        """Number of gaps so far."""
         return self.stats.gaps
 
     @property
@@ -179,7 +179,7 @@ class KalshiStream:
 
 @dataclass(slots=True)
 class _Request:
-    """Books that were asked for anew on one subscription: which are still to come, how, and whether more was skipped since."""
+    """Books requested again on one subscription: those still to come, by which means, and whether more was skipped since."""
 
     sid: int
     awaited: set[str]
@@ -257,7 +257,7 @@ class _Session:
     # --- numbers ---------------------------------------------------------------------------------------------------------
 
     def _skips(self, sid: int, seq: int) -> bool:
-        """Whether numbers were left out before this one. Numbers begin with 1."""
+        """True if numbers were left out before this one. Numbers begin with 1."""
         last = self._last.get(sid, 0)
         if seq > last:
             self._last[sid] = seq
@@ -281,7 +281,7 @@ class _Session:
         self._snapshot_command = await self._send(lambda number: get_snapshot(number, sid, self._wanted.tickers))
 
     async def _ask_harder(self) -> None:
-        """The books did not come: subscribe to them anew, and if that has been tried, give the connection up."""
+        """The books did not come: subscribe to them again, and if that has been tried, give the connection up."""
         request = self._request
         if request is None:
             return

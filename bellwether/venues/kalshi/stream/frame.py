@@ -1,4 +1,4 @@
-"""One message as it came off a stream, and the little of it that is read while it flies by."""
+"""One verbatim message of a stream, and the fields of it that are read on receipt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Frame(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a stream begins within its recording: the ordinals of its first connection and of its first frame."""
+    """Start of a stream within its recording: the ordinals of its first connection and of its first frame."""
 
     connection: int = 1
     ordinal: int = 0
@@ -42,7 +42,7 @@ START = Position()
 
 
 class Envelope(NamedTuple):
-    """What a message says of itself: its type, its subscription and its number there; None where it does not say."""
+    """Type of a message, its subscription and its number there; None where it has none."""
 
     kind: str | None
     sid: int | None
@@ -59,7 +59,7 @@ def envelope(data: bytes) -> Envelope:
 
 
 def message(data: bytes) -> dict[str, Any]:
-    """A message as a JSON object; empty when it is none."""
+    """A message as a JSON object; empty for other text."""
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -73,7 +73,7 @@ def envelope_of(found: dict[str, Any]) -> Envelope:
 
 
 def body_of(found: dict[str, Any]) -> dict[str, Any]:
-    """What a message says under `msg`; empty when that is no object."""
+    """Object under `msg` of a message; empty for other values."""
     body = found.get("msg")
     return body if type(body) is dict else {}
 

@@ -42,7 +42,7 @@ def check_url(url: str) -> str:
 
 
 class _Direct(connect):
-    """Follows no redirection: the signature is for one host and one path, and the key's id is nobody else's business."""
+    """Follows no redirection: the signature is for one host and one path, and no other host may see the key's id."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         """The answer that redirects, as the refusal that it is."""
@@ -82,7 +82,7 @@ async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> 
 
 
 def _status_failure(call: str, error: InvalidStatus) -> Exception:
-    """What the status of a refused handshake means."""
+    """Failure that the status of a refused handshake stands for."""
     status = error.response.status_code
     cause = f"HTTP {status}: {error_text(bytes(error.response.body or b''))}"
     if status == 429 or status >= 500:

@@ -29,7 +29,7 @@ _OVER = frozenset({"closed", "determined", "disputed", "amended", "finalized", "
 class KalshiPolling:
     """Frames of chosen markets from REST: pages of order books of up to 100 markets, and pages of trades with news in them.
 
-    A frame is `{"type": "orderbook_rest" | "trade_rest", "request", "fetched_at", "msg"}`, where `msg` is the answer as it came. Trades are asked
+    A frame is `{"type": "orderbook_rest" | "trade_rest", "request", "fetched_at", "msg"}`, where `msg` is the verbatim answer. Trades are asked
     for from the first book on, then from the last one on; those of the same second come again in the page that holds a new one: go by trade_id.
 
     Attributes:
@@ -104,7 +104,7 @@ class KalshiPolling:
         return found[::-1]
 
     async def _drop_closed(self) -> list[str]:
-        """Leave out, and return, the markets that trade no more, by what the venue says of them, or because it has stopped to list them."""
+        """Leave out, and return, the markets that trade no more, by their status, or because the venue has stopped to list them."""
         listed = await _listed(self._client, self.open)
         for ticker in self.open:
             self._unlisted[ticker] = 0 if ticker in listed else self._unlisted[ticker] + 1
@@ -137,5 +137,5 @@ def _is_named(market: Any) -> bool:
 
 
 def _created(trade: dict[str, Any]) -> datetime:
-    """When a trade was made; long ago where it does not say."""
+    """Time of a trade; long ago where it has none."""
     return instant_of(trade.get("created_time")) or _NEVER

@@ -14,16 +14,16 @@ import orjson
 from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, TICKER, TRADE, body_of, ticker_of
 from bellwether.venues.wire.times import END_SECOND
 
-#: Channels that are asked for selected markets, and those that tell of all.
+#: Channels of selected markets, and those of all markets.
 MARKET_CHANNELS = (DELTA, TRADE, TICKER)
 CHANNELS = (*MARKET_CHANNELS, LIFECYCLE)
-#: What is listened to unless something else is asked for.
+#: Channels by default.
 USUAL = (DELTA, TRADE, LIFECYCLE)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to listen to: markets by ticker, and channels (of `CHANNELS`; the life of markets is told of all markets at once).
+    """Subscription: markets by ticker, and channels (of `CHANNELS`; the life of markets comes for all markets at once).
 
     yes_prices: NO levels are sent in prices of YES, the form that the venue will keep.
     """
@@ -41,7 +41,7 @@ class Wanted:
 
 
 class Meaning(Enum):
-    """What an error answer means: the caller must mend the command or the key, the connection must begin anew, or one command failed."""
+    """Meaning of an error answer: the caller must correct the command or the key, a new connection is needed, or one command failed."""
 
     KEY = "authentication"
     REFUSED = "refused"
@@ -54,7 +54,7 @@ _NO_KEY = 9
 
 
 def meaning(code: object) -> Meaning:
-    """What an error code means for a command that must succeed."""
+    """Meaning of an error code for a command that must succeed."""
     if code == _NO_KEY:
         return Meaning.KEY
     return Meaning.RENEW if code in _RENEWING else Meaning.REFUSED
@@ -86,7 +86,7 @@ _ENDS = frozenset({"determined", "settled"})
 class TradingStatus:
     """Follows messages of market_lifecycle_v2. A market has ended when it is determined or settled, or deactivated from its close on.
 
-    closes: when each market is to close (aware), as far as known; what the venue says of a new close replaces it.
+    closes: when each market is to close (aware), as far as known; a new close from the venue replaces it.
     in_doubt: messages may have been lost, so that a market that counts as open may have ended.
     """
 
@@ -97,7 +97,7 @@ class TradingStatus:
 
     @property
     def are_over(self) -> bool:
-        """Whether no market trades any more."""
+        """True when no market trades any more."""
         return not self.open
 
     def ended(self, tickers: Iterable[str]) -> None:

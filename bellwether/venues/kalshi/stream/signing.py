@@ -29,7 +29,7 @@ class Credentials:
 
     @classmethod
     def from_pem(cls, key_id: str, pem: bytes, *, source: str = "the private key") -> Credentials:
-        """Credentials with an unencrypted RSA key in PEM form. Raises `ConfigError` that names `source` when it is none."""
+        """Credentials with an unencrypted RSA key in PEM form. Raises `ConfigError` that names `source` for other text."""
         try:
             key = load_pem_private_key(pem, password=None)
         except TypeError:

@@ -49,8 +49,8 @@ def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, sourc
     """Rows of raw/kalshi_candles for one answer, unique per market and end.
 
     `source` is live or historical: the live endpoint names members `open_dollars`, the historical one `open`, bodies before March 2026 have
-    integer cents under `open`; all are read alike. Bids and asks at 0 and 1 are null (nobody offered), trades are null where there were none.
-    A second candle of the same market and end is dropped when it says the same and a reject when it does not.
+    integer cents under `open`; all are read alike. Bids and asks at 0 and 1 are null (no offer), trades are null where nothing traded.
+    A second candle of the same market and end is dropped when it is equal and a reject otherwise.
     """
     objects = candle_objects(answer)
     problems = Problems()
@@ -63,7 +63,7 @@ def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, sourc
 
 @dataclass(frozen=True, slots=True)
 class CandlePage:
-    """An answer with candles, and the tickers that it was asked for."""
+    """An answer with candles, and the requested tickers."""
 
     answer: Mapping[str, Any]
     origin: Origin
@@ -72,9 +72,9 @@ class CandlePage:
 
 
 def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes: int) -> pl.DataFrame | None:
-    """The rows that `parse_candles` gives for each of `pages`, of the tickers that it was asked for, one page after the other.
+    """The rows that `parse_candles` gives for each of `pages`, of the requested tickers, one page after the other.
 
-    Many pages cost little more than one. None where a candle has a problem, or comes twice: then each page has to be looked at by itself.
+    Many pages cost little more than one. None where a candle has a problem, or comes twice: then each page has to be parsed alone.
     """
     found = [candle_objects(page.answer) for page in pages]
     problems = Problems()
@@ -93,7 +93,7 @@ def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes
 
 
 def _candles(objects: Sequence[Any], problems: Problems, day: date, period_minutes: int) -> pl.DataFrame:
-    """What candles say; those that do not fit are noted in `problems`."""
+    """Columns of candles; those that do not fit are noted in `problems`."""
     columns = Columns(records_of(objects, "ticker", problems), problems)
     parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}
     columns.note_crossed(parts["yes_bid"]["close"], parts["yes_ask"]["close"], "yes_bid")

@@ -54,7 +54,7 @@ SERIES = Shape(
 def parse_series(objects: Sequence[Any], origin: Origin, *, earlier: Mapping[str, Any] | None = None) -> Parsed:
     """Rows of raw/kalshi_series for the series objects of one page; null arrays are empty, rejects are filed under the day of the answer.
 
-    A second object of a series, of this page or of those `earlier` by ticker, is dropped when it says the same and a reject when it does not.
+    A second object of a series, of this page or of those `earlier` by ticker, is dropped when it is equal and a reject otherwise.
     """
     problems = Problems()
     columns = Columns(records_of(objects, "ticker", problems), problems)

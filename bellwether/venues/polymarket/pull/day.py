@@ -1,4 +1,4 @@
-"""Everything Polymarket says about the markets whose scheduled end lies on one UTC day: markets, events, winners and past prices."""
+"""Pull of the markets whose scheduled end lies on one UTC day: markets, events, winners and past prices."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _winners_on(pages: Sequence[Page], day: date) -> Parsed:
 
 
 def _latest_winners(pages: Callable[[str], Iterable[Page]]) -> Iterator[Page]:
-    """The CLOB's last answer about each condition that it was asked about."""
+    """The CLOB's last answer about each requested condition."""
     later = {page.request for page in pages(_FOLLOWED_WINNERS)}
     yield from (page for page in pages(_WINNERS) if page.request not in later)
     yield from pages(_FOLLOWED_WINNERS)

@@ -92,7 +92,7 @@ class Gathering(BaseGathering["DayMarkets"]):
     def settle(self) -> DayMarkets:
         """Decide which record of every market counts.
 
-        Of one that was asked about later only the later answers; of these, one that is closed before one that is not, then the one updated last,
+        Of one that was followed only the later answers; of these, one that is closed before one that is not, then the one updated last,
         then the first.
         """
         held = pl.concat(self.held).filter((pl.col("step") == FOLLOWED) | ~pl.col("market_id").is_in(list(self.followed)))

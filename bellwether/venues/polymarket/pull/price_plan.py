@@ -1,4 +1,4 @@
-"""Which markets' past prices are pulled, and over which time."""
+"""Choice of the markets whose past prices are pulled, and of the time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COARSE_MINUTES = 720
 
 @dataclass(frozen=True, slots=True)
 class PricePlan(Plan):
-    """Past prices as a `Plan` says; the venue drops those of resolved markets after a while, and keeps coarser ones."""
+    """Past prices by a `Plan`; the venue drops those of resolved markets after a while, and keeps coarser ones."""
 
     def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
         """The markets whose prices are pulled, by id; of too many a `sample`.

@@ -22,7 +22,7 @@ POINT = Shape(tickers=(), decimals={"p": PRICE})
 def parse_prices(points: Sequence[Any], origin: Origin, *, day: date, market_id: str, token_id: str, period_minutes: int) -> Parsed:
     """Rows of raw/polymarket_prices for the points {t, p} of one token, unique by t.
 
-    A second point of the same instant is dropped when it says the same and a reject when it does not; a point without a price is a reject.
+    A second point of the same instant is dropped when it is equal and a reject otherwise; a point without a price is a reject.
     """
     problems = Problems()
     frame = _points(points, problems, day, period_minutes).hstack(
@@ -48,7 +48,7 @@ class History:
 def parse_histories(histories: Sequence[History], *, day: date, period_minutes: int) -> pl.DataFrame | None:
     """The rows that `parse_prices` gives for each of `histories`, one after the other, at little more than the cost of one of them.
 
-    None where a point has a problem, or comes twice: then each page has to be looked at by itself.
+    None where a point has a problem, or comes twice: then each page has to be parsed alone.
     """
     problems = Problems()
     frame = _points([point for history in histories for point in history.points], problems, day, period_minutes)

@@ -1,4 +1,4 @@
-"""How values stand on Polymarket's wire: lists inside strings, numbers as text and as numbers, names in camel case."""
+"""Values on Polymarket's wire: lists inside strings, numbers as text and as numbers, names in camel case."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHORT_ZONE = re.compile(r"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?[+-]\d
 
 
 def plain(value: Any, places: int) -> Any:
-    """A number of the wire, a JSON number or text, as plain decimal text cut after `places` decimals; anything else as it came."""
+    """A number of the wire, a JSON number or text, as plain decimal text cut after `places` decimals; anything else unchanged."""
     text = number_text(value) if type(value) in (int, float) else value
     if type(text) is not str:
         return value
@@ -58,7 +58,7 @@ def _decimal(dtype: pl.DataType, digits: int, places: int, highest: int) -> Deci
 
 
 PRICE = _decimal(EXACT_PRICE, 4, PRICE_PLACES, 1)
-#: No order rests at 0 or 1, so a quote there says that there is none; a trade at 0 says that nothing traded.
+#: No order rests at 0 or 1, so a quote there means no quote; a trade at 0 means that nothing traded.
 QUOTE = replace(PRICE, absent=(0, 1))
 TRADE = replace(PRICE, absent=(0,))
 AMOUNT = _decimal(USDC, 18, USDC_PLACES, 10**18)
@@ -68,7 +68,7 @@ BASIS_POINTS = DecimalRule("", number_text, r"^[0-9]{1,9}$", pl.Int64(), "not a 
 
 
 def unpacked(value: Any) -> Any:
-    """A list of the wire: a JSON list inside a text, with numbers as text, or the list itself; anything else as it came.
+    """A list of the wire: a JSON list inside a text, with numbers as text, or the list itself; anything else unchanged.
 
     An empty text is no list. Inside a text integers of any length survive, since they are never read as numbers; in a real list a number may
     have lost digits before it came here, so it stays a number, which is no text.
@@ -109,19 +109,19 @@ def id_text(value: Any) -> Any:
 
 
 def first_object(value: Any) -> Any:
-    """The first element of a list, None of an empty one; anything else as it came."""
+    """The first element of a list, None of an empty one; anything else unchanged."""
     return (value[0] if value else None) if type(value) is list else value
 
 
 def texts_of(value: Any, field: str) -> Any:
-    """The texts under `field` of a list of objects, where each has one; null is empty, anything else as it came."""
+    """The texts under `field` of a list of objects, where each has one; null is empty, anything else unchanged."""
     if type(value) is not list or not all(type(item) is dict for item in value):
         return value
     return [item[field] for item in value if item.get(field)]
 
 
 def renamed(columns: Columns, shape: Shape, names: Mapping[str, str]) -> Typed:
-    """The columns of `shape` under the names of the table: `names` says column -> field; fields that it leaves out keep theirs."""
+    """The columns of `shape` under the names of the table: `names` maps column -> field; fields that it leaves out keep theirs."""
     typed = columns.typed(shape)
     fields = {field: column for column, field in names.items()}
     return {fields.get(field, field): series for field, series in typed.items()}
