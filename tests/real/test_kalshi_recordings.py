@@ -107,43 +107,6 @@ def test_every_recorded_market_is_read_field_by_field(recordings: Path, generati
         assert decode(found["body"].encode()) == item
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_a_recorded_market_is_a_combo_when_it_says_so_or_is_named_so(recordings: Path, generation: str):
-    items = markets(recordings, generation)
-    for item, is_combo in zip(items, read(items)["is_combo"], strict=True):
-        assert is_combo == bool(
-            item.get("mve_collection_ticker") or item.get("mve_selected_legs") or plain(item, "ticker").startswith("KXMVE")
-        )
-
-
-def test_a_transitional_market_reads_alike_without_its_cents_and_without_its_dollars(recordings: Path):
-    items = markets(recordings, "transitional")
-    cents = {name for name, rule in MARKET.decimals.items() if rule.suffix == "_dollars"}
-    without_cents = [{name: value for name, value in item.items() if name not in cents} for item in items]
-    without_dollars = [{name: value for name, value in item.items() if not name.endswith("_dollars")} for item in items]
-    both, dollars, only_cents = (read(variant).drop("body", "wire_format") for variant in (items, without_cents, without_dollars))
-    assert both.equals(dollars)
-    assert both.equals(only_cents)
-
-
-def test_the_book_of_a_settled_market_is_no_price(recordings: Path):
-    found = read(markets(recordings, "current")).filter(status="finalized")
-    skip_without(found.height, "settled markets")
-    assert found.select("yes_bid", "yes_ask", "no_bid", "no_ask").null_count().row(0) == (found.height,) * 4
-
-
-def test_settled_markets_have_results_and_open_ones_do_not(recordings: Path):
-    found = pl.concat([read(markets(recordings, generation)) for generation in GENERATIONS])
-    assert set(found.filter(status="finalized")["result"]) <= {"yes", "no", "scalar", "void"}
-    assert set(found.filter(pl.col("status") == "active")["result"]) == {""}
-
-
-def test_recorded_fractional_contracts_are_kept(recordings: Path):
-    sent = {item["volume_fp"] for item in markets(recordings, "current") if not item.get("volume_fp", ".00").endswith(".00")}
-    skip_without(sent, "fractional contracts")
-    assert {Decimal(text) for text in sent} <= set(read(markets(recordings, "current"))["volume"])
-
-
 def once(items: list[dict[str, Any]], name: Callable[[dict[str, Any]], Any]) -> list[dict[str, Any]]:
     """The first record of each name: later ones repeat it."""
     found: dict[Any, dict[str, Any]] = {}
@@ -196,19 +159,6 @@ def test_every_recorded_candle_is_read_field_by_field(recordings: Path, generati
         for part, shape in PARTS.items():
             for name, rule in shape.decimals.items():
                 assert found[f"{part}_{name}"] == expected_decimal(item[part], name, rule), (part, name)
-
-
-def test_recorded_candle_answers_are_read_as_wholes(recordings: Path):
-    for body in bodies(recordings, "transitional"):
-        answer = body.get("response", {}) if isinstance(body, dict) else {}
-        wanted = list(objects(answer, "end_period_ts"))
-        if not wanted or not ("candlesticks" in answer or "markets" in answer):
-            continue
-        parsed = parse_candles(answer, ORIGIN, day=DAY, source="live", period_minutes=1440)
-        assert parsed.rejects.is_empty()
-        assert parsed.rows.height == len({item["end_period_ts"] for item in wanted})
-        quiet = [item["end_period_ts"] for item in wanted if item["price"].get("close") is None]
-        assert set(parsed.rows.filter(pl.col("price_close").is_null())["end_at"].dt.epoch("s")) == set(quiet)
 
 
 def test_the_recorded_refusal_of_a_response_word_is_understood(recordings: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -81,28 +80,6 @@ def test_recorded_books_of_2024(recordings: Path):
     check({ticker: book for item in dumped for ticker, book in item.items()}, "orderbook", cents=True)
 
 
-def messages(recordings: Path, kind: str) -> list[Object]:
-    """The recorded WebSocket messages of one kind, which carry the same fields as REST, in one list per file."""
-    found = []
-    for path in sorted((recordings / "kalshi/ws_nba_2026_03").glob("*.ndjson.gz")):
-        with gzip.open(path) as lines:
-            found += [json.loads(line)["msg"] for line in lines if f'"{kind}"'.encode() in line]
-    if not found:
-        pytest.skip(f"no recorded {kind} messages")
-    return found
-
-
-def test_recorded_opening_books_of_games(recordings: Path):
-    sent = messages(recordings, "orderbook_snapshot")
-    books = {
-        f"{message['market_ticker']}-{number}": {
-            f"{side}_dollars": message.get(f"{side}_dollars_fp", message.get(f"{side}_dollars")) for side in SIDES
-        }
-        for number, message in enumerate(sent)
-    }
-    check(books, "orderbook_fp", cents=False)
-
-
 def test_recorded_trades_of_the_transition(recordings: Path):
     items = of_files(recordings / "kalshi/rest_2026_01_transitional", "trade_id")
     parsed = parse_trades(items, Origin(routes.trades().request, 0, AT), day=DAY, source="live")
@@ -115,15 +92,3 @@ def test_recorded_trades_of_the_transition(recordings: Path):
     cents = [{name: value for name, value in item.items() if not name.endswith("_dollars")} for item in items]
     alone = parse_trades(cents, Origin(routes.trades().request, 0, AT), day=DAY, source="live").rows
     assert alone.drop("body").equals(parsed.rows.drop("body"))
-
-
-def test_recorded_trades_of_games(recordings: Path):
-    sent = [item for item in messages(recordings, "trade") if "trade_id" in item]
-    items = [
-        {**item, "ticker": item["market_ticker"], "created_time": datetime.fromtimestamp(item["ts"], UTC).isoformat()} for item in sent
-    ]
-    parsed = parse_trades(items, Origin(routes.trades().request, 0, AT), day=DAY, source="live")
-    assert parsed.rejects.is_empty(), parsed.rejects.head(3).to_dicts()
-    assert parsed.rows.height == len({item["trade_id"] for item in sent})
-    assert parsed.rows["size"].sum() == sum(Decimal(item["count_fp"]) for item in sent)
-    assert (parsed.rows["yes_price"] + parsed.rows["no_price"] == 1).all()

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from bellwether.calibration import compat, evaluate
-from bellwether.calibration.forecasts import DECILES
 from tests.real.kalshibench_folder import prices
 
 pytestmark = pytest.mark.real
@@ -81,22 +80,6 @@ def test_every_number_of_the_paper_is_equal_after_rounding(
         if abs(round(ours, places) - row["value"]) > 1e-12:
             differences.append((row, ours))
     assert not differences
-
-
-def test_no_bin_and_no_category_is_made_up(published: pl.DataFrame, recomputed: dict[str, dict[str, compat.Number]]) -> None:
-    """The result files leave out empty bins; so do we, and categories appear in the same order."""
-    files = published.filter(pl.col("decimals").is_null(), ~pl.col("source").str.contains("summary"))
-    for model, numbers in recomputed.items():
-        names = files.filter(pl.col("model") == model)["metric"].to_list()
-        for group in ("reliability[", "category["):
-            assert [name for name in numbers if name.startswith(group)] == [name for name in names if name.startswith(group)]
-
-
-def test_bins_follow_the_stored_bins(predictions: dict[str, pl.DataFrame]) -> None:
-    """A forecast of exactly 1 is in no published bin and in the last strict one; all others agree."""
-    for rows in predictions.values():
-        stored = rows.filter(pl.col("predicted_answer").is_not_null(), pl.col("p_yes") < 1)
-        assert DECILES.index(stored["p_yes"].to_numpy()).tolist() == stored["reliability_bin"].to_list()
 
 
 @pytest.mark.parametrize("model", CORRECTED)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import httpx
-import polars as pl
 import pytest
 
 from bellwether.sandbox import Recordings, create_app, serve
@@ -116,30 +113,6 @@ def test_every_recorded_event_is_served_verbatim_with_its_markets(kalshi: Path, 
         assert tickers <= {market["ticker"] for market in event["markets"]}
 
 
-def test_settled_queries_are_answered_as_the_venue_did(kalshi: Path, play: Any) -> None:
-    client = play(kalshi / "rest_2026_08")
-    checked = 0
-    for _, body in bodies(kalshi / "rest_2026_08"):
-        for query in body.get("queries", []) if isinstance(body, dict) else []:
-            answer = client.get("/markets", params={"series_ticker": query["series"], "status": query["status"], "limit": 1000})
-            checked += 1
-            if "error" in query:
-                status, recorded = query["error"].split(" ", 2)[1], query["error"].split("\n", 1)[1]
-                assert answer.status_code == int(status)
-                assert answer.json() == json.loads(recorded)
-            elif query["status"] == "settled":
-                returned = {
-                    one["ticker"]
-                    for one in body["markets"]
-                    if one["status"] == "finalized" and one["ticker"].startswith(f"{query['series']}-")
-                }
-                assert len(returned) == query["returned"]
-                assert returned <= {one["ticker"] for one in answer.json()["markets"]}
-                assert {one["status"] for one in answer.json()["markets"]} <= {"finalized"}
-    if not checked:
-        pytest.skip("no recorded queries")
-
-
 def recorded_candles(folder: Path) -> dict[str, list[Object]]:
     """Every candle by ticker, from each way in which it was recorded."""
     found: dict[str, list[Object]] = {}
@@ -180,94 +153,6 @@ def test_recorded_series_are_served_verbatim(kalshi: Path, play: Any) -> None:
         served = {one["ticker"]: one for one in client.get("/series").json()["series"]}
         for one in recorded:
             assert served[one["ticker"]] in [other for other in recorded if other["ticker"] == one["ticker"]]
-
-
-def test_the_dumps_of_2024_come_back_as_the_wire_had_them(kalshi: Path, play: Any) -> None:
-    client = play(kalshi / "rest_2024_legacy")
-    dumped = [
-        {name[1:]: value for name, value in one.items() if name != "discriminator"}
-        for _, body in bodies(kalshi / "rest_2024_legacy")
-        for one in below(body, lambda node: {"_ticker", "_event_ticker", "_status"} <= set(node))
-    ]
-    served = {one["ticker"]: one for one in listed(client, "/markets", limit=1000)}
-    assert len(served) > 100
-    assert set(served) == {one["ticker"] for one in dumped}
-    assert all(market in dumped for market in served.values())
-    words = {"finalized": "settled", "active": "open"}
-    for word, asked in words.items():
-        assert {one["ticker"] for one in listed(client, "/markets", status=asked)} == {
-            t for t, one in served.items() if one["status"] == word
-        }
-
-
-def test_every_settled_weather_market_is_served_with_the_tables_values_only(kalshi: Path, play: Any) -> None:
-    folder = kalshi / "settled"
-    client = play(folder)
-    rows = [row for path in folder.glob("kalshi_markets*.parquet") for row in pl.read_parquet(path).iter_rows(named=True)]
-    served = {one["ticker"]: one for one in listed(client, "/markets", limit=1000)}
-    assert {row["ticker"] for row in rows} == set(served)
-    for row in rows:
-        market = served[row["ticker"]]
-        assert "title" not in market
-        for name in (
-            "ticker",
-            "event_ticker",
-            "status",
-            "result",
-            "rules_primary",
-            "yes_sub_title",
-            "floor_strike",
-            "cap_strike",
-            "strike_type",
-        ):
-            assert market.get(name) == row[name]
-        for name in ("open_time", "close_time", "expiration_time"):
-            assert datetime.fromisoformat(market[name]) == row[name].replace(tzinfo=UTC)
-        assert ("settlement_value_dollars" in market) == (row["settlement_value"] is not None)
-        assert Decimal(market["volume_fp"]) == row["volume"]
-
-
-def test_the_settled_markets_candles_are_the_tables(kalshi: Path, play: Any) -> None:
-    folder = kalshi / "settled"
-    client = play(folder)
-    for path in folder.glob("kalshi_candles*.parquet"):
-        frame = pl.read_parquet(path)
-        for (ticker,), rows in list(frame.sort("end_ts").group_by("ticker", maintain_order=True))[:60]:
-            asked = {"market_tickers": ticker, "period_interval": 60, **EVERYTHING}
-            candles = client.get("/markets/candlesticks", params=asked).json()["markets"][0]["candlesticks"]
-            assert [candle["end_period_ts"] for candle in candles] == rows["end_ts"].to_list()
-            for side in ("yes_bid", "yes_ask"):
-                assert [float(candle[side]["close_dollars"]) for candle in candles] == rows[f"{side}_close"].to_list()
-            prices = [float(candle["price"]["close_dollars"]) if "close_dollars" in candle["price"] else None for candle in candles]
-            assert prices == rows["price_close"].to_list()
-            assert [float(candle["volume_fp"]) for candle in candles] == rows["volume"].to_list()
-
-
-def test_settled_events_are_served_and_lead_to_their_markets(kalshi: Path, play: Any) -> None:
-    folder = kalshi / "settled"
-    client = play(folder)
-    rows = [row for path in folder.glob("kalshi_events*.parquet") for row in pl.read_parquet(path).iter_rows(named=True)]
-    served = {event["event_ticker"]: event for event in listed(client, "/events", with_nested_markets="true", limit=200)}
-    assert set(served) == {row["event_ticker"] for row in rows}
-    markets = listed(client, "/markets", limit=1000)
-    known = [market for market in markets if market["event_ticker"] in served]
-    assert known
-    assert sum(len(event["markets"]) for event in served.values()) == len(known)
-    series = {row["series_ticker"] for row in rows}
-    assert {one["ticker"] for one in client.get("/series").json()["series"]} == series
-
-
-def test_ledger_rows_are_not_served_as_markets(kalshi: Path, play: Any) -> None:
-    folder = kalshi / "settled"
-    ledgers = sorted(folder.glob("*ledger*.jsonl.gz"))
-    if not ledgers:
-        pytest.skip("no ledger among the recordings")
-    with gzip.open(ledgers[0], "rt", encoding="utf-8") as lines:
-        tickers = {json.loads(line)["ticker"] for _, line in zip(range(50), lines, strict=False)}
-    for path in folder.glob("kalshi_markets*.parquet"):
-        tickers -= set(pl.read_parquet(path)["ticker"])
-    assert tickers
-    assert listed(play(folder), "/markets", tickers=",".join(tickers)) == []
 
 
 def test_the_whole_folder_plays_at_once_and_pages_add_up(kalshi: Path, play: Any) -> None:

@@ -94,52 +94,6 @@ def test_every_market_of_every_page_is_served_as_recorded(ask: Ask, pages: list[
         assert ask("/gamma/markets", condition_ids=one["conditionId"]) == [one]
 
 
-def test_listings_by_offset_give_the_same(ask: Ask) -> None:
-    by_keyset = [one["id"] for one in listed(ask, "markets", limit=100, closed="false")]
-    by_offset = [
-        one["id"] for start in range(0, len(by_keyset), 50) for one in ask("/gamma/markets", offset=start, limit=50, closed="false")
-    ]
-    assert by_offset == by_keyset
-
-
-def test_pages_come_in_the_order_in_which_they_were_recorded(ask: Ask, pages: list[Object]) -> None:
-    recorded = [one["id"] for page in pages for one in page["markets"]]
-    known = set(recorded)
-    assert [one["id"] for one in listed(ask, "markets", limit=100) if one["id"] in known] == recorded
-
-
-def test_every_embedded_event_holds_its_markets(ask: Ask, pages: list[Object]) -> None:
-    expected: dict[str, set[str]] = {}
-    for page in pages:
-        for one in page["markets"]:
-            for event in one["events"]:
-                expected.setdefault(event["id"], set()).add(one["id"])
-    served = {one["id"]: {each["id"] for each in one["markets"]} for one in listed(ask, "events", limit=500)}
-    assert expected.items() <= served.items()
-
-
-def test_filters_find_what_the_objects_say(ask: Ask, pages: list[Object]) -> None:
-    recorded = [one for page in pages for one in page["markets"]]
-    low, high = datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)
-    meant = [one["id"] for one in recorded if "endDate" in one and low <= datetime.fromisoformat(one["endDate"]) <= high]
-    found = listed(ask, "markets", limit=100, closed="false", end_date_min=low.isoformat(), end_date_max=high.isoformat())
-    assert [one["id"] for one in found] == meant
-    ordered = listed(ask, "markets", limit=100, closed="false", order="volumeNum", ascending="false")
-    volumes = [one["volumeNum"] for one in ordered if one.get("volumeNum", 0) >= 100_000]
-    assert volumes == sorted((one["volumeNum"] for one in recorded if one.get("volumeNum", 0) >= 100_000), reverse=True)
-
-
-def test_resolved_markets_are_served_closed_with_their_fees(ask: Ask, folder: Path) -> None:
-    recorded = [one["raw"] for path in sorted((folder / "resolved").glob("*.jsonl.gz")) for one in lines(path)]
-    served = {one["id"]: one for one in listed(ask, "markets", limit=100, closed="true", uma_resolution_status="resolved")}
-    assert recorded
-    assert [served[one["id"]] for one in recorded] == recorded
-    by_close = listed(ask, "markets", limit=100, closed="true", order="closedTime")
-    assert [one["closedTime"] for one in by_close] == sorted(one["closedTime"] for one in by_close)
-    for one in recorded[:5]:
-        assert ask("/clob/fee-rate", token_id=json.loads(one["clobTokenIds"])[0]) == {"base_fee": one["takerBaseFee"]}
-
-
 def test_every_market_of_the_clob_is_served_as_recorded(ask: Ask, clob_page: Object) -> None:
     recorded = clob_page["data"]
     page = ask("/clob/markets")

@@ -15,7 +15,7 @@ import pytest
 
 from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_MARKETS, POLYMARKET_WINNERS
 from bellwether.venues.polymarket.resolution import EVIDENCE, resolutions, resolve
-from bellwether.venues.polymarket.wire import parse_books, parse_events, parse_markets, parse_winners
+from bellwether.venues.polymarket.wire import parse_books, parse_markets, parse_winners
 from bellwether.venues.wire.rejects import Origin, Parsed
 
 pytestmark = pytest.mark.real
@@ -73,24 +73,6 @@ def test_prices_and_tokens_of_listed_markets_are_those_of_the_wire(listed: list[
             assert abs(row["volume"] - Decimal(market["volume"])) < Decimal("0.000001") if "volume" in market else row["volume"] is None
 
 
-def test_every_event_of_a_listed_market_is_typed(listed: list[list[Any]]) -> None:
-    events = [event for objects in listed for market in objects for event in market["events"]]
-    parsed = parse_events(events, ORIGIN, day=DAY)
-    assert parsed.rejects.is_empty()
-    assert parsed.rows["event_id"].to_list() == list(dict.fromkeys(event["id"] for event in events)), (
-        "each once, however many markets it has"
-    )
-
-
-def test_no_listed_market_is_resolved(listed: list[list[Any]]) -> None:
-    rows = pl.concat(parse_markets(objects, ORIGIN, day=DAY).rows for objects in listed)
-    verdicts = resolutions(rows.lazy(), POLYMARKET_WINNERS.empty().lazy())
-    decided = verdicts.filter(pl.col("status") != "active")
-    assert verdicts["winner"].null_count() == rows.height
-    assert set(decided["rule"]) <= {"decided but not closed"}
-    assert set(decided["market_id"]) == {market["id"] for objects in listed for market in objects if market.get("umaResolutionStatus")}
-
-
 def test_every_five_minute_market_is_typed_and_resolved_as_recorded(short_markets: list[dict[str, Any]]) -> None:
     parsed = parse_markets([recorded["raw"] for recorded in short_markets], ORIGIN, day=DAY)
     assert (parsed.rows.height, parsed.rejects.height) == (len(short_markets), 0)
@@ -102,15 +84,6 @@ def test_every_five_minute_market_is_typed_and_resolved_as_recorded(short_market
         assert recorded["resolved"]
         assert winners[recorded["raw"]["id"]] == ("Up" if recorded["outcome_prices"] == ["1", "0"] else "Down")
     assert set(verdicts["rule"]) == {"prices after UMA's word"}
-
-
-def test_every_market_of_the_clob_is_typed_or_has_no_condition(clob: Parsed) -> None:
-    POLYMARKET_WINNERS.validate(clob.rows)
-    assert set(clob.rejects["reason"]) <= {"missing"}
-    assert set(clob.rejects["field"]) <= {"condition_id"}
-    assert len(set(clob.ordinals)) + clob.rejects.height == 1000
-    closed = clob.rows.filter("closed").group_by("condition_id").agg(pl.col("winner").sum(), pl.col("is_50_50_outcome").any())
-    assert (closed.height, closed["winner"].sum(), closed["winner"].max(), closed["is_50_50_outcome"].sum()) == (941, 579, 1, 7)
 
 
 def test_of_the_clobs_closed_markets_exactly_those_with_a_flag_are_resolved_by_it(clob: Parsed) -> None:

@@ -13,17 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.recordings.books import CENT, BookCheck, BookReplay, check_books, price_of, scaled
-from bellwether.recordings.frames import batches, gap_rows
+from bellwether.recordings.books import CENT, BookCheck, BookReplay, check_books, scaled
 from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.record import listen
 from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import About, Recording, Status
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.exchange.recorded import RecordedExchange
-from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
-from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, message
+from bellwether.venues.kalshi.stream.frame import DELTA, message
 from bellwether.venues.kalshi.stream.protocol import Wanted
 from tests.captures import Captures
 
@@ -77,14 +75,6 @@ def test_files_of_markets_are_kept_line_by_line_in_the_order_of_each_file(record
             assert lines == list(raw_lines(path)), ticker
 
 
-def test_merged_files_of_markets_keep_every_subscription_in_order_and_holes_are_expected(imported: dict[str, Imported]) -> None:
-    for one in of(imported, "market files"):
-        assert one.recording.about.partial
-        assert (one.gaps.inversions, one.gaps.duplicates, one.gaps.lost, one.gaps.outages) == (0, 0, 0, ())
-        assert one.gaps.absent > 0
-        assert [gap.missing for gap in one.gaps.gaps] == [numbers.missing for numbers in one.gaps.numbers if numbers.missing]
-
-
 def test_whole_captures_have_lost_nothing(imported: dict[str, Imported]) -> None:
     for one in of(imported, "wrapped events", "frame list"):
         assert not one.recording.about.partial
@@ -97,14 +87,6 @@ def test_no_book_is_ever_wrong(imported: dict[str, Imported]) -> None:
         assert one.check.is_sound, (name, one.check.counts, one.check.first)
         assert one.check["unapplied"] == 0
         assert one.check["deltas"] > 100
-
-
-def test_current_basketball_books_never_cross_for_a_message(imported: dict[str, Imported]) -> None:
-    current = [one for one in of(imported, "market files") if "26MAR18" in one.recording.name]
-    assert current
-    for one in current:
-        assert (one.check["negative"], one.check["crossed"], one.check["passing"]) == (0, 0, 0)
-        assert one.check["wiped"] == len(one.recording.about.tickers)
 
 
 def test_snapshots_sent_again_agree_with_the_books_that_deltas_made(imported: dict[str, Imported]) -> None:
@@ -156,23 +138,6 @@ def test_books_agree_with_the_checkpoints_of_the_other_recorder(recordings: Path
                     assert best == [scaled(f"{size:.2f}", 2) for size in mark[f"{side}_bid_sizes"]], (market, frame.ordinal, side)
                     compared += 1
         assert compared > 1000
-
-
-def test_frames_become_rows_with_their_times(imported: dict[str, Imported]) -> None:
-    for one in imported.values():
-        batch = RECORDINGS.validate(next(batches(one.recording, size=50_000)))
-        assert batch.height == min(50_000, one.gaps.frames)
-        changes = batch.filter(batch["type"].is_in(["orderbook_delta", "trade"]))
-        assert changes.select("exchange_at", "market_ticker", "sid", "seq").null_count().row(0) == (0, 0, 0, 0)
-        RECORDING_GAPS.validate(gap_rows(one.gaps))
-
-
-def test_first_snapshots_hold_prices_of_a_cent_at_least(imported: dict[str, Imported]) -> None:
-    for one in of(imported, "frame list", "market files"):
-        first = next(body for frame in one.recording.frames() if (body := message(frame.data)).get("type") == SNAPSHOT)
-        prices = [price_of(price) for price, _ in first["msg"].get("yes_dollars_fp") or first["msg"]["no_dollars_fp"]]
-        assert prices == sorted(prices)
-        assert 10_000 <= min(prices) <= max(prices) <= 990_000
 
 
 def deltas_in(folder: Path) -> int:

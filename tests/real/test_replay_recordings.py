@@ -15,13 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bellwether.recordings.books import BookCheck
-from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.instants import instant
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import EpisodeDraft, load, validate
-from bellwether.replay.tape import build
-from bellwether.replay.tape.layout import PRINT, TRADED, unpack
 from bellwether.venues.kalshi.stream.frame import message
 from tests.captures import Built, Captures
 
@@ -108,31 +104,6 @@ def test_no_level_falls_below_zero_and_no_book_is_crossed_at_the_end_of_an_insta
         assert one.count > 1
 
 
-def checks(captures: Captures, folder: str) -> dict[str, tuple[BookCheck, GapReport]]:
-    """What replaying the frames of each recording shows, by its name."""
-    return {one.name: checked for one, checked in zip(captures.recordings(folder), captures.checked(folder), strict=True)}
-
-
-def test_rows_leave_the_books_that_replaying_the_frames_leaves(
-    captures: Captures, built: dict[str, list[Built]], walks: dict[str, Walk]
-) -> None:
-    """Frames of a market that closed within its recording go on behind the episode, so that only the others end alike."""
-    compared = 0
-    replayed_books = {name: check.books for folder in built for name, (check, _) in checks(captures, folder).items()}
-    for one in everything(built):
-        books = Counter[str]()
-        last = walks[one.episode.id].last
-        for market in one.draft.metadata.markets:
-            if market.lifecycle[-1].source != "end of recording":
-                continue
-            replayed = replayed_books[one.recording.name][market.ticker]
-            for mine, theirs in zip(last[market.ticker], (replayed.yes.levels, replayed.no.levels), strict=True):
-                assert mine == {price // 1000: size for price, size in theirs.items()}, market.ticker
-            books[market.ticker] += 1
-        compared += sum(books.values())
-    assert compared >= 10
-
-
 # --- quotes as the venue told them ----------------------------------------------------------------------------------------
 
 
@@ -186,49 +157,10 @@ def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(
     assert total >= 800 * len({one.recording.name for one in built[BTC]})
 
 
-def test_best_quotes_at_arrival_are_those_of_the_ticker_messages_or_one_message_off(built: dict[str, list[Built]]) -> None:
-    """In order of arrival books and tickers are two subscriptions, and either may be ahead; five in six agree all the same, most others soon."""
-    for one in built[BTC]:
-        [ticker] = one.episode.tickers
-        ordinals, quotes = arrivals(one.draft, ticker)
-        compared = same = soon = 0
-        for ordinal, body in arrived_tickers(one.recording, ticker):
-            if not ordinals[0] <= ordinal <= ordinals[-1]:
-                continue
-            place = bisect_right(ordinals, ordinal) - 1
-            wanted = (told(body).yes[0], told(body).no[0])
-            compared += 1
-            same += quotes[place] == wanted
-            soon += wanted in quotes[max(0, place - 60) : place + 61]
-        assert same >= 0.84 * compared, (ticker, same, compared)
-        assert soon >= 0.98 * compared, (ticker, soon, compared)
-
-
 def tickers_of(recording: Recording, ticker: str) -> Iterator[dict[str, str]]:
-    return (body for _, body in arrived_tickers(recording, ticker))
-
-
-def arrived_tickers(recording: Recording, ticker: str) -> Iterator[tuple[int, dict[str, str]]]:
-    for frame in recording.frames():
-        found = message(frame.data)
-        if found["type"] == "ticker" and found["msg"]["market_ticker"] == ticker:
-            yield frame.ordinal, found["msg"]
-
-
-def arrivals(draft: EpisodeDraft, ticker: str) -> tuple[list[int], list[tuple[int, int]]]:
-    """Ordinals of the frames of a market's book, and its best bids (mills) after each."""
-    assert draft.metadata.tickers == (ticker,)
-    book: tuple[dict[int, int], dict[int, int]] = ({}, {})
-    found: dict[int, tuple[int, int]] = {}
-    columns = draft.book.to_pydict()
-    rows = zip(columns["sequence_id"], columns["side"], columns["price_mills"], columns["lots"], strict=True)
-    for ordinal, side, price, lots in rows:
-        if side is not None:
-            book[side == "no"][price] = lots
-            if not lots:
-                del book[side == "no"][price]
-        found[ordinal] = (max(book[0], default=0), max(book[1], default=0))
-    return list(found), list(found.values())
+    """The ticker messages of a market."""
+    found = (message(frame.data) for frame in recording.frames())
+    return (one["msg"] for one in found if one["type"] == "ticker" and one["msg"]["market_ticker"] == ticker)
 
 
 # --- outcomes ------------------------------------------------------------------------------------------------------------
@@ -268,23 +200,6 @@ def test_every_trade_hits_a_level_that_the_book_showed(built: dict[str, list[Bui
         assert any("(100.0%)" in text for text in texts), texts
 
 
-def test_nearly_every_trade_stands_at_the_cut_that_it_made(built: dict[str, list[Built]]) -> None:
-    for one in built[NBA]:
-        trades = one.episode.content.trades
-        kind, *_, lots = unpack(build(one.episode.content, one.episode.digest).event)
-        assert lots[kind == PRINT].sum() == trades.lots.sum()
-        assert (kind == PRINT).sum() <= 1.001 * len(trades.ts)
-        assert (kind == TRADED).sum() >= 0.998 * len(trades.ts)
-
-
-def test_sub_cent_prices_and_parts_of_contracts_are_kept(built: dict[str, list[Built]]) -> None:
-    one = built[BTC][0]
-    prices, sizes = (np.array(one.draft.book[name].drop_null()) for name in ("price_mills", "lots"))
-    assert (prices % 10 > 0).any()
-    assert (sizes % 100 > 0).any()
-    assert {market.price_ranges for market in one.episode.metadata.markets} == {((0, 100, 1), (100, 900, 10), (900, 1000, 1))}
-
-
 # --- lists of order events ---------------------------------------------------------------------------------------------------
 
 
@@ -305,26 +220,3 @@ def test_ticks_of_the_underlying_are_a_series_that_is_read_as_of_a_time(recordin
         middle = (one.episode.metadata.start + one.episode.metadata.end) // 2
         known = values[np.searchsorted(ts, middle, side="right") - 1]
         assert known == float([price for at, price in wanted if at <= middle][-1])
-
-
-def test_fills_in_a_list_of_orders_take_from_levels_and_leave_books_that_never_cross(
-    captures: Captures, built: dict[str, list[Built]]
-) -> None:
-    """Read as an order of its own, each of the crossing ones would leave the book crossed from then on."""
-    checked = checks(captures, ORDERS)
-    for one in built[ORDERS]:
-        check, gaps = checked[one.recording.name]
-        assert check.is_sound, check.first
-        assert (check["passing"], check["locked"], gaps.lost) == (0, 0, 0)
-        assert one.draft.trades.num_rows > 500
-        taken = Counter(zip(one.draft.trades["ts"].cast("int64").to_pylist(), one.draft.trades["lots"].to_pylist(), strict=True))
-        cuts = Counter[tuple[int, int]]()
-        book: dict[tuple[str, int], int] = {}
-        columns = one.draft.book.to_pydict()
-        for at, side, price, lots in zip(
-            one.draft.book["ts"].cast("int64").to_pylist(), columns["side"], columns["price_mills"], columns["lots"], strict=True
-        ):
-            if side is not None:
-                cuts[at, book.get((side, price), 0) - lots] += 1
-                book[side, price] = lots
-        assert taken <= cuts
