@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bellwether.recordings.gaps import GapReport, Numbers, Watch, gap_report, gap_summary, keep_gap_summary
 from bellwether.venues.kalshi.stream.frame import Frame, message
-from tests.recordings.frames import PARTIAL, frames, recorded
+from tests.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
 
 
@@ -51,12 +51,6 @@ def test_a_skipped_number_makes_every_book_of_the_subscription_invalid_until_its
     assert (gap.first, gap.last, gap.missing, gap.before.ordinal, gap.after.ordinal, gap.markets) == (4, 5, 2, 2, 3, (A, B))
     assert spans(found) == [(A, "gap", 2, 7), (B, "gap", 2, 5)]
     assert found.lost == 2
-
-
-def test_numbers_that_never_came_before_the_first_frame_are_lost() -> None:
-    found = report(delta(A, 3), snapshot(A, 4))
-    assert [(gap.first, gap.last, gap.before) for gap in found.gaps] == [(1, 2, None)]
-    assert spans(found) == [(A, "start", 0, 1)]
 
 
 def test_a_late_frame_is_an_inversion_and_not_lost_but_the_book_stays_invalid() -> None:
@@ -119,12 +113,6 @@ def test_a_report_and_its_summary_come_from_the_recording(tmp_path: Path) -> Non
     assert keep_gap_summary(recording) == summary
     recording.segments[0].unlink()
     assert gap_summary(recording) == summary
-
-
-def test_a_summary_is_kept_of_finished_recordings_only(tmp_path: Path) -> None:
-    recording = recorded(tmp_path / "one", frames(snapshot(A, 1)), about=PARTIAL, finish=False)
-    assert keep_gap_summary(recording)["partial"] is True
-    assert not (recording.folder / "gaps.json").exists()
 
 
 # --- what a frame means for its book -----------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from bellwether.recordings.recording import Recording, Status, Torn
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.recordings.frames import ABOUT, AT_ONCE, frames, recorded
 from tests.shared import wait_until
-from tests.venues.stream.peer import A, B, delta, snapshot
+from tests.venues.stream.peer import A, delta, snapshot
 
 SOME = [snapshot(A, 1), delta(A, 2), delta(A, 3)]
 
@@ -180,11 +180,6 @@ def test_a_finished_recording_and_one_of_other_events_are_not_continued(tmp_path
     with pytest.raises(ConfigError, match="begun for KXONE-26NOV21, not for KXTWO"):
         Recorder(tmp_path / "open", replace(ABOUT, events=("KXTWO",)))
     assert Recording(tmp_path / "open").status is Status.INTERRUPTED
-
-
-def test_markets_that_closed_since_are_no_reason_to_refuse_an_event(tmp_path: Path) -> None:
-    recorded(tmp_path / "open", frames(*SOME), finish=False)
-    Recorder(tmp_path / "open", replace(ABOUT, tickers=(B,))).close()
 
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "ä", "x" * 200, "-x", "CON", "nul.txt", "Com1", "dot."])

@@ -45,11 +45,6 @@ def test_a_page_comes_back_as_it_was(store: PageStore):
     assert stored(store, PAGE).find("markets", 0) == PAGE
 
 
-def test_a_page_that_was_not_stored_is_not_found(store: PageStore):
-    assert stored(store, PAGE).find("markets", 1) is None
-    assert stored(store, PAGE).find("events", 0) is None
-
-
 def finished(pull: StoredPull, **pages: int) -> StoredPull:
     return pull.finish(pages, {})
 
@@ -117,12 +112,6 @@ def test_a_pull_killed_between_its_one_file_and_its_end_keeps_its_pages(store: P
     assert again.find("markets", 0) == PAGE
     assert list(finished(again, markets=1).pages("markets")) == [PAGE]
     assert list(reopen(store).pages("markets")) == [PAGE]
-
-
-def test_an_unfinished_pull_is_gone_on_with(store: PageStore):
-    first = stored(store, PAGE)
-    assert first.note is None
-    assert store.open("day", "2026-03-14", reuse=lambda note: False).folder == first.folder
 
 
 def test_a_finished_pull_is_used_again_or_followed_by_the_next_and_never_changed(store: PageStore):

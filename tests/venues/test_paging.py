@@ -46,10 +46,6 @@ async def test_an_empty_page_with_a_cursor_is_not_the_end_and_asked_for_again():
     assert tickers(await collect(Script(listing("c1", "A"), listing("c2"), listing("c3"), listing("", "B")))) == ["A", "B"]
 
 
-async def test_a_null_list_is_an_empty_page():
-    assert len(await collect(Script(answer({"markets": None, "cursor": ""})))) == 1
-
-
 @pytest.mark.parametrize(
     "pages",
     [
@@ -119,15 +115,6 @@ async def test_a_page_that_looks_wrong_once_is_asked_for_again(wrong: httpx.Resp
     script = Script(listing("c1", "A"), wrong, listing("c2", "B"), listing("", "C"))
     assert tickers(await collect(script)) == ["A", "B", "C"]
     assert script.urls[1] == script.urls[2]
-
-
-async def test_pages_before_a_loop_are_handed_out():
-    seen = []
-    async with client(Script(listing("c1", "A"), listing("c1", "B"))) as venue:
-        with pytest.raises(PagingError):
-            async for page in venue.markets():
-                seen.append(page)
-    assert tickers(seen) == ["A"]
 
 
 async def test_a_listing_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch):

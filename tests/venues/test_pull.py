@@ -220,20 +220,6 @@ async def archive_rows(run: Session) -> pl.LazyFrame:
     return rows(KALSHI_ARCHIVE, (await run.archive()).markets()).lazy()
 
 
-async def test_an_archive_scan_killed_at_any_page_is_completed_at_its_cursor(tmp_path: Path):
-    for kill_at in (2, 3, 4):
-        run = Session(archived_and_ordinary(), tmp_path / str(kill_at))
-        run.world.page_size = 1
-        run.world.kill_at = kill_at
-        with pytest.raises(Killed):
-            await run.archive()
-        run.world.kill_at = None
-        found = await run.archive()
-        pages = [url for url in run.world.asked if url.startswith("/historical/markets")]
-        assert len(pages) == len(set(pages)) + 1
-        assert sorted(rows(KALSHI_ARCHIVE, found.markets())["ticker"]) == ["E-1", "E-2"]
-
-
 async def test_a_page_damaged_by_a_crash_is_fetched_again(session: Callable[[World], Session]):
     run = session(ordinary())
     run.world.kill_at = 4
@@ -292,15 +278,6 @@ async def test_live_and_archived_markets_are_united(session: Callable[[World], S
     }
 
 
-async def test_an_event_whose_markets_are_all_archived_comes_with_an_empty_list_and_loses_nothing(session: Callable[[World], Session]):
-    run = session(archived())
-    archive = await archive_rows(run)
-    assert run.world._event("EV-A")["markets"] == []
-    found = everything(await run.day(archive=archive))
-    assert "A-1" in found["markets"]["ticker"].to_list()
-    assert "EV-A" in found["events"]["event_ticker"].to_list()
-
-
 async def test_a_day_after_the_cutoff_needs_no_archive(session: Callable[[World], Session]):
     world = ordinary()
     world.cutoff = "2026-03-14T00:00:00Z"
@@ -329,13 +306,6 @@ async def test_an_archive_that_belongs_to_no_scan_is_not_enough(session: Callabl
     archive = await archive_rows(run)
     with pytest.raises(LakeError, match="belongs to no stored scan"):
         await Session(run.world, tmp_path / "elsewhere").day(archive=archive)
-
-
-async def test_an_empty_archive_is_an_archive(session: Callable[[World], Session]):
-    world = ordinary()
-    world.cutoff = "2026-03-15T00:00:00Z"
-    run = session(world)
-    assert len(tickers(await run.day(archive=await archive_rows(run)))) == 5
 
 
 async def test_the_archive_is_scanned_once_per_cutoff(session: Callable[[World], Session]):
@@ -490,17 +460,6 @@ async def test_combos_get_neither_candles_nor_an_event(session: Callable[[World]
     found = everything(await run.day())
     assert found["markets"].filter(ticker=market_of_combo["ticker"])["is_combo"].to_list() == [True]
     assert not any("KXMVE" in url for url in run.world.asked)
-
-
-async def test_progress_is_told_for_long_pulls(session: Callable[[World], Session]):
-    world = World(live=[closing(f"A-{number}", "2026-03-14T10:00:00Z") for number in range(50)])
-    lines: list[str] = []
-    pull = await session(world).day(progress=lines.append)
-    assert any("20 pages so far" in line for line in lines)
-    assert f"{pull.requests} pages fetched" in lines[-1]
-    lines.clear()
-    await session(world).day(progress=lines.append)
-    assert lines == []
 
 
 async def test_series_are_pulled_once(session: Callable[[World], Session]):

@@ -115,11 +115,6 @@ def test_a_sentinel_is_no_quote(field: str, sentinel: str, column: str):
     assert row(market(**{field: sentinel}))[column] is None
 
 
-def test_legacy_sentinels_in_cents_are_no_quotes():
-    found = row(legacy() | {"yes_bid": 0, "yes_ask": 100, "no_bid": 100, "no_ask": 100, "last_price": 0, "previous_price": 0})
-    assert [found[name] for name in ("yes_bid", "yes_ask", "no_bid", "no_ask", "last_price", "previous_price")] == [None] * 6
-
-
 def test_a_scalar_result_keeps_its_value():
     found = row(market(result="scalar", settlement_value_dollars="0.2400"))
     assert (found["result"], found["settlement_value"]) == ("scalar", Decimal("0.24"))
@@ -248,14 +243,6 @@ def test_something_that_is_no_object_is_quarantined(item: Any):
 
 def test_a_reject_is_filed_under_the_day_of_its_own_close():
     assert reject(market(close_time="2026-04-01T00:00:00Z", last_price_dollars="7"))["day"] == date(2026, 4, 1)
-
-
-def test_an_object_with_two_faults_is_one_reject():
-    assert reject(market(last_price_dollars="x", volume_fp="y", status="z"))["record_id"] == "KXRAIN-26MAR14-A"
-
-
-def test_a_long_offending_value_is_cut():
-    assert reject(market(last_price_dollars="9" * 1000))["value"] == "9" * 200
 
 
 def test_an_object_nested_too_deeply_is_quarantined():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -184,22 +184,11 @@ def test_a_repeated_candle_is_dropped_and_a_contradicting_one_quarantined():
     assert parsed.rejects["ordinal"].to_list() == [2]
 
 
-def test_candles_of_several_markets_in_one_answer():
-    answer = {"markets": [{"market_ticker": "A", "candlesticks": [candle()]}, {"market_ticker": "B", "candlesticks": None}]}
-    parsed = parse_candles(answer, ORIGIN, day=date(2026, 3, 14), source="live", period_minutes=60)
-    assert parsed.rows["ticker"].to_list() == ["A"]
-    assert parsed.rejects.is_empty()
-
-
 def test_a_group_of_candles_that_is_none_is_quarantined():
     answer = {"markets": [None, {"market_ticker": "B", "candlesticks": "none"}, {"market_ticker": "A", "candlesticks": [candle(), 7]}]}
     parsed = parse_candles(answer, ORIGIN, day=DAY, source="live", period_minutes=60)
     assert parsed.rows["ticker"].to_list() == ["A"]
     assert parsed.rejects.select("ordinal", "record_id").rows() == [(0, None), (1, "B"), (3, None)]
-
-
-def test_an_answer_without_candles_has_none():
-    assert parse_candles({"markets": None}, ORIGIN, day=DAY, source="live", period_minutes=60).rows.is_empty()
 
 
 def test_pages_of_candles_that_fit_are_parsed_at_once_with_the_same_rows():
@@ -256,9 +245,3 @@ def test_a_series_or_an_event_that_says_otherwise_is_quarantined_and_one_that_sa
     for parsed, what in ((series, "series of the same ticker"), (events, "event of the same ticker")):
         assert parsed.rows.height == 1
         assert parsed.rejects.select("ordinal", "reason").rows() == [(2, f"another {what} says otherwise")]
-
-
-@pytest.mark.parametrize("groups", [5, "x", True, {"market_ticker": "T"}, [5]])
-def test_groups_of_candles_of_another_shape_are_quarantined(groups: Any):
-    parsed = parse_candles({"markets": groups}, ORIGIN, day=DAY, source="live", period_minutes=60)
-    assert (parsed.rows.height, parsed.rejects.height) == (0, 0 if groups == {"market_ticker": "T"} else 1)

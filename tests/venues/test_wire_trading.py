@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -81,32 +80,19 @@ def test_sides_that_are_null_absent_or_empty_are_an_empty_book(held: dict[str, A
     assert (row["yes_bids"], row["no_bids"], row["yes_bid"], row["yes_ask"]) == ([], [], None, None)
 
 
-def test_one_answer_holds_many_books_each_under_its_own_ticker():
-    answer = {"orderbooks": [{"ticker": "A", **CURRENT}, {"ticker": "B", "orderbook_fp": {}}, {"ticker": "C", **CURRENT}]}
-    parsed = read_books(answer, "A", "B", "C")
-    assert parsed.rows["ticker"].to_list() == ["A", "B", "C"]
-    assert parsed.rows["yes_bids"].list.len().to_list() == [2, 0, 2]
-    assert parsed.rows["day"].to_list() == [DAY] * 3
-
-
 def one_level(level: Any) -> dict[str, Any]:
     return {"ticker": "B", "orderbook_fp": {"yes_dollars": [["0.0100", "1.00"], level], "no_dollars": []}}
 
 
 UNFIT_BOOKS = {
     "no book": ({"ticker": "B"}, "orderbook_fp", "no order book"),
-    "a null book": ({"ticker": "B", "orderbook_fp": None}, "orderbook_fp", "no order book"),
     "a list for a book": ({"ticker": "B", "orderbook_fp": []}, "orderbook_fp", "not a JSON object"),
     "an object for a side": ({"ticker": "B", "orderbook_fp": {"no_dollars": {}}}, "orderbook_fp.no_dollars", "not a list"),
     "no ticker": ({"orderbook_fp": {}}, "ticker", "missing"),
     "no object": ("B", None, "not a JSON object"),
     "a price of 1": (one_level(["1.0000", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
-    "a price of 0": (one_level(["0.0000", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
     "a negative size": (one_level(["0.5000", "-1.00"]), "orderbook_fp.yes_dollars", "not a price"),
-    "a float": (one_level([0.5, "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
-    "cents among dollars": (one_level([50, "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
     "too many decimals": (one_level(["0.5000001", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
-    "words": (one_level(["half", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
     "three numbers": (one_level(["0.5000", "1.00", "2"]), "orderbook_fp.yes_dollars", "not a price"),
     "a level twice": (one_level(["0.010", "2.00"]), "orderbook_fp.yes_dollars", "two levels at one price"),
 }
@@ -217,10 +203,8 @@ UNFIT_TRADES = {
     "no id": (trade(trade_id=...), "trade_id"),
     "no market": (trade(ticker=None), "ticker"),
     "no time": (trade(created_time=...), "created_time"),
-    "a time without a zone": (trade(created_time="2026-01-12T15:00:20"), "created_time"),
     "no price": (trade(yes_price_dollars=..., no_price_dollars=...), "yes_price"),
     "a price of 1": (trade(yes_price_dollars="1.0000", no_price_dollars="0.0000"), "yes_price_dollars"),
-    "a price beyond 1": (trade(yes_price_dollars="1.0100", no_price_dollars=...), "yes_price_dollars"),
     "prices beside a dollar": (trade(no_price_dollars="0.9400"), "yes_price_dollars"),
     "no size": (trade(count_fp=...), "count"),
     "a size of 0": (trade(count_fp="0.00"), "count_fp"),
@@ -241,11 +225,6 @@ def test_a_trade_listed_twice_is_kept_once_and_a_contradiction_is_set_aside():
     parsed = read_trades(trade(), trade(), trade(count_fp="13.00"))
     assert parsed.rows.height == 1
     assert parsed.rejects["reason"].to_list() == ["another trade of the same id says otherwise"]
-
-
-def test_empty_pages_are_empty_frames():
-    assert read_trades().rows.height == 0
-    assert read_books({"orderbooks": []}, "A").rows.schema == pl.Schema(KALSHI_BOOKS.schema)
 
 
 def test_a_book_whose_bid_lies_above_its_ask_is_set_aside():

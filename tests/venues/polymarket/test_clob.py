@@ -12,7 +12,7 @@ import pytest
 
 from bellwether.errors import VenueError
 from bellwether.venues.http.page import Page
-from bellwether.venues.http.retry import RefusedError, Retry
+from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient
 from bellwether.venues.polymarket.quotes import midpoints_of
@@ -81,12 +81,6 @@ async def test_a_key_that_is_refused_is_no_reason_to_ask_one_by_one(status: int)
     assert len(venue.calls) == 1
 
 
-async def test_books_that_are_refused_are_an_error():
-    async with clob(Books(refused=400)) as client:
-        with pytest.raises(RefusedError, match=r"POST /books body=[0-9a-f]{16}: .+payload refused"):
-            await client.books(TOKENS)
-
-
 PASSING = {
     "429 with a web page": answer(b"<html>slow down</html>", status=429),
     "500": answer({"error": "internal"}, status=500),
@@ -104,15 +98,6 @@ async def test_a_post_is_a_read_and_repeated_with_the_same_body(failure: httpx.R
     assert page.json == [{"asset_id": "1"}]
     assert [request.content for request in script.requests] == [b'[{"token_id":"1"}]'] * 3
     assert len(naps.taken) == 2
-
-
-async def test_one_batch_that_fails_for_good_ends_the_others_in_one_error():
-    def venue(request: httpx.Request) -> httpx.Response:
-        return answer([]) if b'"%s"' % TOKENS[0].encode() in request.content else answer({}, status=503)
-
-    async with clob(venue, retry=Retry(attempts=2)) as client:
-        with pytest.raises(VenueError, match="failed after 2 attempts: HTTP 503"):
-            await client.books(TOKENS)
 
 
 async def test_the_venues_clock_is_a_bare_number():

@@ -160,11 +160,6 @@ async def test_a_bare_list_from_keyset_is_an_error_and_no_end():
         await follow(bare(1, 2))
 
 
-async def test_an_object_without_the_list_is_an_error_and_no_empty_page():
-    with pytest.raises(VenueError, match="no list 'markets', it holds events"):
-        await follow(keyset(..., 1, items="events"))
-
-
 async def test_a_forbidden_call_sends_nothing():
     script = Script(keyset(...))
     async with gamma(script) as client:

@@ -122,10 +122,6 @@ def test_a_number_serves_where_its_text_is_missing():
     assert (found["volume"], found["liquidity"]) == (Decimal("2388.745093"), Decimal("49362.7802"))
 
 
-def test_an_id_that_is_a_number_becomes_text():
-    assert row(market(id=531202))["market_id"] == "531202"
-
-
 def test_the_fee_schedule_is_read():
     schedule = {"rate": 0.07, "exponent": 1, "takerOnly": True, "rebateRate": 0.2}
     found = row(market(feesEnabled=True, feeType="crypto_fees_v2", feeSchedule=schedule, takerBaseFee=1000, makerBaseFee=1000))
@@ -256,12 +252,6 @@ def test_an_event_is_read_with_its_tags_and_series_and_without_its_markets():
     assert (found["tags"], found["tag_labels"]) == (["weather"], ["Weather"])
     assert (found["series_id"], found["series_slug"], found["volume"]) == ("9", "rain-daily", Decimal("80362.860284"))
     assert "markets" not in json.loads(found["body"])
-
-
-@pytest.mark.parametrize("changes", [{"tags": None, "series": None}, {"tags": ..., "series": ...}, {"tags": [], "series": []}])
-def test_an_event_without_tags_and_series_has_none(changes: dict[str, Any]):
-    found = parse_events([event(**changes)], ORIGIN, day=DAY).rows.row(0, named=True)
-    assert (found["tags"], found["tag_labels"], found["series_id"], found["series_slug"]) == ([], [], None, None)
 
 
 @pytest.mark.parametrize("text", ["1e999999999", "-1E+999999999", "1e-999999999", "0e999999999"])
