@@ -31,6 +31,10 @@ from bellwether.sandbox.services import Service
 from bellwether.sandbox.source import Wanted
 from bellwether.sandbox.world.catalogue import catalogue
 from bellwether.sandbox.world.model import Event
+from bellwether.sandbox.worlds import generated
+from tests.golden.scenario import ANSWERS
+from tests.golden.scenario import NOW as NOW_OF_GOLDEN
+from tests.golden.wire import load
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
@@ -157,3 +161,13 @@ def test_a_question_and_its_rules_name_one_market_but_where_two_deadlines_of_one
     repeated = [event for events in asked.values() if len(events) > 1 for event in events]
     assert {catalogue().by_ticker[event.series_ticker].family.early for event in repeated} <= {"deadline"}
     assert len(repeated) < 0.01 * len(markets)
+
+
+def test_the_world_still_gives_the_recorded_answers_of_the_demo(runner: asyncio.Runner) -> None:
+    """Published numbers come from this world: its pages are those of the golden run, byte for byte."""
+    http = httpx.AsyncClient(transport=httpx.ASGITransport(generated(7, datetime.fromisoformat(NOW_OF_GOLDEN))), base_url="http://sandbox")
+    answers = {asked.removeprefix("GET "): answer for asked, answer in load(ANSWERS).items() if asked.startswith("GET ")}
+    chosen = [asked for asked in sorted(answers) if "cursor=" not in asked][::12]
+    assert {asked.split("/")[1] for asked in chosen} == {"clob", "gamma", "trade-api"}
+    for asked in chosen:
+        assert runner.run(http.get(asked)).text == answers[asked]["body"], asked

@@ -198,3 +198,17 @@ def test_what_makes_no_sense_is_refused_in_the_venues_words(venue: Any, path: st
 
 def test_unknown_and_empty_parameters_are_ignored(venue: Any) -> None:
     assert venue.get("/markets", limit=3, cursor="", colour="red") == venue.get("/markets", limit=3)
+
+
+@pytest.mark.parametrize("word", STATUSES)
+def test_a_status_filter_returns_exactly_its_response_words(venue: Any, live: list[Object], word: str) -> None:
+    found = venue.all("/markets", status=word, limit=1000)
+    assert tickers(found) == [market["ticker"] for market in live if market["status"] in STATUSES[word]]
+    assert found or word == "paused"
+
+
+def test_open_markets_are_found_by_the_close_that_they_announce(venue: Any, live: list[Object]) -> None:
+    far = int(ts("2090-01-01T00:00:00Z"))
+    expected = [market["ticker"] for market in live if ts(market["close_time"]) > far]
+    assert tickers(venue.all("/markets", min_close_ts=far, limit=1000)) == expected
+    assert expected

@@ -159,3 +159,11 @@ def test_a_narrowed_listing_leaves_out_nothing_that_is_wanted(world: GeneratedWo
     assert live <= {row.ticker for row in world.markets(Wanted(settled_after=cutoff), now)}
     archived = {row.ticker for row in everything if row.settled is not None and row.settled < cutoff}
     assert archived <= {row.ticker for row in world.markets(Wanted(settled_before=cutoff), now)}
+
+
+def test_tickers_of_deadlines_do_not_tell_the_day_on_which_they_close(world: GeneratedWorld, markets: list[Market]) -> None:
+    early = [market for market in markets if market.life.scheduled - market.life.closes > 20 * DAY and not market.is_combo]
+    assert early
+    for market in early:
+        date = moment(market.life.closes).strftime("%y%b%d").upper()
+        assert date not in market.ticker

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.sandbox import Clock, Recordings, create_app
 
 Object = dict[str, Any]
@@ -296,3 +296,14 @@ def test_files_of_other_venues_are_left_alone(tmp_path: Path, play: Any) -> None
     (tmp_path / "log.json").write_bytes(b'Fetching markets...\n{"condition_id": "0x1"}')
     (tmp_path / "frames.ndjson").write_bytes(b"not json")
     assert len(play().get("/markets")["markets"]) == 1
+
+
+def test_rows_of_a_ledger_are_not_markets(tmp_path: Path) -> None:
+    save(tmp_path, "ledger.jsonl", {"ticker": "KXA-1-T1", "event_ticker": "KXA-1", "result": "no", "settlement_value": 0.0})
+    with pytest.raises(ConfigError, match="nothing under"):
+        Recordings(tmp_path)
+
+
+def test_a_missing_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere"):
+        Recordings(tmp_path / "nowhere")

@@ -137,3 +137,10 @@ def test_the_cutoff_parts_live_from_historical_trades(world: GeneratedWorld, ven
     assert all(parse_time(trade["created_time"]) >= cutoff for trade in live)
     assert all(parse_time(trade["created_time"]) < cutoff for trade in old)
     assert venue.get("/historical/trades", limit=5)["trades"][0] == old[0]
+
+
+def test_nothing_is_traded_after_the_clock(venue: Any, at: Callable[[datetime], Any]) -> None:
+    later = at(NOW + timedelta(hours=2))
+    now = int(NOW.timestamp())
+    assert trades(venue, min_ts=now - 3600, limit=1000) == trades(later, min_ts=now - 3600, max_ts=now, limit=1000)
+    assert venue.get("/markets/trades", min_ts=now + 1)["trades"] == []

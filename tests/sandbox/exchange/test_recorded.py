@@ -288,3 +288,14 @@ def test_trades_are_listed_in_the_current_format_the_newest_first(tmp_path: Path
     assert [row.body["count_fp"] for row in exchange.trades(WantedTrades(A, BEGIN + 2 * SECOND, BEGIN + 9 * SECOND))] == ["2.00", "1.00"]
     assert list(exchange.trades(WantedTrades(None, 0, EVER, block=True))) == []
     assert len(list(exchange.trades(WantedTrades(None, 0, EVER, block=False)))) == 4
+
+
+def test_two_who_listen_do_not_disturb_each_other(folder: Path) -> None:
+    exchange = RecordedExchange(folder)
+    whole = told(exchange, BOTH)
+    middle = BEGIN + 6 * SECOND + 300_000
+    first = exchange.messages(BOTH, 0, EVER)
+    begun = [next(first) for _ in range(2)]
+    assert told(exchange, BOTH, 0, middle) + told(exchange, BOTH, middle, EVER) == whole
+    assert [(one.kind, one.body) for one in (*begun, *first)] == whole
+    assert told(exchange, BOTH, middle, EVER) == told(RecordedExchange(folder), BOTH, middle, EVER)

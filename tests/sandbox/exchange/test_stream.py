@@ -250,6 +250,23 @@ async def test_nothing_comes_after_unsubscribing(place: Place, tickers: list[str
 # --- other channels --------------------------------------------------------------------------------------------------
 
 
+async def test_the_ticker_channel_tells_every_new_quote_without_numbers(place: Place, lively: list[Market], tickers: list[str]) -> None:
+    async with place.connect() as client:
+        await client.ask("subscribe", channels=["ticker"], market_tickers=tickers)
+        place.clock.advance(timedelta(minutes=25))
+        frames = await client.until(lambda frame: frame["type"] == "ticker")
+        frames += await client.settle()
+    assert not [frame for frame in frames if "seq" in frame]
+    at = instant(NOW + timedelta(minutes=25))
+    for market in lively:
+        tape = market.tape()
+        slot = tape.at(at)
+        last = [frame["msg"] for frame in frames if frame["msg"]["market_ticker"] == market.ticker][-1]
+        assert Decimal(last["yes_bid_dollars"]) * 1000 == int(tape.bid[slot])
+        assert Decimal(last["yes_ask_dollars"]) * 1000 == int(tape.ask[slot])
+        assert Decimal(last["volume_fp"]) * 100 == int(tape.volume[slot])
+
+
 async def test_lives_are_told_from_the_opening_to_the_settlement(place: Place, world: GeneratedWorld) -> None:
     day = range((NOW.date() - datetime(2025, 1, 1).date()).days - 1, (NOW.date() - datetime(2025, 1, 1).date()).days + 8)
     markets = [market for home in day for event in world.day(home).events if not event.is_combo for market in event.markets]

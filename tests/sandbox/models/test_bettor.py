@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -137,3 +137,16 @@ def test_a_strict_schema_gets_every_field(known: Truth, open_markets: list[Liste
     said = json.loads(answer(known, "calibrated", [listed(open_markets[0], 0.5)], response_format=response_format()).content)
     assert list(said) == ["action", "bets", "sells", "reasoning"]
     assert parse_decision(json.dumps(said), Limits.of(V1, CASH)).action is not Action.INVALID
+
+
+def test_it_believes_the_same_months_later(known: Truth, open_markets: list[ListedMarket]) -> None:
+    markets = [listed(market, 0.5) for market in open_markets[:20]]
+    later = instant(datetime(2025, 5, 4, tzinfo=UTC) + timedelta(days=200))
+    for model in ("calibrated", "noisy", "malformed", "random"):
+        assert answer(known, model, markets) == answer(known, model, markets, now=later)
+
+
+def test_it_holds_where_prices_are_right_or_no_bet_is_possible(known: Truth, open_markets: list[ListedMarket]) -> None:
+    p = known.estimate(open_markets[0].id, AT, AT).probability  # type: ignore[union-attr]
+    assert decided(known, "calibrated", [listed(open_markets[0], p + 0.01)]).action is Action.HOLD
+    assert decided(known, "calibrated", []).action is Action.HOLD

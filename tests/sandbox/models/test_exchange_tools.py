@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
 from bellwether.sandbox.instants import instant, moment
@@ -173,3 +174,31 @@ def _kind(name: str, arguments: Any) -> str:
     except jsonschema.ValidationError:
         return "out of bounds"
     return "right"
+
+
+def test_inside_a_wide_spread_it_bids_below_what_it_believes(says: Says, truth: Truth, likely: Market) -> None:
+    p = believed(truth, likely)
+    _, traded, _ = step(says, "calibrated", told(two_days_before(likely)), {"get_markets": quotes(likely.ticker, 2, 99)})
+    order = traded[0][1]
+    worth = p if order["side"] == "yes" else 1 - p
+    assert order["time_in_force"] == "post_only"
+    assert order["price_cents"] <= 100 * (worth - 0.03) < order["price_cents"] + 1
+
+
+def test_a_bid_that_the_market_has_left_behind_is_amended(says: Says, truth: Truth, likely: Market) -> None:
+    resting = {"order_id": 9, "ticker": likely.ticker, "side": "yes", "action": "buy", "price_cents": 5, "resting_contracts": 3}
+    seen = {"get_markets": quotes(likely.ticker, 5, None), "get_resting_orders": json.dumps({"orders": [resting]})}
+    name, amended = step(says, "calibrated", told(two_days_before(likely)), seen)[1][0]
+    jsonschema.validate(amended, AMENDMENT)
+    assert (name, amended["order_id"], amended["count"]) == ("amend_order", 9, 3)
+    assert amended["price_cents"] <= 100 * (believed(truth, likely) - 0.03)
+
+
+def test_it_knows_what_was_known_at_the_stated_time_and_nothing_later(truth: Truth, likely: Market) -> None:
+    early, late = instant(two_days_before(likely)), likely.life.closes
+    known = [truth.latent(likely.ticker, at, instant(LATER)).probability for at in (early, late)]  # type: ignore[union-attr]
+    direct = likely.latent.probabilities_at(np.array([early, late]))
+    assert known == pytest.approx(list(direct))
+    assert known[0] != known[1]
+    before = truth.latent(likely.ticker, late, early)
+    assert before is not None and before.probability == pytest.approx(known[0])

@@ -129,3 +129,11 @@ def test_the_answer_of_polymarket_is_not_known_while_the_resolution_is_pending(b
 
 
 # --- repeatable ----------------------------------------------------------------------------------------------------
+
+
+def test_a_market_is_unknown_before_it_is_listed(world: GeneratedWorld, market: Market) -> None:
+    truth, question = Truth(world), f"{market.terms['title']}\n{market.terms['rules_primary']}"
+    for text in (market.ticker, question):
+        assert truth.find(text, market.life.created - 1) is None
+    for text in (market.ticker, question):
+        assert truth.find(text, market.life.created) is not None

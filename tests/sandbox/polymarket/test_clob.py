@@ -147,3 +147,10 @@ def test_what_makes_no_sense_is_refused(site: Any) -> None:
     assert site.refused("/clob/fee-rate", token_id="1")[0] == 404
     assert site.post("/clob/books", ["1"]).json() == {"error": "Invalid payload"}
     assert site.post("/clob/books", [{"token_id": str(number)} for number in range(501)]).status_code == 400
+
+
+def test_history_of_very_old_markets_is_gone(at: Any, markets: list[ListedMarket]) -> None:
+    market = markets[5]
+    params = {"market": market.tokens[0], "startTs": 0, "fidelity": 60}
+    assert at(moment(market.closes) + timedelta(days=399)).get("/clob/prices-history", **params)["history"]
+    assert at(moment(market.closes) + timedelta(days=401)).get("/clob/prices-history", **params) == {"history": []}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.sandbox.instants import DAY, HOUR, midnight, moment
+from bellwether.sandbox.instants import DAY, HOUR, SECOND, midnight, moment
 from bellwether.sandbox.polymarket import clobwire, wire
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
 from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
@@ -105,3 +105,12 @@ def test_ids_and_places_do_not_tell_when_a_question_is_answered(listing: Listing
     assert 0.3 < later < 0.7
     days = [-event.key[0] for event in events]
     assert all((day_number(event.created), int(event.id)) == (day, event.key[1]) for event, day in zip(events, days, strict=True))
+
+
+def test_books_end_with_the_close(at: Any, markets: list[ListedMarket]) -> None:
+    for market in markets[::150]:
+        before, after = at(moment(market.closes - SECOND)), at(moment(market.closes))
+        assert before.get("/clob/book", token_id=market.tokens[0])["asset_id"] == market.tokens[0]
+        assert after.refused("/clob/book", token_id=market.tokens[0])[0] == 404
+        assert before.get(f"/gamma/markets/{market.id}")["closed"] is False
+        assert after.get(f"/gamma/markets/{market.id}")["closed"] is True
