@@ -78,6 +78,11 @@ def floor_percent(share: float) -> str:
     return f"{100 * rounded_down(share):.1f}".removesuffix(".0") + "%"
 
 
+def counted(count: int, what: str) -> str:
+    """A count with its noun: 1 row, 2 rows."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], rule: Sequence[str] | None = None) -> list[str]:
     """The lines of a Markdown table. rule: `LEFT`, `RIGHT` or `PLAIN` per column; `PLAIN` everywhere when left out. Cells are Markdown already."""
     return [markdown_row(header), markdown_row(rule or [PLAIN] * len(header)), *map(markdown_row, rows)]

@@ -17,9 +17,9 @@ from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section,
 from bellwether.pages.render import write
 from bellwether.pages.values import NONE, text
 from bellwether.scoring.plotting import bands_and_curves
+from bellwether.scoring.result import LOSSES, words
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.show import by_forecaster, group_name, number, reasons, summary
-from bellwether.scoring.words import LOSSES, words
 
 if TYPE_CHECKING:
     from bellwether.scoring.result import Progress, ScoreTables

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from bellwether.errors import ScoringError
+from bellwether.formatting import counted
 from bellwether.scoring.columns import (
     RESOLVED,
     Columns,
@@ -26,7 +27,6 @@ from bellwether.scoring.repeats import Keep, check_times, in_time, instants, kee
 from bellwether.scoring.sheet import Part, Sheet
 from bellwether.scoring.table import Table
 from bellwether.scoring.values import is_outcome, labels, outcomes, probabilities, refuse, shown, texts, weights
-from bellwether.scoring.words import counted
 
 #: Between the parts of a question's name that several columns make.
 _BETWEEN = " / "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,21 @@ from bellwether.scoring.columns import Columns
 
 #: Told what is done, of how many steps, and what comes next.
 Progress = Callable[[int, int, str], object]
+
+#: Readable names of losses, and of metrics whose own name is not readable.
+LOSSES: Mapping[str, str] = {"brier": "the Brier score", "log_loss": "log loss"}
+
+_WORDS = {
+    "brier": "Brier score",
+    "brier_skill": "skill over base rate",
+    "skill_vs_market": "skill over market",
+    "skill_vs_half": "skill over 0.5",
+    "roc_auc": "ROC-AUC",
+    "ece": "ECE",
+    "mce": "MCE",
+    "ace": "ACE",
+    "smece": "smECE",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -65,3 +80,8 @@ class ScoreTables:
             **{name: getattr(self, name).to_dicts() for name in ("scores", "groups", "pairs", "ranking", "reliability")},
             "notes": list(self.notes),
         }
+
+
+def words(metric: str) -> str:
+    """Readable name of a metric."""
+    return _WORDS.get(metric, metric.replace("_", " "))
