@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from pathlib import Path
 
 import pytest
 
 from bellwether.figures import canvas
 from bellwether.report import figures
+from bellwether.report.write import write_report
+from tests.report.frames import example
 
 
 @pytest.fixture
@@ -15,3 +18,14 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every figure of a report is a few bytes."""
     monkeypatch.setattr(canvas, "png", lambda *_: b"\x89PNG")
     monkeypatch.setattr(figures, "_kept", OrderedDict())
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the example."""
+    root = tmp_path_factory.mktemp("reports")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canvas, "png", lambda *_: b"\x89PNG")
+        patch.setattr(figures, "_kept", OrderedDict())
+        write_report(example(), root)
+    return root / "q"

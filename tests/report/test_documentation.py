@@ -6,19 +6,9 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from bellwether.report.results import NAMES
-from bellwether.report.write import write_report
-from tests.report.frames import example
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, no_figures: None) -> Path:
-    write_report(example(), tmp_path)
-    return tmp_path / "q"
 
 
 def test_every_field_is_described(folder: Path) -> None:
