@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bellwether.errors import SchemaError
-from bellwether.replay import Agent, AgentContext, BacktestSettings, OrderError, load, prepare, run
+from bellwether.replay import AgentContext, BacktestSettings, OrderError, load, prepare, run
 from bellwether.replay.engine import codes as c
 from bellwether.replay.results.curve import max_drawdown, sharpe
 from bellwether.replay.results.metrics import metrics
@@ -19,6 +19,7 @@ from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import HALT, INVALID, LEVEL, OPEN, PRINT, SETTLE, TRADED, VALID, unpack
 from bellwether.replay.units import CENT, CONTRACT, MICROS, SECOND, YES
 from tests.replay.acceptance import BOOK_A, REF, RIGHT, Play, Scene, a_cent_a_fill, book_a, without_fees
+from tests.replay.agents.scenes import Scripted
 from tests.replay.episode.folders import Native
 
 IOC, GTC, POST_ONLY, FOK, GTD = c.Tif
@@ -39,16 +40,6 @@ def rows(table: dict[str, tuple[Any, Any]]) -> Any:
         for which, rules in enumerate((RIGHT, REF))
     ]
     return pytest.mark.parametrize(("rules", "expected"), given)
-
-
-class Scripted(Agent):
-    """Calls a function at each decision."""
-
-    def __init__(self, what: Callable[[AgentContext], None]) -> None:
-        self.what = what
-
-    def act(self, ctx: AgentContext) -> None:
-        self.what(ctx)
 
 
 def traded(scene: Scene, rules: RuleSet, what: Callable[[AgentContext], None]) -> Any:

@@ -11,7 +11,8 @@ from itertools import pairwise
 
 import pytest
 
-from bellwether.replay import Agent, Backtest, BacktestSettings, run
+from bellwether.replay import Backtest, BacktestSettings, run
+from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Role, Status
 from bellwether.replay.results.exposure import exposure
@@ -148,16 +149,9 @@ def test_orders_that_never_arrived_were_not_accepted() -> None:
     assert (row["orders"] > 0, row["fill_ratio"], row["fills"], row["maker_share"]) == (True, None, 0, None)
 
 
-class Idle(Agent):
-    """Does nothing."""
-
-    def act(self, ctx) -> None:
-        return None
-
-
 def test_an_agent_that_does_nothing_earns_nothing_and_what_is_undefined_is_null() -> None:
     settings = BacktestSettings(rules=RULES[0], bankroll=MICROS, execution="maker_taker", queue="proportional")
-    row = metrics(run(random_tape(1, Shape()), Idle(), settings))
+    row = metrics(run(random_tape(1, Shape()), Passive(), settings))
     assert (row["pnl"], row["max_drawdown"], row["time_in_market"], row["turnover"], row["rejections"]) == (0, 0.0, 0.0, 0.0, "{}")
     undefined = ("sharpe", "sharpe_annualised", "slippage", "slippage_per_contract", "fill_ratio", "maker_share", "queue_wait_median")
     assert [name for name in (*undefined, "queue_wait_mean", "adverse_selection_1s", "failure") if row[name] is not None] == []

@@ -14,7 +14,8 @@ import pytest
 
 from bellwether.pages.model import Chart, Page
 from bellwether.pages.render import alone
-from bellwether.replay import Agent, Backtest, BacktestSettings, run
+from bellwether.replay import Backtest, BacktestSettings, run
+from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.results.tear_sheet import tear_sheet
 from tests.figures.drawn import rows
 from tests.replay.random_tapes import Shape, random_tape
@@ -92,15 +93,8 @@ def test_what_an_agent_says_is_text(tmp_path: Path) -> None:
     assert "<b>market" not in own(text)
 
 
-class Quiet(Agent):
-    """Does nothing."""
-
-    def act(self, ctx: Any) -> None:
-        pass
-
-
 def test_a_backtest_without_fills_has_a_page() -> None:
-    quiet = run(random_tape(0, Shape(instants=60)), Quiet(), BacktestSettings(rules="kalshi-2026-05-28"))
+    quiet = run(random_tape(0, Shape(instants=60)), Passive(), BacktestSettings(rules="kalshi-2026-05-28"))
     assert "Nothing was filled" in alone(tear_sheet(quiet))
     assert quiet.market_pnl.is_empty()
 

@@ -10,6 +10,7 @@ import pytest
 from bellwether.errors import LakeError
 from bellwether.replay.agents.llm.steps import Called, Round, Step
 from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Head, Mismatch, Trajectory, require_repeated
+from tests.replay.agents.llm.scripted import written
 
 HEAD = Head({"episode": "E", "rules": "pmb-2026-01", "settings.cadence": 300}, "You trade.", [{"type": "function"}])
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "cost_microdollars": 30}
@@ -26,10 +27,6 @@ def step(number: int, **changes: object) -> Step:
 
 def failed(number: int, *, final: bool) -> Step:
     return step(number, rounds=(Round("k" * 64, "timeout", "too late", final),), ended="failed", reason="timeout: too late")
-
-
-def written(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def run(folder: Path, last: int) -> Trajectory:
