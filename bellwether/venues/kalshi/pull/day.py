@@ -108,8 +108,8 @@ class _Day(DayWork[DayMarkets, DayPull]):
         after, before = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
         async for page in puller.follow("markets", [routes.markets(closing_after=after, closing_before=before)]):
             await puller.process("markets", page, partial(gathering.add, "markets"))
+        self.needed_archive = self.archive if scan else None
         if scan is not None and self.archive is not None:
-            self.needed_archive = self.archive
             gathering.add_archive(self.archive, scan.rejects(self.day))
         await self.add_named(puller, gathering, known)
         tickers = gathering.event_tickers()
