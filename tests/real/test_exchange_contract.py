@@ -90,15 +90,14 @@ def test_rest_bodies_are_valid(openapi: Object, ask: Callable[..., Object], tick
     check = checker(openapi)
     check("GetMarketOrderbookResponse", ask("orderbook", [("depth", "3")], ticker=tickers[0]))
     check("GetMarketOrderbooksResponse", ask("orderbooks", [("tickers", ticker) for ticker in tickers]))
-    for handler in ("trades", "historical_trades"):
-        page = ask(handler, [("limit", "300")])
-        check("GetTradesResponse", page)
-        assert len(page["trades"]) == 300
-        for trade in page["trades"]:
-            check("Trade", trade)
+    page = ask("trades", [("limit", "300")])
+    check("GetTradesResponse", page)
+    assert len(page["trades"]) == 300
+    for trade in page["trades"]:
+        check("Trade", trade)
 
 
-@pytest.mark.parametrize("path", ["/markets/{ticker}/orderbook", "/markets/orderbooks", "/markets/trades", "/historical/trades"])
+@pytest.mark.parametrize("path", ["/markets/{ticker}/orderbook", "/markets/orderbooks", "/markets/trades"])
 def test_every_route_is_one_of_the_venue(openapi: Object, exchange: GeneratedExchange, path: str) -> None:
     assert path in openapi["paths"]
     assert path in {route.path for route in KalshiBooks(exchange, Clock(NOW)).routes()}

@@ -27,7 +27,6 @@ class KalshiBooks:
                 "/markets/orderbooks": self.orderbooks,
                 "/markets/trades": self.trades,
                 "/markets/{ticker}/orderbook": self.orderbook,
-                "/historical/trades": self.historical_trades,
             },
             self._clock,
         )
@@ -56,21 +55,12 @@ class KalshiBooks:
     # --- trades ------------------------------------------------------------------------------------------------
 
     def trades(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /markets/trades: the newest first, those since the historical cutoff."""
-        return self._trades(params, self._exchange.cutoff(now), now)
-
-    def historical_trades(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /historical/trades: the newest first, those before the historical cutoff."""
-        return self._trades(params, 0, self._exchange.cutoff(now) - 1)
-
-    def _trades(self, params: Params, first: int, last: int) -> Body:
-        """A page of the trades within [first, last] and both of the asked timestamps (whole seconds, included)."""
-        low, high = params.seconds("min_ts"), params.seconds("max_ts")
+        """GET /markets/trades: the newest first, those since the historical cutoff and within the wanted timestamps (whole seconds, included)."""
+        low, high, first = params.seconds("min_ts"), params.seconds("max_ts"), self._exchange.cutoff(now)
         wanted = WantedTrades(
             ticker=params.text("ticker"),
             low=first if low is None else max(first, low),
-            high=last if high is None else min(last, high + SECOND - 1),
-            block=params.flag("is_block_trade"),
+            high=now if high is None else min(now, high + SECOND - 1),
             after=params.cursor("cursor"),
         )
         page, cursor = page_of(self._exchange.trades(wanted), params.integer("limit", 0, 1000) or 100)

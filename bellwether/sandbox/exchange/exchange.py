@@ -58,12 +58,11 @@ class TradeRow:
 
 @dataclass(frozen=True, slots=True)
 class WantedTrades:
-    """Trades of a market, or of all, within two instants (both included), behind a key; with `block` only such, or only others."""
+    """Trades of a market, or of all, within two instants (both included), behind a key."""
 
     ticker: str | None
     low: int
     high: int
-    block: bool | None = None
     after: Key | None = None
 
 

@@ -155,9 +155,7 @@ class OrderFlow:
         hits = (traded & (tape.price == tape.bid), traded & (tape.price == tape.ask))
         self._hits = tuple(np.flatnonzero(hit) for hit in hits)
         self._standing = self._draw_standing()
-        passive_size = np.where(hits[YES], tape.bid_size, tape.ask_size)
-        blocks = traded & (tape.size > BLOCK * passive_size)
-        self._trade_slots = {None: np.flatnonzero(traded), True: np.flatnonzero(blocks), False: np.flatnonzero(traded & ~blocks)}
+        self._trade_slots = np.flatnonzero(traded)
         self._draws = lru_cache(maxsize=4 * LOOKBACK)(self._draw)
         self._cuts = lru_cache(maxsize=4 * LOOKBACK)(self._draw_cuts)
         self.beginning = lru_cache(maxsize=4)(self._beginning)
@@ -275,18 +273,17 @@ class OrderFlow:
         at, price, block = self.begins(slot), int(self.tape.price[slot]), int(self.tape.size[slot]) > BLOCK * size
         return [Print(at, slot, number, 1 - passive, price, fill, block) for number, fill in enumerate(fills)]
 
-    def trade_slots(self, start: int, end: int, block: bool | None = None) -> list[int]:
-        """Slots that begin in [start, end) with a trade; only with a block, or only without one, as `block` selects."""
-        slots = self._trade_slots[block]
+    def trade_slots(self, start: int, end: int) -> list[int]:
+        """Slots that begin in [start, end) with a trade."""
+        slots = self._trade_slots
         first, last = np.searchsorted(slots, [-((self.tape.opens - at) // SLOT) for at in (start, end)]).tolist()
         found: list[int] = slots[first:last].tolist()
         return found
 
     def last_print(self, slot: int) -> Print | None:
         """The newest trade up to a slot's beginning."""
-        slots = self._trade_slots[None]
-        index = int(np.searchsorted(slots, slot, "right"))
-        return self.prints(int(slots[index - 1]))[-1] if index else None
+        index = int(np.searchsorted(self._trade_slots, slot, "right"))
+        return self.prints(int(self._trade_slots[index - 1]))[-1] if index else None
 
     def is_news(self, slot: int) -> bool:
         """True if a slot begins with another quote, or with a trade."""

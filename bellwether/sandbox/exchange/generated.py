@@ -106,38 +106,34 @@ class GeneratedExchange:
 
     # --- trades ------------------------------------------------------------------------------------------------
 
-    def _trade_rows(self, market: Market, start: int, end: int, block: bool | None) -> list[TradeRow]:
+    def _trade_rows(self, market: Market, start: int, end: int) -> list[TradeRow]:
         """A market's trades in [start, end), the newest first."""
         flow = self._flows(market.ticker)
-        prints = [trade for slot in flow.trade_slots(start, end, block) for trade in flow.prints(slot)]
+        prints = [trade for slot in flow.trade_slots(start, end) for trade in flow.prints(slot)]
         return [TradeRow((-trade.at, *market.key, -trade.number), trade_body(trade, market)) for trade in reversed(prints)]
 
     def trades(self, wanted: WantedTrades) -> Iterator[TradeRow]:
         """Trades in ascending order of key, the newest first."""
         low = max(wanted.low, _BEGIN - LONGEST_LIFE * DAY)
         high = wanted.high if wanted.after is None else min(wanted.high, -wanted.after[0])
-        rows = (
-            self._all_trades(low, high + 1, wanted.block)
-            if wanted.ticker is None
-            else self._trades_of(wanted.ticker, low, high + 1, wanted.block)
-        )
+        rows = self._all_trades(low, high + 1) if wanted.ticker is None else self._trades_of(wanted.ticker, low, high + 1)
         return (row for row in rows if wanted.after is None or row.key > wanted.after)
 
-    def _trades_of(self, ticker: str, start: int, end: int, block: bool | None) -> Iterator[TradeRow]:
+    def _trades_of(self, ticker: str, start: int, end: int) -> Iterator[TradeRow]:
         market = self._world.market(ticker)
         if market is None:
             return
         start, end = max(start, market.life.opens), min(end, market.life.closes)
         while end > start:
             begin = max(end - DAY, start)
-            yield from self._trade_rows(market, begin, end, block)
+            yield from self._trade_rows(market, begin, end)
             end = begin
 
-    def _all_trades(self, start: int, end: int, block: bool | None) -> Iterator[TradeRow]:
+    def _all_trades(self, start: int, end: int) -> Iterator[TradeRow]:
         for hour in range((end - 1) // HOUR, start // HOUR - 1, -1):
             begin, until = max(start, hour * HOUR), min(end, (hour + 1) * HOUR)
             markets = (market for market in self._trading(hour) if market.trading.trades)
-            rows = [row for market in markets for row in self._trade_rows(market, begin, until, block)]
+            rows = [row for market in markets for row in self._trade_rows(market, begin, until)]
             yield from sorted(rows, key=attrgetter("key"))
 
     # --- messages ----------------------------------------------------------------------------------------------

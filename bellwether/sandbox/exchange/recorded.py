@@ -209,7 +209,7 @@ class RecordedExchange:
                 if not wanted.low <= at <= wanted.high or (wanted.after is not None and key <= wanted.after):
                     continue
                 body = orjson.loads(line)
-                if wanted.ticker in (None, body["market_ticker"]) and wanted.block in (None, bool(body.get("is_block_trade"))):
+                if wanted.ticker in (None, body["market_ticker"]):
                     yield TradeRow(key, _listed(body, at))
 
         paths = [(number, path) for number, path in traded if wanted.ticker is None or wanted.ticker in self._files[path].tickers]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -13,26 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import DAY, HOUR, MINUTE, SECOND, instant
+from bellwether.sandbox.instants import MINUTE, SECOND, instant
 from bellwether.sandbox.params import Params, Refusal, clob_error
 from bellwether.sandbox.polymarket.source import Book, PolymarketSource, Ticks
 
-PAGE = 1000
 MOST_TOKENS = 500
-END_CURSOR = "LTE="
 
 _NO_BOOK = "No orderbook exists for the requested token id"
-
-#: Interval -> its length, and the minutes between prices where the request does not say.
-_INTERVALS = {
-    "1h": (HOUR, 1),
-    "6h": (6 * HOUR, 1),
-    "1d": (DAY, 5),
-    "1w": (7 * DAY, 30),
-    "1m": (30 * DAY, 180),
-    "max": (1 << 60, 1440),
-    "all": (1 << 60, 1440),
-}
 
 
 class Clob:
@@ -49,9 +35,7 @@ class Clob:
             "/book": self.book,
             "/midpoint": self.midpoint,
             "/prices-history": self.prices_history,
-            "/markets": self.markets,
             "/markets/{condition_id}": self.market,
-            "/fee-rate": self.fee_rate,
         }
         batches: dict[str, Callable[[list[str], int], Any]] = {"/books": self.books, "/midpoints": self.midpoints}
         return [
@@ -115,32 +99,14 @@ class Clob:
 
     def prices_history(self, params: Params, path: dict[str, str], now: int) -> Any:
         """GET /prices-history: nothing for an unknown token."""
-        token, start, end, interval = params.text("market"), params.integer("startTs"), params.integer("endTs"), params.text("interval")
-        if token is None:
-            raise clob_error(400, "invalid filters: 'market' is required")
-        minutes = params.integer("fidelity")
-        if start is not None:
-            first, last, usual = start * SECOND, now if end is None else end * SECOND, 1
-        elif interval in _INTERVALS:
-            length, usual = _INTERVALS[interval]
-            first, last = max(now - length, 0), now
-        else:
-            raise clob_error(400, "invalid filters: 'startTs' and 'endTs' or 'interval' are required")
-        points = self._source.prices(token, Ticks(first, last, max(minutes or usual, 1) * MINUTE), now) or []
+        token, start, end = params.text("market"), params.integer("startTs"), params.integer("endTs")
+        if token is None or start is None:
+            raise clob_error(400, "invalid filters: 'market' and 'startTs' are required")
+        last, minutes = now if end is None else end * SECOND, params.integer("fidelity", 1) or 1
+        points = self._source.prices(token, Ticks(start * SECOND, last, minutes * MINUTE), now)
         return {"history": [{"t": seconds, "p": price} for seconds, price in points]}
 
     # --- markets -----------------------------------------------------------------------------------------------
-
-    def markets(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /markets: pages of 1000; the cursor is the number of the next market."""
-        cursor = params.text("next_cursor")
-        if cursor == END_CURSOR:
-            return {"data": [], "next_cursor": END_CURSOR, "limit": PAGE, "count": 0}
-        offset = 0 if cursor is None else _offset(cursor)
-        found = self._source.clob_markets(offset, PAGE + 1, now)
-        page = found[:PAGE]
-        following = _cursor(offset + PAGE) if len(found) > PAGE else END_CURSOR
-        return {"data": page, "next_cursor": following, "limit": PAGE, "count": len(page)}
 
     def market(self, params: Params, path: dict[str, str], now: int) -> Any:
         """GET /markets/{condition_id}."""
@@ -148,13 +114,6 @@ class Clob:
         if found is None:
             raise clob_error(404, "market not found")
         return found
-
-    def fee_rate(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /fee-rate: the base fee in basis points."""
-        fee = self._source.base_fee(params.text("token_id") or "", now)
-        if fee is None:
-            raise clob_error(404, "fee rate not found for market")
-        return {"base_fee": fee}
 
 
 def _answer(handle: Callable[[], Any]) -> Response:
@@ -167,20 +126,6 @@ def _answer(handle: Callable[[], Any]) -> Response:
 def _text(price: Decimal) -> str:
     """A price without trailing zeros."""
     return f"{price.normalize():f}"
-
-
-def _cursor(offset: int) -> str:
-    return base64.b64encode(str(offset).encode()).decode()
-
-
-def _offset(cursor: str) -> int:
-    try:
-        offset = int(base64.b64decode(cursor, validate=True))
-    except ValueError:
-        offset = -1
-    if offset < 0:
-        raise clob_error(400, "Next item should be greater than or equal to 0")
-    return offset
 
 
 def _tokens(content: bytes) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache, partial
-from itertools import islice
 
 import numpy as np
 import orjson
@@ -53,7 +52,6 @@ class GeneratedPolymarket:
         self._seed = world.seed
         self._listing = Listing(world)
         self._ids = self._listing.ids
-        self._counts: dict[int, int] = {}
         self._figures = lru_cache(maxsize=8192)(self._read_figures)
         self._market_body = lru_cache(maxsize=4096)(self._make_market_body)
         self._event_body = lru_cache(maxsize=1024)(self._make_event_body)
@@ -205,31 +203,6 @@ class GeneratedPolymarket:
 
     # --- CLOB --------------------------------------------------------------------------------------------------
 
-    def _created(self, day: int, now: int) -> list[_Pair]:
-        """The listed markets of the events that were created on a day."""
-        return [(event, market) for event in self._listing.created(day) for market in event.markets if market.created <= now]
-
-    def _count(self, day: int, now: int) -> int:
-        """The number of them, which is final two days later."""
-        if day + 2 > day_number(now):
-            return len(self._created(day, now))
-        if day not in self._counts:
-            self._counts[day] = len(self._created(day, now))
-        return self._counts[day]
-
-    def clob_markets(self, offset: int, limit: int, now: int) -> list[Object]:
-        """Markets created by now, those of the event that was created on the earliest day first."""
-        pairs: list[_Pair] = []
-        for day in range(-EARLIEST_CREATION, day_number(now) + 1):
-            if offset >= (count := self._count(day, now)):
-                offset -= count
-                continue
-            pairs += islice(self._created(day, now), offset, offset + limit - len(pairs))
-            offset = 0
-            if len(pairs) >= limit:
-                break
-        return [clobwire.market_object(market, event, self._ids, now) for event, market in pairs]
-
     def clob_market(self, condition_id: str, now: int) -> Object | None:
         """The market of this condition; None when it is not listed."""
         pair = self._by_condition(condition_id, now)
@@ -240,18 +213,12 @@ class GeneratedPolymarket:
         found = self._by_token(token, now)
         return clobwire.book(found[1], found[0], found[2], self._seed, now) if found else None
 
-    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point] | None:
-        """The token's middles; empty for a market that closed too long ago."""
+    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point]:
+        """The token's middles; empty for an unknown token and for a market that closed too long ago."""
         found = self._by_token(token, now)
-        if found is None:
-            return None
-        _, market, side = found
-        return [] if now > market.closes + PRICE_DAYS * DAY else clobwire.prices(market, side, ticks, now)
-
-    def base_fee(self, token: str, now: int) -> int | None:
-        """The taker's base fee in basis points."""
-        found = self._by_token(token, now)
-        return found[1].fees.base if found else None
+        if found is None or now > found[1].closes + PRICE_DAYS * DAY:
+            return []
+        return clobwire.prices(found[1], found[2], ticks, now)
 
     # --- the truth ---------------------------------------------------------------------------------------------
 

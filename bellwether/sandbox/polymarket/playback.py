@@ -98,11 +98,9 @@ class RecordedPolymarket:
         self._markets = newest(findings.gamma_markets, "id", _updated)
         self._events = newest(findings.gamma_events, "id", _updated)
         self._nested = self._nesting(findings)
-        self._clob = self._clob_objects(findings.clob_markets)
-        self._conditions = {body["condition_id"]: body for body in self._clob if body["condition_id"]}
+        self._conditions = newest(findings.clob_markets, "condition_id", lambda body: None)
         self._books = {token: _book(body) for token, body in newest(findings.clob_books, "asset_id", _book_time).items()}
         self._prices = self._price_points(findings.clob_books)
-        self._fees = self._base_fees()
         self._market_rows = [self._market_row(place, body) for place, body in enumerate(self._markets.values())]
         self._event_rows = [self._event_row(place, body) for place, body in enumerate(self._events.values())]
         #: Instant of the latest capture or update; 0 for an empty source.
@@ -121,22 +119,6 @@ class RecordedPolymarket:
         return {event: list(markets) for event, markets in nested.items()}
 
     @staticmethod
-    def _clob_objects(found: list[Found]) -> list[Object]:
-        """One object per condition, the one captured last; those without a condition all."""
-        places: dict[str, tuple[int, int]] = {}
-        objects: list[Object] = []
-        for one in found:
-            condition, captured = one.body["condition_id"], one.captured or 0
-            place, before = places.get(condition, (len(objects), -1))
-            if place == len(objects):
-                objects.append(one.body)
-            elif captured > before:
-                objects[place] = one.body
-            if condition:
-                places[condition] = (place, max(captured, before))
-        return objects
-
-    @staticmethod
     def _price_points(found: list[Found]) -> dict[str, list[Point]]:
         """The middles of each token's books by their time in seconds."""
         points: dict[str, dict[int, float]] = {}
@@ -145,16 +127,6 @@ class RecordedPolymarket:
             if middle is not None:
                 points.setdefault(book["asset_id"], {})[at // SECOND] = float(middle)
         return {token: list(known.items()) for token, known in points.items()}
-
-    def _base_fees(self) -> dict[str, int]:
-        """Base fees by token, from the markets of either interface; 0 where they state none."""
-        fees: dict[str, int] = {}
-        for body in self._clob:
-            tokens = [token.get("token_id") for token in _objects(body["tokens"])]
-            fees |= dict.fromkeys(filter(None, tokens), int(_number(body, "taker_base_fee") or 0))
-        for body in self._markets.values():
-            fees |= dict.fromkeys(_trading_ids(body), int(_number(body, "takerBaseFee") or 0))
-        return {**dict.fromkeys(self._books, 0), **fees}
 
     def _latest_time(self, findings: Findings) -> int:
         found = (*findings.gamma_markets, *findings.gamma_events, *findings.clob_markets, *findings.clob_books)
@@ -204,10 +176,6 @@ class RecordedPolymarket:
         """Events in recorded order."""
         return _chosen(self._event_rows, wanted)
 
-    def clob_markets(self, offset: int, limit: int, now: int) -> list[Object]:
-        """The CLOB's markets in recorded order."""
-        return self._clob[offset : offset + limit]
-
     def clob_market(self, condition_id: str, now: int) -> Object | None:
         """The CLOB's market of this condition."""
         return self._conditions.get(condition_id)
@@ -216,18 +184,12 @@ class RecordedPolymarket:
         """The token's latest book."""
         return self._books.get(token)
 
-    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point] | None:
-        """The middles of the recorded books within the time asked for, the last one of each step."""
-        points = self._prices.get(token)
-        if points is None:
-            return [] if token in self._fees else None
+    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point]:
+        """The middles of the recorded books within the wanted time, the last one of each step."""
+        points = self._prices.get(token, [])
         first = bisect_left(points, ticks.first, key=lambda point: point[0] * SECOND)
         last = bisect_right(points, ticks.last, key=lambda point: point[0] * SECOND)
         return list({seconds * SECOND // ticks.step: (seconds, price) for seconds, price in points[first:last]}.values())
-
-    def base_fee(self, token: str, now: int) -> int | None:
-        """The taker's base fee in basis points, 0 where no recording states it."""
-        return self._fees.get(token)
 
 
 def _trading_ids(body: Object) -> list[str]:

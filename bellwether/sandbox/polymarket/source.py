@@ -123,10 +123,6 @@ class PolymarketSource(Protocol):
         """Gamma's events in ascending order of key."""
         ...
 
-    def clob_markets(self, offset: int, limit: int, now: int) -> list[Object]:
-        """At most `limit` of the CLOB's markets from number `offset` on, the oldest first."""
-        ...
-
     def clob_market(self, condition_id: str, now: int) -> Object | None:
         """The CLOB's market of this condition; None when it is unknown."""
         ...
@@ -135,10 +131,6 @@ class PolymarketSource(Protocol):
         """The token's book; None without one (any more)."""
         ...
 
-    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point] | None:
-        """Prices at these instants, none later than `now`; None when the token is unknown."""
-        ...
-
-    def base_fee(self, token: str, now: int) -> int | None:
-        """The taker's base fee in basis points; None when the token is unknown."""
+    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point]:
+        """Prices at these instants, none later than `now`; empty for an unknown token."""
         ...

@@ -286,8 +286,6 @@ def test_trades_are_listed_in_the_current_format_the_newest_first(tmp_path: Path
     assert [row.body["trade_id"] for row in behind] == [row.body["trade_id"] for row in rows[2:]]
     assert [row.body["ticker"] for row in exchange.trades(WantedTrades(B, 0, EVER))] == [B]
     assert [row.body["count_fp"] for row in exchange.trades(WantedTrades(A, BEGIN + 2 * SECOND, BEGIN + 9 * SECOND))] == ["2.00", "1.00"]
-    assert list(exchange.trades(WantedTrades(None, 0, EVER, block=True))) == []
-    assert len(list(exchange.trades(WantedTrades(None, 0, EVER, block=False)))) == 4
 
 
 def test_two_who_listen_do_not_disturb_each_other(folder: Path) -> None:

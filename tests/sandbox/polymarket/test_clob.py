@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from datetime import timedelta
 from decimal import Decimal
@@ -107,23 +106,6 @@ def test_history_ends_with_the_clock_and_is_never_rewritten(at: Any, site: Any, 
 # --- markets -------------------------------------------------------------------------------------------------------
 
 
-def test_pages_of_markets_hold_every_market_once(site: Any) -> None:
-    found, cursor = [], None
-    while cursor != "LTE=":
-        page = site.get("/clob/markets", **({} if cursor is None else {"next_cursor": cursor}))
-        assert page["count"] == len(page["data"])
-        assert page["limit"] == 1000
-        found += page["data"]
-        cursor = page["next_cursor"]
-        assert cursor == "LTE=" or base64.b64decode(cursor) == str(len(found)).encode()
-    conditions = [one["condition_id"] for one in found]
-    gamma = site.all("markets", limit=100)
-    assert len(set(conditions)) == len(conditions) > 2000
-    assert set(conditions) == {one["conditionId"] for one in gamma}
-    assert site.get("/clob/markets", next_cursor="LTE=")["data"] == []
-    assert site.refused("/clob/markets", next_cursor="LTI=")[0] == 400
-
-
 def test_a_market_agrees_with_gamma(site: Any, listed: list[dict[str, Any]]) -> None:
     closed = site.all("markets", limit=100, closed="true", end_date_min="2025-05-01", end_date_max="2025-05-05")
     for one in listed[::9] + closed:
@@ -144,7 +126,6 @@ def test_a_market_agrees_with_gamma(site: Any, listed: list[dict[str, Any]]) -> 
 def test_what_makes_no_sense_is_refused(site: Any) -> None:
     assert site.refused("/clob/book", token_id="1" * 77) == (404, {"error": "No orderbook exists for the requested token id"})
     assert site.refused("/clob/prices-history", market="1" * 77)[0] == 400
-    assert site.refused("/clob/fee-rate", token_id="1")[0] == 404
     assert site.post("/clob/books", ["1"]).json() == {"error": "Invalid payload"}
     assert site.post("/clob/books", [{"token_id": str(number)} for number in range(501)]).status_code == 400
 

@@ -73,7 +73,7 @@ def test_no_time_of_a_change_lies_ahead_of_the_clock(
             assert (row is not None) == (now >= market.created)
             if row is None:
                 assert polymarket.clob_market(market.condition_id, now) is None
-                assert polymarket.prices(market.tokens[0], Ticks(0, now, HOUR), now) is None
+                assert polymarket.prices(market.tokens[0], Ticks(0, now, HOUR), now) == []
                 continue
             body = orjson.loads(row.body())
             times = [body["updatedAt"], body["createdAt"], *(body[name] for name in ("closedTime", "umaEndDate") if name in body)]
