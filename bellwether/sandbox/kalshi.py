@@ -110,7 +110,7 @@ class Kalshi:
     def events(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /events: multivariate events excluded; every event stays, archived markets leave its nested list."""
         nested, limit = params.flag("with_nested_markets"), params.integer("limit", 1, 200) or 200
-        status, series, closes = params.word("status", *EVENT_STATUSES), params.text("series_ticker"), Window.of(params, "close")
+        status, series, closes = params.word("status", *EVENT_STATUSES), params.text("series_ticker"), Window.of(params)
         wanted = Wanted(after=params.cursor("cursor"), tickers=params.tickers(), series_ticker=series, closes=(closes.low, None))
 
         def matches(event: EventRow) -> bool:
@@ -139,7 +139,7 @@ class Kalshi:
         """GET /markets: what has not been archived."""
         status, combos = params.word("status", *STATUSES), params.word("mve_filter", "only", "exclude")
         event, series = params.text("event_ticker"), params.text("series_ticker")
-        created, updated, closes, settled = (Window.of(params, kind) for kind in ("created", "updated", "close", "settled"))
+        closes = Window.of(params)
 
         def matches(row: MarketRow) -> bool:
             return (
@@ -147,10 +147,7 @@ class Kalshi:
                 and (combos is None or row.is_combo == (combos == "only"))
                 and (event is None or row.event_ticker == event)
                 and (series is None or row.series_ticker == series)
-                and created.holds(row.created)
-                and updated.holds(row.updated)
                 and closes.holds(row.closes)
-                and settled.holds(row.settled)
             )
 
         wanted = Wanted(

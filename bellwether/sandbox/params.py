@@ -160,15 +160,15 @@ def _position_of(cursor: str) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Timestamp filters on one time of a market: strictly after `low` and strictly before `high`."""
+    """Timestamp filters on the close of a market: strictly after `low` and strictly before `high`."""
 
     low: int | None
     high: int | None
 
     @classmethod
-    def of(cls, params: Params, kind: str) -> Window:
-        """Read min_KIND_ts and max_KIND_ts."""
-        return cls(params.seconds(f"min_{kind}_ts"), params.seconds(f"max_{kind}_ts"))
+    def of(cls, params: Params) -> Window:
+        """Read min_close_ts and max_close_ts."""
+        return cls(params.seconds("min_close_ts"), params.seconds("max_close_ts"))
 
     def holds(self, value: int | None) -> bool:
         """True if a time lies within; without filters any does, else a missing one does not."""

@@ -106,8 +106,6 @@ class Recordings:
             series_ticker=self._series_ticker(ticker, event_ticker),
             status=body["status"],
             is_combo=bool(body.get("mve_collection_ticker")) or ticker.startswith(_COMBO_PREFIX),
-            created=read_time(body.get("created_time")),
-            updated=read_time(body.get("updated_time")),
             closes=read_time(body.get("close_time")),
             settled=read_time(body.get("settlement_ts")),
             body=partial(orjson.dumps, body),

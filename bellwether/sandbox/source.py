@@ -25,8 +25,6 @@ class MarketRow:
     series_ticker: str
     status: str
     is_combo: bool
-    created: int | None
-    updated: int | None
     closes: int | None
     settled: int | None
     body: Callable[[], bytes]

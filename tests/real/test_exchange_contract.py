@@ -88,7 +88,6 @@ def ask(exchange: GeneratedExchange) -> Callable[..., Object]:
 
 def test_rest_bodies_are_valid(openapi: Object, ask: Callable[..., Object], tickers: list[str]) -> None:
     check = checker(openapi)
-    check("GetMarketOrderbookResponse", ask("orderbook", [("depth", "3")], ticker=tickers[0]))
     check("GetMarketOrderbooksResponse", ask("orderbooks", [("tickers", ticker) for ticker in tickers]))
     page = ask("trades", [("limit", "300")])
     check("GetTradesResponse", page)
@@ -97,16 +96,14 @@ def test_rest_bodies_are_valid(openapi: Object, ask: Callable[..., Object], tick
         check("Trade", trade)
 
 
-@pytest.mark.parametrize("path", ["/markets/{ticker}/orderbook", "/markets/orderbooks", "/markets/trades"])
+@pytest.mark.parametrize("path", ["/markets/orderbooks", "/markets/trades"])
 def test_every_route_is_one_of_the_venue(openapi: Object, exchange: GeneratedExchange, path: str) -> None:
     assert path in openapi["paths"]
     assert path in {route.path for route in KalshiBooks(exchange, Clock(NOW)).routes()}
 
 
 def test_parameters_are_bounded_as_the_venue_says(openapi: Object) -> None:
-    depth = openapi["paths"]["/markets/{ticker}/orderbook"]["get"]["parameters"][1]["schema"]
     tickers = openapi["paths"]["/markets/orderbooks"]["get"]["parameters"][0]
-    assert depth["maximum"] == 100
     assert (tickers["explode"], tickers["schema"]["maxItems"]) == (True, 100)
     assert openapi["components"]["parameters"]["MarketLimitQuery"]["schema"]["maximum"] == 1000
 

@@ -8,9 +8,7 @@ from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.exchange.exchange import Book, Exchange, WantedTrades
 from bellwether.sandbox.instants import SECOND
 from bellwether.sandbox.kalshi import MOST_TICKERS, Body, json_routes, page_of
-from bellwether.sandbox.params import Params, bad_request, not_found
-
-DEEPEST = 100
+from bellwether.sandbox.params import Params, bad_request
 
 
 class KalshiBooks:
@@ -26,20 +24,11 @@ class KalshiBooks:
             {
                 "/markets/orderbooks": self.orderbooks,
                 "/markets/trades": self.trades,
-                "/markets/{ticker}/orderbook": self.orderbook,
             },
             self._clock,
         )
 
     # --- order books -------------------------------------------------------------------------------------------
-
-    def orderbook(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /markets/{ticker}/orderbook: the best levels up to the depth, all of them for 0 or less."""
-        depth = params.integer("depth", most=DEEPEST) or 0
-        book = self._live_book(path["ticker"], now)
-        if book is None:
-            raise not_found("market not found")
-        return {"orderbook_fp": _sides(book, depth)}
 
     def orderbooks(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /markets/orderbooks: `tickers` comes once per ticker; unknown and archived ones are left out."""
@@ -47,7 +36,13 @@ class KalshiBooks:
         if not 1 <= len(tickers) <= MOST_TICKERS:
             raise bad_request(f"{len(tickers)} tickers: between 1 and {MOST_TICKERS}")
         books = (self._live_book(ticker, now) for ticker in dict.fromkeys(tickers))
-        return {"orderbooks": [{"ticker": book.ticker, "orderbook_fp": _sides(book)} for book in books if book is not None]}
+        return {
+            "orderbooks": [
+                {"ticker": book.ticker, "orderbook_fp": {"yes_dollars": book.yes, "no_dollars": book.no}}
+                for book in books
+                if book is not None
+            ]
+        }
 
     def _live_book(self, ticker: str, now: int) -> Book | None:
         return None if self._exchange.is_archived(ticker, now) else self._exchange.book(ticker, now)
@@ -65,8 +60,3 @@ class KalshiBooks:
         )
         page, cursor = page_of(self._exchange.trades(wanted), params.integer("limit", 0, 1000) or 100)
         return {"cursor": cursor, "trades": [row.body for row in page]}
-
-
-def _sides(book: Book, depth: int = 0) -> Body:
-    """Bids of both sides, the best last."""
-    return {"yes_dollars": book.yes[-depth:] if depth > 0 else book.yes, "no_dollars": book.no[-depth:] if depth > 0 else book.no}

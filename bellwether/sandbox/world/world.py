@@ -201,8 +201,6 @@ class GeneratedWorld:
             series_ticker=market.series_ticker,
             status=life.status(now),
             is_combo=market.is_combo,
-            created=life.created,
-            updated=life.updated(now),
             closes=life.announced_close(now),
             settled=life.settled if life.settled <= now else None,
             body=partial(self._body, market, now),

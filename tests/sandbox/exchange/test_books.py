@@ -66,24 +66,20 @@ def test_books_and_markets_agree_at_every_moment(at: Callable[[datetime], Any], 
             assert no == [market["no_bid_dollars"], market["yes_ask_size_fp"]]
 
 
-def test_depth_keeps_the_best_levels(venue: Any, busy: str) -> None:
-    whole = venue.get(f"/markets/{busy}/orderbook")["orderbook_fp"]
-    for depth in (1, 3, 100):
-        part = venue.get(f"/markets/{busy}/orderbook", depth=depth)["orderbook_fp"]
-        assert part == {name: levels[-depth:] for name, levels in whole.items()}
-    assert venue.get(f"/markets/{busy}/orderbook", depth=0)["orderbook_fp"] == whole
-    assert venue.get(f"/markets/{busy}/orderbook", depth=-1)["orderbook_fp"] == whole
-
-
 def test_a_book_is_empty_before_the_opening_and_from_the_close_on(
     world: GeneratedWorld, at: Callable[[datetime], Any], open_markets: list[Object]
 ) -> None:
     market = world.market(open_markets[5]["ticker"])
-    empty = {"orderbook_fp": {"yes_dollars": [], "no_dollars": []}}
+    empty = {"yes_dollars": [], "no_dollars": []}
+
+    def books(when: int) -> list[Object]:
+        found = at(moment(when)).get("/markets/orderbooks", tickers=market.ticker)["orderbooks"]
+        return [book["orderbook_fp"] for book in found]
+
     for when in (market.life.opens - 1, market.life.closes, market.life.settled + 1):
-        assert at(moment(when)).get(f"/markets/{market.ticker}/orderbook") == empty
-    assert at(moment(market.life.closes - 1)).get(f"/markets/{market.ticker}/orderbook") != empty
-    assert at(moment(market.life.created - 1)).status(f"/markets/{market.ticker}/orderbook")[0] == 404
+        assert books(when) == [empty]
+    assert books(market.life.closes - 1) != [empty]
+    assert books(market.life.created - 1) == []
 
 
 # --- trades ----------------------------------------------------------------------------------------------------------
