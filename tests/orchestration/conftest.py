@@ -31,6 +31,8 @@ from tests.shared import shared
 #: Eight days around the sandbox's historical cutoff: half of them come from the archive, half from the live endpoints.
 FIRST, LAST = date(2026, 3, 30), date(2026, 4, 6)
 FORECASTERS = ("market-24h", "always-half", "sandbox-calibrated")
+#: Without it, Dagster notes each run below the user's home folder, which may not be writable.
+SILENT = {"telemetry": {"enabled": False}}
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def stock_storage(folder: str) -> dict[str, Any]:
     """The part of dagster.yaml that chooses storage, for an instance in a folder that DAGSTER_HOME does not name."""
     chosen = yaml.safe_load(settings_file())
     log = chosen["event_log_storage"]
-    return {"compute_logs": chosen["compute_logs"], "event_log_storage": {**log, "config": {"base_dir": folder}}}
+    return {**SILENT, "compute_logs": chosen["compute_logs"], "event_log_storage": {**log, "config": {"base_dir": folder}}}
 
 
 def open_world(home: Path, **changes: object) -> World:

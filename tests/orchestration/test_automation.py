@@ -24,7 +24,7 @@ from bellwether.tables import table
 from orchestration.automation import _BLOCKED, BACK_OFF, MADE_FROM, Plan, automation, requests
 from orchestration.orphans import Process
 from orchestration.partitions import spans
-from tests.orchestration.conftest import FORECASTERS, World, run_all
+from tests.orchestration.conftest import FORECASTERS, SILENT, World, run_all
 from tests.orchestration.test_graph import DAYS
 
 RELEASE = "sandbox-2026"
@@ -38,7 +38,7 @@ def fresh(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     settings.cache_clear()
     lake, before = evaluated.config.world_home / "lake", tmp_path / "lake"
     shutil.copytree(lake, before)
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=SILENT) as instance:
         world = replace(evaluated, instance=instance)
         world.runner()
         publish(world.lake, world.config.warehouse_path)  # other tests have made partitions again

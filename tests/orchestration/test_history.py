@@ -19,6 +19,7 @@ from orchestration.history import PRUNE, prune
 from orchestration.home import prepare
 from orchestration.runner import Runner
 from resources import LakeResource
+from tests.orchestration.conftest import SILENT
 
 #: Most bytes by which the home may grow with a run over one day of both venues.
 MOST_BYTES = 1_300_000
@@ -96,7 +97,7 @@ def test_young_runs_and_unfinished_ones_stay(instance: dg.DagsterInstance) -> No
 
 def test_pruning_gives_captured_output_of_an_earlier_home_back(tmp_path: Path) -> None:
     """Homes of version 0.1 have one file of events per run, and capture what steps print."""
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as earlier:
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=SILENT) as earlier:
         superseded, latest = materialize(earlier, "1"), materialize(earlier, "1")
         output = Path(earlier.storage_directory())
         assert {superseded, latest} <= {path.name for path in output.iterdir()}

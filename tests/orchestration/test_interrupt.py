@@ -18,6 +18,7 @@ from bellwether.tables import table
 from orchestration.orphans import Process
 from orchestration.progress import progress
 from orchestration.runner import Runner
+from tests.orchestration.conftest import SILENT
 from tests.shared import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +53,7 @@ def test_a_command_that_waits_for_a_pool_ends_with_a_signal_and_goes_on_when_the
             if "waiting for another run, which uses venue" in line:
                 acts.pop()()
 
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=SILENT) as instance:
         instance.event_log_storage.set_concurrency_slots("venue", 1)
         other = Process(instance)
         acts = [other.close, lambda: os.kill(os.getpid(), signal.SIGINT)]

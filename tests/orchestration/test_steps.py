@@ -22,7 +22,7 @@ from bellwether.tables import table
 from orchestration.declare import key
 from orchestration.partitions import RANGE_END, RANGE_START, keys_between, ranges
 from orchestration.steps import partitions_of
-from tests.orchestration.conftest import FORECASTERS, World
+from tests.orchestration.conftest import FORECASTERS, SILENT, World
 from tests.orchestration.test_graph import DAYS
 
 RELEASE = "sandbox-2026"
@@ -36,7 +36,7 @@ def world(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     settings.cache_clear()
     lake, before = evaluated.config.world_home / "lake", tmp_path / "lake"
     shutil.copytree(lake, before)
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=SILENT) as instance:
         instance.add_dynamic_partitions("release", [RELEASE])
         instance.add_dynamic_partitions("forecaster", list(FORECASTERS))
         yield replace(evaluated, instance=instance)
