@@ -96,14 +96,7 @@ class Kalshi:
 
     def series(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /series: all in one answer."""
-        category, tags = params.text("category"), params.tickers("tags")
-        return {
-            "series": [
-                row.body()
-                for row in self._source.series(now)
-                if (category is None or category in row.categories) and (tags is None or set(tags) & set(row.tags))
-            ]
-        }
+        return {"series": list(self._source.series())}
 
     # --- events ------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 
@@ -16,7 +16,7 @@ from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import SECOND, moment
 from bellwether.sandbox.recorded import Findings, Object, newest, read_time
 from bellwether.sandbox.recorded_files import find
-from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
+from bellwether.sandbox.source import Candle, EventRow, MarketRow, Wanted
 
 Row = TypeVar("Row", EventRow, MarketRow)
 
@@ -30,10 +30,6 @@ def _updated(body: Object) -> int | None:
 
 def _last_updated(body: Object) -> int | None:
     return read_time(body.get("last_updated_ts"))
-
-
-def _tuple(value: Any) -> tuple[str, ...]:
-    return tuple(value) if isinstance(value, list) else ()
 
 
 def _chosen(rows: dict[str, Row], tickers: Iterable[str]) -> list[Row]:
@@ -130,11 +126,9 @@ class Recordings:
         """Before everything: 1970."""
         return 0
 
-    def series(self, now: int) -> Iterator[SeriesRow]:
+    def series(self) -> Iterator[Object]:
         """Recorded series and those derived from events."""
-        for ticker, body in self._series.items():
-            categories = _tuple(body.get("categories")) or (body["category"],)
-            yield SeriesRow(ticker, categories, _tuple(body.get("tags")), partial(dict, body))
+        return iter(self._series.values())
 
     def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
         """Events in recorded order."""

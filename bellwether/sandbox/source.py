@@ -43,16 +43,6 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesRow:
-    """A series: its filters and its body."""
-
-    ticker: str
-    categories: tuple[str, ...]
-    tags: tuple[str, ...]
-    body: Callable[[], dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
 class Wanted:
     """Hints of a listing, so that a world need not look at everything. A world may yield more than this.
 
@@ -83,8 +73,8 @@ class Source(Protocol):
         """The instant before which settled markets are only in the historical endpoints."""
         ...
 
-    def series(self, now: int) -> Iterator[SeriesRow]:
-        """All series."""
+    def series(self) -> Iterator[dict[str, Any]]:
+        """The objects of all series."""
         ...
 
     def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:

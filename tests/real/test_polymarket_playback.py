@@ -129,6 +129,6 @@ def test_the_clock_stands_at_the_newest_recording(source: RecordedPolymarket, pa
 def test_each_venue_reads_its_own_out_of_a_folder_of_both(recordings: Path, source: RecordedPolymarket) -> None:
     both = RecordedPolymarket(recordings)
     assert both.latest == source.latest
-    assert list(Recordings(recordings / "polymarket", required=False).series(0)) == []
+    assert list(Recordings(recordings / "polymarket", required=False).series()) == []
     if (recordings / "kalshi" / "rest_2026_08").is_dir():
         assert RecordedPolymarket(recordings / "kalshi" / "rest_2026_08").latest == 0

@@ -55,8 +55,8 @@ def kalshi(world: GeneratedWorld) -> Iterator[bytes]:
         yield row.body()
     for row in rows[:10]:
         yield orjson.dumps(world.candles(row.ticker, 60, 0, NOW, NOW))
-    for series in world.series(NOW):
-        yield orjson.dumps(series.body())
+    for series in world.series():
+        yield orjson.dumps(series)
     flow = GeneratedExchange(world)
     for row in rows[:3]:
         yield repr(list(flow.events(row.ticker, NOW - 3 * DAY, NOW - 2 * DAY))).encode()

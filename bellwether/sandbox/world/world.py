@@ -15,7 +15,7 @@ import numpy as np
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import DAY, instant
-from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
+from bellwether.sandbox.source import Candle, EventRow, MarketRow, Wanted
 from bellwether.sandbox.world.candles import candles
 from bellwether.sandbox.world.catalogue import catalogue
 from bellwether.sandbox.world.codes import Codes
@@ -135,11 +135,9 @@ class GeneratedWorld:
         """The last UTC midnight, 90 days back."""
         return now // DAY * DAY - LIVE_DAYS * DAY
 
-    def series(self, now: int) -> Iterator[SeriesRow]:
+    def series(self) -> Iterator[dict[str, Any]]:
         """All series; they exist from the first day on."""
-        for one in catalogue().series:
-            family = one.family
-            yield SeriesRow(one.ticker, (family.category,), family.tags, partial(series_body, one))
+        return map(series_body, catalogue().series)
 
     def _homes(self, wanted: Wanted, now: int) -> range:
         """Numbers of the days that may hold what is wanted."""

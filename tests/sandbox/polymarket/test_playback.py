@@ -150,7 +150,7 @@ def test_a_folder_may_hold_both_venues(tmp_path: Path) -> None:
     (tmp_path / "kalshi.json").unlink()
     with pytest.raises(ConfigError, match="Kalshi"):
         Recordings(tmp_path)
-    assert list(Recordings(tmp_path, required=False).series(0)) == []
+    assert list(Recordings(tmp_path, required=False).series()) == []
 
 
 @pytest.mark.parametrize(
