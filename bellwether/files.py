@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from bellwether.errors import BellwetherError
-from bellwether.settings import settings
 
 if TYPE_CHECKING:
     from bellwether.settings import Settings
@@ -113,6 +112,8 @@ def _is_locked(folder: Path) -> bool:
 
 def home_error(error: OSError) -> str | None:
     """Return the message for a home that cannot be used; None for errors elsewhere."""
+    from bellwether.settings import settings
+
     home, name = str(settings().home.expanduser().absolute()), str(error.filename or "")
     if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) and not name.startswith(home):
         return None

@@ -23,9 +23,6 @@ from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
-from bellwether.replay.results.frames import backtests, equity, fills, orders
-from bellwether.replay.results.lines import band, signed
-from bellwether.replay.results.market_pnl import market_pnl
 from bellwether.replay.run_record import BacktestSettings, RunRecord
 from bellwether.replay.tape import Tape
 from bellwether.units import MicroDollars
@@ -52,26 +49,36 @@ class Backtest(RunRecord):
     @cached_property
     def summary(self) -> pl.DataFrame:
         """One row of replay/backtests: every metric."""
+        from bellwether.replay.results.frames import backtests
+
         return backtests([self])
 
     @cached_property
     def orders(self) -> pl.DataFrame:
         """Rows of replay/orders."""
+        from bellwether.replay.results.frames import orders
+
         return orders(self)
 
     @cached_property
     def fills(self) -> pl.DataFrame:
         """Rows of replay/fills, with markouts."""
+        from bellwether.replay.results.frames import fills
+
         return fills(self)
 
     @cached_property
     def equity(self) -> pl.DataFrame:
         """Rows of replay/equity."""
+        from bellwether.replay.results.frames import equity
+
         return equity(self)
 
     @cached_property
     def market_pnl(self) -> pl.DataFrame:
         """Rows of replay/market_pnl, one per market traded."""
+        from bellwether.replay.results.market_pnl import market_pnl
+
         return market_pnl(self)
 
     def plot(self) -> alt.LayerChart:
@@ -88,6 +95,8 @@ class Backtest(RunRecord):
 
     def __str__(self) -> str:
         """The line of results as `bellwether backtest` prints it."""
+        from bellwether.replay.results.lines import band, signed
+
         row = self.summary.row(0, named=True)
         failed = "" if self.failure is None else f"; failed at decision {self.failure.step}: {self.failure}"
         return f"{self.agent} in {self.episode}: P&L {signed(row['pnl'])} dollars ({band(row)}), {row['fills']} fills of {row['orders']} orders{failed}"

@@ -14,7 +14,6 @@ from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.combined import combined
 from bellwether.replay.tape.merge import merge_tapes, with_units
-from bellwether.tables.replay import SEPARATOR, is_portfolio
 from bellwether.units import MicroDollars
 
 Value = TypeVar("Value", bound=int | str)
@@ -25,6 +24,8 @@ LONGEST_NAME = 100
 
 def portfolio_name(episodes: Sequence[str]) -> str:
     """The episodes' names joined with `+`; where that is longer than `LONGEST_NAME`, the first, how many follow, and a digest of all names."""
+    from bellwether.tables.replay import SEPARATOR
+
     name = SEPARATOR.join(episodes)
     if len(name) <= LONGEST_NAME or len(episodes) == 1:
         return name
@@ -77,6 +78,8 @@ def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execut
 
 def _check_markets(parts: Sequence[Prepared]) -> None:
     of_market: dict[str, str] = {}
+    from bellwether.tables.replay import SEPARATOR, is_portfolio
+
     names: set[str] = set()
     for one in parts:
         name = one.info.id

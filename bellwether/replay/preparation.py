@@ -15,7 +15,6 @@ from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet, rule_set, rules_for
 from bellwether.replay.tape import Tape, tape_of
 from bellwether.replay.units import SECOND
-from bellwether.settings import World
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
@@ -90,6 +89,8 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
 
 def _world(episode: Episode) -> str:
     """The world whose home holds the episode, else the sandbox where it was generated there."""
+    from bellwether.settings import World
+
     below = episode.folder.absolute().parent
     if below.name == "episodes" and below.parent.name in [world.value for world in World]:
         return below.parent.name

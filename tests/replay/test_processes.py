@@ -31,6 +31,8 @@ import bellwether.replay
 found = [heavy("numpy", "numba", "pyarrow")]
 import bellwether.replay.isolation.child
 found.append(heavy("numba", "polars", "pandas", "pydantic", "duckdb", "altair", "click", "rich", "dagster", "pyarrow"))
+from bellwether.replay import run
+found.append(heavy("polars", "pandas", "pydantic", "duckdb", "altair", "click", "rich", "dagster"))
 from tests.replay.test_processes import digests
 print(json.dumps([*found, digests()]))
 """
@@ -51,6 +53,6 @@ def test_another_process_imports_little_and_gives_the_same_bytes() -> None:
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", CHILD], env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    package, isolated, there = json.loads(done.stdout)
-    assert (package, isolated) == ([], [])
+    package, isolated, simulator, there = json.loads(done.stdout)
+    assert (package, isolated, simulator) == ([], [], [])
     assert there == digests()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from bellwether.errors import ConfigError
 
@@ -39,6 +38,8 @@ class LatencySeries:
 
         Raises `ConfigError` for a file that cannot be read, that lacks a column, or whose rows are not in order.
         """
+        import polars as pl
+
         path = Path(path)
         read = pl.read_parquet if path.suffix == ".parquet" else pl.read_csv
         try:
