@@ -65,6 +65,7 @@ def install(folder: Path) -> None:
 def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run Python with the package of `folder` installed, in a home of its own."""
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "BELLWETHER_HOME": str(folder / "home")}
+    environment.pop("DAGSTER_HOME", None)
     return subprocess.run([sys.executable, *words], env=environment, cwd=folder, capture_output=True, text=True, check=False)
 
 

@@ -69,6 +69,7 @@ def test_a_table_that_is_added_as_the_page_says_is_made_checked_and_published(tm
         with (tmp_path / name).open("a", encoding="utf-8") as file:
             file.write(f"\n\n{plain}" if name.endswith(".py") else plain)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "BELLWETHER_HOME": str(tmp_path / "home")}
+    environment.pop("DAGSTER_HOME", None)
     used = subprocess.run([sys.executable, "-c", USE], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert used.returncode == 0, used.stderr[-3000:]
     assert json.loads(used.stdout.splitlines()[-1]) == {

@@ -32,6 +32,7 @@ main(["release", "sandbox-2026", "--forecaster", "market-24h", "--forecaster", "
 
 def start(home: Path) -> subprocess.Popen[str]:
     command, settings = [sys.executable, "-c", COMMANDS], {**os.environ, "BELLWETHER_HOME": str(home)}
+    settings.pop("DAGSTER_HOME", None)
     return subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home)
 
 

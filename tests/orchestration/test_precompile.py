@@ -64,6 +64,7 @@ def test_modules_and_what_their_functions_import_are_imported(tmp_path: Path, mo
 @pytest.mark.slow
 def test_a_backtest_compiles_nothing_afterwards(tmp_path: Path) -> None:
     environment = {**os.environ, "BELLWETHER_HOME": str(tmp_path / "home")}
+    environment.pop("DAGSTER_HOME", None)
     command = [sys.executable, "-c", BACKTEST, str(tmp_path / "recordings")]
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
     assert done.stdout == "True []\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -71,14 +72,25 @@ class StepLimit:
         with self._lock:
             self._inside = False
             if self._fired:
-                _raise_in(self._thread, None)
+                self._take_back()
                 raise StepTimeout
 
     def stop(self) -> None:
         """The step ended with an error: none is raised on its account any more."""
         with self._lock:
             self._inside = False
-        _raise_in(self._thread, None)
+            if self._fired:
+                self._take_back()
+
+    def _take_back(self) -> None:
+        """Discard an error that has not been raised yet by raising it here.
+
+        Clearing it with NULL would leave Python looking for it at every check of the process, and loop for ever under a tracer (CPython 3.11).
+        """
+        with suppress(StepTimeout):
+            _raise_in(self._thread)
+            while True:
+                pass
 
     def _watch(self) -> None:
         seen = looks = 0
@@ -88,9 +100,9 @@ class StepLimit:
                 seen = self._step
                 if looks >= _LOOKS:
                     looks, self._fired = 0, seen
-                    _raise_in(self._thread, StepTimeout)
+                    _raise_in(self._thread)
 
 
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Raise `error` in a thread at its next instruction; None takes back one that has not been raised yet."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error) if error else None)
+def _raise_in(thread: int) -> None:
+    """Raise `StepTimeout` in a thread at its next instruction."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(StepTimeout))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +34,8 @@ from bellwether.replay.agents.baselines import Passive, RandomAgent
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.engine.codes import Status
 from tests.replay.agents.scenes import RULES, TRADE, Noted, Scripted, market, once, settings
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_an_agent_is_started_asked_at_each_decision_and_told_of_the_end() -> None:
@@ -150,6 +155,28 @@ def test_an_agent_that_loops_is_stopped_in_any_thread() -> None:
     thread.start()
     thread.join(30)
     assert [str(one.failure) for one in found] == ["StepTimeout: the step took longer than seconds_per_step"]
+
+
+TRACED = """
+import sys, time
+from bellwether.replay.agents.limits import StepLimit, StepTimeout
+
+for seconds, limit in ((0.0, StepLimit(60)), (1.0, StepLimit(0.1))):
+    with limit:
+        limit.begin()
+        try:
+            time.sleep(seconds)
+            limit.stop()
+        except StepTimeout:
+            limit.stop()
+sys.settrace(lambda *_: None)
+print((lambda: "traced")())
+"""
+
+
+def test_a_step_that_ended_with_an_error_leaves_nothing_for_a_tracer_to_wait_for() -> None:
+    done = subprocess.run([sys.executable, "-c", TRACED], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "traced\n", done.stderr
 
 
 def test_an_agent_that_waits_for_others_is_not_timed() -> None:
