@@ -11,24 +11,12 @@ import click
 import polars as pl
 
 from assets.arena.reading import arena_lake, reading, require_answers, rows_known, table_rows
-from bellwether.arena.exporting import cohort_tables
-from bellwether.arena.exporting import export_cohort as write
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.lineup import require_registered
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings.reading import cutoffs, inputs_of, standings
-from bellwether.arena.rankings.windows import WINDOWS, equity_in
-from bellwether.arena.review import State, advice
 from bellwether.arena.show import STATUS_NOTE, agent_columns, board, explanation, status_columns, told, yes
-from bellwether.arena.weekly.operators import archive_cohort, cancel_market, dismiss_release, require_bets, review_rows, reviewed
-from bellwether.arena.weekly.operators import close_agent as closed
-from bellwether.arena.weekly.reading import agent_rows, cohort_rows, decision_key
-from bellwether.arena.weekly.reading import explain as explained
-from bellwether.arena.weekly.reading import status as found
-from bellwether.arena.weekly.summary import lines_of, preview, summary
 from bellwether.console import console, emit, grid
 from bellwether.errors import BellwetherError, suggestion
-from bellwether.journal import Journal
 from bellwether.progress import shown
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
@@ -92,6 +80,7 @@ def run(
     from assets.arena.results import demo as leaderboard_of
     from assets.arena.runs import run_weeks
     from assets.warehouse.runs import publish
+    from bellwether.arena.weekly.summary import lines_of, summary
 
     with runner() as work:
         unmarked = run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
@@ -130,6 +119,8 @@ def _require_lineup(weeks: list[date], lineup: str | None) -> None:
 @AS_JSON
 def status(as_json: bool) -> None:
     """Show the weeks: who started, what was decided, what is left, what is open."""
+    from bellwether.arena.weekly.reading import status as found
+
     config = settings()
     require_registered(config.arena_lineup, config.methodology or None, config.registry)
     rows = found(arena_lake(), methodologies(config.registry))
@@ -163,6 +154,8 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
 @AS_JSON
 def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json: bool) -> None:
     """Show the agents of COHORT (its Sunday), or what AGENT (a family) of it did."""
+    from bellwether.arena.weekly.reading import agent_rows, cohort_rows
+
     rows = rows_known(known_at)
     found: dict[str, Any] = {"agents": cohort_rows(rows, cohort.date())} if agent is None else dict(agent_rows(rows, cohort.date(), agent))
     if as_json:
@@ -180,6 +173,8 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
 @AS_JSON
 def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
     """Cancel MARKET (its id) for all cohorts: what is held of it is refunded at cost, and its bets are not scored. This cannot be undone."""
+    from bellwether.arena.weekly.operators import cancel_market
+
     with reading() as world:
         done = cancel_market(world, market, by, reason)
     _intervened(done, as_json)
@@ -192,6 +187,7 @@ def resolve(market: str, as_json: bool) -> None:
     """Look at MARKET (its id) now, due or not: settle it, or correct its settlement, as the methodology's rules say."""
     from assets.arena import runs
     from assets.warehouse.runs import publish
+    from bellwether.arena.weekly.operators import require_bets
 
     require_bets(arena_lake(), market, "resolving")
     with runner() as work:
@@ -223,6 +219,8 @@ def resolve(market: str, as_json: bool) -> None:
 @AS_JSON
 def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
     """Close AGENT (COHORT/FAMILY): it decides no more, and its cohort completes without it. It keeps its positions until they are settled."""
+    from bellwether.arena.weekly.operators import close_agent as closed
+
     with reading() as world:
         done = closed(world, agent, by, reason)
     _intervened(done, as_json)
@@ -235,6 +233,8 @@ def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
 @AS_JSON
 def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
     """Archive COHORT (its Sunday): its agents decide no more, and no ranking or curve has it. What it holds is settled, and `show` still has it."""
+    from bellwether.arena.weekly.operators import archive_cohort
+
     with reading() as world:
         done = archive_cohort(world, cohort.date(), by, reason)
     _intervened(done, as_json)
@@ -259,6 +259,9 @@ def _intervened(done: Intervention, as_json: bool) -> None:
 @AS_JSON
 def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     """Show everything behind DECISION (COHORT/FAMILY/WEEK): prompt, answers, how they were read, fills, refusals, cash."""
+    from bellwether.arena.weekly.reading import decision_key
+    from bellwether.arena.weekly.reading import explain as explained
+
     decision_key(decision)
     with reading() as world:
         found = explained(world.journal, rows_known(known_at), world, decision, known_at)
@@ -276,6 +279,8 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
 
 
 def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
+    from bellwether.arena.weekly.summary import preview
+
     require_venues()
     with shown() as progress, reading(lineup, methodology) as world:
         progress.say(f"looking at the markets of the week {week}")
@@ -327,6 +332,8 @@ def _dollars(cost: int | None) -> str:
 
 def _print_standings(known_at: datetime | None) -> None:
     """Print the standings below the leaderboard: intervals, skill and differences."""
+    from bellwether.arena.rankings.reading import standings
+
     rows = rows_known(known_at)(table("arena/rankings"))
     if rows.height:
         console().print()
@@ -347,6 +354,8 @@ def _print_standings(known_at: datetime | None) -> None:
 @AS_JSON
 def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
     """Show how the families compare, with intervals over events: live, reconstructed and contaminated cohorts apart."""
+    from bellwether.arena.rankings.reading import standings
+
     read = rows_known(known_at)
     rows, pairs = read(table("arena/rankings")), read(table("arena/pairs"))
     if as_json:
@@ -375,6 +384,9 @@ def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as
 @AS_JSON
 def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
     """Show the mean portfolio of each family over a range: a point per ten minutes, hour, six hours, day or week that changed one."""
+    from bellwether.arena.rankings.reading import cutoffs, inputs_of
+    from bellwether.arena.rankings.windows import WINDOWS, equity_in
+
     inputs = inputs_of(rows_known(known_at), cutoffs(settings().registry))
     rows = equity_in(inputs, WINDOWS[span])
     if as_json:
@@ -392,6 +404,9 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
 @AS_JSON
 def review(lineup: str | None, as_json: bool) -> None:
     """Show which families have a later release in LiteLLM's price map or the registry, and what to add to adopt it. Changes nothing."""
+    from bellwether.arena.review import State, advice
+    from bellwether.arena.weekly.operators import review_rows, reviewed
+
     with reading(lineup) as world:
         found = reviewed(world)
         rows = review_rows(found, world.now())
@@ -413,6 +428,8 @@ def review(lineup: str | None, as_json: bool) -> None:
 @AS_JSON
 def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> None:
     """Dismiss MODEL (its id, provider/id) as a release of FAMILY: later reviews leave it out. This cannot be undone."""
+    from bellwether.arena.weekly.operators import dismiss_release
+
     with reading() as world:
         done = dismiss_release(world, family, model, by, reason)
     if as_json:
@@ -457,6 +474,10 @@ def show_table(
 @AS_JSON
 def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_json: bool) -> None:
     """Write COHORT (its Sunday) into TARGET, a folder or a .zip: Parquet and CSV, a card, and the query that gives its leaderboard."""
+    from bellwether.arena.exporting import cohort_tables
+    from bellwether.arena.exporting import export_cohort as write
+    from bellwether.journal import Journal
+
     config = settings()
     lake, rules = arena_lake(), methodologies(config.registry)
     if without_prompts:

@@ -12,10 +12,7 @@ import polars as pl
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.lineup import registered
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
-from bellwether.arena.weekly.reading import between, stored
 from bellwether.errors import BellwetherError
-from bellwether.journal.budget import ADVICE
 from bellwether.lake import Lake
 from bellwether.lake.renewing import renew
 from bellwether.settings import settings
@@ -42,6 +39,9 @@ def reading(lineup: str | None = None, methodology: str | None = None, run: str 
 
 def rows_known(known_at: datetime | None) -> Rows:
     """The tables as stored, or as known at an instant."""
+    from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
+    from bellwether.arena.weekly.reading import stored
+
     lake, registry = arena_lake(), settings().registry
     if known_at is None:
         return stored(lake)
@@ -57,12 +57,16 @@ def arena_lake() -> Lake:
 
 def table_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
     """Rows of a table of the arena without credentials, as the lake has them or as known at an instant. first, last: UTC days."""
+    from bellwether.arena.weekly.reading import between
+
     rows = redacted(declared.name, rows_known(known_at)(declared))
     return between(declared, rows, first, last) if first or last else rows
 
 
 def require_answers(weeks: list[date]) -> None:
     """Raise `BellwetherError` where decisions of the weeks wait because no call of a model could succeed, or a budget is used up."""
+    from bellwether.journal.budget import ADVICE  # SQLAlchemy: 0.2 s
+
     open_ones = (pl.col("state") == DecisionState.OPEN.value) & pl.col("reason").str.contains(ADVICE, literal=True)
     waiting = rows_known(None)(DECISIONS).filter(
         pl.col("week").is_in(weeks), (pl.col("state") == DecisionState.BLOCKED.value) | open_ones.fill_null(value=False)
