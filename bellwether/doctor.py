@@ -22,6 +22,7 @@ import httpx
 
 from bellwether.arena.lineup import require_registered
 from bellwether.errors import BellwetherError, ConfigError, VenueError
+from bellwether.files import is_former
 from bellwether.forecasting import forecasters
 from bellwether.lake.warehouse import query
 from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_formed, set_variable
@@ -93,12 +94,16 @@ def _paths(config: Settings) -> Iterator[Finding]:
 
 def _dagster_home(config: Settings) -> Iterator[Finding]:
     stated = os.environ.get("DAGSTER_HOME")
-    if stated and not Path(stated).is_absolute():
+    home = Path(stated or config.dagster_home)
+    found = f"{home} (yours)" if stated else f"{home} (set by every command)"
+    if not home.is_absolute():
         yield Finding("DAGSTER_HOME", "bad", f"{stated} is not absolute", "unset it, or set an absolute path")
+    elif is_former(home):
+        yield Finding("DAGSTER_HOME", "bad", found, "it is of version 0.2; convert it once: bellwether home convert")
     elif stated:
-        yield Finding("DAGSTER_HOME", "note", f"{stated} (yours)", f"unset it to use {config.dagster_home}")
+        yield Finding("DAGSTER_HOME", "note", found, f"unset it to use {config.dagster_home}")
     else:
-        yield Finding("DAGSTER_HOME", "ok", f"{config.dagster_home} (set by every command)")
+        yield Finding("DAGSTER_HOME", "ok", found)
 
 
 def _registry(config: Settings) -> Iterator[Finding]:

@@ -20,6 +20,8 @@ from bellwether.errors import BellwetherError
 if TYPE_CHECKING:
     from bellwether.settings import Settings
 
+#: Storage classes of version 0.2, which `dagster.yaml` named.
+_FORMER_CLASSES = re.compile(r"module: orchestration\.(event_log|run_storage|schedule_storage|compute_logs)\b")
 _DRAFT = re.compile(r"\.(?P<target>.+)\.(tmp|old)-[0-9a-f]{8}")
 
 
@@ -119,6 +121,14 @@ def home_error(error: OSError) -> str | None:
         return None
     where = name or home
     return f"using {where}: {error.strerror}. Free space, make the folder writable, or set BELLWETHER_HOME to another place; then run again"
+
+
+def is_former(home: Path) -> bool:
+    """Return whether a Dagster home was created by version 0.2: its dagster.yaml names classes of that version, or was deleted."""
+    file = home / "dagster.yaml"
+    if file.is_file():
+        return _FORMER_CLASSES.search(file.read_text(errors="replace")) is not None
+    return (home / "history" / "runs" / "index.db").is_file() and not (home / "event_log.db").is_file()
 
 
 def require_whole_home(config: Settings) -> None:

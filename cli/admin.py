@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import click
 
 from bellwether.console import console, emit
-from bellwether.doctor import Finding, examine, try_connections
+from bellwether.doctor import examine, try_connections
 from bellwether.domains import domains, resolve
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import World, settings
@@ -68,7 +67,7 @@ def doctor(live: bool, as_json: bool) -> None:
         _try_connections(as_json)
         return
 
-    findings = _findings()
+    findings = examine(settings())
     if as_json:
         emit([{"check": found.check, "status": found.status, "found": found.found, "advice": found.advice} for found in findings])
     else:
@@ -80,16 +79,6 @@ def doctor(live: bool, as_json: bool) -> None:
                 console().print(f"     {found.advice}", markup=False, soft_wrap=True)
     if any(found.status == "bad" for found in findings):
         sys.exit(1)
-
-
-def _findings() -> list[Finding]:
-    from orchestration.home import is_former
-
-    findings = examine(settings())
-    if is_former(Path(os.environ.get("DAGSTER_HOME", settings().dagster_home))):
-        advice = "it is of version 0.2; convert it once: bellwether home convert"
-        return [replace(one, status="bad", advice=advice) if one.check == "DAGSTER_HOME" else one for one in findings]
-    return findings
 
 
 def _try_connections(as_json: bool) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.files import atomic_file, locked, require_whole_home, try_lock
+from bellwether.files import atomic_file, is_former, locked, require_whole_home, try_lock
 from bellwether.settings import Settings
 from orchestration.precedence import runs_at_once
 
@@ -30,8 +30,6 @@ LOCATION, CODE, REPOSITORY = "bellwether", "orchestration.definitions", "__repos
 _MADE = "made"
 _FILE, _SWITCHES = "dagster.yaml", "schedules/schedules.db"
 _LOCK = "first-start.lock"
-#: Storage classes of version 0.2, which `dagster.yaml` named.
-_FORMER_CLASSES = re.compile(r"module: orchestration\.(event_log|run_storage|schedule_storage|compute_logs)\b")
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 #: Advice where a write failed.
 STORAGE_ADVICE = (
@@ -106,14 +104,6 @@ def convert(config: Settings) -> Path | None:
         home.rename(kept)
         draft.rename(home)
     return kept
-
-
-def is_former(home: Path) -> bool:
-    """Whether a home was created by version 0.2: its dagster.yaml names classes of that version, or was deleted."""
-    file = home / _FILE
-    if file.is_file():
-        return _FORMER_CLASSES.search(file.read_text(errors="replace")) is not None
-    return (home / "history" / "runs" / "index.db").is_file() and not (home / "event_log.db").is_file()
 
 
 @contextmanager
