@@ -5,9 +5,10 @@ Concept: https://docs.dagster.io/guides/build/external-resources
 """
 
 import threading
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import dagster as dg
 from pydantic import Field
@@ -117,13 +118,16 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
 class VenueResource(dg.ConfigurableResource):
     """A venue's interfaces, and how much of its prices is pulled."""
 
+    #: Name of the venue in tables.
+    venue: ClassVar[str]
+
     asked: bool = Field(default=True, description="whether this venue is pulled at all")
     candle_days: int = Field(default=8, description="days of hourly prices pulled before each market's close")
     candle_markets: int = Field(default=2000, description="most markets per day for which prices are pulled")
 
+    @abstractmethod
     def clients(self) -> AbstractAsyncContextManager[tuple[Any, ...]]:
         """Connected clients; their rate limits are the live venue's, in the other worlds there are none."""
-        raise NotImplementedError
 
     def run(self, work: Callable[..., Awaitable[T]]) -> T:
         """Call `work` with the clients to its end; see `run` for its failures."""
@@ -137,6 +141,8 @@ class VenueResource(dg.ConfigurableResource):
 
 class KalshiVenue(VenueResource):
     """Kalshi's REST interface."""
+
+    venue = "kalshi"
 
     world: dg.ResourceDependency[WorldResource]
     tokens_per_second: float = Field(
@@ -157,6 +163,8 @@ class KalshiVenue(VenueResource):
 
 class PolymarketVenue(VenueResource):
     """Polymarket's Gamma and CLOB interfaces."""
+
+    venue = "polymarket"
 
     world: dg.ResourceDependency[WorldResource]
 

@@ -29,7 +29,6 @@ KALSHI_POOL, POLYMARKET_POOL = "kalshi_api", "polymarket_api"
 #: Days of one run that are pulled side by side: listings are sequential, the venue is not.
 DAYS_AT_ONCE = 4
 RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.FULL)
-# What pulls is imported where it is called: loading the definitions does not need it.
 #: Tables of a day by venue; each is a method of the venue's pull.
 KALSHI_TABLES = {f"raw/kalshi_{part}": part for part in ("events", "markets", "candles", "rejects", "pulls")}
 POLYMARKET_TABLES = {f"raw/polymarket_{part}": part for part in ("events", "markets", "winners", "prices", "rejects", "pulls")}
@@ -160,8 +159,8 @@ def _days(
     """Pull the run's days of a venue. pull: called with the venue's clients, the store of pages and a day."""
     from bellwether.venues.http.pages import PageStore
 
-    pulled = next(table(name) for name, part in tables.items() if part == "pulls")
-    pages = PageStore(io_manager.lake.lake.storage, pulled.short_name.partition("_")[0])
+    pulled = table(f"raw/{venue.venue}_pulls")
+    pages = PageStore(io_manager.lake.lake.storage, venue.venue)
     today = settings().now().date() if config.patient else None
     how: dict[str, Any] = {"refresh": config.refresh, "today": today, "progress": context.log.info}
     days = [date.fromisoformat(partition) for partition in keys_of(context)]
