@@ -6,10 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bellwether import formatting
 from bellwether.formatting import LEFT, NOTHING, RIGHT, markdown_table
@@ -59,7 +58,7 @@ def head(rows: Collection[Any], texts: int, *names: str) -> Markdown:
 
 def render(template: str, context: Mapping[str, Any]) -> str:
     """A page from a template of this package."""
-    return _environment().from_string(_source(template)).render(context).rstrip() + "\n"
+    return _environment().get_template(template).render(context).rstrip() + "\n"
 
 
 def _escaped(value: object) -> str:
@@ -71,14 +70,10 @@ def _decimal(value: float | None, digits: int) -> Markdown:
 
 
 @cache
-def _source(template: str) -> str:
-    return files("bellwether.pages").joinpath("templates", template).read_text("utf-8")
-
-
-@cache
 def _environment() -> Environment:
     # Expressions become Markdown, not HTML: `finalize` escapes what no filter has written.
-    environment = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_escaped)  # noqa: S701
+    loader = PackageLoader("bellwether.pages")
+    environment = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_escaped)  # noqa: S701
     environment.globals |= {"head": head, "nothing": NOTHING, "interval": lambda *ends: Markdown(formatting.interval(*ends))}
     environment.filters |= {
         "text": text,

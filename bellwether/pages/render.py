@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from bellwether.errors import BellwetherError
 from bellwether.files import atomic_file
@@ -286,8 +286,10 @@ def static() -> Iterator[File]:
 
 @cache
 def _template() -> Template:
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    return environment.from_string(files("bellwether.pages").joinpath("templates", "page.html").read_text("utf-8"))
+    loader = PackageLoader("bellwether.pages")
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined).get_template(
+        "page.html"
+    )
 
 
 #: Would end the script element or the line, or start a comment; the same characters in JSON's own way of writing them.
