@@ -129,19 +129,19 @@ def _tasks(world: World, week: date, cohort: FrozenCohort, universe: FrozenUnive
             return messages(rules, held, universe.universe.markets, today=before.at.date(), week=number, version=cohort.prompt)
 
         yield Task(
-            key,
-            cohort.members[family],
-            rules,
-            account,
-            said,
-            partial(_look, world, universe, before),
-            decisions_due(week, rules),
-            universe.universe,
-            place,
-            owners,
-            cohort.terms.get(family),
-            before.at if universe.reconstructed else None,
-            cohort.prompt,
+            key=key,
+            model=cohort.members[family],
+            methodology=rules,
+            account=account,
+            messages=said,
+            look=partial(_look, world, universe, before),
+            deadline=decisions_due(week, rules),
+            universe=universe.universe,
+            place=place,
+            owners=owners,
+            terms=cohort.terms.get(family),
+            at=before.at if universe.reconstructed else None,
+            version=cohort.prompt,
         )
 
 

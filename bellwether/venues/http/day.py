@@ -309,11 +309,13 @@ class DayWork(ABC, Generic[M, D]):
 
     def _known(self) -> set[str]:
         """The markets and curable rejects of the day's last finished pull; empty where its pages are gone or damaged."""
-        gathering = self.gathering()
         with suppress(LakeError):
             last = self.pages.latest_finished(LISTING, self.day.isoformat())
-            for step in gathering.steps if last else ():
-                for page in last.pages(step) if last else ():
+            if last is None:
+                return set()
+            gathering = self.gathering()
+            for step in gathering.steps:
+                for page in last.pages(step):
                     gathering.add(step, page, last=True)
                 gathering.absent(step)
             gathering.leave_out(self.pages)
