@@ -273,5 +273,5 @@ def _end(name: str, width: int) -> str:
 
 
 def _numbers(name: str) -> bool:
-    """Whether a name could be taken for a number of this table."""
+    """Return whether a name looks like a row number of this table."""
     return name.startswith("#")

@@ -156,7 +156,7 @@ _VENUE_REFUSALS = frozenset({"authentication", "out of credit", "moved", "not fo
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How one venue or key did: milliseconds are those of the call that was answered; None when none was."""
+    """Result of the test of one venue or key. milliseconds: of the call that was answered; None without an answer."""
 
     name: str
     status: Status
@@ -166,7 +166,7 @@ class Connection:
 
     @property
     def is_bad(self) -> bool:
-        """Whether something that is configured does not work."""
+        """True if something configured does not work."""
         return self.status in ("refused", "unreachable")
 
 
@@ -318,7 +318,7 @@ async def _ask(url: str, headers: Callable[[], dict[str, str]]) -> str:
 
 
 def _verdict(url: str, response: httpx.Response) -> str:
-    """What an answer says of the key. Raises `_Refused` or `_Unreachable`."""
+    """Describe what a response means for the key. Raises `_Refused` or `_Unreachable`."""
     status, host = response.status_code, _host(url)
     words = {401: "the key is refused", 402: "there is no credit", 403: "the key may not do this", 429: "too many calls, or no quota left"}
     if status in (404, 405) or 300 <= status < 400:
@@ -333,7 +333,7 @@ def _verdict(url: str, response: httpx.Response) -> str:
 
 
 async def _timed(name: str, call: Callable[[], Awaitable[str]], advice: str) -> Connection:
-    """How `call` did, given up after `WHOLE_SECONDS`."""
+    """Run `call`, measure it and give up after `WHOLE_SECONDS`."""
     started = time.monotonic()
     try:
         async with asyncio.timeout(WHOLE_SECONDS):

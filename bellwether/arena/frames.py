@@ -137,7 +137,7 @@ def cancellations_frame(found: Sequence[Intervention]) -> pl.DataFrame:
 
 
 def observations_of(rows: pl.DataFrame) -> list[Observation]:
-    """Observations from rows of arena/evidence; a row of an operator cancels, and one of a missing market is none."""
+    """Convert rows of arena/evidence to observations: the row of an operator is a cancellation, that of a missing market is left out."""
     looks = rows.filter(pl.col("cancelled_by").is_null(), ~pl.col("missing").fill_null(False)).rename({"known_at": "fetched_at"})
     of_kalshi = pl.col("results").is_not_null()
     words = rows.filter(pl.col("cancelled_by").is_not_null()).select("market_id", "known_at", "cancelled_by")

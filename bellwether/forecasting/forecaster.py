@@ -76,7 +76,7 @@ class Forecaster(Protocol):
 
 
 class Registered(BaseModel, ABC):
-    """Fields of every entry of the registry, whatever its kind; a kind adds its parameters as fields."""
+    """Fields common to all entries of the registry; each kind adds its parameters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -80,7 +80,7 @@ WINDOWS = {
 
 
 def points(at: pl.Series, window: Window) -> pl.Series:
-    """The starts of the intervals of a range in which something happened, in order. at: instants, UTC; the newest ends the range, whatever the clock."""
+    """Start times of the intervals of a range that contain an event, ascending. at: times of the events, UTC; the newest, not the clock, ends the range."""
     newest = at.max()
     if newest is None:
         return at.clear()
