@@ -37,6 +37,13 @@ class Channel(StrEnum):
     EMAIL = "email"
 
 
+class Fleet(StrEnum):
+    """Run launcher of a deployment over several machines."""
+
+    CELERY = "celery"
+    KUBERNETES = "kubernetes"
+
+
 class Venue(StrEnum):
     """A prediction market."""
 
@@ -57,7 +64,21 @@ class Settings(BaseSettings):
 
     world: World = Field(default=World.SANDBOX, description="sandbox (generated, offline), playback (recorded) or live")
     home: Path = Field(default=Path(".bellwether"), description="folder that holds everything written, one sub-folder per world")
-    lake: str | None = Field(default=None, description="folder or object-store URL of the lake; <home>/<world>/lake when left out")
+    fleet: Fleet | None = Field(
+        default=None, description="celery or kubernetes: runs are spread over workers (docs/fleet.md); one machine when left out"
+    )
+    workers: int = Field(default=1, ge=1, description="workers of the fleet; each executes two runs at a time")
+    postgres: SecretStr | None = Field(
+        default=None,
+        description="Postgres URL of a fleet: Dagster's storage, the lock of publishers and, unless set separately, the journal",
+    )
+    broker: SecretStr | None = Field(default=None, description="Redis URL through which Celery distributes a fleet's runs")
+    ui: str = Field(default="http://127.0.0.1:3000", description="address of the fleet's UI, to which commands submit their runs")
+    store: str | None = Field(
+        default=None,
+        description="folder or object-store URL, one sub-folder per world, of all files that are not set separately; home when left out",
+    )
+    lake: str | None = Field(default=None, description="folder or object-store URL of the lake; <store>/<world>/lake when left out")
     warehouse: Path | None = Field(default=None, description="published DuckDB file; <home>/<world>/warehouse.duckdb when left out")
     registry: Path | None = Field(
         default=None,
@@ -83,7 +104,7 @@ class Settings(BaseSettings):
         default=None, ge=0, description="most dollars that one of them may cost in a week; none: no limit"
     )
     reports: str | None = Field(
-        default=None, description="folder or object-store URL of reports and exported datasets; <home>/<world>/reports when left out"
+        default=None, description="folder or object-store URL of reports and exported datasets; <store>/<world>/reports when left out"
     )
     playback: Path | None = Field(default=None, description="folder of recorded bodies that the playback world serves")
     sandbox_seed: int = Field(default=7, description="seed of the generated world")
@@ -114,7 +135,7 @@ class Settings(BaseSettings):
     journal: str | None = Field(
         default=None,
         repr=False,
-        description="database URL of the journal of model calls; SQLite in <home>/<world>/journal.db when left out",
+        description="database URL of the journal of model calls; BELLWETHER_POSTGRES or SQLite in <home>/<world>/journal.db when left out",
     )
     recordings: Path | None = Field(default=None, description="folder of stream recordings; <home>/<world>/recordings when left out")
     episodes: Path | None = Field(default=None, description="folder of episodes to replay; <home>/<world>/episodes when left out")
@@ -172,6 +193,17 @@ class Settings(BaseSettings):
         return (self.home / self.world.value).expanduser().absolute()
 
     @property
+    def world_store(self) -> str:
+        """Absolute folder or object-store URL below which this world keeps the files that all machines share."""
+        if self.store is None:
+            return str(self.world_home)
+        return (
+            f"{self.store.rstrip('/')}/{self.world.value}"
+            if "://" in self.store
+            else str(Path(self.store, self.world.value).expanduser().absolute())
+        )
+
+    @property
     def alarms_path(self) -> Path:
         """File that keeps the alarms of the channel `log`, absolute."""
         return self.world_home / "alarms.log"
@@ -179,7 +211,7 @@ class Settings(BaseSettings):
     @property
     def lake_uri(self) -> str:
         """Where the lake is: an absolute folder or an object-store URL."""
-        return self.lake or str(self.world_home / "lake")
+        return self.lake or f"{self.world_store}/lake"
 
     @property
     def durable(self) -> bool:
@@ -207,12 +239,14 @@ class Settings(BaseSettings):
     @property
     def journal_url(self) -> str:
         """Database URL of the journal; it may hold a password, so it is shown to nobody."""
+        if self.journal is None and self.postgres is not None:
+            return self.postgres.get_secret_value()
         return self.journal or f"sqlite:///{self.world_home / 'journal.db'}"
 
     @property
     def reports_uri(self) -> str:
         """Where reports and exported datasets are: an absolute folder or an object-store URL."""
-        return self.reports or str(self.world_home / "reports")
+        return self.reports or f"{self.world_store}/reports"
 
     @property
     def submissions(self) -> Path:
