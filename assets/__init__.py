@@ -1,4 +1,4 @@
-"""What Dagster runs, by domain: assets, and what launches them."""
+"""Dagster assets by domain, and the functions that launch them."""
 
 # It silences what Dagster says of its beta features, also where assets are read without their definitions.
 import orchestration  # noqa: F401

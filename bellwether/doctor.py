@@ -111,7 +111,7 @@ def _registry(config: Settings) -> Iterator[Finding]:
 
 
 def _arena(config: Settings) -> Iterator[Finding]:
-    """Whether the lineup and the methodology of new cohorts exist."""
+    """Return whether the lineup and the methodology of new cohorts exist."""
     require_registered(config.arena_lineup, config.methodology, config.registry)
     yield Finding("arena", "ok", f"lineup {config.arena_lineup}" + (f", methodology {config.methodology}" if config.methodology else ""))
 

@@ -42,7 +42,7 @@ class NotDelivered(BellwetherError):
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """What operators are told. incident: names it, the same for the same incident. at: aware, UTC. world: of which it is."""
+    """Message to operators. incident: its name, equal for repetitions. at: aware, UTC. world: its world."""
 
     incident: str
     title: str

@@ -1,4 +1,4 @@
-"""What a command is doing, how far it is and how long it will take: a live display in a terminal, plain lines on standard error otherwise."""
+"""Progress of a command and its remaining time: a live display in a terminal, plain lines on standard error otherwise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Progress(Protocol):
     """Shows what is being done."""
 
     def say(self, text: str) -> None:
-        """What is being done now."""
+        """Show the current activity."""
 
     def stage(self, name: str, total: int) -> AbstractContextManager[Advance]:
         """A stage of so many equal parts, while the context is open; stages may contain others."""

@@ -22,7 +22,7 @@ from bellwether.errors import ConfigError
 
 
 class World(StrEnum):
-    """What is on the other end of the wire."""
+    """Source of the platform's data: generated, recorded or live."""
 
     SANDBOX = "sandbox"
     PLAYBACK = "playback"
@@ -30,7 +30,7 @@ class World(StrEnum):
 
 
 class Channel(StrEnum):
-    """Where alarms go."""
+    """Channel of alarms."""
 
     LOG = "log"
     WEBHOOK = "webhook"
@@ -215,7 +215,7 @@ class Settings(BaseSettings):
 
     @property
     def durable(self) -> bool:
-        """Whether each partition of the lake is forced to the disk when it is written.
+        """Return whether each partition of the lake is forced to the disk when it is written.
 
         Not in the sandbox, whose lake can be made again: after a loss of power `bellwether verify` names what is damaged. The journal always is.
         """

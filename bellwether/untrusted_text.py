@@ -29,7 +29,7 @@ def redact_name(text: str) -> str:
 
 
 def is_credential_name(name: str) -> bool:
-    """Whether what is called so may carry a credential."""
+    """Return whether what is called so may carry a credential."""
     return name.lower().replace("-", "_") in CREDENTIAL_NAMES
 
 

@@ -1,4 +1,4 @@
-"""What is on the other end of the wire: the one place that knows whether venues are generated, recorded or live."""
+"""Addresses of a world: the only module that distinguishes generated, recorded and live venues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the venues of a world are: base URLs, and the key for what must be signed.
+    """Addresses of a world's venues: base URLs, and the key of signed requests.
 
     credentials: makes the key pair for Kalshi's WebSocket when it is needed; raises `ConfigError` in the live world when none is set.
     models: base URL of the world's own model endpoint; None in the live world, where each provider has one.

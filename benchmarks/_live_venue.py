@@ -97,7 +97,7 @@ class Market:
 
     @property
     def scheduled(self) -> datetime | None:
-        """When it was to end; None where the venue does not say."""
+        """Scheduled end; None if the venue states none."""
         return None if self.kind == "endless" else datetime(2030, 1, 1, tzinfo=UTC) if self.kind == "distant" else self.closes
 
     @cached_property

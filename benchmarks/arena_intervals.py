@@ -193,7 +193,7 @@ def simulate(kind: Kind, markets: Markets, cohorts: int, generator: np.random.Ge
 def _quotes(
     kind: Kind, markets: Markets, columns: Ints, week: int, generator: np.random.Generator
 ) -> tuple[np.ndarray[Any, Any], Floats, Floats]:
-    """Whether markets are open in a week, their probability as the agent knows it, and their price: (R, columns) each."""
+    """Return whether markets are open in a week, their probability as the agent knows it, and their price: (R, columns) each."""
     age = week - markets.start[columns]
     left = 1 - age / markets.life[:, columns]
     at, end, threshold = markets.path[:, columns, age], markets.path[:, columns, -1], markets.threshold[:, columns]
@@ -277,7 +277,7 @@ def intervals_of(rows: pl.DataFrame, plan: float = 0.95) -> dict[str, tuple[Any,
 
 
 def scored(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """What adds up to the values of cohort-weeks by metric, of all worlds, as `compared` reads it."""
+    """Components of cohort-week values by metric, of all worlds, in the form that `compared` reads."""
     p, y, price, sign = (pl.col(name) for name in ("p", "y", "price", "direction"))
     confidence, share = pl.col("confidence"), pl.len().over("world", "cohort", "week")
     won = pl.when(sign > 0).then(y).otherwise(1 - y)

@@ -58,7 +58,7 @@ LINEUP = '[eight]\ntitle = "four models and the four rules"\nworlds = ["sandbox"
 
 @dataclass(frozen=True)
 class Year:
-    """What weeks took, each: CPU seconds of deciding, looking, marking and folding, megabytes at the peak, bytes of lake and journal at its end.
+    """Cost of each week: CPU seconds of deciding, looking, marking and folding, megabytes at the peak, bytes of lake and journal at its end.
 
     violations: of the invariants, at the end.
     """
@@ -96,7 +96,7 @@ class Sandbox:
         return Journal(f"sqlite:///{self.home / 'journal.db'}")
 
     def world(self, journal: Journal) -> World:
-        """What a run needs of it."""
+        """Return the world of a run."""
         return World(journal, self.lake, self._ask, _Models(self, journal), lambda: self.now, "year", "eight", self.home / "registry")
 
     def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
@@ -197,7 +197,7 @@ def _fold(sandbox: Sandbox, world: World) -> None:
 
 
 def _vacuum(sandbox: Sandbox) -> None:
-    """What was superseded goes, as after its grace period."""
+    """Remove superseded files, as after their grace period."""
     later = datetime.now(UTC) + timedelta(days=8)
     Lake(sandbox.lake.uri, clock=lambda: later).vacuum(timedelta(days=7))
 
@@ -210,7 +210,7 @@ def growth(figures: Sequence[float], first: int = GROWING) -> float:
 
 
 def added(totals: Sequence[int]) -> list[int]:
-    """What each week added to a total."""
+    """Return the increments of a total by week."""
     return [after - before for before, after in pairwise([0, *totals])]
 
 

@@ -1,4 +1,4 @@
-"""What the core costs: its megabytes against the platform's, and the CPU until it has something to show against `import polars`.
+"""Cost of the core: its megabytes against the platform's, and its CPU until a first result against `import polars`.
 
 Megabytes are those of the packages installed here that either needs, without compiled bytecode. CPU is of whole processes, the least of a few.
 """

@@ -1,4 +1,4 @@
-"""What isolation costs: a Python maker in a process of its own against the same in the simulator's, per decision, and the start of the process."""
+"""Cost of isolation: a Python maker in its own process against the same in the simulator's, per decision, and the start of the process."""
 
 from __future__ import annotations
 

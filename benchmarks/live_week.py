@@ -48,7 +48,7 @@ UNLIMITED = RateLimit(tokens_per_second=1e9)
 
 @dataclass(frozen=True)
 class Week:
-    """What a week took. closed: markets that closed. idle: megabytes before the first pull. peaks: those at the peak, after each day."""
+    """Cost of a week. closed: markets that closed. idle: megabytes before the first pull. peaks: those at the peak, after each day."""
 
     days: int
     closed: int
@@ -125,7 +125,7 @@ def _write(lake: Lake, tables: dict[str, str], pull: Any) -> None:
 
 
 def _vacuum(lake: Lake) -> None:
-    """What is left a week later: superseded files of tables, and pulls that no row names, are gone."""
+    """Remove, as a week later, superseded files of tables and pulls that no row names."""
     later, week = datetime.now(UTC) + timedelta(days=8), timedelta(days=7)
     Lake(lake.uri, clock=lambda: later).vacuum(week)
     for venue in ("kalshi", "polymarket"):

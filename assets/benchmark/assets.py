@@ -31,7 +31,7 @@ HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 
 
 class ScoreConfig(dg.Config):
-    """How intervals and tests are made, by default as `bellwether.calibration.Inference` says."""
+    """Settings of intervals and tests; defaults are those of `bellwether.calibration.Inference`."""
 
     replicates: int = 10_000
     """Replicates of simulated distributions: tests of calibration, and shares ranked first."""

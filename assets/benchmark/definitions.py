@@ -1,4 +1,4 @@
-"""What Dagster runs for the benchmark."""
+"""Dagster definitions of the benchmark."""
 
 from __future__ import annotations
 

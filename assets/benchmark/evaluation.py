@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is to be evaluated: the release, who was named, everybody who is scored, and those among them that are asked."""
+    """Plan of an evaluation: the release, the named forecasters, all scored forecasters, and those among them that send model calls."""
 
     release: str
     named: list[str]

@@ -1,4 +1,4 @@
-"""What people read and publish of a release: its report, and its questions as a dataset."""
+"""Publication of a release: its report, and its questions as a dataset."""
 
 from typing import Any
 
@@ -55,12 +55,12 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: La
 
 
 class ExportConfig(dg.Config):
-    """Where the dataset goes beside the folder of reports."""
+    """Place of the dataset next to the folder of reports."""
 
     upload: str | None = None
     """Dataset of the Hugging Face Hub (OWNER/NAME) to which it is uploaded; HF_TOKEN holds the key. Nowhere when left out."""
     private: bool = False
-    """Whether the uploaded dataset is private."""
+    """Return whether the uploaded dataset is private."""
     license_id: str = "mit"
     """Licence, as the Hub writes it."""
 

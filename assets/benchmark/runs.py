@@ -1,4 +1,4 @@
-"""What commands launch for the benchmark, where it is out of date: questions, forecasts, scores, ranking and report of a release."""
+"""Runs of the benchmark's commands: questions, forecasts, scores, ranking and report of a release, each if it is out of date."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _is_due(work: Runner, release: str, name: str) -> bool:
 
 
 def _is_as_registered(work: Runner, release: str, name: str) -> bool:
-    """Whether the forecasts were made by the forecaster as the registry has it now, with the same knowledge cutoff."""
+    """Return whether the forecasts were made by the forecaster as the registry has it now, with the same knowledge cutoff."""
     entry = forecasting.forecaster(name)
     made = work.lake.slice(table("benchmark/forecasts"), [(release, name)], missing="skip").scan()
     return set(made.select("rules", "knowledge_cutoff").unique().collect().rows()) <= {(entry.version, entry.knowledge_cutoff)}

@@ -41,7 +41,7 @@ SOURCES = ("recordings", "kalshi_markets", "kalshi_archive", "kalshi_events", "k
 
 
 class EpisodeConfig(dg.Config):
-    """What is known of an episode beside its recording and what was pulled."""
+    """Facts of an episode that neither its recording nor the pulled listings contain."""
 
     results: dict[str, str] = Field(default_factory=dict)
     """How markets were settled, by ticker: yes, no, void or what YES paid in dollars; it wins over what was recorded and pulled."""
@@ -54,7 +54,7 @@ class EpisodeConfig(dg.Config):
 
 
 class BacktestConfig(dg.Config):
-    """How an agent is let loose on an episode."""
+    """Settings of a backtest."""
 
     rules: str | None = None
     """Rule set; the episode's, else the venue's of its first day, when left out."""
@@ -238,7 +238,7 @@ def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSett
 
 
 def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
-    """What a person looks at first: P&L with its band, counts, and the pictures."""
+    """Metadata of a backtest: P&L with its band, counts, and figures."""
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import equity_curve
     from bellwether.replay.results.books import price_with_fills

@@ -1,4 +1,4 @@
-"""What Dagster runs for replay."""
+"""Dagster definitions of replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo shows of replay when it has made it."""
+"""Replay results that the demo prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands launch for replay, where it is out of date: recordings, episodes, backtests and their comparison."""
+"""Runs of replay's commands: recordings, episodes, backtests and their comparison, each if it is out of date."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the venues list and stream, and its clean form, as Dagster runs it."""
+"""Dagster assets of the venues: listings, streams, and their clean form."""

@@ -59,7 +59,7 @@ def _by_chunk(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl.Dat
     backfill_policy=DAYS_PER_RUN,
 )
 def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, polymarket_winners: Slice) -> Any:
-    """What the evidence about a market of Polymarket amounts to: its state, its outcome or why it has none."""
+    """Resolution of a Polymarket market from its evidence: its state, its outcome, or the reason why it has no outcome."""
 
     def build(chunk: Chunk) -> pl.DataFrame:
         found = chunk.of(markets=polymarket_markets, winners=polymarket_winners)

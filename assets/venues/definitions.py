@@ -1,4 +1,4 @@
-"""What Dagster runs for the venues."""
+"""Dagster definitions of the venues."""
 
 from __future__ import annotations
 

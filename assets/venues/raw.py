@@ -40,12 +40,12 @@ DAY_TABLES = (*KALSHI_TABLES, *POLYMARKET_TABLES)
 
 
 def _plain(summary: dict[str, object]) -> dict[str, Any]:
-    """What a pull says of itself, as metadata: numbers as numbers, so that the UI plots them, everything else as text."""
+    """Statistics of a pull as metadata: numbers as numbers, so that the UI plots them, all other values as text."""
     return {name: value if isinstance(value, int) else str(value) for name, value in summary.items()}
 
 
 class PullConfig(dg.Config):
-    """How a pull treats pages that are already stored."""
+    """Use of stored pages by a pull."""
 
     refresh: bool = False
     """Ask the venue again although everything of this partition is stored and final."""

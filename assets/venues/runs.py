@@ -1,4 +1,4 @@
-"""What commands launch for the venues, where it is out of date: the list of series, the archive, days."""
+"""Runs of the venues' commands: the list of series, the archive, and days, each if it is out of date."""
 
 from __future__ import annotations
 

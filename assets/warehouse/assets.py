@@ -1,4 +1,4 @@
-"""What users query and look at: the published DuckDB file, and the static site that shows it."""
+"""The published DuckDB file, and the static site over it."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -15,10 +15,10 @@ from resources.io_manager import size
 
 
 class PublishConfig(dg.Config):
-    """How much is looked at, and what happens to files that no manifest names any more."""
+    """Extent of a publication, and removal of files that no manifest names."""
 
     complete: bool = True
-    """Whether every partition is looked at, not only the tables that were written since the last publication. Automation does so once a day."""
+    """Return whether every partition is looked at, not only the tables that were written since the last publication. Automation does so once a day."""
     keep_superseded_days: int = 7
     """Days for which they stay, for readers who still have an older warehouse open."""
 

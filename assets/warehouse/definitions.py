@@ -1,4 +1,4 @@
-"""What Dagster runs for the warehouse."""
+"""Dagster definitions of the warehouse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands launch for the warehouse: its publication and the site, where they are out of date."""
+"""Runs of the warehouse's commands: its publication and the site, each if it is out of date."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def _shows(path: str, lake: Lake) -> bool:
-    """Whether the published file shows the lake as it is: it may be lost or damaged, or copied with its home."""
+    """Return whether the published file shows the lake as it is: it may be lost or damaged, or copied with its home."""
     written = written_since(lake, path)
     return not written or current_files(lake, written) == published_files(path, written)
 
@@ -50,6 +50,6 @@ def _data_docs_are_behind(database: Path) -> bool:
 
 
 def _site_is_behind() -> bool:
-    """Whether a site has been built that does not show the warehouse as it is published."""
+    """Return whether a site has been built that does not show the warehouse as it is published."""
     built = shown(settings().site_path)
     return built is not None and built != wanted(settings().warehouse_path)

@@ -1,4 +1,4 @@
-"""What a backup says of itself: its format, its world, when it was made, and the checksum of every file in it."""
+"""Manifest of a backup: format, world, time, and the checksum of every file."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def name_of(world: str, at: datetime) -> str:
 
 
 def made_at(name: str, world: str) -> datetime | None:
-    """When the backup of that folder was made; None for what is no backup of the world."""
+    """Return the time of the backup in that folder; None for a folder that is not a backup of the world."""
     stamp = name.removeprefix(f"{PREFIX}{world}-")
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC) if stamp != name else None

@@ -1,4 +1,4 @@
-"""Which backups are kept: the newest, then one a week, then one a month."""
+"""Retention of backups: the newest, then one a week, then one a month."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a domain declares itself: by name, so that the declaration imports nothing that it names."""
+"""Declaration of a domain, by name, so that it imports nothing that it names."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def built(lake: Lake, base: str) -> list[Built]:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a new version of a release would change.
+    """Changes that a new version of a release would make.
 
     added, removed: ids of questions. changed: id -> the `ASPECTS` in which it differs. common: how many questions both have.
     """

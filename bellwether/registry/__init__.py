@@ -95,7 +95,7 @@ def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
 
 
 def _given_twice(text: str, problem: str) -> str | None:
-    """Which field is given twice, where and with which value, when that is what is wrong with a TOML file; what may be a credential is not shown."""
+    """Return a message about a field that a TOML file gives twice, with place and value; possible credentials are not shown."""
     found = re.fullmatch(r"Cannot overwrite a value \(at line (\d+), .*\)", problem)
     if found is None:
         return None

@@ -15,7 +15,7 @@ _SEPARATORS = re.compile(r"[._:@\s-]+")
 
 @lru_cache(maxsize=4096)
 def is_requested(requested: str, served: str) -> bool:
-    """Whether `served` names the model that was requested: the same name, or that of a snapshot of it (gpt-4o, gpt-4o-2024-08-06).
+    """Return whether `served` names the model that was requested: the same name, or that of a snapshot of it (gpt-4o, gpt-4o-2024-08-06).
 
     Providers in front of a name are ignored. Two different snapshots are two models; a name without a date contradicts none.
     """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Backtest(RunRecord):
-    """What came of one agent in one episode or portfolio.
+    """Result of one agent in one episode or portfolio.
 
     episode, episode_digest: what was replayed; of a portfolio its name, and a digest of those of its `episodes`. agent, params: who traded. rules, settings: under what; the settings name rules, execution, queue and
     bankroll. tape, outcome: the engine's input and answer (integers; orders, fills and samples as its column numbers say). steps: decisions made.
@@ -148,7 +148,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What an agent is run in."""
+    """Environment of an agent's run."""
 
     session: Session
     gateway: Gateway

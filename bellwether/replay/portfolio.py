@@ -117,7 +117,7 @@ _OPTIONS = {"bankroll": "name one with --bankroll", "execution_mode": "name one 
 
 
 def _agreed(parts: Sequence[Prepared], name: str, values: Mapping[str, Value]) -> Value:
-    """What all episodes state. Raises `ConfigError` where two differ."""
+    """Return the common value of all episodes. Raises `ConfigError` if two differ."""
     first = parts[0].info.id
     for episode, value in values.items():
         if value != values[first]:

@@ -1,4 +1,4 @@
-"""What a replay needs of an episode or a portfolio: its tape with the fees of its rules, and what agents are told."""
+"""Prepared episodes and portfolios: the tape with the fees of its rules, and the description for agents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a run needs of an episode. digest: of the episode's content. execution: the episode's own. exogenous: name -> (ts, values).
+    """Prepared episode. digest: of the episode's content. execution: the episode's own. exogenous: name -> (ts, values).
 
     default_fees: the rules look at a market's fee terms, and nothing states those of at least one. read_trades: the episode's; those of a tape alone are
     its prints. world: where it was recorded, empty where nothing says so. parts: the episodes of a portfolio.

@@ -48,7 +48,7 @@ class RegisteredAgent(BaseModel):
         return model if isinstance(model, str) else None
 
     def source(self) -> AgentSource:
-        """Where another process loads it from."""
+        """Source from which another process loads it."""
         return AgentSource(self.agent, self.params, self.name)
 
     def make(self, **params: Any) -> Agent:

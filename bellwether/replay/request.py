@@ -71,7 +71,7 @@ class Request:
                 yield run(prepared, candidate.source() if limits else candidate.make(), chosen, isolated=limits or False)
 
     def titles(self) -> dict[str, str]:
-        """What tables call the agents, by label: their titles, and what is varied; that alone where it is one agent's."""
+        """Return the agents' names in tables, by label: titles and varied parameters; the parameters alone for a single agent."""
         several = len({candidate.name for candidate in self.candidates}) > 1
         titles = {}
         for candidate in self.candidates:
@@ -156,7 +156,7 @@ def _repetition(folder: Path, options: Mapping[str, Any]) -> Candidate:
 
 
 def _sources(names: Sequence[str], *, portfolio: bool) -> list[Source]:
-    """What is replayed: each episode, or all of them together."""
+    """Replay each episode, or all of them together."""
     folders = _different([_folder(name) for name in names], names, "--episode")
     return [tuple(folders)] if portfolio else list(folders)
 

@@ -32,7 +32,7 @@ _LARGEST_SEED = 2**63
 
 @dataclass(frozen=True, slots=True)
 class BacktestSettings:
-    """How a backtest is run. Durations in ns, money in micro-dollars. Raises `ConfigError` for values that make no sense.
+    """Settings of a backtest. Durations in ns, money in micro-dollars. Raises `ConfigError` for values that make no sense.
 
     rules: name of a rule set; the episode's, else the venue's of the episode's first day. cadence: between decisions. sample_every: between points
     of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. response_latency: until it learns what

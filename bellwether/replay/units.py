@@ -59,7 +59,7 @@ def _whole(value: Decimal | str | int, units: int, what: str, unit: str) -> int:
 
 
 def cost(price: Mills, lots: Lots) -> MicroDollars:
-    """What lots cost at a price, without fees."""
+    """Cost of lots at a price, without fees."""
     return MicroDollars(MILL_LOT * price * lots)
 
 

@@ -1,4 +1,4 @@
-"""What a forecaster could have known: the questions of a release against its knowledge cutoff."""
+"""Contamination by knowledge: the questions of a release against a forecaster's knowledge cutoff."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ RULES = Column("rules", TEXT, "rule set of the simulator that made this row")
 
 
 def is_portfolio(episode: str) -> bool:
-    """Whether results under this name are of a portfolio."""
+    """Return whether results under this name are of a portfolio."""
     return SEPARATOR in episode
 
 

@@ -1,4 +1,4 @@
-"""How a table is declared: columns with dtype, unit and meaning, a primary key and a partition.
+"""Declaration of a table: columns with dtype, unit and meaning, a primary key and a partition.
 
 A declaration serves for writing, validating, the data dictionary, Dagster's column metadata and DuckDB's comments.
 """

@@ -1,4 +1,4 @@
-"""What is measured in processes of their own: raw files to an answer, a fresh start, a sweep."""
+"""Measurements in separate processes: raw files to a result, a fresh start, a sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the benchmark talks to its workers: one JSON line for a request, one for the answer. Only the standard library: peers import it too."""
+"""Protocol between the benchmark and its workers: one JSON line per request and per reply. Only the standard library: peers import it too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compared with what, and how much faster it is to be."""
+"""Workloads of the comparison, and their goals."""
 
 from __future__ import annotations
 

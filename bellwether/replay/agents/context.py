@@ -1,4 +1,4 @@
-"""What an agent sees and can do at a decision point.
+"""Interface of an agent at a decision point: observations and orders.
 
 A method costs one tool call (`place_many` and `cancel_many` one per order); attributes cost nothing. Prices are mills (45 * CENT), sizes lots
 (10 * CONTRACT), money micro-dollars, times ns UTC; all integers.
@@ -249,7 +249,7 @@ class AgentContext:
         return fills_of(self._pages(lambda after: self._door.fills(code, int(whole_run), after)), self.tickers)
 
     def position(self, ticker: str) -> Position:
-        """What is held of a market, its average cost, and its P&L."""
+        """Return the position in a market, its average cost, and its P&L."""
         return self._ledger(self._code_of(ticker))[0]
 
     def portfolio(self) -> list[Position]:

@@ -1,4 +1,4 @@
-"""What stands between an agent's context and the `Gateway` of its run: calls that hide it, and the fewer ones of `start`."""
+"""Restricted proxy of `Gateway` exposed to agents, and its subset for `start`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class Opening(Gateway):
-    """What `start` can call: it reads, and sends nothing."""
+    """Read-only calls available in `start`."""
 
     def _refused(self, *arguments: Any) -> None:
         return None

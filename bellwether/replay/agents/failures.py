@@ -1,4 +1,4 @@
-"""How an agent's episode ended early, in words that are the same in every process."""
+"""Messages of agents' early ends, equal in every process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Failure:
 
 
 def failure(error: BaseException, step: int, at: int, *, beyond: str = "") -> Failure:
-    """What an error of an agent says. beyond: the file of the caller, whose frames the traceback leaves out."""
+    """Return the text of an agent's error. beyond: the file of the caller, whose frames the traceback omits."""
     return Failure(*described(error), step, at, traced(error, beyond))
 
 

@@ -202,7 +202,7 @@ class Gateway:
         return self._equity if self._frozen else self._session.equity()
 
     def sent(self) -> int:
-        """How many orders were sent so far."""
+        """Number of orders sent so far."""
         return len(self._session.orders)
 
     def order(self, number: int) -> Row | None:
@@ -304,7 +304,7 @@ class Gateway:
         return np.ascontiguousarray(self._trades[:, 0])
 
     def _quote_times(self) -> np.ndarray:
-        """When some best price of the tape changes, int64, ns."""
+        """Times of changes of best prices on the tape, int64, ns."""
         from bellwether.replay.results.markouts import tops_of
 
         return np.unique(tops_of(self._session.tape).ts)
@@ -315,7 +315,7 @@ class Gateway:
         return "left" if self._session.rules.decisions == "book_rows" else "right"
 
     def _trades_until(self) -> int:
-        """How many trades are known now."""
+        """Number of trades known now."""
         side: Literal["left", "right"] = "right" if self._is_over else self._bound
         return int(np.searchsorted(self._trade_times, self._session.now - self._delay, side=side))
 

@@ -66,7 +66,7 @@ def make_agent(reference: str, params: Mapping[str, Any], name: str | None) -> A
 
 
 def _said(error: BaseException) -> str:
-    """What an error says, in one line: its type and the first line of its message."""
+    """Return an error as one line: its type and the first line of its message."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 

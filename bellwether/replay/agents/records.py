@@ -25,7 +25,7 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class MarketInfo:
-    """What is known of a market before it trades. Times in ns UTC, None where not stated. The title is untrusted text.
+    """Facts of a market known before it trades. Times in ns UTC, None where not stated. The title is untrusted text.
 
     episode, venue: where it is traded; empty for a tape alone.
     """
@@ -40,7 +40,7 @@ class MarketInfo:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeInfo:
-    """What an agent is told of an episode, or of a portfolio of episodes: nothing of its outcome.
+    """Description of an episode or portfolio for an agent, without its outcome.
 
     start_ns: start of the episode, ns UTC. end_ns: the latest close that is announced for its markets, None where one announces none. bankroll: micro-dollars. rules: name of the rule set. exogenous: names of the series that
     `AgentContext.exogenous` has. Of a portfolio, id, venue and rules are those of its episodes, joined with `+`. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.
@@ -102,14 +102,14 @@ class Fill:
 
     @property
     def cost(self) -> MicroDollars:
-        """What it cost without its fee, micro-dollars; negative for a sale, which brings it in."""
+        """Cost without fee, micro-dollars; negative for a sale."""
         paid = cost(self.price, self.lots)
         return paid if self.action == "buy" else MicroDollars(-paid)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderUpdate:
-    """What an own order became.
+    """State of an own order.
 
     time_ns: when, ns UTC. order: its id. ticker: its market; empty for an order of none. side, action: as sent. status: resting (it was accepted, amended or filled in part),
     filled, cancelled, rejected or expired. reason: why it was rejected or cancelled, in a word such as insufficient_cash; None otherwise. price (mills, 0 for
@@ -135,7 +135,7 @@ class OrderUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What is held of a market, and what came of it so far. Sizes in lots, money in micro-dollars.
+    """Position in a market and its result so far. Sizes in lots, money in micro-dollars.
 
     yes_lots, no_lots: held; below 0 for a short, which only some rules know. yes_cost, no_cost: what these lots cost, without fees. realised: P&L of
     what was sold, paired with the other side or settled, without fees. unrealised: what the lots held would bring now, each at the price at which

@@ -1,4 +1,4 @@
-"""What an agent looks at: markets, books, orders and series as light views of what its context has read.
+"""Light views of markets, books, orders and series for an agent.
 
 Prices are mills of the side they are named for, sizes lots, money micro-dollars, times ns UTC.
 """
@@ -124,7 +124,7 @@ class Market:
 
     @property
     def is_active(self) -> bool:
-        """Whether orders are accepted now."""
+        """Return whether orders are accepted now."""
         return not self._ctx._status_list()[self.code] & BLOCKING
 
     @property
@@ -151,17 +151,17 @@ class Book:
 
     @property
     def yes_asks(self) -> tuple[tuple[Mills, Lots], ...]:
-        """What YES can be bought at, cheapest first."""
+        """Asks of YES, cheapest first."""
         return _opposite(self.no_bids)
 
     @property
     def no_asks(self) -> tuple[tuple[Mills, Lots], ...]:
-        """What NO can be bought at, cheapest first."""
+        """Asks of NO, cheapest first."""
         return _opposite(self.yes_bids)
 
 
 def _opposite(bids: tuple[tuple[Mills, Lots], ...]) -> tuple[tuple[Mills, Lots], ...]:
-    """What one side can be bought at, of the other side's bids."""
+    """Asks of one side, derived from the other side's bids."""
     asks: Any = tuple((DOLLAR - price, lots) for price, lots in bids)
     return asks
 
@@ -254,7 +254,7 @@ class Order:
 
     @property
     def cost(self) -> MicroDollars:
-        """What its fills cost so far without fees, micro-dollars; negative where they brought money in."""
+        """Cost of its fills so far without fees, micro-dollars; negative for sales."""
         cost = self._amount(gateway.COST)
         return -cost if cost and self._get(gateway.ACTION) == SELL else cost
 
@@ -323,7 +323,7 @@ class Quotes:
 
 
 class Series:
-    """What has been published so far of an exogenous series: ts int64, ns UTC, ascending; values float64. number: its place among the series."""
+    """Published part of an exogenous series: ts int64, ns UTC, ascending; values float64. number: its place among the series."""
 
     __slots__ = ("_ts", "_values", "known", "number")
 

@@ -135,7 +135,7 @@ class Books:
         market.lines = {other.key: other for other in others}
 
     def _stream(self, key: Key, ticker: str) -> Hashable:
-        """What comes in order: a subscription, or what is there of it of one market."""
+        """Ordered stream: a subscription, or its part for one market."""
         return (key, ticker) if self._watch.partial else key
 
     def finish(self) -> None:

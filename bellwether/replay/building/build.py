@@ -47,7 +47,7 @@ _TAPERED: tuple[PriceRange, ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """How markets were settled, as far as the recording does not say. stated: by hand, over everything else. infer: from last trades."""
+    """Settlements that the recording does not contain. stated: by hand, over everything else. infer: from last trades."""
 
     stated: Mapping[str, Settlement] = field(default_factory=dict)
     infer: bool = False

@@ -1,4 +1,4 @@
-"""What is known of markets from elsewhere than the recording: outcomes, times, titles, price grids and fee terms."""
+"""Facts of markets from other sources than the recording: outcomes, times, titles, price grids and fee terms."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class Known:
     events: Mapping[str, KnownEvent] = field(default_factory=dict)
 
     def market(self, ticker: str) -> KnownMarket:
-        """What is known of a market; nothing but the default fees where it is not listed."""
+        """Return the facts of a market; only default fees if it is not listed."""
         return self.markets.get(ticker) or KnownMarket(ticker)
 
     def event(self, ticker: str) -> KnownEvent:
-        """What is known of an event."""
+        """Return the facts of an event."""
         return self.events.get(ticker) or KnownEvent(ticker)
 
 
@@ -82,12 +82,12 @@ def fee_at(known: KnownMarket, at: int) -> dict[str, Any]:
 
 
 def is_index(ticker: str) -> bool:
-    """Whether a ticker, or a series, is of the S&P 500 or the Nasdaq-100."""
+    """Return whether a ticker, or a series, is of the S&P 500 or the Nasdaq-100."""
     return ticker.removeprefix("KX").startswith(_INDEX_SERIES)
 
 
 def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataFrame) -> Known:
-    """What rows of `raw/kalshi_markets`, `raw/kalshi_events` and `raw/kalshi_series` say.
+    """Facts from rows of `raw/kalshi_markets`, `raw/kalshi_events` and `raw/kalshi_series`.
 
     Where a market or event has rows of several days, the one fetched last counts. Raises `SchemaError` naming the market and the field.
     """
@@ -104,7 +104,7 @@ def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.Da
 
 
 def known_in_lake(lake: Lake, tickers: Sequence[str]) -> Known:
-    """What the lake's tables of listings, pulled or archived, say of these markets; nothing where there are none. Raises `LakeError`."""
+    """Return the facts of these markets from the lake's listings, pulled or archived; empty without listings. Raises `LakeError`."""
 
     def rows(name: str, column: str, values: Sequence[str]) -> pl.DataFrame:
         return lake.slice(TABLES[f"raw/{name}"]).query(lambda rows: rows.filter(pl.col(column).is_in(list(values))))
@@ -175,7 +175,7 @@ def _fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str,
 
 
 def outcome_of(ticker: str, word: str | None, paid: Decimal | str | None, at: int | None, source: str) -> Settlement | None:
-    """What a market's result settles it as; None for a word that is none, and for a scalar one without the dollars that it paid.
+    """Return the settlement of a market's result; None for an unknown word, and for a scalar result without its payout.
 
     Raises `SchemaError` for a scalar that paid no such dollars.
     """

@@ -18,7 +18,7 @@ LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", 
 
 @dataclass(slots=True)
 class Lifecycle:
-    """What lifecycle messages and recorders said of a market. Times in ns UTC; those in `phases` and `determined` are places of frames.
+    """Lifecycle of a market from messages and recorders. Times in ns UTC; those in `phases` and `determined` are places of frames.
 
     announced: the close that stood when the market was made or the recording began; later ones may know how the event went.
     """
@@ -71,7 +71,7 @@ class Lifecycle:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTrading:
-    """What a recording shows of a market's trading. Times in ns UTC.
+    """Trading period of a market in a recording. Times in ns UTC.
 
     end: of the recording. wiped: when its book was emptied for good. last_trade: when it last traded, and at what price of YES in mills.
     """
@@ -83,7 +83,7 @@ class RecordedTrading:
 
 
 def close_of(lifecycle: Lifecycle, known: KnownMarket, seen: RecordedTrading, determined: int | None) -> tuple[int, str]:
-    """When trading ended as far as the recording can show, and who says so.
+    """Return the end of trading that the recording shows, and its source.
 
     A stated close counts unless a trade came later, or the recording ended before; so does the wiping of the book, and a determination. The
     earliest of them is the close; without any, the end of the recording.
@@ -118,7 +118,7 @@ def phases_of(lifecycle: Lifecycle, times: Any, close: tuple[int, str]) -> tuple
 def settlement_of(
     lifecycle: Lifecycle, known: KnownMarket, seen: RecordedTrading, close: int, *, stated: Settlement | None = None, infer: bool = False
 ) -> Settlement:
-    """How the market was settled: as stated by hand, by lifecycle messages, by the listing, or inferred from the last trade; else unsettled.
+    """Return the settlement of the market: stated by hand, by lifecycle messages, by the listing, or inferred from the last trade; else unsettled.
 
     infer: a last trade at 0.99 or above is YES, at 0.01 or below NO. Raises nothing: who does not know leaves it null.
     """

@@ -38,7 +38,7 @@ class Change(NamedTuple):
 
 
 class Following:
-    """How a subscription follows the book that is shown.
+    """Relation of a subscription to the displayed book.
 
     behind: changes of the book that is shown which it has not said yet. ahead: those that it said first. catching_up: the clock since when the two do not
     agree at all, ns; None once they did. has_moved: the book that is shown changed meanwhile. is_still: it does not follow the book.
@@ -70,7 +70,7 @@ class Following:
         return True
 
     def is_due(self, now: int) -> bool:
-        """Whether the two differ for longer than one is behind the other."""
+        """Return whether the two differ for longer than one is behind the other."""
         since = self.catching_up
         if since is None:
             since = min((held[0].clock for held in (self.behind, self.ahead) if held), default=now)
@@ -95,18 +95,18 @@ class Line:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody bids on either side."""
+        """Return whether nobody bids on either side."""
         return not self.sides[0].levels and not self.sides[1].levels
 
     @property
     def is_crossed(self) -> bool:
-        """Whether the best bids of both sides make a dollar or more: the book is locked or crossed, which no book of the venue can be."""
+        """Return whether the best bids of both sides make a dollar or more: the book is locked or crossed, which no book of the venue can be."""
         yes, no = self.sides[0].best, self.sides[1].best
         return yes + no >= DOLLAR and yes > 0 and no > 0
 
     @property
     def crossing(self) -> str:
-        """What such a book is called."""
+        """Return the name of such a book."""
         return "crossed book" if self.sides[0].best + self.sides[1].best > DOLLAR else "locked book"
 
     def differences(self, other: Line) -> set[tuple[int, int]]:
@@ -118,7 +118,7 @@ class Line:
         }
 
     def equals(self, other: Line) -> bool:
-        """Whether all levels are the same."""
+        """Return whether all levels are the same."""
         return self.sides[0].levels == other.sides[0].levels and self.sides[1].levels == other.sides[1].levels
 
     def since(self, other: Line, clock: int) -> list[Change] | None:

@@ -1,4 +1,4 @@
-"""What frames of books and trades say, in mills and lots, exactly; what cannot be said so is refused with frame, field and value."""
+"""Exact content of book and trade frames, in mills and lots; other values are refused with frame, field and value."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Overrides:
 
 
 def overrides_of(fee: str | None, series: str | None, tickers: Iterable[str]) -> Overrides:
-    """What the options `--fee TYPE[:MULTIPLIER]`, `--series SERIES` and `--ticker HERE=VENUES` say. Raises `ConfigError` for anything else."""
+    """Parse the options `--fee TYPE[:MULTIPLIER]`, `--series SERIES` and `--ticker HERE=VENUES`. Raises `ConfigError` for invalid values."""
     if fee is not None and series is not None:
         raise ConfigError("reading --fee and --series: both say which fees the markets have; give one of them")
     named: dict[str, str] = {}
@@ -59,7 +59,7 @@ def check_fee(overrides: Overrides) -> None:
 
 
 def known_with(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Known:
-    """What the lake knows of markets, with their fees as they are stated, by the tickers that they have here.
+    """Return the lake's facts of markets with their stated fees, by local ticker.
 
     Of a market that is not listed, the fees are those of the series that its ticker names, where the lake has it. Raises `ConfigError` for a ticker or a
     series that is not there, `LakeError`.

@@ -1,4 +1,4 @@
-"""What an episode is made from, and which episodes would be made from something else now."""
+"""Sources of an episode, and episodes whose sources have changed."""
 
 from __future__ import annotations
 

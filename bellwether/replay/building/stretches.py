@@ -32,7 +32,7 @@ class Stretch:
         return None if self.end == _END else self.end
 
     def holds(self, place: int, at: int) -> bool:
-        """Whether a frame lies within."""
+        """Return whether a frame lies within."""
         return place < self.until and (at >= self.start if self.by_time else place >= self.since)
 
 

@@ -1,4 +1,4 @@
-"""When things in a recording happened, in the exchange's time, as far as frames tell it."""
+"""Exchange times of events in a recording, where frames contain them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Times:
         return place
 
     def are_one_instant(self, one: int, other: int) -> bool:
-        """Whether two places are of one time, as far as their frames tell."""
+        """Return whether two places are of one time, as far as their frames tell."""
         row, second = self._rows[one * _COLUMNS : (one + 1) * _COLUMNS], self._rows[other * _COLUMNS : (other + 1) * _COLUMNS]
         if row[_SAID] == second[_SAID] == _UNKNOWN != second[_RECEIVED]:
             return row[_RECEIVED] == second[_RECEIVED]
@@ -126,7 +126,7 @@ def _next_dated(clocks: np.ndarray, dated: np.ndarray) -> np.ndarray:
 
 
 def _behind(said: np.ndarray, received: np.ndarray, dated: np.ndarray) -> int:
-    """How much the receiver's clock is behind the exchange's at least: nothing is received before it was made. 0 for clocks of two worlds."""
+    """Return the minimum lag of the receiver's clock behind the exchange's: nothing is received before it is sent. 0 for unrelated clocks."""
     both = dated & (received != _UNKNOWN)
     most = int((said[both] - received[both]).max(initial=0))
     return most if most <= _ONE_CLOCK else 0

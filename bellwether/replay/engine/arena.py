@@ -1,4 +1,4 @@
-"""Where things lie in an account's state: one flat int64 array of a header, a row per ticker, the books, what own fills took from them, and marks:
+"""Layout of an account's state: one flat int64 array of a header, a row per ticker, the books, what own fills took from them, and marks:
 how many own orders rest at a level, and one more where own fills took from it. A level without a mark concerns nobody.
 
 There are up to three accounts: of the chosen queue model, and of those that bound it. Each is a replay of its own to which the same calls are made.

@@ -58,7 +58,7 @@ FIRST_ROWS, FIRST_MESSAGES, FIRST_UPDATES, COMPILED_ROWS = 1 << 13, 256, 256, 12
 
 
 class Arrays:
-    """What compiled code is handed of one replay. cores: of its accounts, as `arena.new_cores` makes them; schedule: as `schedule_of` does."""
+    """Arrays of one replay for compiled code. cores: from `arena.new_cores`, of its accounts; schedule: from `schedule_of`."""
 
     def __init__(self, tape: Tape, schedule: np.ndarray, cores: np.ndarray, settings: Settings) -> None:
         self.settings = settings

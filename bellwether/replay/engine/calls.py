@@ -123,7 +123,7 @@ def _note_now(sim):
 
 @compiled
 def _call_fits(sim):
-    """Whether what one call may add fits into the arrays of every account; if not, they are marked to grow."""
+    """Return whether what one call may add fits into the arrays of every account; if not, they are marked to grow."""
     cores = cores_of(sim)
     if cores[0, H_FULL] == 1:
         return False
@@ -205,14 +205,14 @@ def _write_order(core, orders, o, ticker, side, action, price, lots, tif, expire
 
 @inlined
 def _is_immediate(sim):
-    """Whether orders arrive as they are sent: nothing is late, neither they, nor their answers, nor the data that the agent sees."""
+    """Return whether orders arrive as they are sent: nothing is late, neither they, nor their answers, nor the data that the agent sees."""
     core = cores_of(sim)[0]
     return core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0 and not is_late(core)
 
 
 @inlined
 def _is_live(sim, a, order):
-    """Whether an order is on its way or rests, as far as the agent knows."""
+    """Return whether an order is on its way or rests, as far as the agent knows."""
     core, row = cores_of(sim)[a], orders_of(sim)[a, order]
     return row[O_STATUS] == _PENDING or row[O_STATUS] == _RESTING or not is_known_to_have_ended(core, series_of(sim), row)
 
@@ -383,7 +383,7 @@ def _take_back(sim, a, at, price):
 
 @compiled
 def resting_count(sim, ticker):
-    """How many own orders rest in a ticker, or in all for -1, as far as the agent knows."""
+    """Number of own resting orders in a ticker, or in all for -1, as known to the agent."""
     core = seen_of(sim)[0]
     count = 0
     for t in range(core[H_TICKERS]):

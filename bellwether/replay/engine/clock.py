@@ -164,7 +164,7 @@ def _is_news(sim, time):
 
 @inlined
 def _is_told(main, seen):
-    """Whether the agent knows of fills or updates of orders that it is to be told of."""
+    """Return whether the agent knows of fills or updates of orders that it is to be told of."""
     if main[H_WATCH] & WATCH_FILLS != 0 and seen[H_FILLS] > main[H_TOLD]:
         return True
     return main[H_WATCH] & WATCH_ORDERS != 0 and seen[H_U_TAIL] > main[H_U_TOLD]

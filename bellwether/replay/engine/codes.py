@@ -18,7 +18,7 @@ MAX_ORDER_LOTS = 1_000_000_000
 
 
 class Tif(IntEnum):
-    """How long an order is in force. Price 0 is a market order: IOC or FOK."""
+    """Time in force of an order. Price 0 is a market order: IOC or FOK."""
 
     IOC = 0
     GTC = 1

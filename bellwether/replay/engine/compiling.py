@@ -1,4 +1,4 @@
-"""How the engine's functions are compiled: as parts of one entry, cached on disk, and never from a cache of other sources.
+"""Compilation of the engine: functions are parts of one entry, cached on disk by their sources.
 
 numba compares a cached function with the file it stands in alone. Compiled code holds what it calls, though, so a change of another module would go
 unnoticed: the digest of all sources of the engine, and of those whose constants it holds, is part of what a cached function is compared with.

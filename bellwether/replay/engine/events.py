@@ -66,13 +66,13 @@ def after(ts, low, time):
 
 @inlined
 def has_room(core, fills, own):
-    """Whether the fills of one more event or order fit."""
+    """Return whether the fills of one more event or order fit."""
     return core[H_FILLS] + own + LEVELS_ROOM <= fills.shape[1]
 
 
 @inlined
 def _concerns_nobody(core):
-    """Whether the agent has no order and no consumption anywhere, and every market has had its book: then events move books alone."""
+    """Return whether the agent has no order and no consumption anywhere, and every market has had its book: then events move books alone."""
     busy = 0
     for t in range(core[H_TICKERS]):
         busy |= core[HEADER + t * K_COLS + K_BUSY]
@@ -110,7 +110,7 @@ def _books_only(event, core, i, stop):
 
 @inlined
 def _books_alone(event, cores, i, stop):
-    """Where the loop of `events` goes on after what concerns no account."""
+    """Position at which the loop of `events` continues after events that affect no account."""
     for a in range(cores[0, H_ACCOUNTS]):
         if not _concerns_nobody(cores[a]):
             return i
@@ -131,7 +131,7 @@ def stop_for_room(cores, i, own):
 
 @inlined
 def _print_fits(cores, fills, k, side, price):
-    """How a print concerns the accounts: -1 none, 0 there is room for its fills, else the own orders of one for which there is not."""
+    """Effect of a print on the accounts: -1 none, 0 enough room for its fills, otherwise the number of own orders without room."""
     found = -1
     for a in range(cores[0, H_ACCOUNTS]):
         if price <= cores[a, k + K_TOP + side]:
@@ -225,13 +225,13 @@ def cross_all(cores, orders, fills, i, ts):
 
 @inlined
 def _may_cross(core, k):
-    """Whether some own order of a ticker and a bid of the other side meet."""
+    """Return whether some own order of a ticker and a bid of the other side meet."""
     return core[k + K_TOP] + core[k + K_BEST + 1] >= DOLLAR or core[k + K_TOP + 1] + core[k + K_BEST] >= DOLLAR
 
 
 @compiled
 def _own_level(core, orders, k, side, price, at, shown, value, traded):
-    """What a change of a marked level means for the agent: own consumption ends, places move."""
+    """Apply a change of a marked level to the agent: own consumption ends, queue positions move."""
     if core[k + K_BUSY] >= NO_BOOK_YET:
         core[k + K_BUSY] -= NO_BOOK_YET
         core[k + K_STATUS] &= ~_NO_BOOK_BIT

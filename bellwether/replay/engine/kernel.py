@@ -165,7 +165,7 @@ def quote(sim, ticker, yes_price, no_price, lots):
 
 @compiled
 def tickers(sim):
-    """How many tickers there are."""
+    """Number of tickers."""
     return _header(sim, H_TICKERS)
 
 
@@ -255,7 +255,7 @@ def remaining(sim, order):
 
 @compiled
 def resting_count(sim, ticker):
-    """How many own orders rest in a ticker, or in all for -1."""
+    """Number of own resting orders in a ticker, or in all for -1."""
     count = 0
     for t in range(_header(sim, H_TICKERS)):
         if ticker < 0 or t == ticker:
@@ -330,7 +330,7 @@ def fill_role(sim, fill):
 
 @compiled
 def fill_time(sim, fill):
-    """When it happened, ns UTC."""
+    """Time of the fill, ns UTC."""
     return _of_fill(sim, fill, F_TS)
 
 
@@ -365,7 +365,7 @@ def update_filled(sim, update):
 
 @compiled
 def update_time(sim, update):
-    """When it changed, ns UTC."""
+    """Time of the change, ns UTC."""
     return _of_update(sim, update, U_TIME)
 
 
@@ -376,7 +376,7 @@ def _of_trade(sim, trade, column):
 
 @compiled
 def trade_time(sim, trade):
-    """When it was made, ns UTC."""
+    """Time of the trade, ns UTC."""
     return _of_trade(sim, trade, 0)
 
 

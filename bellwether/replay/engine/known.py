@@ -73,13 +73,13 @@ L_PER_TICKER = 6
 
 @inlined
 def is_late(core):
-    """Whether answers may take longer than market data."""
+    """Return whether answers may take longer than market data."""
     return core[H_WATCH] & WATCH_LATE != 0
 
 
 @compiled
 def carried(series, column, time):
-    """When what leaves at `time` arrives: what leaves as `column` of the series says arrives as the next column does, with straight lines between."""
+    """Arrival time of a message sent at `time`, interpolated linearly between `column` of the series (sent) and the next column (arrived)."""
     last = series.shape[0] - 1
     if time <= series[0, column]:
         return time + series[0, column + 1] - series[0, column]
@@ -122,7 +122,7 @@ def learned(core, series, time):
 
 @inlined
 def is_known_to_have_ended(core, series, order):
-    """Whether the agent knows by now of the end of an order that has ended."""
+    """Return whether the agent knows by now of the end of an order that has ended."""
     return not is_late(core) or learned(core, series, order[O_ENDED]) <= core[H_TIME]
 
 

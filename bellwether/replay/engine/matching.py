@@ -152,7 +152,7 @@ def _closed_to_orders(status):
 
 @inlined
 def crosses(core, orders, k, side, price):
-    """Whether a canonical bid meets a displayed size, or an own order where own orders may not trade with each other."""
+    """Return whether a canonical bid meets a displayed size, or an own order where own orders may not trade with each other."""
     if core[k + K_BEST + 1 - side] >= DOLLAR - price:
         return True
     head = core[k + K_HEAD + 1 - side]
@@ -273,7 +273,7 @@ def _cancel_level(core, orders, k, side, q, ts):
 
 @compiled
 def _affords(core, orders, k, o, filled, change, rest, fee, reached):
-    """Whether cash covers every reserve after an order's fills and with `rest` lots of it resting."""
+    """Return whether cash covers every reserve after an order's fills and with `rest` lots of it resting."""
     side, price, action = orders[o, O_BID_SIDE], orders[o, O_BID_PRICE], orders[o, O_ACTION]
     own, opposite = core[k + K_POSITION + side], core[k + K_POSITION + 1 - side]
     cash, reserved = core[H_CASH], core[H_RESERVED]

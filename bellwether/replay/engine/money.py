@@ -151,7 +151,7 @@ def _root_fee(amount, step, price):
 
 @inlined
 def _is_square_within(root, low, high):
-    """Whether root x root <= low x high, for factors from 0 to 2^62: products in two digits of base 2^62."""
+    """Return whether root x root <= low x high, for factors from 0 to 2^62: products in two digits of base 2^62."""
     square_top, square_rest = _product(root, root)
     top, rest = _product(low, high)
     return square_top < top or (square_top == top and square_rest <= rest)
@@ -193,7 +193,7 @@ def booked_price(core, orders, o, price, role):
 
 @inlined
 def cash_change(core, k, action, bid_side, price, booked, lots):
-    """What a fill at canonical `price` does to cash before its fee; `booked`: mills of the side as sent."""
+    """Change of cash by a fill at canonical `price`, before its fee; `booked`: mills of the side as sent."""
     if core[H_NET] == 1:
         held = core[k + K_POSITION + 1 - bid_side]
         return PAIR * min(held, lots) - MILL_LOT * price * lots

@@ -66,7 +66,7 @@ class Outcome:
         return MicroDollars(main - self.bankroll), MicroDollars(pessimistic - self.bankroll), MicroDollars(optimistic - self.bankroll)
 
     def count(self, status: Status) -> int:
-        """How many orders ended so."""
+        """Number of orders that ended so."""
         return int(np.count_nonzero(self.orders[:, O_STATUS] == status))
 
     def digest(self) -> str:
@@ -116,7 +116,7 @@ def _thrice(value: np.integer) -> Thrice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
-    """What bounds an outcome. curve: int64[s], equity at each sample. filled: int64[n], lots filled of what corresponds to each order, -1 for nothing."""
+    """Bounds of an outcome. curve: int64[s], equity at each sample. filled: int64[n], lots filled of what corresponds to each order, -1 for nothing."""
 
     cash: MicroDollars
     realised: MicroDollars

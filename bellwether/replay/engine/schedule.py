@@ -1,4 +1,4 @@
-"""When agents act and equity is sampled: no agent moves it, so it is known before the replay starts."""
+"""Times of decisions and equity samples. No agent changes them, so they are known before the replay starts."""
 
 from __future__ import annotations
 

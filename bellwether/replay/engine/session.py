@@ -177,7 +177,7 @@ class Session(Arrays):
             self._set(SCHEDULE, with_wakes(self._sim[SCHEDULE], self.tape, times, self.settings.data_latency))
 
     def told(self) -> int:
-        """How many fills there are; `advance` stops for later ones only."""
+        """Number of fills; `advance` stops for later ones only."""
         self._core[H_TOLD] = count = self.fill_count()
         return count
 
@@ -210,7 +210,7 @@ class Session(Arrays):
 
     @property
     def over(self) -> bool:
-        """Whether the tape is processed to its end."""
+        """Return whether the tape is processed to its end."""
         return bool(self._core[H_OVER])
 
     def run_compiled(
@@ -393,7 +393,7 @@ class Session(Arrays):
 
     @property
     def fills_before(self) -> tuple[int, int]:
-        """How many fills were known at the decision before the last one, and at the last one."""
+        """Numbers of fills known at the decision before the last one, and at the last one."""
         return int(self._core[H_FILLS_BEFORE]), int(self._core[H_FILLS_THEN])
 
     @property
@@ -407,7 +407,7 @@ class Session(Arrays):
         return int(self._core[H_REFUSED])
 
     def result(self) -> Outcome:
-        """What came of it. Raises `ConfigError` before the end: step until it returns False."""
+        """Return the outcome. Raises `ConfigError` before the end: step until it returns False."""
         if not self.over:
             raise ConfigError(f"taking a replay's result: it is at step {self.step_index} of {self.steps}; step until it returns False")
         chosen = outcome_of(self._core, self.orders, self.fills, self.samples, self.settings)

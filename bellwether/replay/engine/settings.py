@@ -24,7 +24,7 @@ _LARGEST = {"queue_exponent": 100, "bankroll": 10**15, "max_orders": 2**40, "max
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a replay is run. Durations in ns, bankroll in micro-dollars. Raises `ConfigError` for values that make no sense.
+    """Settings of a replay. Durations in ns, bankroll in micro-dollars. Raises `ConfigError` for values that make no sense.
 
     cadence: between decisions. sample_every: between samples of equity. order_latency: from a decision to the arrival of its orders. data_latency: age
     of the market data that a decision sees. response_latency: from what happens to an order until the agent learns of it, and no less than data_latency.
@@ -75,7 +75,7 @@ class Settings:
 
     @property
     def answers_late(self) -> bool:
-        """Whether an agent may learn of its orders later than of the market data of the same instant."""
+        """Return whether an agent may learn of its orders later than of the market data of the same instant."""
         return self.latencies is not None or self.response_latency > self.data_latency
 
     def _check_int(self, name: str, least: int) -> None:

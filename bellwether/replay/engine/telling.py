@@ -47,7 +47,7 @@ def _hears(core, what):
 
 @compiled
 def next_news(sim):
-    """Which callback is to be called next, with the number in H_NEWS: of a fill, an update, a trade or a ticker; NOTHING when all is told."""
+    """Return the next callback, with the number in H_NEWS of a fill, an update, a trade or a ticker; NOTHING after the last one."""
     core = cores_of(sim)[0]
     if core[H_STEP] + core[H_AT_NEWS] == 0:
         # Before the first stop nothing is known.

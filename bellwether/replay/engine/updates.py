@@ -41,13 +41,13 @@ N_COLS = 5
 
 @inlined
 def watches_orders(core):
-    """Whether updates of orders are noted."""
+    """Return whether updates of orders are noted."""
     return core[H_WATCH] & (WATCH_ORDERS | WATCH_LATE) != 0
 
 
 @inlined
 def updates_fit(sim, fresh):
-    """Whether a row for each open order, and for `fresh` new ones, fits, and a ledger."""
+    """Return whether a row for each open order, and for `fresh` new ones, fits, and a ledger."""
     core = cores_of(sim)[0]
     rows = core[H_U_TAIL] + core[H_OPEN] + core[H_ORDERS] - core[H_NOTED] + fresh
     return rows <= updates_of(sim).shape[0] and core[H_L_TAIL] < ledgers_of(sim).shape[0]

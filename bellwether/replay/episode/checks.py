@@ -78,7 +78,7 @@ def check_event(metadata: Metadata, findings: Findings) -> None:
 
 
 def _is_one_of_several(metadata: Metadata) -> bool:
-    """Whether the ticker ends in the name of an outcome, such as a team, and not in a number, such as a strike or a minute."""
+    """Return whether the ticker ends in the name of an outcome, such as a team, and not in a number, such as a strike or a minute."""
     event, suffix = metadata.event_slug or "", metadata.tickers[0].rpartition("-")[2]
     return metadata.tickers[0].startswith(f"{event}-") and suffix.isalpha()
 

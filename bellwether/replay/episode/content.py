@@ -115,7 +115,7 @@ _DESCRIPTIVE = (
 
 
 def _terms(content: Content) -> dict[str, Any]:
-    """What the metadata and the settlements say that a result can depend on."""
+    """Return the parts of metadata and settlements on which a result can depend."""
     metadata = dump_metadata(content.metadata, "")
     terms = {name: value for name, value in metadata.items() if name not in _DESCRIPTIVE}
     markets = [{**dump_market(market), "title": None} for market in content.metadata.markets]

@@ -1,4 +1,4 @@
-"""What an episode is written from."""
+"""Content of an episode before it is written."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def snapshots(
 
 @njit(cache=True, nogil=True)
 def _same_prices(prices: np.ndarray, sizes: np.ndarray, price_unit: int, highest: np.uint64, most: np.uint64, active: np.ndarray) -> bool:
-    """Whether a side lists the prices of the row before, which were found to be fine, with sizes above 0 that are fine too."""
+    """Return whether a side lists the prices of the row before, which were found to be fine, with sizes above 0 that are fine too."""
     wrong = False
     for k in range(len(prices)):
         # Compared as unsigned, a negative number is too high; a price too high to be multiplied is none that was fine.

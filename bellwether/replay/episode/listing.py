@@ -32,7 +32,7 @@ def _row(folder: Path) -> dict[str, Any]:
 
 
 def _listed(folder: Path) -> dict[str, Any]:
-    """What its metadata and its settlements say, its other files unread. Raises `SchemaError`."""
+    """Read metadata and settlements only. Raises `SchemaError`."""
     stated = read_json(folder, METADATA)
     about = parse_metadata(stated)
     settlements, _ = parse_settlements(read_json(folder, SETTLEMENT), about.tickers)
@@ -55,7 +55,7 @@ def row_of(name: str, about: Metadata, settlements: Sequence[Settlement], digest
 
 
 def lonely(about: Metadata) -> str | None:
-    """What is said of an event that has one market here."""
+    """Return the facts of an event with one market here."""
     from bellwether.replay.episode.checks import check_event  # compiled: a list of episodes needs none of it
 
     findings = Findings()

@@ -1,4 +1,4 @@
-"""What an episode says of itself: its window, its markets with their terms and lifecycle, gaps, and how each market was settled."""
+"""Metadata of an episode: window, markets with terms and lifecycle, gaps, and settlements."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class Market:
 
     @property
     def has_default_fee(self) -> bool:
-        """Whether nothing states its fee terms, so that they are the venue's general ones."""
+        """Return whether nothing states its fee terms, so that they are the venue's general ones."""
         return self.fee.get("source") == "default" or not any(self.fee.get(name) is not None for name in _FEE_STATED)
 
     @property
     def close(self) -> int | None:
-        """When trading ended, ns UTC: the close of the lifecycle, else the close time."""
+        """End of trading, ns UTC: the close of the lifecycle, otherwise the close time."""
         return next((phase.at for phase in self.lifecycle if phase.event == "close"), self.close_time)
 
 
@@ -88,7 +88,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How a market was settled. result: YES, NO, SCALAR, VOID or None. value: micro-dollars that a YES contract paid, None for VOID and unknown.
+    """Settlement of a market. result: YES, NO, SCALAR, VOID or None. value: micro-dollars that a YES contract paid, None for VOID and unknown.
 
     at: ns UTC; a market without result or time never settles.
     """
@@ -101,7 +101,7 @@ class Settlement:
 
     @property
     def is_known(self) -> bool:
-        """Whether the market settles in the replay."""
+        """Return whether the market settles in the replay."""
         return self.result is not None and self.at is not None
 
 
@@ -226,7 +226,7 @@ def iso(at: int | None) -> str | None:
 
 
 def read_json(folder: Path, name: str) -> Any:
-    """What a JSON file of an episode holds. Raises `SchemaError` where it is missing or cannot be read."""
+    """Read a JSON file of an episode. Raises `SchemaError` if it is missing or unreadable."""
     try:
         return orjson.loads((folder / name).read_bytes())
     except FileNotFoundError:

@@ -120,7 +120,7 @@ def load_original(folder: Path, trade_price: str = trades.AUTO, *, cache: Path |
 
 
 def validate(folder: Path, *, trade_price: str = trades.AUTO) -> Report:
-    """What the checks find in the episode in `folder`; errors are those for which `load` refuses it. Nothing in the files makes it raise."""
+    """Return the findings of all checks of the episode in `folder`; `load` refuses it for errors. Never raises for the content of files."""
     return _examine(Path(folder), trade_price)[1]
 
 

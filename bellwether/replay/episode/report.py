@@ -1,4 +1,4 @@
-"""What a check of an episode found."""
+"""Findings of a check of an episode."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Report:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the episode can be replayed."""
+        """Return whether the episode can be replayed."""
         return not self.errors
 
     def text(self) -> str:
@@ -76,11 +76,11 @@ class Findings:
 
     @property
     def failed(self) -> bool:
-        """Whether there is an error among the findings."""
+        """Return whether there is an error among the findings."""
         return any(finding.severity == ERROR for finding in self.found)
 
     def report(self, folder: Path, digest: str | None) -> Report:
-        """What was found, errors first."""
+        """Findings, errors first."""
         ordered = sorted(self.found, key=lambda finding: (ERROR, WARNING, INFO).index(finding.severity))
         return Report(folder, tuple(ordered), dict(self.counts), digest)
 

@@ -1,4 +1,4 @@
-"""How the markets of an episode were settled: `settlement.json`, of this format and of the original's two."""
+"""Settlements of an episode's markets: `settlement.json` of this format and of the original's two."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _value(fields: Fields, result: str | None) -> MicroDollars | None:
 
 
 def micros(dollars: Decimal | str) -> MicroDollars:
-    """What a contract paid, dollars from 0 to 1, in micro-dollars. Raises `SchemaError` for anything else."""
+    """Convert a payout, dollars from 0 to 1, to micro-dollars. Raises `SchemaError` for other values."""
     try:
         scaled = Decimal(dollars) * units.MICROS
         if 0 <= scaled <= units.MICROS and scaled == int(scaled):

@@ -110,7 +110,7 @@ def _limit(which: int, value: int) -> None:
 
 
 def _python() -> list[Path]:
-    """Where Python, its installed packages, this package and the system's libraries lie."""
+    """Return the folders of Python, its installed packages, this package and the system's libraries."""
     paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     installed = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages", "lib-dynload")]
     own = Path(bellwether.__file__).parent

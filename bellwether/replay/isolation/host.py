@@ -50,7 +50,7 @@ _LOADING = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What an agent's process says of it: untrusted. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring.
+    """Untrusted self-description of an agent's process. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring.
     callbacks: what it wants to be told of between decisions.
     """
 
@@ -181,7 +181,7 @@ class IsolatedAgent:
         return Loaded(name, params, kind, callbacks=Callbacks.named(callbacks))
 
     def _end(self) -> str:
-        """How the process ended."""
+        """Describe the end of the process."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         code = self._process.returncode
@@ -292,7 +292,7 @@ class IsolatedAgent:
 
 
 def look(source: AgentSource, limits: Isolation) -> Loaded:
-    """What a class says of itself, loaded in a process that then ends. Raises `ConfigError` when it cannot be loaded or not be isolated."""
+    """Describe a class, loaded in a process that then ends. Raises `ConfigError` if it cannot be loaded or isolated."""
     return IsolatedAgent(source, limits, _LOADING).look()
 
 

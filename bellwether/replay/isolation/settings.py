@@ -1,4 +1,4 @@
-"""What an isolated agent is, what it may use, and what the system keeps from it."""
+"""Isolated agents: definition, limits, and protection by the system."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What the system keeps from an isolated agent, by what means; None where it cannot."""
+    """Protections of the system against an isolated agent and their means; None if unavailable."""
 
     network: str | None = None
     files: str | None = None
@@ -44,7 +44,7 @@ class Confinement:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """What the system cannot keep from it."""
+        """Accesses that the system cannot prevent."""
         return tuple(name for name in self.__slots__ if getattr(self, name) is None)
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class AgentSource:
 
     @classmethod
     def of(cls, agent: Agent | type[Agent]) -> AgentSource:
-        """Where an agent that is loaded here comes from. Raises `ConfigError` for a class that another process cannot load."""
+        """Return the source of a loaded agent. Raises `ConfigError` for a class that another process cannot load."""
         kind = agent if isinstance(agent, type) else type(agent)
         name, params = (agent.name, agent.params) if isinstance(agent, Agent) else (None, {})
         module = sys.modules.get(kind.__module__)

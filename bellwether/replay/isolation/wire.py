@@ -26,7 +26,7 @@ _POLL_ERRORS = select.POLLHUP | select.POLLERR
 
 
 class Malformed(Exception):
-    """What an agent sent is no message."""
+    """Invalid message of an agent."""
 
 
 class Closed(Exception):

@@ -92,7 +92,7 @@ def _states(tape: Tape) -> Tape:
 
 
 def _valid(states: Tape, market: int, times: np.ndarray) -> np.ndarray:
-    """Whether at each instant the recording of the market has begun, its book is not lost, and it is not closed."""
+    """Return whether at each instant the recording of the market has begun, its book is not lost, and it is not closed."""
     kind, ticker, *_ = unpack(states.event)
     own = ticker == market
     lost = np.flatnonzero(own & ((kind == INVALID) | (kind == VALID)))

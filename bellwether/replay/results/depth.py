@@ -1,4 +1,4 @@
-"""What the recorded books showed at chosen instants, summed over steps of price: the values of a heat map."""
+"""Depth of the recorded books at chosen instants, summed over steps of price: the values of a heat map."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def fill_ratio_pmb(requested: np.ndarray, taken: np.ndarray, maker_orders: np.nd
 
 
 def slippage(action: np.ndarray, price: np.ndarray, lots: np.ndarray, mid2: np.ndarray) -> Slippage:
-    """What taker fills cost beyond the middle of their side's book when the order arrived, without fees; int64 (m,) each.
+    """Cost of taker fills relative to the mid price at order arrival, without fees; int64 (m,) each.
 
     price in mills of the side as sent, mid2 its best bid plus best ask in mills, -1 where a side was empty: such fills count in neither number.
     """

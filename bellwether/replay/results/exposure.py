@@ -1,4 +1,4 @@
-"""How long a backtest held positions, and what of its profit came by trading and what by settlement: its fills, gone through once more."""
+"""Holding times of a backtest, and its profit split into trading and settlement, from its fills."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def settlements_of(tape: Tape) -> Settlements:
 
 
 def exposure(tape: Tape, fills: np.ndarray, *, apart: bool) -> Exposure:
-    """What the fills of one backtest held and realised, int64 (m, F_COLS) in order of time.
+    """Positions and realised profit of one backtest's fills, int64 (m, F_COLS) in order of time.
 
     apart: YES and NO of a market are held beside each other and may be short; else they net. Cost bases are averages, closing a part removes its
     share of the basis rounded down.

@@ -65,7 +65,7 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
 
 
 def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
-    """What the episodes say of each agent, with intervals; in the order of `comparison_table`."""
+    """Summary of each agent over episodes, with intervals, in the order of `comparison_table`."""
     rows = tuple((name, *_interval_cells(row)) for name, row in _best_first(summary, titles))
     notes = (
         f"n: episodes. 95 %: over episodes, from {LEAST_EPISODES} of them on. Won: episodes with a profit.",
@@ -149,7 +149,7 @@ def _interval(row: Mapping[str, Any], name: str, digits: int) -> str:
 
 
 def _band_notes(rows: pl.DataFrame) -> tuple[str, ...]:
-    """What the bands of a table are, a note for each kind that it has."""
+    """Return a note for each kind of band in a table."""
     return tuple(_BANDS[kind] for kind in sorted(rows["band"].unique()))
 
 

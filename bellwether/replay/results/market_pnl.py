@@ -1,4 +1,4 @@
-"""What a backtest earned in each market."""
+"""P&L of a backtest by market."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: 
 
 
 def ended(backtest: RunRecord) -> datetime:
-    """When the episode ended: with its window or with its last event, whichever is later; to the microsecond below."""
+    """Return the end of the episode: its window's or its last event's, whichever is later, rounded down to microseconds."""
     tape = backtest.tape
     return _EPOCH + timedelta(microseconds=max(tape.end, int(tape.ts[-1]) if len(tape) else 0) // 1000)
 

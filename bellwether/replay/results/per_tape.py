@@ -1,4 +1,4 @@
-"""What is worked out of a tape once and kept as long as the tape is, however many backtests look at it."""
+"""Values computed once per tape and kept with it, for any number of backtests."""
 
 from __future__ import annotations
 

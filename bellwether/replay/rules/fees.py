@@ -29,7 +29,7 @@ _ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class FillFee:
-    """What one fill costs, in dollars: the trade fee, what rounds the balance, and what earlier roundings of the order give back."""
+    """Fees of one fill, dollars: the trade fee, the rounding of the balance, and the rebate of the order's earlier roundings."""
 
     trade: Decimal
     rounding: Decimal = _ZERO
@@ -37,7 +37,7 @@ class FillFee:
 
     @property
     def net(self) -> Decimal:
-        """What is paid: trade + rounding - rebate, never negative."""
+        """Total: trade + rounding - rebate, never negative."""
         return self.trade + self.rounding - self.rebate
 
 

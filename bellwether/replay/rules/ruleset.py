@@ -107,7 +107,7 @@ class RuleSet:
 
     @property
     def looks_at_terms(self) -> bool:
-        """Whether fees depend on the terms of a market: not where all pay the same, and not before there were any."""
+        """Return whether fees depend on the terms of a market: not where all pay the same, and not before there were any."""
         return "*" not in self.fees and (self.venue != "polymarket" or self.since.year >= _POLYMARKET_FEES_SINCE)
 
 
@@ -120,7 +120,7 @@ def rule_set(name: str) -> RuleSet:
 
 
 def rules_for(venue: str, day: date) -> RuleSet:
-    """What a venue did on a day: its newest default set that was in force. Raises `ConfigError` for an unknown venue or a day before its first."""
+    """Return the rules of a venue on a day: its newest default set in force. Raises `ConfigError` for an unknown venue or a day before its first."""
     of_venue = [rules for rules in rule_sets().values() if rules.venue == venue and rules.default]
     if not of_venue:
         venues = sorted({rules.venue for rules in rule_sets().values()})

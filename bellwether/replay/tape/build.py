@@ -142,7 +142,7 @@ def _fixed(columns: kernels.Columns) -> kernels.Columns:
 
 
 def closing(market: Market, settlement: Settlement, end: int) -> int:
-    """When trading of a market ends, ns UTC: at its close, its settlement, or where the recording ends, whichever is first."""
+    """Return the end of a market's trading, ns UTC: its close, its settlement, or the end of the recording, whichever is first."""
     settled = settlement.at if settlement.is_known else None
     return min(at for at in (market.close, settled, end) if at is not None)
 

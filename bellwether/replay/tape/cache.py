@@ -16,7 +16,7 @@ _COLUMNS = ("ts", "event", "rows_ts", "rows_end", "grid")
 
 
 def path_of(cache: Path, digest: str, tie: str) -> Path:
-    """Where the tape of an episode's content is kept."""
+    """Return the path of the tape of an episode's content."""
     return cache / f"{digest}-{tie}-{LAYOUT_VERSION}.arrow"
 
 

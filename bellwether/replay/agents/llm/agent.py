@@ -63,7 +63,7 @@ class Suspended(RunStopped):
 
 
 class _Scripted(Agent):
-    """What a model and a stored trajectory have in common: the toolbox and prompt of the episode, and steps that can be repeated."""
+    """Base of a model's agent and of a stored trajectory: toolbox and prompt of the episode, and repeatable steps."""
 
     timed = False
     _rounds: int
@@ -253,7 +253,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """What the model said before."""
+    """Previous messages of the model."""
 
     step: Step
     folder: Path

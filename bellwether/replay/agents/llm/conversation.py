@@ -60,7 +60,7 @@ def _result(call: Called) -> dict[str, Any]:
 
 
 def round_of(found: Answer | NoAnswer, number: int) -> Round:
-    """What a model said, as a step keeps it."""
+    """Stored form of a model's message."""
     from bellwether.models.client import NoAnswer
 
     if isinstance(found, NoAnswer):

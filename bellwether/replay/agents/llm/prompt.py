@@ -1,4 +1,4 @@
-"""What a trading model is told: the system prompt of an episode, and the state at a decision point.
+"""Prompts of a trading model: the system prompt of an episode, and the state at a decision point.
 
 The prompt is that of Arora and Malpani, "PredictionMarketBench" (2026), appendix A, with the fees, ticks and netting of the rules in force: fees are
 computed, rounding included, and shown as a table. Titles of markets are untrusted text: they stand as JSON in a block that says so.
@@ -41,7 +41,7 @@ _ROLES: tuple[Role, Role] = ("taker", "maker")
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What an episode is traded under. fees: int64[T, 7], rows of `fee_terms`. grid: uint8[T, 1001], prices (mills) that orders may have.
+    """Terms of an episode. fees: int64[T, 7], rows of `fee_terms`. grid: uint8[T, 1001], prices (mills) that orders may have.
 
     units: of a portfolio, int64[T, 6], as of its tape; without rows where all markets have those of the rules.
     """
@@ -57,7 +57,7 @@ class Terms:
 
 
 def system_prompt(episode: EpisodeInfo, terms: Terms, rounds: int) -> str:
-    """What the model is told before every state; the same in all steps of an episode."""
+    """System prompt, equal in all steps of an episode."""
     parts = (
         f"You are a trading agent on {_venues(episode)} for binary event contracts.",
         "# Objective\n\nMaximise your profit. A YES contract pays $1.00 (100 cents) if its market resolves yes, and nothing if it resolves no; "
@@ -158,7 +158,7 @@ def grid_text(allowed: np.ndarray) -> str:
 
 
 def fees_text(episode: EpisodeInfo, terms: Terms) -> str:
-    """What trades cost under the rules, for each group of markets with the same terms."""
+    """Describe the fees under the rules, by group of markets with equal terms."""
     groups = _groups(episode.tickers, np.hstack([terms.fees, terms.units]) if len(terms.units) else terms.fees)
     texts = (_fees_of(_of(tickers, episode), row[:FEE_COLS], _rules_of(row, terms.rules), episode) for tickers, row in groups)
     return "\n\n".join(_opened(text) for text in texts)
@@ -194,14 +194,14 @@ def _fees_of(whose: str, row: np.ndarray, rules: RuleSet, episode: EpisodeInfo) 
 
 
 def fee_cents(rules: RuleSet, row: np.ndarray, size: int, price: int, role: Role) -> Decimal:
-    """What an order of `size` contracts costs in fees (cents) that is filled in one piece at `price` cents; rounding of the balance included."""
+    """Return the fees (cents) of an order of `size` contracts filled in one piece at `price` cents, with rounding of the balance."""
     contracts_, at = Decimal(size), Decimal(price) / 100
     trade = trade_fee(rules, row.tolist(), contracts_, at, role)
     return Accumulator(rules).add(-contracts_ * at, trade).net * 100
 
 
 def _rounding(rules: RuleSet) -> str:
-    """How fees are rounded, which decides what small orders cost."""
+    """Describe the rounding of fees, which dominates the cost of small orders."""
     unit = _number(Decimal(rules.fee_unit) / MICROS * 100)
     text = f"The fee of each fill is rounded {'up ' if rules.venue == 'kalshi' else ''}to {unit} cent{'' if unit == '1' else 's'}"
     if rules.balance_unit:
@@ -211,7 +211,7 @@ def _rounding(rules: RuleSet) -> str:
 
 
 def _compared(rules: RuleSet, row: np.ndarray) -> str:
-    """What the table comes to: fees per contract in a large and in a small order."""
+    """Summarize the table: fees per contract of a large and of a small order."""
     large = [fee_cents(rules, row, 100, 50, role) / 100 for role in _ROLES]
     small = [fee_cents(rules, row, 1, 50, role) for role in _ROLES]
     return (

@@ -1,4 +1,4 @@
-"""What happened in one step: the state that the model was shown, what it said and called, what came back, and how the step ended."""
+"""Record of one step: the state shown to the model, its messages and calls, their results, and the end of the step."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Step:
 
     @property
     def is_open(self) -> bool:
-        """Whether asking again could bring another answer: the journal does not hold a last word."""
+        """Return whether asking again could bring another answer: the journal does not hold a last word."""
         return self.ended == "failed" and not self.rounds[-1].final
 
     def line(self) -> str:

@@ -33,7 +33,7 @@ class Mismatch(RunStopped):
 
 @dataclass(frozen=True)
 class Head:
-    """What was run. identity: everything that decides its steps, by name. prompt, tools: what the model was told."""
+    """Description of a run. identity: everything that decides its steps, by name. prompt, tools: the model's input."""
 
     identity: Mapping[str, Any]
     prompt: str
@@ -179,7 +179,7 @@ def _path(folder: Path, segment: int) -> Path:
 
 
 def _stored(folder: Path) -> int:
-    """How many steps are stored; raises `LakeError` where files are missing between others."""
+    """Return the number of stored steps. Raises `LakeError` if files between others are missing."""
     names = sorted(path.name for path in (folder / _STEPS).glob("*.jsonl"))
     expected = [_path(folder, number).name for number in range(len(names))]
     if names != expected:
