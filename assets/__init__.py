@@ -1,4 +1,4 @@
 """Dagster assets by domain, and the functions that launch them."""
 
-# It silences what Dagster says of its beta features, also where assets are read without their definitions.
+# It silences Dagster's warnings of beta features, also where assets are imported without their definitions.
 import orchestration  # noqa: F401

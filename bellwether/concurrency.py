@@ -59,9 +59,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def together(works: Iterable[Callable[[], Awaitable[T]]], *, most: int) -> list[T]:
-    """The results of `works` in their order, at most `most` of them under way at once.
+    """The results of `works` in their order, at most `most` of them running at once.
 
-    The first failure cancels the works under way, begins no others, and is raised as itself.
+    The first failure cancels the running works, starts no others, and is raised unchanged.
     """
     results: dict[int, T] = {}
     waiting = enumerate(works)

@@ -1,4 +1,4 @@
-"""Output of the command line: tables for people, JSON for programs."""
+"""Output of the command line: text tables, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BETWEEN = " – "
 
 @lru_cache(maxsize=1)
 def console() -> Console:
-    """The console for people, on standard output."""
+    """The text console, on standard output."""
     return Console(highlight=False)
 
 
@@ -44,7 +44,7 @@ def emit(value: Any) -> None:
     sys.stdout.flush()
 
 
-#: Characters that steer a terminal or turn the direction of writing, which JSON may hold as they are.
+#: Characters that steer a terminal or turn the direction of writing, which JSON may contain unescaped.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -192,7 +192,7 @@ class TextTable:
         self.rows.append((tuple(map(visible, several)), [visible(cell) for cell in cells]))
 
     def room(self, width: int) -> int:
-        """Characters that a table of `width` leaves for each name; `width` where all fit as they are."""
+        """Characters that a table of `width` leaves for each name; `width` where all fit unshortened."""
         cells = self.columns[1:-1] if self.wraps else self.columns[1:]
         taken = sum(1 + max(_longest(head.split("\n")), _longest(row[index] for _, row in self.rows)) for index, head in enumerate(cells))
         least = 1 + _longest(self.columns[-1].split()) if self.wraps else 0

@@ -53,7 +53,7 @@ class ScoringError(BellwetherError):
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """The end of a message about a name that there is not: those that were probably meant, otherwise all that there are."""
+    """Suggest close matches for an unknown name, otherwise list all known names."""
     there = list(known)
     near = get_close_matches(name, there, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(there) or 'none'}"

@@ -37,7 +37,7 @@ class Addresses:
 def addresses(config: Settings, *, running: bool = False, served: bool = True) -> Iterator[Addresses]:
     """The addresses of the venues; the sandbox and playback are served on a loopback port for as long as the block lasts.
 
-    running: the sandbox's clock runs at `sandbox_speed` instead of standing still, for whoever listens to its streams.
+    running: the sandbox's clock runs at `sandbox_speed` instead of being fixed, for listeners to its streams.
     served: False for a caller that only speaks REST and passes `transport` on: it reaches the application without a port, at
     a third of the cost. Faults are of connections, and are served all the same.
     """

@@ -144,7 +144,7 @@ class Market:
 
 @dataclass
 class Busy:
-    """Kalshi, Gamma and the CLOB for a span of days; `now` is their clock, and `calls` counts what they were asked, by host."""
+    """Kalshi, Gamma and the CLOB for a span of days; `now` is their clock, and `calls` counts their requests, by host."""
 
     first: date
     days: int

@@ -263,7 +263,7 @@ def _checked(name: str, found: list[str], severity: dg.AssetCheckSeverity) -> dg
 
 
 def _of_board(facts: "Facts", found: "Results") -> dict[str, Any]:
-    """Numbers that a person follows over time, the table and the equity curves."""
+    """Metadata of the standings: numbers over time, the table and the equity curves."""
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import family_equity
 

@@ -92,7 +92,7 @@ def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipR
     description="Marks the past days on which reconstructed cohorts held something, when trades or evidence of them are newer.",
 )
 def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
-    """One run for neighbouring days; the same state of the facts is asked for once a day."""
+    """One run for neighbouring days; an unchanged state of the facts is requested once a day."""
     from bellwether.arena.weekly.marking import past_days
 
     assert context.repository_def is not None

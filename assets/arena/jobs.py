@@ -1,4 +1,4 @@
-"""Jobs of the arena: the selections that people and clocks launch.
+"""Jobs of the arena: asset selections that users and schedules launch.
 
 Concept: https://docs.dagster.io/guides/build/jobs
 """

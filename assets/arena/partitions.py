@@ -20,7 +20,7 @@ from resources.io_manager import UNDER_WAY
 
 
 def weekly_partitions() -> dg.WeeklyPartitionsDefinition:
-    """UTC weeks from the first whole one after the first day of the settings; the sandbox's clock stands still, so its weeks end with its own."""
+    """UTC weeks from the first whole one after the first day of the settings; the sandbox's clock is fixed, so its weeks end with it."""
     config = settings()
     first = week_of(config.first_day + timedelta(days=6))
     if config.world is World.SANDBOX:

@@ -73,7 +73,7 @@ def _pair(name: str) -> tuple[str, str]:
     partitions_def=RELEASE,
 )
 def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
-    """One question of a benchmark release, with its resolved outcome, as it was known when the release was first built."""
+    """One question of a benchmark release, with its resolved outcome, as known when the release was first built."""
     from bellwether.questions.versions import draw, frozen
 
     name = context.partition_key
@@ -115,7 +115,7 @@ def forecasts(
     models: ModelsResource,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[Made]:
-    """One forecast of one forecaster on one question, or the reason why there is none."""
+    """One forecast of one forecaster on one question, or the reason why it is missing."""
 
     def make(pair: str) -> Rows:
         release, name = _pair(pair)
@@ -247,7 +247,7 @@ def ranking(
 
 
 def _figures(frame: pl.DataFrame) -> dict[str, int | float]:
-    """Numbers of a leaderboard that a person follows over time."""
+    """Metadata of a leaderboard."""
     ranked = frame.filter(pl.col("rank").is_not_null())
     best = ranked["brier"].min()
     return {

@@ -50,7 +50,7 @@ class Chosen:
 
 
 def unfinished(names: Sequence[str], release: str | None, samples: int | None) -> Evaluation:
-    """The evaluation to go on with. Its models and release are its own: others would make it another evaluation."""
+    """The evaluation to continue. Its models and release are fixed: others would be another evaluation."""
     found = _evaluations().unfinished(release_name(release, samples) if release or samples else None)
     if names and set(names) != set(found.models):
         raise ConfigError(f"resuming {found.run}: it evaluates {', '.join(found.models)}; name the same models, or none")
@@ -84,7 +84,7 @@ def choose(names: Sequence[str], release: str) -> Chosen:
 
 
 def require_a_key(models: Sequence[LanguageModel]) -> None:
-    """Raise `ConfigError` where no model can be asked, before anything is built; name those that cannot where others can."""
+    """Raise `ConfigError` if no model is available, before anything is built; name the unavailable ones if others are available."""
     lacking = {model.name: found for model in models if not (found := status(model.model)).is_ready}
     if lacking and len(lacking) == len(models):
         missing = next((found.variable for found in lacking.values() if found.variable), None)
@@ -98,7 +98,7 @@ def require_a_key(models: Sequence[LanguageModel]) -> None:
 
 
 def budgets(stated: Decimal | None, each: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
-    """Of all models and of each: what is given; else that of the evaluation that goes on; else that of the settings, and none for each."""
+    """Limits of all models and of each: the given ones, otherwise those of the evaluation in progress, otherwise those of the settings, without a limit for each."""
     whole, each_before = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
     return whole if stated is None else stated, each_before if each is None else each
 
@@ -124,7 +124,7 @@ def estimates(chosen: Chosen, begun: Evaluation | None) -> list[dict[str, Any]]:
 def evaluate(
     work: Runner, chosen: Chosen, questions: pl.DataFrame, begun: Evaluation | None, limits: Limits
 ) -> dict[str, BellwetherError | None]:
-    """Ask all models side by side, then let the graph read their answers from the journal. By name: None, or why it stopped."""
+    """Send the calls of all models concurrently, then have the graph read their answers from the journal. By name: None, or the reason of an early end."""
     from assets.benchmark.runs import release
     from assets.warehouse.runs import publish
 
@@ -166,7 +166,7 @@ def _ask(
 
 @contextmanager
 def _interruptible(client: ModelClient) -> Iterator[asyncio.Event]:
-    """Ctrl-C and SIGTERM let requests under way come back, since they are paid for, and sets the event; a second one cuts them off."""
+    """Ctrl-C and SIGTERM set the event and wait for running requests, which are paid for; a second one cancels them."""
     loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
     former = signal.getsignal(signal.SIGTERM)
 

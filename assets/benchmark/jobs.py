@@ -1,4 +1,4 @@
-"""Jobs of the benchmark: the selections that people and clocks launch.
+"""Jobs of the benchmark: asset selections that users and schedules launch.
 
 Concept: https://docs.dagster.io/guides/build/jobs
 """
@@ -11,7 +11,7 @@ from orchestration.declare import select
 
 #: The question set of a release.
 QUESTIONS = dg.define_asset_job("questions", select("benchmark/questions"), description="Build the question set of a release.")
-#: One forecaster's scores, from the forecasts that there are: nobody is asked.
+#: One forecaster's scores, from its stored forecasts; no request is sent.
 SCORE_TABLES = ("benchmark/scores", "benchmark/reliability")
 SCORE = dg.define_asset_job("score", select(*SCORE_TABLES), description="Score the forecasts of one forecaster on one release again.")
 #: One forecaster on one release.
@@ -29,7 +29,7 @@ RANK = dg.define_asset_job(
 )
 #: What a release's questions are like.
 ANALYSE = dg.define_asset_job("analyse", select("benchmark/dataset_analysis"), description="Analyse the question set of a release.")
-#: The files that people read and publish.
+#: Report and dataset of a release.
 REPORT = dg.define_asset_job("report", select("benchmark/report"), description="Write the report of a release: Markdown, JSON and plots.")
 EXPORT = dg.define_asset_job("export", select("benchmark/export"), description="Write a release as a dataset folder for Hugging Face.")
 

@@ -63,12 +63,12 @@ def _without_interval(frame: pl.DataFrame) -> str:
 
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
-    """Rows of benchmark/leaderboard as people read them, 80 characters wide; the Brier score with its 95 % interval."""
+    """Table of benchmark/leaderboard, 80 characters wide; the Brier score with its 95 % interval."""
     columns = ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov.")
     title = Text(f"{release}: {max(frame['n_questions'], default=0)} questions")
     table = plain_grid(title, columns, ("forecaster", "grp"))
     for row in frame.iter_rows(named=True):
-        # Too few questions for an interval: the market had no price when most were asked.
+        # Too few questions for an interval: the market had no price at most forecast times.
         over_market = row["skill_vs_market"] if row["skill_vs_market_lower"] is not None else None
         skill = [number(row["brier_skill"], 2, none=""), number(over_market, 2, none="")]
         p = row["ece_p_calibrated"]

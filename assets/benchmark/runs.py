@@ -44,12 +44,12 @@ def answer_and_publish(work: Runner, releases: Sequence[str], chosen: Sequence[s
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Let the forecasters that take part unasked answer the sandbox's release."""
+    """Run the default forecasters on the sandbox's release."""
     return answer(work, (DEMO,))
 
 
 def questions(work: Runner, release: str) -> pl.DataFrame:
-    """The questions of a release, built where they were not fixed yet: those that are stay as they are. Rows of benchmark/questions."""
+    """Build the questions of a release that are not fixed yet. Returns rows of benchmark/questions."""
     for name in dict.fromkeys((ReleaseName.parse(release).whole_name, release)):
         work.instance.add_dynamic_partitions(str(RELEASE.name), [name])
         if frozen(work.lake, name) is None:
@@ -62,7 +62,7 @@ def questions(work: Runner, release: str) -> pl.DataFrame:
 def release(
     work: Runner, release: str, forecasters: Sequence[str], *, again: Collection[str] = (), asking: Mapping[str, Any] | None = None
 ) -> dict[str, BellwetherError | None]:
-    """Build the questions of a release, let the forecasters answer and score them, rank all that have been scored, and report.
+    """Build the questions of a release, run and score the forecasters, rank all scored ones, and report.
 
     again: forecasters that are run though nothing they depend on has changed: models, of which calls may have failed the last time.
     asking: configuration of `benchmark/forecasts`, such as the budget. Returns by forecaster how its evaluation ended: None, or why it
@@ -99,7 +99,7 @@ def _follow(work: Runner, release: str) -> None:
 
 
 def _rescore(work: Runner, release: str) -> None:
-    """Score again whoever was not run now, and whose scores are of earlier questions or forecasts: all are ranked on the same questions."""
+    """Rescore other forecasters whose scores are of earlier questions or forecasts: all are ranked on the same questions."""
     answered = [pair for pair in work.lake.manifests(table("benchmark/forecasts")) if pair[0] == release]
     due = [to_key(table("benchmark/forecasts"), pair) for pair in work.due(SCORE_TABLES, answered)]
     for error in work.run_partitions(jobs.SCORE, FORECASTS.name, due, "score").values():

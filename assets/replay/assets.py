@@ -211,7 +211,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
 
 
 def _give_models(agent: "Agent | AgentSource", models: ModelsOfRun) -> None:
-    """Let an agent that asks a model ask it within the limits of the run."""
+    """Give an agent with a language model the limits of the run."""
     from bellwether.replay.agents.llm import LLMAgent
 
     if isinstance(agent, LLMAgent):

@@ -1,4 +1,4 @@
-"""Jobs of replay: the selections that people and clocks launch.
+"""Jobs of replay: asset selections that users and schedules launch.
 
 Concept: https://docs.dagster.io/guides/build/jobs
 """

@@ -20,7 +20,7 @@ from resources.recordings import RecordingsResource
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Record what the sandbox's latest settled events were like, and let every agent that costs nothing trade them."""
+    """Generate recordings of the sandbox's latest settled events, and backtest every free agent on them."""
     from bellwether.replay.registry import competitors
 
     config = settings()
@@ -29,7 +29,7 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def replay(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | None]:
-    """Take finished recordings into the lake, make their episodes, let the agents trade each, and compare them.
+    """Store finished recordings in the lake, build their episodes, backtest the agents on each, and compare them.
 
     Returns by agent and episode how a backtest ended: None, or why it failed; one that fails stops no other.
     """

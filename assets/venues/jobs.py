@@ -1,4 +1,4 @@
-"""Jobs of the venues: the selections that people and clocks launch.
+"""Jobs of the venues: asset selections that users and schedules launch.
 
 Concept: https://docs.dagster.io/guides/build/jobs
 """

@@ -1,4 +1,4 @@
-"""Raw tables: what the venues said, as they said it, one partition per UTC day."""
+"""Raw tables: verbatim data of the venues, one partition per UTC day."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -111,7 +111,7 @@ def kalshi_day(
     kalshi: KalshiVenue,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[Made]:
-    """Everything Kalshi says about the markets that closed on a UTC day: markets, their events and candles, and what did not fit."""
+    """Kalshi's data of the markets that closed on a UTC day: markets, events, candles, and rejects."""
     if not kalshi.asked:
         yield from _nothing(KALSHI_TABLES, keys_of(context))
         return
@@ -137,7 +137,7 @@ def polymarket_day(
     polymarket: PolymarketVenue,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[Made]:
-    """Everything Polymarket says about the markets whose scheduled end lies on a UTC day, and what did not fit."""
+    """Polymarket's data of the markets with a scheduled end on a UTC day, and rejects."""
     if not polymarket.asked:
         yield from _nothing(POLYMARKET_TABLES, keys_of(context))
         return

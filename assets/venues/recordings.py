@@ -1,4 +1,4 @@
-"""Recordings: what a stream said, frame by frame, and what is missing among it."""
+"""Recordings: the frames of a stream, and its gaps."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -154,7 +154,7 @@ def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
     state = work.state()
     missing = [day for name in DAY_TABLES for day in state.due(Recipe(table(name)), partitions, sound=True)]
     due = {day for (day,) in (*missing, *work.due(CLEAN_TABLES, partitions, state))}
-    # The clock of the sandbox, and of playback, stands still: no verdict comes there.
+    # The clocks of sandbox and playback are fixed: no resolution arrives there.
     verdicts = settings().world is World.LIVE
     for venue in settings().venues:
         pages = PageStore(work.lake.storage, venue.value)

@@ -21,7 +21,7 @@ from orchestration.partitions import DAY
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource
 
-#: A day that is not final this long after it is left to a person.
+#: Age at which a day that is not final is left to the operator.
 LONGEST = timedelta(days=730)
 _WEEK = 7
 #: When what the clocks renew counts as late.
@@ -91,7 +91,7 @@ _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
     description="Every day at 01:20 UTC: yesterday's markets, and what is open of the last 45 days, from the first that was pulled on; of older days once a week.",
 )
 def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """One run per day that needs pulling; a day outside the partitions (the sandbox's clock stands still) is left out."""
+    """One run per day that needs pulling; a day outside the partitions (the sandbox's clock is fixed) is left out."""
     tick = context.scheduled_execution_time
     known, today = set(DAY.get_partition_keys()), tick.date()
     final, followed = final_days(lake, today, settings().venues), followed_days(lake, context.instance, today)

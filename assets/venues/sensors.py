@@ -24,7 +24,7 @@ from resources.recordings import RecordingsResource
 def finished_recordings(
     context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """A partition per recording that nobody is writing, and a run per one that is finished and not in the lake with all its frames."""
+    """A partition per recording without a writer, and a run per finished one of which the lake lacks frames."""
     ended = {}
     stored = {partition[0]: manifest.rows for partition, manifest in lake.lake.manifests(table("raw/recordings")).items()}
     for found in recordings.all():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def publish(work: Runner) -> None:
-    """Publish the warehouse, and build the site anew if there is one, unless they are up to date."""
+    """Publish the warehouse, and rebuild an existing site, unless they are up to date."""
     database = work.resource("warehouse").database
     if not Path(database).exists() or not _shows(database, work.lake):
         work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"complete": False}}}})

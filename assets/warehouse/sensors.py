@@ -18,7 +18,7 @@ from orchestration.orphans import UNFINISHED, is_orphan, running_commands
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource, WarehouseResource
 
-#: Between two publications of nothing but tables that are written often, or of what a command at work has written.
+#: Minimum time between two publications of frequently written tables alone, or of the writes of a running command.
 _OFTEN = timedelta(hours=1)
 #: Names this process in the publisher's cursor.
 _PROCESS = secrets.token_hex(4)

@@ -1,7 +1,7 @@
 """The arena: agents with paper money bet on prediction markets, week by week. Pure functions from facts to ledger, marks and scores.
 
 Nothing here does I/O or knows a scheduler: quotes, evidence and the time come in as arguments. docs/arena.md states the rules and shows an example.
-Nothing is imported before it is asked for.
+Names are imported on first use.
 """
 
 from __future__ import annotations

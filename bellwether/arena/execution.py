@@ -118,7 +118,7 @@ def _need(holds: bool, reason: Reason, message: str) -> None:
 
 
 def _try(run: _Run, leg: int, make: Callable[[], Trade]) -> None:
-    """Book the trade of a leg, or note why there is none."""
+    """Book the trade of a leg, or record why it has none."""
     try:
         trade = make()
     except _Refused as refused:
@@ -142,7 +142,7 @@ def _check_batch(run: _Run, bets: Sequence[Bet]) -> None:
 
 
 def _check_solvent(run: _Run) -> None:
-    # By the cash before the decision: an earlier leg of the same decision bankrupts nobody.
+    # By the cash before the decision: an earlier leg of the same decision cannot bankrupt the agent.
     least = run.methodology.least
     bankrupt = run.base < least and run.account.status(least) is AgentStatus.BANKRUPT
     _need(not bankrupt, Reason.BANKRUPT, f"the cash of {dollars(run.base)} is below the smallest bet and no position is open")

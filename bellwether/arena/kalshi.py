@@ -199,7 +199,7 @@ def not_over(row: Row, at: datetime) -> bool:
 def candidates(contracts: Iterable[Row], events: Mapping[str, Row], at: datetime) -> list[Listed]:
     """The markets that were open at an instant and whose outcome was expected from `history.SOONEST` to `history.LATEST` after it, the soonest first.
 
-    The close of a contract decides nothing else: the venue moves it when a contract closes early, which nobody knew.
+    The close of a contract decides nothing else: the venue moves it when a contract closes early, which was unknown in advance.
     """
     found = [
         one
@@ -313,7 +313,7 @@ def _observation(row: Mapping[str, Any]) -> Observation:
 def ruling_of(outcomes: Sequence[str], results: Sequence[str], values: Sequence[Decimal] | None) -> Ruling:
     """Ruling from results. results: of each named outcome, or the one of a contract with the sides YES and NO. values: dollars that each outcome pays.
 
-    yes and no decide, where the value does not contradict them; a void refunds; a fractional value pays each side its part; else nobody knows.
+    yes and no decide, where the value does not contradict them; a void refunds; a fractional value pays each side its part; otherwise the result is unknown.
     """
     if "void" in results:
         return Ruling(Result.CANCELLED)

@@ -212,7 +212,7 @@ def _in_order(trades: Iterable[Trade], settlements: Iterable[Settlement], known_
 
 
 def _payout(position: Position, settlement: Settlement) -> MicroDollars | None:
-    """Micro-dollars that a settlement brings a position; None when its side is none of the outcomes."""
+    """Micro-dollars that a settlement pays a position; None if its side is not an outcome."""
     if settlement.result is Result.CANCELLED:
         return position.cost
     price = settlement.payouts.get(folded(position.side))

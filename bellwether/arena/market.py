@@ -131,11 +131,11 @@ class Market:
         return is_binary(self.outcomes)
 
     def place(self, side: str) -> int | None:
-        """Position of a side among the outcomes, whatever its case; None when it is none of them."""
+        """Position of a side among the outcomes, case-insensitive; None if it is not an outcome."""
         return self._sides.get(folded(side))
 
     def side(self, text: str) -> str | None:
-        """A side as it is stored: YES or NO in a binary market, else the outcome's own spelling; None when it is none of them."""
+        """Stored form of a side: YES or NO in a binary market, otherwise the outcome's own spelling; None if it is not an outcome."""
         place = self.place(text)
         if place is None:
             return None

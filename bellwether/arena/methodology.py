@@ -126,7 +126,7 @@ def methodologies(folder: Path | None = None) -> Mapping[str, Methodology]:
 
 
 def methodology(name: str = DEFAULT, folder: Path | None = None) -> Methodology:
-    """The methodology of that name; raises `ConfigError` when there is none, with the names that come close."""
+    """Return the methodology of that name. Raises `ConfigError` for an unknown name, with close matches."""
     known = methodologies(folder)
     if name in known:
         return known[name]

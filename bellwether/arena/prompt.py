@@ -25,7 +25,7 @@ from bellwether.units import MicroDollars, MicroShares, SharePrice
 #: arena/1: what has no price is listed as "no price". arena/2: it is marked as not tradable, and the rules explain the mark.
 FIRST_VERSION, VERSION = "arena/1", "arena/2"
 _UNPRICED = {FIRST_VERSION: "no price", VERSION: "no price, not tradable"}
-#: So many characters of its own answer are shown to a model that is asked again.
+#: Characters of its own answer that a retried model is shown.
 SHOWN = 500
 #: Longer texts of the venue are cut.
 LONGEST = 500

@@ -192,7 +192,7 @@ def _means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
 
 
 def newest(facts: Facts) -> datetime:
-    """Time of the newest decision, trade, evidence or mark. It stands in for the clock: the same facts always give the same state."""
+    """Time of the newest decision, trade, evidence or mark. It replaces the clock: equal facts give an equal state."""
     decided = facts.decisions.select(pl.coalesce("changed_at", "known_at")).to_series()
     times = [decided.max(), *(rows["known_at"].max() for rows in (facts.trades, facts.evidence))]
     return max(

@@ -47,7 +47,7 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Means over the bets of an agent or a family that have a score; None where there are none.
+    """Means over the scored bets of an agent or a family; None without any.
 
     n: bets with a score. stated: those with a probability. unscored: those whose confidence is missing or outside [0, 1]. skill: 1 - score / reference.
     skill_price compares with the price paid, over the same bets. win_rate: share of winners among bets on markets that have one.

@@ -1,4 +1,4 @@
-"""Tables of the arena as people read them."""
+"""Text tables of the arena."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_preview(rows: pl.DataFrame) -> bool:
 
 
 def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the weeks' status as people read them, 80 characters wide with the names of the project's own lineups and methodologies."""
+    """Table of the weeks' status, 80 characters wide with the names of the project's own lineups and methodologies."""
     return rows.select(
         "week",
         "lineup",
@@ -52,7 +52,7 @@ def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of a cohort's agents as people read them: whole cents, without what follows from the rest."""
+    """Table of a cohort's agents: whole cents, without derived columns."""
     cents = [pl.col(name).round(2).cast(pl.Decimal(scale=2)) for name in ("total", "profit")]
     closed = [yes("closed")] if rows["closed"].any() else []
     return rows.select(

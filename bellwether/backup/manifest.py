@@ -33,7 +33,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """The manifest of a backup. Raises `BellwetherError` where there is none, or it is of another format."""
+        """The manifest of a backup. Raises `BellwetherError` if it is missing or of another format."""
         try:
             fields = json.loads((folder / FILE).read_text(encoding="utf-8"))
             found = cls(**fields) if fields.get("format") in range(1, FORMAT + 1) else None

@@ -39,7 +39,7 @@ class Comparison:
     """Result of `compare`.
 
     pairs: one row per pair, columns forecaster, other, n, n_clusters (of the common questions), difference (mean loss of the forecaster
-        minus that of the other), lower, upper, standard_error, df, t, p, p_holm, p_mcnemar, method and reason. Where `reason` says why, the
+        minus that of the other), lower, upper, standard_error, df, t, p, p_holm, p_mcnemar, method and reason. With a `reason`, the
         interval and the tests are null. The interval excludes 0 exactly where p is below 1 - level.
     ranking: one row per forecaster, best first, columns forecaster, n, loss (mean over its own forecasts), share_first, mcs_p, in_mcs and
         group; null for those that are not ranked.

@@ -1,7 +1,7 @@
 """Reliability curves and their consistency bands: how far from the diagonal a calibrated forecaster would come by chance.
 
 A band is made under the hypothesis of calibration (Bröcker & Smith, Weather and Forecasting 22, 2007; for CORP Dimitriadis, Gneiting & Jordan,
-PNAS 118, 2021): the forecasts stay as they are, outcomes are drawn from them many times, and the band holds the middle of what the curve does,
+PNAS 118, 2021): the forecasts stay fixed, outcomes are drawn from them many times, and the band holds the middle of what the curve does,
 point by point. With clusters, outcomes are correlated by one half inside each (`calibration_test.calibrated_outcomes`).
 
 Large samples: of more than 20,000 forecasts fewer than 1,000 resamples are drawn, down to 200 from 100,000 on; from 200 clusters on down to 50, and the

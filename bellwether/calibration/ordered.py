@@ -29,7 +29,7 @@ _SAME = 1e-15
 class Ordered:
     """N forecasts in ascending order of p.
 
-    order: intp (N,), positions of the forecasts in that order, ties as they came.
+    order: intp (N,), positions of the forecasts in that order, ties in input order.
     weight: float64 (N,), how much each counts, in that order.
     gap: float64 (N,), weight (p - y), in that order.
     yes: float64 (N,), weight y, in that order.

@@ -34,7 +34,7 @@ COVERAGE_FLOOR = 0.9
 #: What is published of an estimate.
 _ESTIMATE = ("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated")
 
-#: What stands for the forecast of a question that has none: nothing, 0.5, or the share of yes among the release's questions.
+#: Replacement of a missing forecast: nothing, 0.5, or the share of yes among the release's questions.
 Imputation = Literal["none", "half", "base_rate"]
 _IMPUTATIONS: tuple[Imputation, ...] = ("none", "half", "base_rate")
 
@@ -59,7 +59,7 @@ def score(
         questions: all rows of the release in benchmark/questions.
         known_at: when the scores became known; the latest of the given rows when left out.
         clusters: what intervals treat as independent: the release's own choice, "series" or "event".
-        imputation: what stands for a missing forecast. With "none" it lowers the coverage and nothing else, and `brier_imputed` says what 0.5
+        imputation: replacement of a missing forecast. With "none" it lowers the coverage and nothing else, and `brier_imputed` says what 0.5
             would have given; the coverage never counts what was imputed.
         replicates, seed: of the tests of calibration, which are made over all questions and not over parts.
 

@@ -99,7 +99,7 @@ class Observation:
 class LakeCheck:
     """One question about the lake.
 
-    name: of the check. table: whose check it is. description: one sentence that says what holds. evaluate(lake, now): the answer; `now` is the
+    name: of the check. table: whose check it is. description: one sentence that states the rule. evaluate(lake, now): the answer; `now` is the
     present of the world, aware, UTC.
     """
 

@@ -1,4 +1,4 @@
-"""The domains of the platform. A new one is a module beside these and a line of `BUILT_IN` (docs/extending.md).
+"""The domains of the platform. A new one is a module next to these and a line of `BUILT_IN` (docs/extending.md).
 
 Another package adds one with an entry point of the group `bellwether.domains` whose value is a `Domain`.
 """

@@ -34,7 +34,7 @@ class Domain:
     tab follow from them.
     rules: module with `RULES`, the rules of each table by its name, and optionally `LAKE_CHECKS`, questions about the lake as a whole.
     definitions: module with `definitions(config)`, which returns the assets, jobs, schedules, sensors and resources as `dagster.Definitions`.
-    partitions: names of dynamic partitions, each with the function (`module:function`) whose names become partitions by themselves.
+    partitions: names of dynamic partitions, each with the function (`module:function`) whose names become partitions automatically.
     waiting: function (`module:function`) that returns the partitions that cannot be made yet, each with the reason.
     demo: function (`module:function`) of a `Runner` and a number of days that makes the domain's part of `bellwether demo`. It returns by
     name how each step ended that may fail without stopping the others: None, or the error.

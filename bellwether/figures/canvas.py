@@ -23,7 +23,7 @@ Palette = tuple[tuple[str, str], ...]
 
 #: Larger pictures do not belong into an event of the pipeline; those of files may be larger. Bytes.
 MOST_BYTES, FILE_BYTES = 100_000, 400_000
-#: More panels or lines than this are left out, and the figure says how many.
+#: Maximum number of panels or lines; the figure states how many are left out.
 MOST_PANELS = 12
 MOST_LINES = 40
 #: Points of a curve that are drawn; of more, the extremes of each stretch are.
@@ -124,7 +124,7 @@ def titled(chart: Any, title: str, *notes: str) -> Any:
 
 
 def nothing(title: str, why: str) -> Any:
-    """A figure without data that says why."""
+    """A figure without data that states the reason."""
     chart = alt.Chart().mark_text(color=GREY, fontSize=13).encode(text=alt.value(why)).properties(width=380, height=120)
     return titled(filled(chart, [{}]), title)
 

@@ -60,7 +60,7 @@ class Evaluation:
         return cls(f"evaluate-{now:%Y%m%dT%H%M%SZ}", release, tuple(models), dollars, digests(questions))
 
     def require_unchanged(self, questions: pl.DataFrame) -> None:
-        """Raise `ConfigError` that says what changed when the release's questions are not those on which the evaluation was begun."""
+        """Raise `ConfigError` with the changes if the release's questions differ from those at the start of the evaluation."""
         now = digests(questions)
         changed = sorted(name for name in now.keys() & self.questions.keys() if now[name] != self.questions[name])
         new, gone = sorted(now.keys() - self.questions.keys()), sorted(self.questions.keys() - now.keys())

@@ -49,7 +49,7 @@ class Forecaster(Protocol):
 
     @property
     def description(self) -> str:
-        """One sentence for people."""
+        """One-sentence description."""
         ...
 
     @property

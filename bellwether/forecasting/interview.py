@@ -1,6 +1,6 @@
 """Asks a language model every question of a release and reads its answers; whatever came of it is a row.
 
-Not here: how a question is put (prompt.py), how an answer is read (parsing/), or how a provider is asked and paid (bellwether/models).
+Not here: prompts (prompt.py), parsing of answers (parsing/), and requests to providers and their cost (bellwether/models).
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ Progress = Callable[[int, int], None]
 
 
 class Interrupted(BellwetherError):
-    """A model's evaluation ended early for a reason that a person must mend; what was answered is kept.
+    """A model's evaluation ended early for a reason that the operator must fix; stored answers are kept.
 
-    answered, total: samples that have a row, and those that there are to be.
+    answered, total: samples with a row, and all planned samples.
     """
 
     def __init__(self, model: str, cause: Stopped, answered: int, total: int) -> None:
@@ -64,7 +64,7 @@ class Interrupted(BellwetherError):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One forecast that is to be asked for: the question's row, the index of the sample, the instant of the forecast and the prompt."""
+    """One planned forecast: the question's row, the index of the sample, the instant of the forecast and the prompt."""
 
     question: Row
     sample: int
@@ -113,7 +113,7 @@ async def interview(
     """Ask every sample of every question, as many at a time as the client allows: rows of benchmark/forecasts.
 
     A question that brings no forecast is a row with its reason. Answers that the journal has are not asked for again, so that an evaluation
-    which was interrupted goes on where it was. Raises `Interrupted`.
+    which was interrupted continues where it stopped. Raises `Interrupted`.
     """
     samples = samples_of(forecaster.model, questions)
     done = 0
@@ -135,7 +135,7 @@ async def interview(
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
-    """Every result; what stops a model comes back as a result, so that calls under way end and are stored. Other errors are raised."""
+    """Every result; an error that stops a model is returned as a result, so that running calls end and are stored. Other errors are raised."""
     found = await asyncio.gather(*work, return_exceptions=True)
     for result in found:
         if isinstance(result, BaseException) and not isinstance(result, Stopped):

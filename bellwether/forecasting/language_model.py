@@ -37,7 +37,7 @@ class LanguageModel:
 
     @property
     def description(self) -> str:
-        """One sentence for people."""
+        """One-sentence description."""
         return self.model.description
 
     @property

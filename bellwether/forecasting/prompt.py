@@ -21,7 +21,7 @@ from bellwether.forecasting.parsing.reading import Reading
 #: Version of the protocol: raise it with every change of the words below or in elicitation.py.
 VERSION = "1"
 
-#: So many characters of its own answer are shown to a model that is asked again: the last ones, where answers stand.
+#: Characters of its own answer that a retried model is shown: the last ones, which contain the answer.
 LONGEST_SHOWN = 2_000
 
 Message = dict[str, str]
@@ -48,12 +48,12 @@ Predict whether the outcome will be "yes" or "no"."""
 
 
 def response_format(elicitation: Elicitation) -> dict[str, Any] | None:
-    """The parameter `response_format` of the call; None where the form is asked for in words only."""
+    """The parameter `response_format` of the call; None if only the prompt requests the form."""
     return copy.deepcopy(protocol(elicitation).response_format)  # type: ignore[return-value]
 
 
 def repair(asked: Sequence[Message], response: str | None, reading: Reading, elicitation: Elicitation = "tags") -> list[Message]:
-    """The conversation that asks once more, for the form only: what was asked, the model's own answer (its end), and what is wrong with it."""
+    """The conversation of a retry for the form only: the prompt, the end of the model's answer, and its defect."""
     said = (response or "").strip()[-LONGEST_SHOWN:].encode(errors="replace").decode()
     kind = (reading.problem or reading.contradiction or "no answer").partition(":")[0]
     again = f"""Your answer could not be read ({kind}). Do not reason again. Give the answer that you came to, in this form and without \

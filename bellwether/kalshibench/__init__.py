@@ -6,7 +6,7 @@
     examination.summary()       # one row per model: published and corrected scores
     examination.numbers()       # every published number, and the recomputed one
 
-docs/kalshibench.md says what the defects are. The definitions that reproduce the published numbers are in `bellwether.calibration.compat`.
+docs/kalshibench.md lists the defects. The definitions that reproduce the published numbers are in `bellwether.calibration.compat`.
 """
 
 from __future__ import annotations

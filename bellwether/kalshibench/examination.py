@@ -85,7 +85,7 @@ class ModelExamination:
 class Examination:
     """The models of a results folder, examined.
 
-    labels: source of the labels, None without any. names: the models that were asked for, empty for all.
+    labels: source of the labels, None without any. names: the requested models, empty for all.
     """
 
     results: Results
@@ -239,7 +239,7 @@ def _numbers(model: str, source: str, published: Mapping[str, Number], recomputa
 
 
 def _by_questions(models: Sequence[ModelExamination]) -> Iterator[tuple[str, list[ModelExamination]]]:
-    """Models with corrected scores by their set of questions. KalshiBench's are on the same one when they were asked the same ids in order."""
+    """Models with corrected scores by their set of questions. Those of KalshiBench share a set if their ids are equal and in the same order."""
     sets: dict[tuple[str, ...], list[ModelExamination]] = {}
     for model in models:
         if model.corrected is not None and model.question_set is not None:

@@ -110,7 +110,7 @@ def read_labels(path: Path | str) -> Labels:
 
 
 def labels_within(model: ModelResult) -> Labels | None:
-    """The labels that a result file holds itself (files written by Bellwether), or None. Its clusters are used as they are."""
+    """The labels that a result file holds itself (files written by Bellwether), or None. Its clusters are used unchanged."""
     rows = model.predictions
     if rows["ground_truth"].null_count() == rows.height:
         return None

@@ -1,7 +1,7 @@
 """Assignment of labels to the entries of a model, and its certainty.
 
 KalshiBench's ids are series tickers: its data set keeps up to two questions of a series, a sample may hold one of them or both, and scoring
-looked outcomes up by id, so that the last entry of an id decided for all. An id alone does not say which question was asked.
+looked outcomes up by id, so that the last entry of an id decided for all. An id alone does not identify the question.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reports: a release as JSON files in KalshiBench's layout, as a page for people, and the figures that go with the numbers.
+"""Reports: a release as JSON files in KalshiBench's layout, as an HTML page, and the figures of both.
 
     from bellwether.report.inputs import read_inputs
     from bellwether.report.write import write_report

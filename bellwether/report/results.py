@@ -1,4 +1,4 @@
-"""A report's JSON files as dictionaries: KalshiBench's names where it has one, so that its readers read them, and what it lacks beside.
+"""A report's JSON files as dictionaries: KalshiBench's names where it has one, so that its readers read them, and further fields that it lacks.
 
 docs/report.md describes every field.
 """

@@ -1,4 +1,4 @@
-"""The trading report: what agents earned in replayed episodes, as JSON, figures, and a page for people.
+"""The trading report: what agents earned in replayed episodes, as JSON, figures, and an HTML page.
 
 docs/trading-metrics.md describes the files and defines every number.
 """

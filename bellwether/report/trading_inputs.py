@@ -32,7 +32,7 @@ class TradingInputs:
     """Backtests to report on; rows in any order. Raises `ConfigError` without a backtest.
 
     name: of the report. backtests, fills, equity: rows of the tables of these names; the latter two may be fewer or none, then figures lack them.
-    tapes: episode -> its tape. titles: agent -> how people call it.
+    tapes: episode -> its tape. titles: agent -> display name.
     """
 
     backtests: pl.DataFrame

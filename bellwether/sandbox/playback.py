@@ -44,7 +44,7 @@ class Recordings:
     paging and filtering is ours. All of them count as live: the historical cutoff lies before everything. A series that was
     not recorded is derived from its events; such an object is minimal, with nothing but `ticker` and `category`. A market
     whose event was not recorded has none. Rows of a settlement ledger are not market objects and are left out. Candles are
-    those recorded, of the recorded period, whatever the clock says.
+    those recorded, of the recorded period, whatever the clock shows.
 
     Attributes:
         folder: their folder, or the objects that were found in it.

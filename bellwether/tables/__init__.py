@@ -33,7 +33,7 @@ def _tables() -> dict[str, Table]:
 
 
 def table(name: str) -> Table:
-    """The declaration of `name` (`group/name`); raises `ConfigError` when there is none."""
+    """Return the declaration of `name` (`group/name`). Raises `ConfigError` for an unknown table."""
     tables = _tables()
     try:
         return tables[name]

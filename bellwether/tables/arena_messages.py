@@ -1,4 +1,4 @@
-"""The table of what was said in the arena: prompts and answers of decisions, word for word."""
+"""Table of the arena's messages: prompts and answers of decisions, verbatim."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ QUESTIONS = Table(
     version="2",
 )
 
-#: What is known of a forecast because a model was asked for it; null for forecasters that are not asked.
+#: Columns of a model's forecast; null for other forecasters.
 _ASKED = (
     Column("model", TEXT, "the model as its provider names it", nullable=True),
     Column("elicitation", TEXT, "protocol by which it was asked, and its version", nullable=True),

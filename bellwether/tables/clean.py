@@ -1,4 +1,4 @@
-"""Clean tables: one shape for all venues, typed, de-duplicated, with the outcome or the reason why there is none."""
+"""Clean tables: one shape for all venues, typed, de-duplicated, with the outcome or the reason why it is missing."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _SIGNS = {
 
 
 def redacted(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the table `name`, such as arena/decisions, without what looks like a credential; those of other tables, and the rest, as they are."""
+    """Rows of the table `name`, such as arena/decisions, without what looks like a credential; those of other tables, and the rest, unchanged."""
     chosen = [column for column in _QUOTING.get(name, ()) if column in frame.columns]
     # Responses are long and keys rare: texts become Python's only where there may be one.
     frame = frame.with_columns(_mapped(frame[column], redact) for column in chosen if frame[column].str.contains(CREDENTIAL).any())
@@ -43,7 +43,7 @@ def redacted(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _mapped(texts: pl.Series, change: Any) -> pl.Series:
-    """The texts with those replaced that `change` changes; the series itself where there is none."""
+    """The texts with those replaced that `change` changes; the series itself if none changes."""
     values = texts.to_list()
     changed = [text if text is None else change(text) for text in values]
     return texts if changed == values else pl.Series(texts.name, changed, dtype=texts.dtype)

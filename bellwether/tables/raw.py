@@ -1,4 +1,4 @@
-"""Raw tables: what the venues said, as they said it, with the request and the time of each answer."""
+"""Raw tables: verbatim data of the venues, with the request and the time of each page."""
 
 from __future__ import annotations
 

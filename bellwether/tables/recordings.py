@@ -1,4 +1,4 @@
-"""Recordings of venues' streams: every frame as it came, and what is missing among them."""
+"""Recordings of venues' streams: verbatim frames, and gaps."""
 
 from __future__ import annotations
 

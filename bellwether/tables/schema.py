@@ -52,7 +52,7 @@ class Table:
 
     Attributes:
         name: `group/name`, the same for the asset key, the folder of the lake and the DuckDB view.
-        row: one sentence that says what one row is.
+        row: one sentence that describes a row.
         columns: in the order in which they are stored.
         key: the columns that together identify a row of one partition.
         partitioned_by: the columns that hold the partition's value, in the order of the partition key; () when unpartitioned.
@@ -62,7 +62,7 @@ class Table:
         history: names of inputs partitioned by time of which a partition reads all partitions up to its own.
         outside: True for files outside the lake, such as a report, of which the lake records only the inputs.
         version: of the rules that make the rows; part of every manifest.
-        added: by older version, what its rows are given in columns that they lack; rows of other versions are made again.
+        added: by older version, what its rows are given in columns that they lack; rows of other versions are rebuilt.
     """
 
     name: str

@@ -34,7 +34,7 @@ BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 @dataclass
 class Line:
-    """A line of the table. bound: `>=` or `<=` and the target, empty where there is none. reason: why nothing was measured."""
+    """A line of the table. bound: `>=` or `<=` and the target, empty without one. reason: why nothing was measured."""
 
     title: str
     tape: str

@@ -32,7 +32,7 @@ NAUTILUS = Peer("nautilus_trader", (("1.231.0", (3, 12)), ("1.221.0", (3, 11))))
 
 @dataclass(frozen=True)
 class Environment:
-    """A peer's interpreter and version, or why there is none."""
+    """A peer's interpreter and version, or the reason why it is missing."""
 
     peer: Peer
     python: Path | None

@@ -1,7 +1,7 @@
 """One maker three times: compiled, in plain Python, and in Python over all markets at once; and, compiled, a fourth time for events instead of a cadence.
 
 At each decision it wants a post-only order of `size` at both touches of every market whose book has both and is open, unless the position is at the
-limit on that side. An order that stands there already stays; one elsewhere is cancelled.
+limit on that side. An order already there stays; one elsewhere is cancelled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bellwether.replay.units import CONTRACT, DOLLAR
 
 @strategy
 def requote(sim, params, ticker):
-    """Quote one market anew; params: lots, limit in lots."""
+    """Requote one market; params: lots, limit in lots."""
     lots, limit = params[0], params[1]
     yes, no = best_bid(sim, ticker, 0), best_bid(sim, ticker, 1)
     if yes == 0 or no == 0 or yes + no >= DOLLAR or ticker_status(sim, ticker) != 0:
@@ -43,7 +43,7 @@ def follow(sim, params):
 
 @strategy
 def refill(sim, params, fill):
-    """Quote the market of a fill anew."""
+    """Requote the market of a fill."""
     requote(sim, params, fill_ticker(sim, fill))
 
 

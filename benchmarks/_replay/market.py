@@ -2,7 +2,7 @@
 
 Sizes and distances are as in recorded basketball games: half of the changes within two ticks of the touch, a twentieth beyond thirty; thousands of
 contracts at a level and tens in a print, both with long tails, so that a print takes a tenth of its level in the mean and all of it in one case of
-ten. New orders step into a wide spread. A print stands before the cut that it made, at the same instant. No book is locked, crossed or one-sided.
+ten. New orders step into a wide spread. A print precedes its cut at the same instant. No book is locked, crossed or one-sided.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A stand-in with the original benchmark's cost structure: `python peer_original.py FOLDER`. Written for this comparison; nothing is copied.
 
 What costs there, costs here: the Parquet file becomes Python dicts, every level of every row an object, every side is sorted; the timeline is sorted
-with Python keys; asks are derived and sorted anew at each look at the book. The loop itself is one dict access per event, and an agent that does
+with Python keys; asks are derived and sorted at each look at the book. The loop itself is one dict access per event, and an agent that does
 nothing looks at its equity every 60 s, as there.
 """
 

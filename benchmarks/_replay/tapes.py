@@ -14,7 +14,7 @@ from benchmarks._replay.environments import CACHE, ROOT
 from benchmarks._replay.market import RULES, synthetic
 
 RECORDINGS = Path(os.environ.get("BELLWETHER_RECORDINGS", ROOT.parent / "shared" / "data"))
-#: Name -> folder of captures below the recordings. The episode with most rows stands for each.
+#: Name -> folder of captures below the recordings. The episode with most rows represents each.
 CAPTURES = {"nba": "kalshi/ws_nba_2026_03", "btc": "kalshi/ws_btc15m_2026_05"}
 _EPISODES = CACHE / "episodes"
 
@@ -30,7 +30,7 @@ def prepared(name: str) -> Prepared:
 
 
 def build(name: str) -> None:
-    """Import a recording and make its episode below `.bench/`, anew each time: it must be what the code at hand makes."""
+    """Import a recording and build its episode below `.bench/`, each time: it must be built by the present code."""
     from bellwether.recordings.importing import import_captures
     from bellwether.replay.building import build_recording
     from bellwether.replay.episode import write

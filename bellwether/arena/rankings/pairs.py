@@ -71,7 +71,7 @@ def compared(outcomes: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool
 
 
 def _matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, Clusters]:
-    """Values by cohort-week and family, float64 (W, M), NaN where there is none, and the cohorts and weeks as clusters."""
+    """Values by cohort-week and family, float64 (W, M), NaN if missing, and the cohorts and weeks as clusters."""
     cells = values.select("cohort", "week").unique().sort("cohort", "week").with_row_index("row")
     placed = values.join(cells, on=["cohort", "week"]).filter(pl.col("family").is_in(list(names)))
     matrix = np.full((cells.height, len(names)), np.nan)

@@ -23,7 +23,7 @@ def read(text: str | None) -> Reading:
     """The response as the published parser reads it; never raises. `reasoning` is "" where it finds none.
 
     `p_yes` is a number even where `answer` is None: the published scores drop such a prediction by its answer. `confidence` is the
-    number as it was stated, 0.5 where none was found. Floats are computed as published: c / 100, then 1.0 - p, nothing is rounded.
+    stated number, 0.5 if none was found. Floats are computed as published: c / 100, then 1.0 - p, nothing is rounded.
     """
     text = text if isinstance(text, str) else ""
     tag = _ANSWER.search(text)

@@ -234,7 +234,7 @@ def _objects(text: str, members: list[_Span]) -> list[list[_Span]]:
 
 
 def _whole(text: str, raw: str, end: int) -> str | None:
-    """A member's value, None where its end is missing. What goes on behind a comma, as a decimal comma or a list does, stays part of it."""
+    """A member's value, None where its end is missing. Text after a comma, as in a decimal comma or a list, stays part of it."""
     if raw[:1] in ("'", '"'):
         return raw
     if text[end : end + 1] in ("'", '"'):

@@ -34,7 +34,7 @@ _HALF = Decimal("0.5")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A probability that was stated: its exact value in [0, 1] and the manner, "" where it is in the form that was asked for."""
+    """A probability that was stated: its exact value in [0, 1] and the manner, "" for the requested form."""
 
     value: Decimal
     manner: str

@@ -6,7 +6,7 @@ from bellwether.forecasting.parsing.reading import Answer
 
 
 def answer_consistent(answer: Answer | None, number: float | None) -> float | None:
-    """P(yes) that agrees with the answer, from the number stated beside it (0 to 100); None without an answer.
+    """P(yes) that agrees with the answer, from the number stated with it (0 to 100); None without an answer.
 
     The published prompt asks for the confidence that the answer is "yes", the published parser takes the number as confidence in the given
     answer. Read so that it agrees with the answer, "no" with at most 50 states P(yes), "no" with more states 1 - P(yes), and "yes" states

@@ -8,7 +8,7 @@ Answer = Literal["yes", "no"]
 
 #: Forms in which an answer is found, strictest first.
 FORMS = ("tags", "json", "labels")
-#: Manners in which its number departs from the form that was asked for.
+#: Deviations of its number from the requested form.
 MANNERS = ("fraction", "percent", "words")
 #: Every path of the default parser: a form, with the manner behind it where there is one; `none` where no form was found.
 PATHS = (*(path for form in FORMS for path in (form, *(f"{form}/{manner}" for manner in MANNERS))), "none")

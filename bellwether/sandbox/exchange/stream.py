@@ -58,7 +58,7 @@ class CommandError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One channel on one connection; `tickers` None stands for all markets. Numbers count everything sent on it, answers included."""
+    """One channel on one connection; `tickers` None means all markets. Numbers count everything sent on it, answers included."""
 
     sid: int
     channel: str

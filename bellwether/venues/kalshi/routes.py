@@ -29,7 +29,7 @@ def events(
     nested: bool = True,
     limit: int = 200,
 ) -> Listing:
-    """GET /events, with nested markets unless told otherwise; combos are never among them.
+    """GET /events, with nested markets by default; never with combos.
 
     status: one of `EVENT_STATUSES`; matches an event when any of its markets does. closing_after: aware; events with a market that closes after
     it. Raises `ConfigError` for another status.
@@ -56,7 +56,7 @@ def markets(
     mve_filter: Literal["exclude"] | None = "exclude",
     limit: int = 1000,
 ) -> Listing:
-    """GET /markets, without combos unless told otherwise.
+    """GET /markets, without combos by default.
 
     closing_after, closing_before: aware times of the close, cut to whole seconds. The venue's documentation does not say whether the ends belong
     to the span: ask a second wider and filter.

@@ -127,7 +127,7 @@ async def past_prices(
     """Prices of every hour between two instants, both included, by token, the earliest first; [] for a token without any.
 
     spans: by token. One of more than `MOST_DAYS` is requested in parts. Points without a price from 0 to 1 are left out. traded: tokens for which prices
-    every `COARSE_MINUTES` are requested where there are none; None for all.
+    every `COARSE_MINUTES` are requested if missing; None for all.
     """
     found = await _past_prices(clob, spans, FINE_MINUTES)
     empty = {token: spans[token] for token, points in found.items() if not points and (traded is None or token in traded)}

@@ -150,7 +150,7 @@ def _readings() -> dict[str, pl.Expr]:
 
 
 def _flag_place(evidence: pl.DataFrame) -> pl.Series:
-    """The position of the outcome that the CLOB flags first, among Gamma's; null where it is none of them."""
+    """The position of the outcome that the CLOB flags first, among Gamma's; null if it is not among them."""
     named = evidence.select("outcomes", flagged=pl.col("winners").list.first().str.strip_chars().str.to_lowercase()).with_row_index("row")
     places = named.filter(pl.col("outcomes").list.len() > 0).explode("outcomes").with_columns(place=pl.int_range(pl.len()).over("row"))
     found = places.filter(pl.col("outcomes").str.strip_chars().str.to_lowercase() == pl.col("flagged")).unique(

@@ -17,7 +17,7 @@ def is_plausible(at: datetime) -> bool:
 
 
 def instant_of(text: object) -> datetime | None:
-    """The aware UTC instant of an ISO 8601 time with a zone, cut to microseconds; None when it is none of the years 1970 to 2200."""
+    """The aware UTC instant of an ISO 8601 time with a zone, cut to microseconds; None outside the years 1970 to 2200."""
     try:
         at = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:

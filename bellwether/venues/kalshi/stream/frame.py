@@ -19,7 +19,7 @@ _HEAD = re.compile(rb'\{"type":"([a-z0-9_]+)",(?:"sending_ts_ms":\d+,)?"sid":(\d
 
 
 class Frame(NamedTuple):
-    """A message verbatim, with where it stands.
+    """A verbatim message and its position.
 
     received_at: nanoseconds since 1970, UTC, by the receiver's clock; None where a capture does not tell. connection: ordinal of the
     connection within its recording, from 1. ordinal: place in order of arrival within the recording, from 0. data: the message's bytes.

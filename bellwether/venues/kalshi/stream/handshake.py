@@ -82,7 +82,7 @@ async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> 
 
 
 def _status_failure(call: str, error: InvalidStatus) -> Exception:
-    """Failure that the status of a refused handshake stands for."""
+    """Failure that corresponds to the status of a refused handshake."""
     status = error.response.status_code
     cause = f"HTTP {status}: {error_text(bytes(error.response.body or b''))}"
     if status == 429 or status >= 500:

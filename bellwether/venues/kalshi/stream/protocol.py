@@ -33,7 +33,7 @@ class Wanted:
     yes_prices: bool = True
 
     def subscriptions(self) -> list[dict[str, Any]]:
-        """Parameters of the subscribe commands: the selected markets, then what tells of all."""
+        """Parameters of the subscribe commands: the selected markets, then the channels of all markets."""
         markets = [channel for channel in self.channels if channel in MARKET_CHANNELS]
         others = [channel for channel in self.channels if channel not in MARKET_CHANNELS]
         asked = [{"channels": markets, "market_tickers": list(self.tickers), "use_yes_price": self.yes_prices}] if markets else []

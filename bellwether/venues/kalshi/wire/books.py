@@ -131,7 +131,7 @@ def _typed_levels(books: Sequence[_Side], sent: Sequence[tuple[int, Any]]) -> pl
 
 
 def _text(value: Any, rule: DecimalRule, *, integers: bool) -> str | None:
-    """A number of a level as decimal text; None for what is none. integers: it may be an integer, of cents or of contracts."""
+    """A number of a level as decimal text; None if it is not a number. integers: it may be an integer, of cents or of contracts."""
     if type(value) is int and integers:
         return rule.text(value)
     return value if type(value) is str else None

@@ -28,7 +28,7 @@ PARTS = {
 def candle_objects(answer: Mapping[str, Any]) -> list[Any]:
     """The candles of an answer, each with the ticker of its market: one group of a single market's endpoint, many of the batch endpoint.
 
-    A group that is none, or whose candles are no list, is an object itself, so that it is not lost; so are groups that are no list.
+    An invalid group, or one whose candles are not a list, counts as an object, so that it is not lost; so do groups that are not a list.
     """
     objects: list[Any] = []
     groups = answer.get("markets") if "markets" in answer else [answer]

@@ -22,7 +22,7 @@ TRADED = Shape(
     texts=("taker_side", "taker_outcome_side", "taker_book_side"),
     flags=("is_block_trade",),
 )
-#: Side of the book on which the taker's order stands -> outcome that it is positioned for.
+#: Side of the book of the taker's order -> outcome of its position.
 _OUTCOMES = {"bid": "yes", "ask": "no"}
 
 

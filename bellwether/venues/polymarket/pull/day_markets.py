@@ -33,7 +33,7 @@ TABLES = Tables(
 LISTED = "markets"
 #: Markets by the time at which they closed: those that no day lists by its scheduled end.
 CLOSINGS = "closings"
-#: What is held of every market: all that its resolution rests on, and where its record stands.
+#: Stored facts of every market: the evidence of its resolution, and the state of its record.
 HELD = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "description", "question", "request", "tags")]
 
 

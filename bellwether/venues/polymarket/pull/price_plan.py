@@ -53,7 +53,7 @@ class PricePlan(Plan):
         ]
 
     def within_window(self, prices: pl.DataFrame, close: datetime | pl.Series) -> pl.DataFrame:
-        """Those of `prices` that stood within the days before `close`, of all of them or of each."""
+        """Return those of `prices` within the days before `close`, of all of them or of each."""
         return prices.filter(pl.col("at").is_between(close - timedelta(days=self.days), close))
 
     def _spans(self, close: datetime) -> Iterator[tuple[datetime, datetime]]:
