@@ -276,7 +276,7 @@ async def try_kalshi_key(url: str, credentials: Credentials) -> Connection:
 
 
 async def try_provider(provider: Provider, environment: Mapping[str, str]) -> Connection:
-    """A provider's key, by a list of its models or, where that is open to all, by what the provider says of the key."""
+    """A provider's key, by a list of its models or, where that is open to all, by the provider's description of the key."""
     variable = set_variable(provider.variables, environment)
     if variable is None:
         return Connection(provider.name, "not set", f"{provider.variables[0]} is not set", f"set {provider.variables[0]} to use its models")

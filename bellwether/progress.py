@@ -80,7 +80,7 @@ class Lines:
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
-        """Show a stage of `total` parts while the block runs; it yields what tells of finished parts."""
+        """Show a stage of `total` parts while the block runs; it yields the function that reports finished parts."""
         one = _Stage(name, total, self._now())
         with self._lock:
             self._stages.append(one)
@@ -143,7 +143,7 @@ def _live(stream: IO[str]) -> Iterator[Progress]:
 
 
 class _Live:
-    """Bars in a terminal: one per open stage, and a line that says what is being done."""
+    """Bars in a terminal: one per open stage, and a line with the current activity."""
 
     def __init__(self, bars: object) -> None:
         assert isinstance(bars, Bars)
@@ -155,7 +155,7 @@ class _Live:
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
-        """Show a stage of `total` parts while the block runs; it yields what tells of finished parts."""
+        """Show a stage of `total` parts while the block runs; it yields the function that reports finished parts."""
         task = self._bars.add_task(visible(name), total=total)
         try:
             yield lambda parts: self._bars.advance(task, parts)
@@ -164,7 +164,7 @@ class _Live:
 
 
 def _span(seconds: float) -> str:
-    """A length of time as people read it."""
+    """Format a duration."""
     whole = round(seconds)
     if whole < 90:
         return f"{whole} s"

@@ -116,7 +116,7 @@ def past_evidence(
 
     flags: the CLOB's winners and its word on fifty-fifty, by condition. A record is looked at once the window for disputes (`wait`) is over; again
     after `SILENCE`, in which old markets never say more; and again after the `grace` of an unknown winner: as far as these are past, and until
-    one says how the market ended. An open market gives nothing.
+    one states the market's end. An open market gives nothing.
     """
     looks = [look for row in rows for look in _looks(row, flags, now, wait, grace)]
     found = observations(pl.DataFrame([{name: look[name] for name in EVIDENCE} for look in looks], schema=EVIDENCE, orient="row"))

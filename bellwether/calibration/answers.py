@@ -83,7 +83,7 @@ class Answers:
         """Every question of the release, in its order, with what the forecaster made of it.
 
         Beside the columns of `questions`: p and answer (null without a forecast), as_of, market (the market's price that was known at
-        as_of), knowledge_cutoff, could_know (the row or the cutoff says so) and days_from_cutoff.
+        as_of), knowledge_cutoff, could_know (by the row or the cutoff) and days_from_cutoff.
         """
         rows = self.combined.filter(pl.col("forecaster") == forecaster)
         cutoff: datetime | None = rows.select(pl.col("cutoff").max()).item() if rows.height else None

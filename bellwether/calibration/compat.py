@@ -147,7 +147,7 @@ def recompute(
     the overconfidence rate those of the confident forecasts. What is not is listed as lacking.
 
     Args:
-        predictions: one row per entry in the order in which the entries were asked: question_id, predicted_answer (yes, no or null), p_yes (float64,
+        predictions: one row per entry in the order of the requests: question_id, predicted_answer (yes, no or null), p_yes (float64,
             never rounded) and ground_truth (yes, no, or null where unknown; the last entry of an id decides for all of them). Optional: category
             (null where unknown), ace_bin (the bin that the entry had in the published sort; else this machine's own sort decides ties), latency_ms,
             input_tokens and output_tokens, whose totals are left out where the column is.

@@ -87,7 +87,7 @@ def borrow(asked: Sequence[str], sets: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Labels of the entries `asked` that are certain from `sets` of other samples of the same data set, as the rows of a `Match`.
 
     The data set keeps at most two questions of a series. A sample that holds both, with one outcome, has that outcome for any entry of the
-    series. One that holds a single question says nothing: the entry may be the other question.
+    series. A single question decides nothing: the entry may be the other question.
     """
     found: dict[str, list[_Label]] = defaultdict(list)
     for labels in sets:

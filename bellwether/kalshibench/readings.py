@@ -80,7 +80,7 @@ class Findings:
 
     unparsed: without an answer, left out of every metric. fallback: answers found without a tag.
     inverted: "no" with a number below 50, turned round. unflipped: "no" without a tag, its number not turned. yes_below_half: "yes" with a
-    number below 50. certain: exactly 1, in no bin. misread: the published rules read the raw response otherwise than the file says.
+    number below 50. certain: exactly 1, in no bin. misread: the published rules read the raw response differently from the file.
     shared_ids: ids of several entries. overwritten: entries scored with another entry's outcome. wrong_labels: of those, the ones whose own
     outcome is known to differ. unknown_labels: entries without a known outcome of their own.
     """

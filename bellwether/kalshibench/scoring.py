@@ -45,7 +45,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value and the ends of its 95 % interval; None where undefined or withheld, `reason` says why."""
+    """A value and the ends of its 95 % interval; None if undefined or withheld, with its `reason`."""
 
     value: float | None = None
     lower: float | None = None

@@ -1,4 +1,4 @@
-"""An examination for people."""
+"""Text tables of an examination."""
 
 from __future__ import annotations
 

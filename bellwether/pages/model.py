@@ -70,7 +70,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text as somebody wrote it: shown as it is, line breaks kept."""
+    """A verbatim text, with its line breaks."""
 
     title: str
     body: str

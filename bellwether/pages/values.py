@@ -60,7 +60,7 @@ def text(value: object, href: str = "", *, most: int = MOST) -> Cell:
 def number(value: object, digits: int | None = None, *, signed: bool = False, unit: str = "") -> Cell:
     """A number with `digits` decimals, or as it is; sorted by its exact value, which is shown on pointing where it was rounded.
 
-    `unit` stands before it where it is $, else after.
+    `unit` precedes it for $, otherwise follows.
     """
     if value is None:
         return _MISSING

@@ -1,4 +1,4 @@
-"""The card of a published release: what Hugging Face reads of it, and what a person should know before using it."""
+"""The card of a published release: metadata for Hugging Face, and the notes for its users."""
 
 from __future__ import annotations
 

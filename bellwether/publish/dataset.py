@@ -35,7 +35,7 @@ def export(
 ) -> Exported:
     """Write the questions of one release to `folder`, whole; the same questions give the same bytes.
 
-    questions: rows of benchmark/questions, of one release. world: where they come from; the card says so. recipe: the release's entry in the
+    questions: rows of benchmark/questions, of one release. world: their origin, stated on the card. recipe: the release's entry in the
     registry, described in the card where these questions were made by it. license_id: as the Hub writes licences.
     A folder that is there is replaced if it is empty or an earlier export. Raises `SchemaError` for other rows, `ConfigError` for none,
     for several releases, for a licence that cannot be one and for a folder that holds something else, `BellwetherError` when it cannot

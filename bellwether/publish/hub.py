@@ -31,7 +31,7 @@ _REFUSALS = {
 def upload(folder: Path | str, repository: str, *, private: bool = False) -> str:
     """Upload an exported folder as the dataset `repository` (OWNER/NAME), in one commit; returns its address.
 
-    The repository is made where there is none; one that is there gets a new commit, and none where nothing has changed. The token comes from
+    A missing repository is created; an existing one gets a new commit if anything has changed. The token comes from
     HF_TOKEN and is shown nowhere. Raises `ConfigError` without the extra or the token, for a folder that is no export, a name that cannot be
     one and a private upload to a public repository, and `BellwetherError` when the Hub refuses or cannot be reached.
     """

@@ -39,7 +39,7 @@ class Entry:
         return ConfigError(f"{self.file}: [{self.name}] {field}{self._found(field)}: {problem}; {advice}")
 
     def _found(self, field: str) -> str:
-        """The value of a field, or of a field of a field (`families.gpt`), as an error says it."""
+        """The value of a field, or of a field of a field (`families.gpt`), for an error message."""
         value: Any = self.fields
         rest = field
         while isinstance(value, Mapping) and rest:
@@ -50,7 +50,7 @@ class Entry:
         return f" = {value!r}"
 
     def parse(self, model: type[Model], **values: Any) -> Model:
-        """The entry as `model`, with `values` in place of or beside its own fields; raises `ConfigError` at the first that does not fit."""
+        """The entry as `model`, with `values` replacing or extending its own fields; raises `ConfigError` at the first that does not fit."""
         try:
             return model.model_validate({**self.fields, "name": self.name, **values})
         except ValidationError as error:

@@ -25,5 +25,5 @@ KnowledgeCutoff = Annotated[datetime | None, BeforeValidator(_end_of_knowledge)]
 
 
 def last_day(cutoff: datetime) -> str:
-    """A knowledge cutoff as people write it: the last day (UTC) of which anything may be known."""
+    """A knowledge cutoff as text: the last day (UTC) of which anything may be known."""
     return (cutoff.astimezone(UTC) - timedelta(microseconds=1)).date().isoformat()

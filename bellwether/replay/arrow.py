@@ -57,5 +57,5 @@ _TYPES = {"<i8": pa.int64(), "<i4": pa.int32(), "|u1": pa.uint8(), "<f8": pa.flo
 
 
 def first_null(array: Any) -> int:
-    """Index of the first null, -1 when there is none."""
+    """Index of the first null, -1 without one."""
     return int(pc.index(array.is_null(), True).as_py()) if array.null_count else -1

@@ -1,4 +1,4 @@
-"""Parameters of agents as people write them: `name=value`, and grids such as `spread_cents=1..10` or `size=1,5,10`."""
+"""Parameters of agents as text: `name=value`, and grids such as `spread_cents=1..10` or `size=1,5,10`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agents that there are, by name: the built-in ones, then your own; and any class of your own file."""
+"""Registered agents by name: the built-in ones, then your own; and any class of your own file."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FILE = "agents.toml"
 class RegisteredAgent(BaseModel):
     """An entry: where the class is and what it is made with.
 
-    agent: `package.module:Class`, or `file.py:Class` beside the registry's file. params: keyword arguments of the class. cadence_seconds: between
-    decisions unless the backtest says otherwise; 300 when left out. isolated: run it in a process of its own.
+    agent: `package.module:Class`, or `file.py:Class` next to the registry's file. params: keyword arguments of the class. cadence_seconds: between
+    decisions by default; 300 when left out. isolated: run it in a process of its own.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -73,7 +73,7 @@ def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
 
 
 def agent_of(name: str, folder: Path | None = None, *, isolated: Isolation | None = None) -> RegisteredAgent:
-    """The agent called `name`, or the class that `file.py:Class` or `module:Class` names. Raises `ConfigError` when there is none.
+    """The agent called `name`, or the class that `file.py:Class` or `module:Class` names. Raises `ConfigError` for an unknown name.
 
     isolated: load such a class in a process of its own and not in this one.
     """

@@ -1,4 +1,4 @@
-"""A request of backtests as a person writes it: who trades what, under which settings; its runs, and their rows in files and in the lake."""
+"""Request of backtests: agents, episodes and settings; its runs, and their rows in files and in the lake."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, 
 
 
 def _repetition(folder: Path, options: Mapping[str, Any]) -> Candidate:
-    """A model's trajectory once more, at its own cadence unless another is asked for, which it then refuses."""
+    """Replay a model's trajectory at its own cadence; it refuses another one."""
     cadence = Trajectory.open(folder).head.identity["settings.cadence"] if options["cadence"] is None else None
     where, params = f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(folder.absolute())}
     return Candidate(where, LLMReplay.name, folder.name, params, cadence=cadence)

@@ -50,7 +50,7 @@ def _mapped(texts: pl.Series, change: Any) -> pl.Series:
 
 
 def _redacted_json(text: str) -> str:
-    """A decision in JSON, its reasoning and its names of markets, sides and positions without credentials; byte for byte as it was where it has none."""
+    """A decision in JSON, its reasoning and its names of markets, sides and positions without credentials; byte-identical if it has none."""
     try:
         said = json.loads(text)
     except json.JSONDecodeError:

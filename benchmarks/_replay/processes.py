@@ -84,7 +84,7 @@ def _children(command: list[Any]) -> tuple[float, str]:
 
 
 def sweep() -> dict[str, Any]:
-    """1,000 backtests by one command on two workers: how much of the CPU time passed in engine and agents, as the command says."""
+    """1,000 backtests by one command on two workers: share of the CPU time in engine and agents, as the command reports."""
     folders = [_short(number, hours=24) for number in range(_EPISODES)]
     episodes = [part for folder in folders for part in ("--episode", folder)]
     command = [Path(sys.executable).with_name("bellwether"), "backtest", "--agent", "market-maker", *episodes, "--cadence", 60]

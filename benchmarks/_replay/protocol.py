@@ -41,7 +41,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def peak_mb() -> float:
-    """Peak of this process's memory, MB. `ru_maxrss` is no less than the peak of the process that started this one, so Linux is asked elsewhere."""
+    """Peak of this process's memory, MB. `ru_maxrss` is no less than the peak of the process that started this one, so Linux uses another source."""
     status = Path("/proc/self/status")
     if status.exists():
         return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1024

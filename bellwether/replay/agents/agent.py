@@ -36,7 +36,7 @@ class Agent:
     _params: Mapping[str, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Remember the arguments: an isolated agent is made again from them."""
+        """Remember the arguments: an isolated agent is rebuilt from them."""
         agent = super().__new__(cls)
         agent._params = _arguments(cls, args, kwargs)
         return agent

@@ -1,4 +1,4 @@
-"""Checks of what an agent hands over: prices, sizes, words, times and ids become integers, or an `OrderError` says what they are."""
+"""Validation of agents' arguments: prices, sizes, words, times and ids become integers, or raise `OrderError` with their value."""
 
 from __future__ import annotations
 

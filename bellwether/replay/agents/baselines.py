@@ -18,7 +18,7 @@ class Passive(Agent):
 
 
 class BuyAndHold(Agent):
-    """Buys one side of every market as soon as somebody offers it, and holds it until it settles.
+    """Buys one side of every market at the first offer, and holds it until settlement.
 
     side: yes or no. size: contracts of each market. What the touch cannot fill is bought at later decisions, once it is known what the order before
     has filled.

@@ -31,7 +31,7 @@ def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
 
 @strategy
 def make_market(sim: Any, params: np.ndarray) -> None:
-    """Quote every market anew at every decision."""
+    """Requote every market at every decision."""
     while next_step(sim):
         for ticker in range(tickers(sim)):
             quote(sim, ticker, wanted(sim, ticker, 0, params), wanted(sim, ticker, 1, params), params[1])

@@ -164,7 +164,7 @@ class AgentContext:
 
     @property
     def positions(self) -> np.ndarray:
-        """int64[T, 2]: lots held of YES and NO, as they are when it is read; read-only."""
+        """int64[T, 2]: lots held of YES and NO when it is read; read-only."""
         if self._held is None:
             self._held = _fixed(self._door.positions())
         return self._held
@@ -210,7 +210,7 @@ class AgentContext:
         return Order(self, self._id_of(number))
 
     def is_resting(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        """bool[n]: which orders are in the book's queue now; an id below 0 is none."""
+        """bool[n]: true for orders in the book's queue now; an id below 0 is invalid."""
         self._spend(1)
         numbers = ids_of(orders)
         if len(numbers) and 0 < self._door.sent() <= numbers.max():
@@ -304,7 +304,7 @@ class AgentContext:
         self._quoted(self._door.quote(code, max(yes_price, _NO_PRICE), max(no_price, _NO_PRICE), size, self._left))
         for side, price in ((YES, yes_price), (NO, no_price)):
             if price < 0 or (side == NO and price == 0 and ask is not None):
-                # No price of an order: sent all the same, so that its row says so.
+                # Not a valid price: sent nevertheless, so that its row records the rejection.
                 self._spend(1)
                 self._place(code, side, BUY, price, size, _POST_ONLY, 0)
 
@@ -419,7 +419,7 @@ class AgentContext:
     def _quoted(self, left: int | None) -> None:
         """Quotes were sent: what is left of the calls, -1 where they did not suffice."""
         if left == self._left:
-            # What stood was wanted.
+            # The resting quote is already the requested one.
             return
         self._changed()
         self._left = 0 if left is None else max(left, 0)

@@ -10,7 +10,7 @@ from types import TracebackType
 from bellwether.replay.agents.limits import StepTimeout
 
 _LONGEST_MESSAGE, _LONGEST_TRACE = 300, 4000
-#: Where an object lies in memory, as its `repr` says: another place in each process.
+#: Memory address in an object's `repr`, which differs between processes.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 STEP_TIMEOUT = "the step took longer than seconds_per_step"
 

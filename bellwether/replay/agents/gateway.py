@@ -126,7 +126,7 @@ class Gateway:
             self._freeze()
 
     def _freeze(self) -> None:
-        """Rules with frozen observations: show money and orders as they are now until the next call."""
+        """Rules with frozen observations: show the present money and orders until the next call."""
         self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
         self._dropped |= self._cancelled
         self._cancelled.clear()
@@ -135,10 +135,10 @@ class Gateway:
         """The agent has answered: nothing that costs can be called until the next decision."""
         self._left = 0
 
-    # What an agent is told between decisions.
+    # Notifications of an agent between decisions.
 
     def watch(self, callbacks: Callbacks) -> None:
-        """Let the session stop for what the agent wants to be told of. Before its first step."""
+        """Stop the session for the agent's notifications. Called before its first step."""
         times = []
         self._tells_orders = callbacks.on_order
         if callbacks.on_fill:
@@ -152,7 +152,7 @@ class Gateway:
         self._session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
 
     def news(self) -> News | None:
-        """Fills, updates of orders, trades and changes of best prices that the agent was not told of yet; None where there are none."""
+        """New fills, order updates, trades and changes of best prices; None without any."""
         fills: list[list[int]] = []
         orders = self._updates() if self._tells_orders else []
         trades: list[list[int]] = []
@@ -206,7 +206,7 @@ class Gateway:
         return len(self._session.orders)
 
     def order(self, number: int) -> Row | None:
-        """An order by its id; None where there is none."""
+        """Return an order by its id; None for an unknown id."""
         orders = self._session.known_orders
         if not 0 <= number < len(orders):
             return None
@@ -258,7 +258,7 @@ class Gateway:
         return found
 
     def points(self, series: int, after: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """(ts, values) of a series from the point `after` on, as far as they are known now."""
+        """(ts, values) of a series from the point `after` on that are known now."""
         if not 0 <= series < len(self._series) or not self._spend(1):
             return None
         ts, values = self._series[series]

@@ -8,7 +8,7 @@ side, and v the contracts held of s less those of the other,
 rounded down to the tick: half the spread below the middle, shifted against the inventory (the linear approximation of Avellaneda and Stoikov,
 "High-frequency trading in a limit order book", 2008: the reservation price falls in proportion to the inventory). A bid for NO at p is an offer of
 YES at 1000 - p. Nothing is wanted of a side of which `max_position` is held. A bid that rests at the wanted price stays, so that it keeps its place
-in the queue; any other is cancelled and sent anew, post-only.
+in the queue; any other is cancelled and replaced, post-only.
 """
 
 from __future__ import annotations

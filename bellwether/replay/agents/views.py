@@ -167,7 +167,7 @@ def _opposite(bids: tuple[tuple[Mills, Lots], ...]) -> tuple[tuple[Mills, Lots],
 
 
 class Order:
-    """An order that was sent, as it is now. It can stand wherever an id is asked for.
+    """Present state of a sent order. Accepted wherever an id is expected.
 
     One that the venue did not even record has the id -1: it is rejected, and of nothing.
     """
@@ -238,7 +238,7 @@ class Order:
 
     @property
     def explanation(self) -> str:
-        """The same as a clause for people; empty where there is no reason."""
+        """The reason as a clause; empty without one."""
         return codes.Reason(self._reason).text
 
     @property
@@ -308,12 +308,12 @@ class Quotes:
 
     @property
     def yes_bid_lots(self) -> np.ndarray:
-        """Sizes at the best YES bids; 0 where there is none."""
+        """Sizes at the best YES bids; 0 without one."""
         return self._ctx._best_sizes()[:, YES]
 
     @property
     def no_bid_lots(self) -> np.ndarray:
-        """Sizes at the best NO bids; 0 where there is none."""
+        """Sizes at the best NO bids; 0 without one."""
         return self._ctx._best_sizes()[:, NO]
 
     @property

@@ -57,7 +57,7 @@ class Books:
             self.counts[effect.value] += 1
             return
         at, stream = exchange_time(body), self._stream(key, ticker)
-        # A late frame is in its subscription's order no more, and says nothing of the times there.
+        # A late frame is out of its subscription's order, and does not affect its times.
         out_of_order = effect is Effect.UNAPPLIED and is_late
         place = self._times.hear(at, frame.received_at, beside=out_of_order, stream=stream, ordinal=frame.ordinal)
         self._settle_what_is_due(market)
@@ -144,7 +144,7 @@ class Books:
             self._hide_if_left_crossed(market, None)
             self._settle_what_is_due(market)
             if market.leader is not None and any(one.following.catching_up is not None or one.following.ahead for one in market.others()):
-                # Whether the other subscription is late, or this one over, nobody can tell.
+                # It is unknown whether the other subscription is late, or this one over.
                 self._give_up(market, self._times.last_place, _DIFFER)
         for held in self._open.values():
             self.lost += held
@@ -275,7 +275,7 @@ class Books:
         """Changes of one action come one by one, but an instant that ends with a crossed or locked book shows that something is missing.
 
         Where the numbers show that nothing was lost, the book is right again when it is uncrossed. Elsewhere one that stands for longer than an action
-        takes has lost changes, nobody can tell when.
+        takes has lost changes at an unknown time.
         """
         line, crossed = market.leader, market.crossed
         if line is None or crossed is None or (place is not None and self._times.are_one_instant(crossed[0], place)):
@@ -319,7 +319,7 @@ class Books:
                 return
 
     def _settle_what_is_due(self, market: Market) -> None:
-        """Subscriptions that differ for longer than one is behind another: the one that stands still does not follow the book."""
+        """Subscriptions that differ for longer than one is behind another: the one without changes does not follow the book."""
         for other in sorted(market.others(), key=lambda one: one.has_ended) if len(market.lines) > 1 else ():
             if market.leader is not None and other.following.is_due(self._times.latest):
                 self._settle(market, market.leader, other)
@@ -345,7 +345,7 @@ class Books:
             following.is_still = True
 
     def _take_over(self, market: Market, line: Line) -> None:
-        """Show the book of another subscription, which has said all that the one before it has."""
+        """Show the book of another subscription, which has sent all changes of the previous one."""
         before, said = market.leader, line.following.ahead
         thirds = [one for one in market.others() if one is not line]
         self._lead(market, line)

@@ -304,7 +304,7 @@ def _instants(ts: np.ndarray) -> pa.Array:
 
 
 def check_books(recording: Recording) -> None:
-    """Refuse a recording whose books begin behind all that is said of them, before it is read as a whole. Raises `ConfigError`."""
+    """Refuse a recording whose books begin after all of its changes, before it is read as a whole. Raises `ConfigError`."""
     begin = books_begin(recording)
     if begin.polled or not begin.changes or (begin.snapshot is not None and begin.snapshot < begin.last):
         return

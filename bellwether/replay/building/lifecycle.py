@@ -12,7 +12,7 @@ from bellwether.replay.episode.settlements import PAID
 from bellwether.replay.units import CENT, DOLLAR
 from bellwether.units import Mills
 
-#: Who says when a market closed, or how it was settled.
+#: Source of a close or a settlement.
 LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", "book wiped", "end of recording"
 
 
@@ -20,7 +20,7 @@ LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", 
 class Lifecycle:
     """Lifecycle of a market from messages and recorders. Times in ns UTC; those in `phases` and `determined` are places of frames.
 
-    announced: the close that stood when the market was made or the recording began; later ones may know how the event went.
+    announced: the close at the market's creation or the start of the recording; later ones may reflect the event's course.
     """
 
     ticker: str
@@ -100,9 +100,9 @@ def _stated(lifecycle: Lifecycle, known: KnownMarket) -> list[tuple[int | None, 
 
 
 def close_time_of(lifecycle: Lifecycle, known: KnownMarket) -> int | None:
-    """The close that agents are told: the one announced first while it was recorded, else that of a market which cannot close early.
+    """The close shown to agents: the one announced first during the recording, otherwise that of a market which cannot close early.
 
-    The listing of a market that closed early shows the real close, which nobody knew before.
+    The listing of a market that closed early shows the actual close, which was unknown before.
     """
     return lifecycle.announced or (None if known.can_close_early else known.close_time)
 

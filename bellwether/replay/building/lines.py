@@ -40,7 +40,7 @@ class Change(NamedTuple):
 class Following:
     """Relation of a subscription to the displayed book.
 
-    behind: changes of the book that is shown which it has not said yet. ahead: those that it said first. catching_up: the clock since when the two do not
+    behind: changes of the displayed book that it has not sent yet. ahead: those that it sent first. catching_up: the clock since when the two do not
     agree at all, ns; None once they did. has_moved: the book that is shown changed meanwhile. is_still: it does not follow the book.
     """
 
@@ -59,7 +59,7 @@ class Following:
         if place is None:
             mine.append(change)
             return not (theirs and self._has_matched)
-        # Until the first that both have said, the snapshot of this one may hold what the other one says still.
+        # Until the first common change, the snapshot of this one may contain changes that the other one still sends.
         may_skip = not self._has_matched
         if (place and (of_shown or not may_skip)) or (mine and not (of_shown and may_skip)):
             return False
@@ -81,7 +81,7 @@ class Line:
     """A valid book on one subscription.
 
     is_proven: the numbers show that no change of it was lost. following: how it follows the book that is shown, where it is another. has_ended: it is
-    valid no more, but has said changes that the book that is shown lacks still.
+    no longer valid, but has sent changes that the displayed book still lacks.
     """
 
     __slots__ = ("following", "has_ended", "is_proven", "key", "recent", "sides")
@@ -95,7 +95,7 @@ class Line:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nobody bids on either side."""
+        """Return whether both sides are empty."""
         return not self.sides[0].levels and not self.sides[1].levels
 
     @property

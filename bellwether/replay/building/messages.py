@@ -26,7 +26,7 @@ Levels = tuple[dict[int, int], dict[int, int]]
 
 
 class Trade(NamedTuple):
-    """A trade. side: the taker's outcome, 0 yes, 1 no. mills: the price of YES. at: when it was made, ns UTC, where the frame says so."""
+    """A trade. side: the taker's outcome, 0 yes, 1 no. mills: the price of YES. at: its time, ns UTC, if the frame contains one."""
 
     trade_id: str
     ticker: str
@@ -55,7 +55,7 @@ class Reader:
         return UnusableFrame(self._recording, f"frame {frame.ordinal} has {field} {value!r:.80}; {wanted}")
 
     def levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
-        """The levels of a snapshot's body, or of a book as REST shows it. A level without contracts is none."""
+        """The levels of a snapshot's body, or of a book as REST shows it. A level without contracts is left out."""
         return self._side(frame, body, "yes"), self._side(frame, body, "no")
 
     def _side(self, frame: Frame, body: dict[str, Any], side: str) -> dict[int, int]:
@@ -90,7 +90,7 @@ class Reader:
         return SIDES.index(side), mills, self._size(frame, field, body.get(field))
 
     def trade(self, frame: Frame, body: dict[str, Any]) -> Trade | None:
-        """A trade on the book; None for one that was arranged off it, or that says no taker."""
+        """A trade on the book; None for one arranged off it, or without a taker."""
         ticker = body.get("market_ticker", body.get("ticker"))
         if type(ticker) is not str:
             raise self.refuse(frame, "market_ticker", ticker, "a trade names its market")
@@ -155,7 +155,7 @@ def _mills(text: str) -> Mills:
 
 
 def last_trade(body: dict[str, Any]) -> Mills | None:
-    """The price of the last trade in mills, as a ticker message's body says it; None for a market that never traded, and for what is no price."""
+    """The price of the last trade in mills, from a ticker message's body; None for a market that never traded, and for an invalid price."""
     with suppress(MalformedFrame):
         mills = _dollars(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
         return mills if 0 < mills < DOLLAR else None
@@ -180,10 +180,10 @@ def rest_trades(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
 
 
 def seconds(value: Any) -> int | None:
-    """Whole seconds since 1970 in nanoseconds; None for what is none."""
+    """Whole seconds since 1970 in nanoseconds; None if invalid."""
     return value * SECOND if type(value) is int and 0 < value < END_SECOND else None
 
 
 def moment(value: Any) -> int | None:
-    """A text of time in nanoseconds since 1970; None for what is none."""
+    """A text of time in nanoseconds since 1970; None if invalid."""
     return instant(value) if type(value) is str else None

@@ -1,4 +1,4 @@
-"""Fee terms that a person states for the markets of an episode, over what is known of them: terms, a series, or the venue's own ticker."""
+"""Fee terms that a user states for the markets of an episode, over known ones: terms, a series, or the venue's own ticker."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Times:
 
     @property
     def latest(self) -> int:
-        """The latest time of a book or trade that the exchange has said so far."""
+        """The latest exchange time of a book or trade so far."""
         return self._clock[COMMON]
 
     @property
@@ -48,14 +48,14 @@ class Times:
         return len(self._rows) // _COLUMNS - 1
 
     def hear(self, at: int | None, received_at: int | None, *, beside: bool = False, stream: Hashable = None, ordinal: int = 0) -> int:
-        """The place of a frame. at: the exchange's time. beside: it tells of something else than books and trades, and does not move their clock.
+        """The place of a frame. at: the exchange's time. beside: its subject is neither books nor trades, and it does not move their clock.
 
         stream: the subscription of a book, whose frames come in order; None for others. ordinal: of the frame, never less than that before.
         """
         code = self._streams.get(stream)
         if code is None:
             code = self._streams[stream] = len(self._clock)
-            # What begins follows what went before, on another connection or beside it.
+            # A new stream follows the previous one, on another connection or in parallel.
             self._clock.append(max(self._clock[1:], default=0))
             self._last.append(_UNKNOWN)
             self._first_dated.append(_UNKNOWN)

@@ -44,7 +44,7 @@ class Tracker:
 
     recording: its name, for errors. tickers: of the markets that matter; all others are not looked at. partial: holes in the numbers are expected.
     yes_prices: NO levels of books are in prices of YES.
-    Raises `SchemaError` for a trade or a price beside the books that cannot be read.
+    Raises `SchemaError` for an unreadable trade or price message.
     """
 
     def __init__(self, recording: str, tickers: Collection[str], *, partial: bool = False, yes_prices: bool = False) -> None:

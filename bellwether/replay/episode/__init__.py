@@ -1,6 +1,6 @@
 """Episodes: recorded books, trades and outcomes of one event, self-contained in a folder; checked wholly when read, or refused.
 
-Nothing is imported before it is asked for: a list of episodes needs no simulator.
+Names are imported on first use: a list of episodes needs no simulator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of an episode's content: what each says is an error (refused), a warning, or worth knowing."""
+"""Checks of an episode's content: each finding is an error (refused), a warning, or a note."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Columns:
 
 
 def first_true(mask: np.ndarray) -> int:
-    """Index of the first true value, -1 when there is none."""
+    """Index of the first true value, -1 without one."""
     row = int(np.argmax(mask)) if len(mask) else 0
     return row if len(mask) and mask[row] else -1
 
@@ -158,7 +158,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:
-    """A `ParquetFile`; columns of these names that are text come dictionary-encoded. Raises `SchemaError` when it is none."""
+    """A `ParquetFile`; columns of these names that are text come dictionary-encoded. Raises `SchemaError` for another file."""
     with unreadable(path, "Parquet"):
         schema = pq.read_schema(path)
         return pq.ParquetFile(

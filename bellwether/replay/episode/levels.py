@@ -40,7 +40,7 @@ class Levels:
 
 
 def levels_of(columns: Columns, name: str) -> Levels:
-    """One side's column of a batch. Raises `SchemaError` for another type, a null, or a number that is none."""
+    """One side's column of a batch. Raises `SchemaError` for another type, a null, or an invalid number."""
     array = columns.array(name)
     kind = array.type
     if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_struct(kind.value_type):

@@ -24,7 +24,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _row(folder: Path) -> dict[str, Any]:
-    """An episode as a row of the listing; one that is refused says why."""
+    """An episode as a row of the listing; a refused one with its reason."""
     try:
         return _listed(folder)
     except SchemaError as error:

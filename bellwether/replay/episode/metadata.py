@@ -38,14 +38,14 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Trading of a market opens, halts or closes. at: ns UTC. event: open, halt or close. source: who says so."""
+    """Trading of a market opens, halts or closes. at: ns UTC. event: open, halt or close. source: its origin."""
 
     at: int
     event: str
     source: str | None = None
 
 
-#: Each of these says which fees a market has.
+#: Fields that determine the fees of a market.
 _FEE_STATED = ("type", "schedule", "category", "enabled")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Sources | None = None) -> pl.DataFrame:
-    """Rows of `replay/episodes`, one per market. warnings: of the whole episode, as its validation says them. sources: what it was made from."""
+    """Rows of `replay/episodes`, one per market. warnings: of the whole episode, from its validation. sources: what it was made from."""
     about = episode.metadata
     settled = {settlement.ticker: settlement for settlement in episode.settlements}
     counts = _counts(episode)

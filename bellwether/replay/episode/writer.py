@@ -100,7 +100,7 @@ def draft_of(episode: Episode) -> EpisodeDraft:
     book, trades = content.book, content.trades
     same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0)
     row, kind, side, price, lots = as_messages(book.ticker, book.end, book.words, level_grid(content.metadata.markets).argmax(axis=1))
-    # Rows that only their place in the file told apart are numbered anew.
+    # Rows that only their position in the file distinguished are renumbered.
     sequence = np.arange(len(book.ts)) if same.any() else book.sequence
     is_level = kind == KINDS.index("level")
 

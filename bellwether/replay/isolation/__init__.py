@@ -1,7 +1,7 @@
 """Agents in a process of their own: only observations go in, only orders come out, and time and memory are limited.
 
 The process is a fresh interpreter without the tape, without this process's environment, and, where the system can forbid it, without network, files
-and other processes. docs/agents.md says what it can still reach.
+and other processes. docs/agents.md lists what it can still reach.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from bellwether.replay.isolation.confine import confine
 from bellwether.replay.isolation.wire import Channel
 from bellwether.units import Lots, MicroDollars, Mills
 
-#: What numba says where it can write nothing.
+#: Message of numba without a writable cache.
 _UNCACHED = "cannot cache function"
 
 
@@ -181,7 +181,7 @@ def _own_files(reference: str) -> list[Path]:
 
 
 def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
-    """The agent; ends the process when there is none, and after a class was asked for alone."""
+    """Return the agent; end the process without one, and after a request for a class alone."""
     try:
         found = agent_class(reference)
         if plan["params"] is None:

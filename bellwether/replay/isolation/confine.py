@@ -52,7 +52,7 @@ _FILTER, _ALL_THREADS = 1, 1
 def confine(readable: Iterable[Path], memory: int, cpu_seconds: float) -> Confinement:
     """Confine this process. readable: what may be read besides Python and its installed packages. memory: bytes of address space.
 
-    Steps that this system refuses are left out, and the answer says what holds. Raises `OSError` when resource limits cannot be set.
+    Steps that this system refuses are left out; returns the protections in force. Raises `OSError` when resource limits cannot be set.
     """
     linux = sys.platform == "linux"
     if linux:
@@ -98,13 +98,13 @@ def _limit_resources(memory: int, cpu_seconds: float) -> None:
 
 
 def _limit(which: int, value: int) -> None:
-    """Soft and hard limit, never above the hard limit that there is."""
+    """Soft and hard limit, never above the present hard limit."""
     _, hard = resource.getrlimit(which)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     try:
         resource.setrlimit(which, (value, value))
     except (OSError, ValueError):
-        # macOS has limits that it does not let a process set.
+        # macOS has limits that a process cannot set.
         if sys.platform == "linux":
             raise
 
@@ -145,7 +145,7 @@ def _drop_capabilities() -> None:
 
 
 def _landlock(paths: Iterable[Path]) -> None:
-    """Let files below `paths` be read, and nothing else be done with any file; no TCP port, no abstract socket, no signal to others."""
+    """Allow reading files below `paths` and no other file access; no TCP port, no abstract socket, no signal to other processes."""
     version = _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))
     handled = [bits for since, bits in _FILE_RIGHTS if version >= since][-1]
     ports, scopes = (bits if version >= since else 0 for since, bits in (_PORT_RIGHTS, _SCOPES))

@@ -51,7 +51,7 @@ _LOADING = 60.0
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """Untrusted self-description of an agent's process. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring.
-    callbacks: what it wants to be told of between decisions.
+    callbacks: its notifications between decisions.
     """
 
     name: str
@@ -232,7 +232,7 @@ class IsolatedAgent:
         return self._phase("end", session.steps, session, gateway, 0)
 
     def _decide(self, session: Session, gateway: Gateway, calls: int, opened: bool) -> Failure | None:
-        """All decisions, and between them what the agent is told of its fills and of trades."""
+        """All decisions, and between them the agent's notifications of fills and trades."""
         failure = None
         found = AT_DECISION if opened else session.advance()
         while found and failure is None:

@@ -107,7 +107,7 @@ def _valid(states: Tape, market: int, times: np.ndarray) -> np.ndarray:
 def quoted(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.DataFrame:
     """Best prices of markets in so many equal stretches of the episode: ticker, at (the end), low (lowest bid), high (highest ask) and middle in cents.
 
-    The middle is that at the end. Null where there is none.
+    The middle is that at the end; null without one.
     """
     tops = tops_of(tape)
     edges = edges_of(tape, stretches)
@@ -154,7 +154,7 @@ def _liveliest(tape: Tape, fills: pl.DataFrame | None = None) -> list[str]:
 
 
 def _extremes(tops: Tops, market: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Per stretch, float64 cents: lowest bid, highest ask, and the middle at its end; NaN where there is none."""
+    """Per stretch, float64 cents: lowest bid, highest ask, and the middle at its end; NaN without one."""
     rows = tops.of(market)
     places = np.searchsorted(tops.ts[rows], edges, side="right")
     bid, ask = (np.where(side[rows] >= 0, side[rows] / 10, np.nan) for side in (tops.bid, tops.ask))

@@ -33,7 +33,7 @@ def read_frame(folder: Path, declared: Table) -> pl.DataFrame:
 def read_backtests(folder: Path) -> pl.DataFrame:
     """Rows of replay/backtests in a folder and the folders below it, one per agent, rule set and episode; equal copies count once.
 
-    Raises `ConfigError` where there are none, and where two backtests of an agent in an episode differ.
+    Raises `ConfigError` for a folder without any, and if two backtests of an agent in an episode differ.
     """
     if not folder.is_dir():
         raise ConfigError(f"reading backtests: there is no folder {folder}; `bellwether backtest --out {folder}` makes one")

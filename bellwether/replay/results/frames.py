@@ -22,7 +22,7 @@ from bellwether.tables.schema import MONEY, PRICE, SIZE
 if TYPE_CHECKING:
     from bellwether.replay.run_record import RunRecord
 
-#: What stands where an order named no side, action, time in force or market that exists.
+#: Text for an order's unknown side, action, time in force or market.
 UNKNOWN = "unknown"
 
 _SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
@@ -143,7 +143,7 @@ def instants_of(ns: np.ndarray) -> pl.Series:
 
 
 def prices_of(micros: np.ndarray) -> pl.Series:
-    """Dollars per contract from micro-dollars, null where `NONE` stands."""
+    """Dollars per contract from micro-dollars, null for `NONE`."""
     return _decimal(_nullable(micros, NONE), 6, PRICE)
 
 

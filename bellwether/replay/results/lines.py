@@ -1,6 +1,6 @@
-"""The results tables as text: per agent a line per episode and the total, and all agents beside one another.
+"""The results tables as text: per agent a line per episode and the total, and a comparison of all agents.
 
-Columns and formats are those of PredictionMarketBench's tables 3 to 6; what the queue model alone can change stands behind them.
+Columns and formats are those of PredictionMarketBench's tables 3 to 6; columns that the queue model alone can change follow.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def agent_tables(results: pl.DataFrame, titles: Mapping[str, str] | None = None)
 
 
 def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
-    """All agents beside one another from rows of replay/summary, the largest P&L first; under several rule sets one line each."""
+    """Comparison of all agents from rows of replay/summary, the largest P&L first; under several rule sets one line each."""
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
     rows = tuple((name, *_agent_cells(row)) for name, row in _best_first(summary, titles))

@@ -12,7 +12,7 @@ from bellwether.replay.results.intervals import Estimate, mean_over
 from bellwether.tables.replay import RESULTS, SEPARATOR, SUMMARY
 
 TOTAL = "Total"
-#: What stands for the kind of band where episodes have different ones.
+#: Kind of band of episodes with different ones.
 MIXED = "mixed"
 
 _BY = ("agent", "rules")

@@ -170,7 +170,7 @@ def _settled(code: int, settlement: Settlement) -> tuple[int, int]:
 
 
 def _before_close(book: Book, closes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(words, end of each row) up to each market's close; a book that is wiped at the close stays as it was."""
+    """(words, end of each row) up to each market's close; a book that is wiped at the close stays unchanged."""
     ticker, ts = book.ticker.astype(np.int64), book.ts
     levels = kernels.levels_at(ts, book.ticker, book.end, book.words, closes)
     keep = (ts < closes[ticker]) | ((ts == closes[ticker]) & (levels[ticker] > 0))

@@ -32,7 +32,7 @@ def keep(path: Path, tape: Tape) -> None:
 
 
 def read(path: Path, digest: str) -> Tape | None:
-    """The tape in `path`, its arrays mapped; None when there is none, or it is not the one of this digest."""
+    """The tape in `path`, its arrays mapped; None if it is missing or of another digest."""
     try:
         reader = pa.ipc.open_file(pa.memory_map(str(path)))
         batch, about = reader.get_batch(0), orjson.loads(reader.schema.metadata[b"tape"])

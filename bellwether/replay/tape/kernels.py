@@ -48,7 +48,7 @@ def _exact_cut(
     cut_message: np.ndarray,
     cut_ts: np.ndarray,
 ) -> int:
-    """The newest cut in reach of which just `lots` are left; the newest of all when there is none."""
+    """The newest cut in reach with exactly `lots` remaining; otherwise the newest of all."""
     k = newest
     while k >= 0 and message - cut_message[k] <= MESSAGES and ts - cut_ts[k] <= WITHIN:
         if cut_left[k] == lots:
@@ -159,7 +159,7 @@ def merge(
     """(ts, event, end of each book row): of an instant the rows, then prints of which lots are left, then lifecycle.
 
     rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots left. pieces: word, print, lots, ordered by word: prints
-    that made a cut stand directly before it, and it is TRADED; a cut that is larger than they are is split. A negative print stands elsewhere.
+    that made a cut directly precede it, and it is TRADED; a cut that is larger than they are is split. A negative print is elsewhere.
     """
     row_ts, row_end, words = rows
     prints, print_ts, left = printed

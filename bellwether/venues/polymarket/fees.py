@@ -148,7 +148,7 @@ def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None
 
     category: of the market's event, for objects that state no fee type. base_fee: the answer of the CLOB's /fee-rate, in basis points; 0 is a market
     without fees. The object's own `feeSchedule` counts where it belongs to the regime of `at`; otherwise a table by category stands in, and the
-    schedule says so. Raises `SchemaError` for terms that cannot be right, and where fees were charged by terms that are unknown.
+    schedule says so. Raises `SchemaError` for terms that cannot be right, and for fees charged by unknown terms.
     """
     regime = Regime.at(at)
     if regime is Regime.NONE or not _charges(market, base_fee):

@@ -47,7 +47,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Suspended(RunStopped):
-    """The model cannot be asked now; every finished step is stored, and the same run again goes on where it was.
+    """The model is unavailable; every finished step is stored, and the same run continues there.
 
     kind: why, in the client's word: budget, out_of_credit, authentication, …; "" where the client gives none.
     """
@@ -104,7 +104,7 @@ class LLMAgent(_Scripted):
     model that reasons). sample: tells this run's answers from those of another one of the same settings. budget: most dollars that the run may
     spend, all its parts together; the settings' when left out. folder: of the trajectory; one per run below the world's home when left out.
 
-    models: where the client comes from, for whoever has one; otherwise a client of this process's own.
+    models: source of the client; a client of this process by default.
     """
 
     name = "llm"
@@ -129,13 +129,13 @@ class LLMAgent(_Scripted):
         self._folder = None if folder is None else Path(folder)
 
     def anew(self) -> Self:
-        """See `Agent.anew`; it asks the same models."""
+        """See `Agent.anew`; it shares the models."""
         agent = super().anew()
         agent.models = self.models
         return agent
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Open the trajectory; nobody is asked yet."""
+        """Open the trajectory; no request is sent yet."""
         from bellwether.models.client import asked_as
 
         with _stopping():
@@ -156,7 +156,7 @@ class LLMAgent(_Scripted):
             self._scope = f"{identity['episode_digest'][:16]}/{self.name}/{identity['seed'][:16]}"
 
     def _sent(self) -> dict[str, Any]:
-        """Parameters that decide the answers, beside the tools."""
+        """Parameters that decide the answers, in addition to the tools."""
         own = {} if self._temperature is None else {"temperature": self._temperature}
         return {**self.model.request_parameters, **own}
 
@@ -199,7 +199,7 @@ class LLMAgent(_Scripted):
             log.warning("%s: %d of %d steps have no decision (%s)", self.name, totals["ended"]["failed"], self._steps, why)
 
     def _leave(self) -> None:
-        """Keep what is there, and let the model go."""
+        """Keep the stored steps, and release the model."""
         try:
             with _stopping():
                 self._trajectory.save()
@@ -290,7 +290,7 @@ def _identity(ctx: AgentContext, episode: EpisodeInfo, terms: Terms) -> dict[str
 
 
 def _plain(rules: RuleSet) -> dict[str, str]:
-    """A rule set by field, as text; what is only said about it left out."""
+    """Fields of a rule set as text, without its descriptions."""
     values = {field.name: getattr(rules, field.name) for field in fields(rules) if field.name not in ("title", "sources")}
     return {name: str(dict(value) if isinstance(value, Mapping) else value) for name, value in values.items()}
 

@@ -108,7 +108,7 @@ def shown(value: Any) -> str:
 
 
 def one_of(words: Sequence[str], description: str, *, required: bool = True) -> Field:
-    """One of these words, written as they are here."""
+    """One of these words, in this spelling."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or value not in words:
@@ -180,7 +180,7 @@ def text(description: str, most: int = 1000, *, required: bool = True) -> Field:
 
 
 def _scaled(value: Any, units: int) -> int | None:
-    """A JSON number, or its text, times `units`, exactly; None for what is none, is far too large, or is finer than a unit."""
+    """A JSON number, or its text, times `units`, exactly; None for an invalid number, one far too large, or one finer than a unit."""
     if isinstance(value, str):
         pattern = _INTEGER if units == 1 else _DECIMAL
         value = Decimal(value) if pattern.fullmatch(value) else None

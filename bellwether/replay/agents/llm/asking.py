@@ -1,6 +1,6 @@
 """Asks a model from code that is not asynchronous: one event loop in a thread of its own, from the first question of a run to its end.
 
-Not here: what is asked (prompt.py), or how calls are claimed, paid and limited (bellwether/models).
+Not here: prompts (prompt.py), or claims, costs and limits of calls (bellwether/models).
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class OwnModels:
 class Asking:
     """Asks one model; nothing is opened before the first question.
 
-    A Ctrl-C while a question is under way begins no other: the reply, which is paid for, is waited for and stored. A second one cuts it off.
+    Ctrl-C during a request starts no other: the answer, which is paid for, is awaited and stored. A second one cancels the request.
 
     Attributes:
         models: where the client comes from.
-        model: whom to ask.
-        parameters: sent beside the model's own: tools, temperature.
+        model: its id.
+        parameters: sent in addition to the model's own: tools, temperature.
         sample: tells this run's answers from those of another one with the same questions.
     """
 
@@ -66,7 +66,7 @@ class Asking:
         self._thread: threading.Thread | None = None
 
     def ask(self, messages: Sequence[Mapping[str, Any]], scope: str) -> Answer | NoAnswer:
-        """The model's answer or why there is none. scope: which decision this is. Raises what `ModelClient.ask` raises."""
+        """Return the model's answer, or the reason why it is missing. scope: the decision. Raises what `ModelClient.ask` raises."""
         client = self._open()
         work = client.ask(self._model, messages, purpose=PURPOSE, scope=scope, sample=self._sample, parameters=self._parameters)
         asked = asyncio.run_coroutine_threadsafe(work, self._loop)

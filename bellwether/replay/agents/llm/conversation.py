@@ -34,7 +34,7 @@ class Voice(Protocol):
 
 
 def converse(ctx: AgentContext, voice: Voice, toolbox: Toolbox, system: str, state: str, *, rounds: int) -> Step:
-    """Let the voice trade one step: at most `rounds` answers, of which each may call tools."""
+    """Trade one step with the model: at most `rounds` answers, each of which may call tools."""
     messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": state}]
     heard: list[Round] = []
 
@@ -83,7 +83,7 @@ def round_of(found: Answer | NoAnswer, number: int) -> Round:
 
 
 def _calls(answer: Answer, number: int) -> tuple[Called, ...]:
-    """The calls of an answer with ids of which no two are the same; one more than are carried out stands for all that are too many."""
+    """The calls of an answer with distinct ids; one more than are executed represents all excess calls."""
     calls: list[Called] = []
     seen: set[str] = set()
     for place, call in enumerate(answer.tool_calls[: MOST_CALLS + 1]):
@@ -94,7 +94,7 @@ def _calls(answer: Answer, number: int) -> tuple[Called, ...]:
 
 
 def _message(answer: Answer, calls: Sequence[Called]) -> dict[str, Any]:
-    """The answer as the next round repeats it: names and arguments that are none are made such that every provider takes them."""
+    """The answer as the next round repeats it: invalid names and arguments are replaced by ones that every provider accepts."""
     called = [
         {
             "id": call.id,

@@ -256,7 +256,7 @@ def _quoted(price: Mills | None, size: Lots) -> str:
 
 
 def _span(seconds: float | None) -> str:
-    """A time that is left, as people say it."""
+    """Format a remaining time."""
     if seconds is None:
         return "not stated"
     minutes = int(seconds) // 60

@@ -15,7 +15,7 @@ from bellwether.journal import Usage
 #: done: the model said so. no_tool: it called nothing. rounds: they were used up. failed: it gave no answer; `reason` says why.
 Ended = Literal["done", "no_tool", "rounds", "failed"]
 #: What became of a tool call. rejected: the exchange turned the order away. error: the arguments were wrong. unknown: there is no such tool.
-#: skipped: it stood behind done(), or was one too many.
+#: skipped: it followed done(), or exceeded the limit.
 ToolCallStatus = Literal["ok", "rejected", "error", "unknown", "skipped"]
 
 
@@ -74,7 +74,7 @@ class Step:
 
     @classmethod
     def of(cls, line: str, where: str) -> Self:
-        """The step of a line; raises `LakeError` naming `where` when it is none."""
+        """Parse the step of a line. Raises `LakeError` naming `where` if it is invalid."""
         try:
             stored = json.loads(line)
             del stored["time"]

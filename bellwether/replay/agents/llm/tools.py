@@ -40,7 +40,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: what the model is told of it, its arguments, and what it does."""
+    """A tool: its description for the model, its arguments, and its function."""
 
     name: str
     description: str
@@ -54,14 +54,14 @@ class Tool:
 
 
 class Toolbox:
-    """The tools of one episode, and what becomes of calls. definitions: as they are sent to the model."""
+    """The tools of one episode, and the execution of calls. definitions: sent to the model."""
 
     def __init__(self, episode: EpisodeInfo) -> None:
         self._tools = {tool.name: tool for tool in _tools(episode)}
         self.definitions: list[dict[str, Any]] = [tool.definition() for tool in self._tools.values()]
 
     def carry_out(self, ctx: AgentContext, calls: Sequence[Called]) -> tuple[tuple[Called, ...], bool]:
-        """The calls in their order with their results, and whether one of them said that the step is done; what stands behind it is skipped."""
+        """The calls in their order with their results, and whether one of them ended the step; later ones are skipped."""
         made: list[Called] = []
         done = False
         for call in calls:

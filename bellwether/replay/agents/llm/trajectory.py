@@ -1,4 +1,4 @@
-"""The trajectory of a run on the disk: what was run, and every step, so that it can go on where it was and be replayed without a model.
+"""Stored trajectory of a run: its description and every step, so that it can continue and be replayed without a model.
 
     <folder>/trajectory.json       what was run, with prompt and tools; when it has ended, totals
     <folder>/steps/000000.jsonl    steps 0 to 49, one JSON object a line; 000001.jsonl the next 50
