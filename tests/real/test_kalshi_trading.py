@@ -1,4 +1,4 @@
-"""Recorded order books and trades from 2024 to 2026, read and compared with a plain reading of each, level by level."""
+"""Recorded order books from 2024 to 2026, read and compared with a plain reading of each, level by level."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.wire import Origin, parse_books, parse_trades
+from bellwether.venues.kalshi.wire import Origin, parse_books
 from bellwether.venues.kalshi.wire.books import SIDES
 
 pytestmark = pytest.mark.real
@@ -78,17 +78,3 @@ def test_recorded_books_of_the_transition(recordings: Path):
 def test_recorded_books_of_2024(recordings: Path):
     dumped = json.loads((recordings / "kalshi/rest_2024_legacy/orderbook_data.json").read_bytes())
     check({ticker: book for item in dumped for ticker, book in item.items()}, "orderbook", cents=True)
-
-
-def test_recorded_trades_of_the_transition(recordings: Path):
-    items = of_files(recordings / "kalshi/rest_2026_01_transitional", "trade_id")
-    parsed = parse_trades(items, Origin(routes.trades().request, 0, AT), day=DAY, source="live")
-    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
-    for item, row in zip(items, parsed.rows.iter_rows(named=True), strict=True):
-        assert (row["trade_id"], row["ticker"], row["taker_side"]) == (item["trade_id"], item["ticker"], item["taker_side"])
-        assert row["yes_price"] == Decimal(item["yes_price"]) / 100 == Decimal(item["yes_price_dollars"])
-        assert (row["no_price"], row["size"]) == (Decimal(item["no_price"]) / 100, Decimal(item["count"]))
-        assert row["traded_at"] == datetime.fromisoformat(item["created_time"])
-    cents = [{name: value for name, value in item.items() if not name.endswith("_dollars")} for item in items]
-    alone = parse_trades(cents, Origin(routes.trades().request, 0, AT), day=DAY, source="live").rows
-    assert alone.drop("body").equals(parsed.rows.drop("body"))

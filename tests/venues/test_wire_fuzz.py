@@ -34,7 +34,7 @@ from bellwether.tables.raw import (
     POLYMARKET_WINNERS,
 )
 from bellwether.tables.schema import Table
-from bellwether.tables.trading import KALSHI_BOOKS, KALSHI_TRADES
+from bellwether.tables.trading import KALSHI_BOOKS
 from bellwether.venues.http.page import Page
 from bellwether.venues.kalshi import wire as kalshi
 from bellwether.venues.kalshi.stream.frame import Frame, body_of, envelope, message
@@ -46,7 +46,6 @@ from bellwether.venues.wire.decode import decode_any, single_record
 from tests.venues import wire_objects
 from tests.venues.polymarket import objects
 from tests.venues.test_wire_others import EVENT, SERIES
-from tests.venues.test_wire_trading import trade
 from tests.venues.wire_objects import DAY, ORIGIN
 
 BOOKS = replace(ORIGIN, request="GET /markets/T/orderbook")
@@ -98,7 +97,6 @@ PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], Parsed]]] = {
     "Kalshi's nested markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("events", EVENT, lambda items, *a, **k: kalshi.parse_markets(kalshi.nested_markets(items), *a, **k, source="live"))),
     "Kalshi's events": (KALSHI_EVENTS, KALSHI_REJECTS, *listed("events", EVENT, kalshi.parse_events)),
     "Kalshi's series": (KALSHI_SERIES, KALSHI_REJECTS, *listed("series", SERIES, lambda items, origin, day: kalshi.parse_series(items, origin))),
-    "Kalshi's trades": (KALSHI_TRADES, KALSHI_REJECTS, *listed("trades", trade(), lambda *a, **k: kalshi.parse_trades(*a, **k, source="live"))),
     "Kalshi's candles": (KALSHI_CANDLES, KALSHI_REJECTS, CANDLES, lambda answer: kalshi.parse_candles(decode(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
     "candles of one market": (KALSHI_CANDLES, KALSHI_REJECTS, {"ticker": "T", "candlesticks": [wire_objects.candle()]}, lambda answer: kalshi.parse_candles(decode(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
     "Kalshi's book": (KALSHI_BOOKS, KALSHI_REJECTS, KALSHI_BOOK, lambda answer: kalshi.parse_books(decode(text_of(answer)), BOOKS, day=DAY)),
@@ -168,9 +166,7 @@ def test_a_time_outside_the_years_that_can_be_meant_is_no_row(name: str):
 
 
 @pytest.mark.parametrize("time", ["0000-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "2201-01-01T00:00:00Z", "9999-12-31T23:59:59-23:00"])
-@pytest.mark.parametrize(
-    "name", ["Kalshi's markets", "Kalshi's events", "Kalshi's series", "Kalshi's trades", "Gamma's markets", "Gamma's events"]
-)
+@pytest.mark.parametrize("name", ["Kalshi's markets", "Kalshi's events", "Kalshi's series", "Gamma's markets", "Gamma's events"])
 def test_a_time_that_no_calendar_of_ours_reaches_is_a_reject_with_the_reason(name: str, time: str):
     field = {
         "Kalshi's events": "strike_date",

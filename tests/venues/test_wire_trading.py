@@ -1,4 +1,4 @@
-"""Order books and trades: every format since 2024, exact, and what does not fit set aside."""
+"""Order books: every format since 2024, exact, and what does not fit set aside."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bellwether.tables.trading import KALSHI_BOOKS, KALSHI_TRADES
+from bellwether.tables.trading import KALSHI_BOOKS
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.wire import Origin, Parsed, parse_books, parse_trades
+from bellwether.venues.kalshi.wire import Origin, Parsed, parse_books
 
 DAY = date(2026, 3, 14)
 AT = datetime(2026, 3, 14, 8, 30, tzinfo=UTC)
@@ -128,105 +128,3 @@ def test_cents_and_dollars_read_alike_and_nothing_is_lost(sides: tuple[dict[int,
     for name, side in zip(("yes_bids", "no_bids"), sides, strict=True):
         expected = [{"price": Decimal(price) / 100, "size": Decimal(size)} for price, size in sorted(side.items())]
         assert old[name] == new[name] == expected
-
-
-def trade(**changes: Any) -> dict[str, Any]:
-    """A trade of the current format; a change to `...` leaves the field out."""
-    current: dict[str, Any] = {
-        "trade_id": "961535f3-d80f-5462-e91d-88d4fe6db285",
-        "ticker": "T",
-        "count_fp": "12.50",
-        "yes_price_dollars": "0.0610",
-        "no_price_dollars": "0.9390",
-        "taker_outcome_side": "no",
-        "taker_book_side": "ask",
-        "is_block_trade": False,
-        "created_time": "2026-01-12T15:00:20.897212Z",
-    }
-    return {name: value for name, value in (current | changes).items() if value is not ...}
-
-
-LEGACY = {
-    "trade_id": "1",
-    "ticker": "T",
-    "count": 3,
-    "yes_price": 6,
-    "no_price": 94,
-    "taker_side": "no",
-    "created_time": "2024-07-13T09:33:23Z",
-}
-
-
-def read_trades(*items: Any) -> Parsed:
-    parsed = parse_trades(items, LISTED, day=DAY, source="live")
-    KALSHI_TRADES.validate(parsed.rows)
-    return parsed
-
-
-def traded(item: Any) -> dict[str, Any]:
-    parsed = read_trades(item)
-    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
-    return parsed.rows.row(0, named=True)
-
-
-def test_a_trade_of_today_is_read_exactly():
-    row = traded(trade())
-    assert (row["yes_price"], row["no_price"], row["size"]) == (Decimal("0.061"), Decimal("0.939"), Decimal("12.5"))
-    assert (row["taker_side"], row["is_block_trade"], row["source"]) == ("no", False, "live")
-    assert (row["traded_at"], row["day"]) == (datetime(2026, 1, 12, 15, 0, 20, 897212, UTC), date(2026, 1, 12))
-    assert (row["request"], row["page"], row["known_at"]) == (LISTED.request, 2, AT)
-
-
-OLDER = {
-    "cents": LEGACY,
-    "cents and dollars": {**LEGACY, "yes_price_dollars": "0.0600", "no_price_dollars": "0.9400", "price": 0.06},
-    "the 2024 client": {f"_{name}": value for name, value in LEGACY.items()},
-    "one price": {name: value for name, value in LEGACY.items() if name != "yes_price"},
-    "the side of the book alone": {**{n: v for n, v in LEGACY.items() if n != "taker_side"}, "taker_book_side": "ask"},
-    "all sides": {**LEGACY, "taker_outcome_side": "no", "taker_book_side": "ask"},
-}
-
-
-@pytest.mark.parametrize("item", OLDER.values(), ids=list(OLDER))
-def test_an_older_trade_reads_alike_in_every_format(item: dict[str, Any]):
-    row = traded(item)
-    assert (row["yes_price"], row["no_price"], row["size"]) == (Decimal("0.06"), Decimal("0.94"), Decimal(3))
-    assert (row["taker_side"], row["is_block_trade"]) == ("no", None)
-
-
-@pytest.mark.parametrize("unsaid", [..., None, ""])
-def test_a_taker_that_the_venue_does_not_name_is_null(unsaid: Any):
-    assert traded(trade(taker_outcome_side=unsaid, taker_book_side=unsaid))["taker_side"] is None
-
-
-UNFIT_TRADES = {
-    "no id": (trade(trade_id=...), "trade_id"),
-    "no market": (trade(ticker=None), "ticker"),
-    "no time": (trade(created_time=...), "created_time"),
-    "no price": (trade(yes_price_dollars=..., no_price_dollars=...), "yes_price"),
-    "a price of 1": (trade(yes_price_dollars="1.0000", no_price_dollars="0.0000"), "yes_price_dollars"),
-    "prices beside a dollar": (trade(no_price_dollars="0.9400"), "yes_price_dollars"),
-    "no size": (trade(count_fp=...), "count"),
-    "a size of 0": (trade(count_fp="0.00"), "count_fp"),
-    "a third side": (trade(taker_outcome_side="maybe"), "taker_outcome_side"),
-    "two sides": (trade(taker_outcome_side="yes"), "taker_book_side"),
-    "no object": ([], None),
-}
-
-
-@pytest.mark.parametrize(("item", "field"), UNFIT_TRADES.values(), ids=list(UNFIT_TRADES))
-def test_a_trade_that_does_not_fit_is_set_aside_and_its_neighbours_are_kept(item: Any, field: str | None):
-    parsed = read_trades(trade(trade_id="A"), item, trade(trade_id="C"))
-    assert parsed.rows["trade_id"].to_list() == ["A", "C"]
-    assert parsed.rejects.select("field", "ordinal", "table").row(0) == (field, 1, "raw/kalshi_trades")
-
-
-def test_a_trade_listed_twice_is_kept_once_and_a_contradiction_is_set_aside():
-    parsed = read_trades(trade(), trade(), trade(count_fp="13.00"))
-    assert parsed.rows.height == 1
-    assert parsed.rejects["reason"].to_list() == ["another trade of the same id says otherwise"]
-
-
-def test_a_book_whose_bid_lies_above_its_ask_is_set_aside():
-    parsed = read_books({"orderbook_fp": {"yes_dollars": [["0.6000", "1"]], "no_dollars": [["0.4100", "1"]]}})
-    assert (parsed.rows.height, parsed.rejects["reason"].to_list()) == (0, ["the bid lies above the ask"])

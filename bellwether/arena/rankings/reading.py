@@ -116,8 +116,8 @@ def _cell(row: dict[str, Any], digits: int) -> str:
 
 
 def _value(value: float | None, digits: int, *, sign: bool = False) -> str:
-    return "–" if value is None else f"{value:{'+' if sign else ''}.{digits}f}"
+    return "–" if value is None else f"{value:{'+' if sign else ''}z.{digits}f}"
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.1%}"
+    return "–" if value is None else f"{value:+z.1%}"

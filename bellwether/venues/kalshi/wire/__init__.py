@@ -4,7 +4,6 @@ from bellwether.venues.kalshi.wire.books import parse_books
 from bellwether.venues.kalshi.wire.candles import CandlePage, parse_candle_pages, parse_candles
 from bellwether.venues.kalshi.wire.events import nested_markets, parse_events, parse_series
 from bellwether.venues.kalshi.wire.markets import STATUS_SYNONYMS, STATUSES, parse_markets
-from bellwether.venues.kalshi.wire.trades import parse_trades
 from bellwether.venues.wire.decode import MalformedBody, Unusable, decode
 from bellwether.venues.wire.rejects import Origin, Parsed
 
@@ -24,5 +23,4 @@ __all__ = [
     "parse_events",
     "parse_markets",
     "parse_series",
-    "parse_trades",
 ]

@@ -1,4 +1,4 @@
-"""What Kalshi is asked for the arena, against answers of the test: archived contracts, whole events, candles in parts, refused instants."""
+"""Requests to Kalshi for the arena, against answers of the test: archived contracts, whole events, candles in parts, refused instants."""
 
 from __future__ import annotations
 
