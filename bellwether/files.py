@@ -1,4 +1,8 @@
-"""Atomic writes and locks: files and folders that appear whole or not at all, made under another name beside their place, then renamed."""
+"""Atomic writes, copies and locks of files outside the lake: a file or a folder appears whole or not at all.
+
+Locally it is made under another name beside its place, then renamed. On an object store it is made locally, then uploaded, and one file of a folder, its
+marker, is uploaded last: readers require it.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,23 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from bellwether.errors import BellwetherError
+from bellwether.places import failures, filesystem, is_conflict, is_stored, place
 
 if TYPE_CHECKING:
     from bellwether.settings import Settings
 
 #: Storage classes of version 0.2, which `dagster.yaml` named.
 _FORMER_CLASSES = re.compile(r"module: orchestration\.(event_log|run_storage|schedule_storage|compute_logs)\b")
+#: Seconds for which an unused copy of a stored folder is kept, and attempts to copy one that is being replaced.
+_KEEP_COPY, _ATTEMPTS = 7 * 86_400, 6
 _DRAFT = re.compile(r"\.(?P<target>.+)\.(tmp|old)-[0-9a-f]{8}")
 
 
@@ -32,12 +41,18 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 @contextmanager
 def atomic_file(target: Path) -> Iterator[Path]:
-    """A path beside `target` to write to; it takes the place of `target` when the block ends, and is gone when the block fails.
+    """A local path to write to; it takes the place of `target` when the block ends, and is gone when the block fails.
 
     Raises `BellwetherError` when it cannot be written.
     """
+    if is_stored(target):
+        with writing(target), tempfile.TemporaryDirectory(prefix="bellwether-") as folder:
+            yield (made := Path(folder, target.name))
+            fs, key = filesystem(target)
+            fs.put_file(str(made), key)
+        return
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    with _writing(target):
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield draft
@@ -46,13 +61,64 @@ def atomic_file(target: Path) -> Iterator[Path]:
             draft.unlink(missing_ok=True)
 
 
-@contextmanager
-def atomic_folder(target: Path) -> Iterator[Path]:
-    """A folder beside `target` that takes its place when the block ends; nothing is left of it when the block fails.
+def create(target: Path, data: bytes = b"") -> bool:
+    """Store a new file; False, and nothing changes, where there is one of that name. Raises `BellwetherError` when it cannot be written."""
+    if is_stored(target):
+        return _put_if(target, data, mode="create")
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with target.open("xb") as file:
+                file.write(data)
+        except FileExistsError:
+            return False
+    return True
 
-    Folders that killed processes left next to `target` are removed first. Raises `BellwetherError` when it cannot be written.
+
+def _put_if(target: Path, data: bytes, **condition: str) -> bool:
+    """Store an object on a condition; False where it does not hold."""
+    fs, key = filesystem(target)
+    with writing(target):
+        try:
+            fs.pipe_file(key, data, **condition)
+        except OSError as error:
+            if not is_conflict(error):
+                raise
+            return False
+    return True
+
+
+def version(path: Path) -> str | None:
+    """The ETag of a stored file; None where there is no such file. Raises `BellwetherError` where it cannot be asked for."""
+    fs, key = filesystem(path)
+    try:
+        return cast(str, fs.info(key).get("ETag", ""))
+    except FileNotFoundError:
+        return None
+    except failures() as error:
+        raise BellwetherError(f"reading {path}: {error}; run again when the store answers") from error
+
+
+def replace_version(path: Path, data: bytes, known: str | None) -> bool:
+    """Replace a stored file if it still has the `version` that is known; False, and nothing changes, where another process has replaced it."""
+    if known is None:
+        return create(path, data)
+    return _put_if(path, data, **({"IfMatch": known} if known else {}))
+
+
+@contextmanager
+def atomic_folder(target: Path, marker: str) -> Iterator[Path]:
+    """A local folder that takes the place of `target` when the block ends; nothing is left of it when the block fails.
+
+    marker: the file in it that readers require; see `upload`. Folders that killed processes left next to a local `target` are removed first.
+    Raises `BellwetherError` when it cannot be written.
     """
-    with _writing(target), ExitStack() as stack:
+    if is_stored(target):
+        with writing(target), tempfile.TemporaryDirectory(prefix="bellwether-") as name:
+            yield (made := Path(name))
+            upload(made, target, marker)
+        return
+    with writing(target), ExitStack() as stack:
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(target.parent)
         draft = stack.enter_context(_draft_folder(target))
@@ -67,6 +133,112 @@ def atomic_folder(target: Path) -> Iterator[Path]:
                 os.rename(old, target)
             raise
         shutil.rmtree(old, ignore_errors=True)
+
+
+def upload(folder: Path, target: Path, marker: str) -> None:
+    """Store a local folder at `target`, in place of what is there; files whose bytes are there already are left as they are.
+
+    Where other files change, the marker is removed first and stored last: a reader who requires it finds a whole folder or none.
+    """
+    stored = _stored(target)
+    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    changed = [name for name, path in files.items() if name != marker and not _is_same(path, stored.get(name))]
+    gone = [name for name in stored if name not in files]
+    fs, root = filesystem(target)
+    if marker in stored and (changed or gone):
+        fs.rm_file(f"{root}/{marker}")
+    fs.put([str(files[name]) for name in changed], [f"{root}/{name}" for name in changed])
+    for name in gone:
+        if name != marker:
+            fs.rm_file(f"{root}/{name}")
+    if changed or gone or not _is_same(files[marker], stored.get(marker)):
+        fs.put_file(str(files[marker]), f"{root}/{marker}")
+
+
+def _is_same(path: Path, stored: tuple[str, int] | None) -> bool:
+    """Whether a local file has the ETag of a stored one, which is the MD5 of most: where it is not, the file is uploaded again."""
+    if stored is None or stored[1] != path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        return stored[0] == hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def _stored(folder: Path) -> dict[str, tuple[str, int]]:
+    """The files of a stored folder by name: ETag and size."""
+    fs, key = filesystem(folder)
+    root = f"{key}/"
+    try:
+        found: Mapping[str, Mapping[str, object]] = fs.find(root, detail=True)
+    except FileNotFoundError:
+        return {}
+    stamps = {
+        name.removeprefix(root): (str(about.get("ETag") or about.get("created")).strip('"'), about["size"]) for name, about in found.items()
+    }
+    return cast(dict[str, tuple[str, int]], dict(sorted(stamps.items())))
+
+
+def local_copy(folder: Path | str, marker: str) -> Path:
+    """The folder itself where it is local, otherwise a copy in this machine's cache, made again when the stored one has changed.
+
+    Raises `BellwetherError` where a store has no such folder with the file `marker`, or it cannot be read.
+    """
+    folder = place(folder)
+    if not is_stored(folder):
+        return folder
+    from bellwether.settings import settings
+
+    cache = settings().cache_path
+    try:
+        for attempt in range(_ATTEMPTS):
+            stored = _stored(folder)
+            if marker in stored and (copy := _copied(folder, stored, cache)) is not None:
+                return copy
+            if not stored:
+                break
+            time.sleep(0.1 * 2**attempt)
+    except failures() as error:
+        raise BellwetherError(f"reading {folder}: {error}; run again when the store answers") from error
+    found = "it is being replaced, or its upload was interrupted; make it again" if stored else "there is no such folder"
+    raise BellwetherError(f"reading {folder}/{marker}: {found}")
+
+
+def _copied(folder: Path, stored: Mapping[str, tuple[str, int]], cache: Path) -> Path | None:
+    """The copy of these files, made where there is none; None when they changed meanwhile."""
+    copy = cache / f"{folder.name}-{hashlib.sha256(repr(stored).encode()).hexdigest()[:16]}"
+    if copy.is_dir():
+        os.utime(copy)
+        return copy
+    cache.mkdir(parents=True, exist_ok=True)
+    _remove_unused(cache)
+    with tempfile.TemporaryDirectory(prefix=".", dir=cache, ignore_cleanup_errors=True) as name:
+        made = Path(name, folder.name)
+        for file in stored:
+            (made / file).parent.mkdir(parents=True, exist_ok=True)
+        fs, root = filesystem(folder)
+        with suppress(FileNotFoundError):
+            fs.get([f"{root}/{file}" for file in stored], [str(made / file) for file in stored])
+        sizes = {path.relative_to(made).as_posix(): path.stat().st_size for path in made.rglob("*") if path.is_file()}
+        if sizes != {file: size for file, (_, size) in stored.items()} or _stored(folder) != stored:
+            return None
+        with suppress(OSError):  # another process has copied it meanwhile
+            made.rename(copy)
+    return copy
+
+
+def _remove_unused(cache: Path) -> None:
+    for copy in cache.iterdir():
+        with suppress(FileNotFoundError):
+            if copy.stat().st_mtime < time.time() - _KEEP_COPY:
+                shutil.rmtree(copy, ignore_errors=True)
+
+
+def folders(root: Path, marker: str) -> list[Path]:
+    """The folders directly below `root` that hold the file `marker`, by name; hidden ones left out."""
+    if is_stored(root):
+        names = [name.removesuffix(f"/{marker}") for name in _stored(root) if name.endswith(f"/{marker}") and name.count("/") == 1]
+    else:
+        names = [path.parent.name for path in root.glob(f"*/{marker}")]
+    return [root / name for name in sorted(names) if not name.startswith(".")]
 
 
 @contextmanager
@@ -112,9 +284,12 @@ def _is_locked(folder: Path) -> bool:
         os.close(handle)
 
 
-def home_error(error: OSError) -> str | None:
-    """Return the message for a home that cannot be used; None for errors elsewhere."""
+def home_error(error: Exception) -> str | None:
+    """Return the message for a home that cannot be used, or an object store that does not answer; None for errors elsewhere."""
     from bellwether.settings import settings
+
+    if not isinstance(error, OSError):
+        return f"reaching the object store: {error}. Check AWS_ENDPOINT_URL, the keys and the network; then run again"
 
     home, name = str(settings().home.expanduser().absolute()), str(error.filename or "")
     if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) and not name.startswith(home):
@@ -148,6 +323,9 @@ def checksum(path: Path) -> str:
 
 def write_durably(path: Path, data: bytes) -> None:
     """Write a small file atomically, so that it survives a loss of power. Raises `OSError`."""
+    if is_stored(path):
+        path.write_bytes(data)
+        return
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with draft.open("wb") as file:
         file.write(data)
@@ -181,7 +359,7 @@ def try_lock(file: IO[str] | IO[bytes] | int, *, shared: bool = False) -> bool:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock of the file at `path`, which is made if it lacks, with its folder; waits for it. Raises `BellwetherError` when it cannot be made."""
-    with _writing(path):
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
     with file:
@@ -190,10 +368,11 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(target: Path) -> Iterator[None]:
+def writing(target: Path) -> Iterator[None]:
+    """Turn a failed write into a `BellwetherError` that names the place."""
     try:
         yield
-    except OSError as error:
+    except failures() as error:
         raise BellwetherError(
-            f"writing {target}: it cannot be written ({error.strerror or error}); free space or name another place"
+            f"writing {target}: it cannot be written ({getattr(error, 'strerror', None) or error}); free space or name another place"
         ) from None

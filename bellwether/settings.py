@@ -19,6 +19,7 @@ from pydantic import AwareDatetime, Field, SecretStr, ValidationError, field_val
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from bellwether.errors import ConfigError
+from bellwether.places import place as place_of
 
 
 class World(StrEnum):
@@ -137,8 +138,18 @@ class Settings(BaseSettings):
         repr=False,
         description="database URL of the journal of model calls; BELLWETHER_POSTGRES or SQLite in <home>/<world>/journal.db when left out",
     )
-    recordings: Path | None = Field(default=None, description="folder of stream recordings; <home>/<world>/recordings when left out")
-    episodes: Path | None = Field(default=None, description="folder of episodes to replay; <home>/<world>/episodes when left out")
+    recordings: str | None = Field(
+        default=None, description="folder or object-store URL of stream recordings; <store>/<world>/recordings when left out"
+    )
+    episodes: str | None = Field(
+        default=None, description="folder or object-store URL of episodes to replay; <store>/<world>/episodes when left out"
+    )
+    submissions: str | None = Field(
+        default=None, description="folder or object-store URL of submitted forecasts; <store>/<world>/submissions when left out"
+    )
+    site: str | None = Field(
+        default=None, description="folder or object-store URL of the static site, next to it data-docs; <store>/<world>/site when left out"
+    )
     tapes: Path | None = Field(
         default=None, description="folder where episodes are kept ready to replay, a cache; <home>/<world>/tapes when left out"
     )
@@ -227,9 +238,19 @@ class Settings(BaseSettings):
         return (self.warehouse or self.world_home / "warehouse.duckdb").expanduser().absolute()
 
     @property
+    def cache_path(self) -> Path:
+        """Folder of local copies of what is on an object store, absolute; what is missing in it is downloaded again."""
+        return self.world_home / "cache"
+
+    def _place(self, name: str, given: str | None = None) -> Path:
+        """A place of files, by default below the store: an absolute local path, or an object store's URL as a `UPath`."""
+        found = place_of(given or f"{self.world_store}/{name}")
+        return found.expanduser().absolute() if isinstance(found, Path) else found
+
+    @property
     def site_path(self) -> Path:
-        """Folder of the static site, absolute."""
-        return (self.world_home / "site").expanduser().absolute()
+        """Folder of the static site, local or in an object store."""
+        return self._place("site", self.site)
 
     @property
     def data_docs_path(self) -> Path:
@@ -249,9 +270,9 @@ class Settings(BaseSettings):
         return self.reports or f"{self.world_store}/reports"
 
     @property
-    def submissions(self) -> Path:
-        """Folder of submitted forecasts, absolute."""
-        return (self.world_home / "submissions").expanduser().absolute()
+    def submissions_path(self) -> Path:
+        """Folder of submitted forecasts, local or in an object store."""
+        return self._place("submissions", self.submissions)
 
     @property
     def restoring_path(self) -> Path:
@@ -260,23 +281,28 @@ class Settings(BaseSettings):
 
     @property
     def evaluations_path(self) -> Path:
-        """Folder of what `bellwether evaluate` was given, absolute."""
-        return self.world_home / "evaluations"
+        """Folder of what `bellwether evaluate` was given, local or in an object store."""
+        return self._place("evaluations")
 
     @property
     def trajectories_path(self) -> Path:
-        """Folder of the conversations of language models in backtests, absolute."""
-        return self.world_home / "trajectories"
+        """Folder of the conversations of language models in backtests, local or in an object store."""
+        return self._place("trajectories")
 
     @property
     def recordings_path(self) -> Path:
-        """Folder of stream recordings, absolute."""
-        return (self.recordings or self.world_home / "recordings").expanduser().absolute()
+        """Folder of stream recordings, local or in an object store."""
+        return self._place("recordings", self.recordings)
+
+    @property
+    def recorder_path(self) -> Path:
+        """Local folder that a recorder writes to: that of the recordings, or one in the world's home where they are in an object store."""
+        return found if isinstance(found := self.recordings_path, Path) else self.world_home / "recordings"
 
     @property
     def episodes_path(self) -> Path:
-        """Folder of episodes, absolute."""
-        return (self.episodes or self.world_home / "episodes").expanduser().absolute()
+        """Folder of episodes, local or in an object store."""
+        return self._place("episodes", self.episodes)
 
     @property
     def tapes_path(self) -> Path:

@@ -341,7 +341,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     from bellwether.submissions.weeks import arena_families, known_markets, known_weeks
 
     config = settings()
-    table, store = read(file), Submissions(config.submissions)
+    table, store = read(file), Submissions(config.submissions_path)
     rows = table.frame if week is None else for_week(table.frame, week.date())
     weeks = known_weeks(config.lake_uri, methodologies(config.registry))
     taken = [*registered(), *arena_families(config.lake_uri)]

@@ -16,8 +16,9 @@ from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.lake.verification import verify as verify_lake
+from bellwether.places import is_stored
 from bellwether.progress import shown
-from bellwether.recordings.catalogue import find_recording, list_recordings
+from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
 from bellwether.recordings.gaps import gap_summary, keep_gap_summary
 from bellwether.recordings.importing import import_captures
 from bellwether.settings import World, settings
@@ -99,7 +100,7 @@ def record(
 
     Messages are appended to files on arrival: whatever ends the recorder, the received ones are kept.
     """
-    from bellwether.recordings.record import Plan
+    from bellwether.recordings.record import Plan, name_of
     from bellwether.venues.http.client import RateLimit
 
     config = settings()
@@ -109,8 +110,10 @@ def record(
         if not rest:
             venue.credentials()  # a bad key fails before the first request
         _require_answer(venue, config.world)
-        done = _record(venue, plan, config.recordings_path, name)
+        _require_new(config.recordings_path, name or name_of(plan.events))
+        done = _record(venue, plan, config.recorder_path, name)
     _say(f"{done.name}: {done.done['reason'] if done.done else done.status}, {_counted(done)}")
+    store_finished(config.recorder_path, config.recordings_path)
 
 
 @click.command()
@@ -146,6 +149,12 @@ def _require_answer(venue: Addresses, world: World) -> None:
 
     if world is World.LIVE and (found := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
         raise ConfigError(f"{found.name}: {found.found}; {found.advice}")
+
+
+def _require_new(root: Path, name: str) -> None:
+    """Raise `ConfigError` where an object store has a recording of this name: that is finished."""
+    if is_stored(root) and any(one.name == name for one in list_recordings(root)):
+        raise ConfigError(f"recording {name}: {root} has it, finished; choose another name")
 
 
 def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:
@@ -192,7 +201,7 @@ def recordings(context: click.Context, as_json: bool) -> None:
         return
 
     root = settings().recordings_path
-    rows = [_row(recording) for recording in list_recordings(root)]
+    rows = [_row(recording) for place in dict.fromkeys((root, settings().recorder_path)) for recording in list_recordings(place)]
     if as_json:
         emit(rows)
     elif rows:
@@ -203,8 +212,7 @@ def recordings(context: click.Context, as_json: bool) -> None:
 
 def _row(recording: Recording) -> dict[str, Any]:
     about = recording.about
-    size = sum(path.stat().st_size for path in recording.segments)
-    known = {"source": about.source, "started_at": about.started_at, "markets": len(about.tickers), "bytes": size}
+    known = {"source": about.source, "started_at": about.started_at, "markets": len(about.tickers), "bytes": recording.size}
     return {"recording": recording.name, "status": str(recording.status), **known, **gap_summary(recording)}
 
 
@@ -232,6 +240,18 @@ def import_(path: Path, name: str | None) -> None:
     """Make recordings of the captures in PATH, a file or a folder: lines of messages, wrapped events, a list of frames or of order events."""
     for recording in import_captures(settings().recordings_path, path, name=name):
         _say(f"{recording.name}: {_counted(recording)}, {len(recording.about.tickers)} markets")
+
+
+@recordings.command()
+def store() -> None:
+    """Move finished recordings of this machine into the object store of BELLWETHER_RECORDINGS, which `record` could not reach."""
+    config = settings()
+    if not is_stored(config.recordings_path):
+        raise ConfigError(
+            f"storing recordings: BELLWETHER_RECORDINGS is {config.recordings_path}, a folder; set it to an object store's URL"
+        )
+    for recording in store_finished(config.recorder_path, config.recordings_path):
+        _say(f"{recording.name}: in {recording.folder}")
 
 
 @recordings.command()

@@ -10,6 +10,7 @@ import click
 
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
+from bellwether.places import place
 from bellwether.recordings.catalogue import find_recording
 from bellwether.recordings.recording import check_name
 from bellwether.replay.episode.listing import COLUMNS, listing, lonely, row_of
@@ -202,7 +203,7 @@ def validate(context: click.Context, which: str, *, trade_price: str, as_json: b
     """Check an episode, by its folder or its id, and say all that is found. Fails when it would be refused."""
     from bellwether.replay.episode import validate as check
 
-    folder = Path(which) if Path(which).is_dir() else settings().episodes_path / which
+    folder = place(which) if place(which).is_dir() else settings().episodes_path / which
     if not folder.is_dir():
         raise ConfigError(
             f"checking the episode {which!r}: there is no such folder, nor {folder}; `bellwether episode list` shows what there is"

@@ -15,6 +15,7 @@ from bellwether import __version__
 from bellwether.domains import LazyCommand, PlatformCommand, domains
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.extras import advice, missing_from, missing_module
+from bellwether.places import failures
 from cli.lazy import Lazy, plugins
 
 #: Commands that read nothing of a home, or finish its restoration.
@@ -75,7 +76,7 @@ class Commands(cloup.Group):
             return super().invoke(ctx)
         except BellwetherError as error:
             raise click.ClickException(str(error)) from error
-        except OSError as error:
+        except failures() as error:
             from bellwether.files import home_error
 
             if (message := home_error(error)) is None:

@@ -13,6 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from bellwether.errors import BellwetherError
+from bellwether.places import place
 
 if TYPE_CHECKING:
     from bellwether.replay.episode import Episode
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 class EpisodesResource(dg.ConfigurableResource):
     """Episodes as `bellwether episode` and the graph write them."""
 
-    path: str = Field(description="folder; each episode is a folder in it")
+    path: str = Field(description="folder or object-store URL; each episode is a folder in it")
     tapes: str = Field(description="folder of the cache of tapes; what is missing in it is made again")
 
     @property
     def root(self) -> Path:
-        """The folder of episodes."""
-        return Path(self.path)
+        """The folder of episodes, local or in an object store."""
+        return place(self.path)
 
     @property
     def cache(self) -> Path:

@@ -6,13 +6,13 @@ Concept: https://docs.dagster.io/guides/build/external-resources
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
 
 from bellwether.errors import BellwetherError
+from bellwether.places import place
 from bellwether.recordings.catalogue import find_recording, list_recordings
 from bellwether.recordings.recording import Status
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 class RecordingsResource(dg.ConfigurableResource):
     """Recordings as `bellwether record` and `bellwether recordings import` write them."""
 
-    path: str = Field(description="the folder; each recording is a folder in it")
+    path: str = Field(description="folder or object-store URL; each recording is a folder in it")
 
     def all(self) -> list[Recording]:
         """Every recording by name."""
-        return list_recordings(Path(self.path))
+        return list_recordings(place(self.path))
 
     def ended(self, name: str) -> Recording:
         """A recording that nobody is writing; a `dg.Failure` that is not retried for one that is, or that is not there."""
         try:
-            found = find_recording(Path(self.path), name)
+            found = find_recording(place(self.path), name)
         except BellwetherError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         if found.status is Status.RECORDING:

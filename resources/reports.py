@@ -12,8 +12,8 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
-from bellwether.errors import ConfigError
-from bellwether.lake.storage import Folder, open_storage
+from bellwether.lake.storage import open_storage
+from bellwether.places import place
 
 
 class ReportsResource(dg.ConfigurableResource):
@@ -30,12 +30,7 @@ class ReportsResource(dg.ConfigurableResource):
         return {location.removeprefix(f"{folder}/"): png for location, png in found.items()}
 
     def folder(self, kind: str, name: str) -> Path:
-        """The folder of `name` among those of one kind, such as datasets; raises `ConfigError` where reports are in an object store."""
+        """The folder of `name` among those of one kind, such as datasets, local or in the object store."""
         from bellwether.report.write import safe_name
 
-        storage = open_storage(self.uri)
-        if not isinstance(storage, Folder):
-            raise ConfigError(
-                f"writing {kind} of {name}: BELLWETHER_REPORTS is an object store; use `bellwether export {name} --to FOLDER`"
-            )
-        return Path(storage.location(f"{kind}/{safe_name(name)}"))
+        return place(self.uri) / kind / safe_name(name)

@@ -16,7 +16,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from bellwether.files import atomic_folder
-with atomic_folder(Path(sys.argv[1])) as draft:
+with atomic_folder(Path(sys.argv[1]), "file") as draft:
     (draft / "file").write_text("half")
     print(draft, flush=True)
     sys.stdin.read()
@@ -35,7 +35,7 @@ def test_the_draft_of_a_killed_process_is_removed_by_the_next_and_that_of_a_runn
     killed.send_signal(signal.SIGKILL)
     killed.communicate(timeout=60)
     assert abandoned.is_dir()
-    with atomic_folder(tmp_path / "next") as draft:
+    with atomic_folder(tmp_path / "next", "file") as draft:
         (draft / "file").write_text("whole")
     assert not abandoned.exists()
     assert kept.is_dir()
@@ -49,7 +49,7 @@ def test_a_target_that_a_killed_process_had_moved_away_is_moved_back(tmp_path: P
         folder = tmp_path / f".site.{kind}-0123abcd"
         folder.mkdir()
         (folder / "file").write_text(text)
-    with atomic_folder(tmp_path / "other") as draft:
+    with atomic_folder(tmp_path / "other", "file") as draft:
         (draft / "file").touch()
     assert (tmp_path / "site" / "file").read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "site"]
@@ -58,7 +58,7 @@ def test_a_target_that_a_killed_process_had_moved_away_is_moved_back(tmp_path: P
 def test_a_failed_block_leaves_the_old_folder(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "file").write_text("before")
-    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "site") as draft:
+    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "site", "file") as draft:
         (draft / "file").write_text("after")
         raise RuntimeError
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
@@ -67,6 +67,6 @@ def test_a_failed_block_leaves_the_old_folder(tmp_path: Path) -> None:
 
 def test_folders_of_other_names_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".mine.tmp-notes").mkdir()
-    with atomic_folder(tmp_path / "site") as draft:
+    with atomic_folder(tmp_path / "site", "file") as draft:
         os.mkdir(draft / "x")
     assert (tmp_path / ".mine.tmp-notes").is_dir()

@@ -14,4 +14,4 @@ def submitted(universe: pl.DataFrame) -> pl.DataFrame:
     from bellwether.submissions import Submissions
 
     config = settings()
-    return submissions_frame(Submissions(config.submissions).read(), universe, methodologies(config.registry))
+    return submissions_frame(Submissions(config.submissions_path).read(), universe, methodologies(config.registry))

@@ -79,7 +79,7 @@ def export_cohort(tables: Mapping[str, pl.DataFrame], cohort: date, target: Path
     card = target / CARD
     if target.exists() and not (card.is_file() and MARK in card.read_text(encoding="utf-8", errors="replace")):
         raise ConfigError(f"exporting into {target}: there is something else; name another folder")
-    with atomic_folder(target) as draft:
+    with atomic_folder(target, CARD) as draft:
         _write(tables, cohort, draft)
     return target
 

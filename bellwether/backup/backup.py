@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bellwether import __version__
-from bellwether.backup.manifest import FORMAT, Manifest, files, made_at, name_of
+from bellwether.backup.manifest import FILE, FORMAT, Manifest, files, made_at, name_of
 from bellwether.backup.retention import expired
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_folder, checksum, require_whole_home
@@ -19,6 +19,7 @@ from bellwether.journal.address import parsed
 from bellwether.journal.journal import require_no_answers
 from bellwether.lake import Lake
 from bellwether.lake.storage import TEMPORARY, open_storage
+from bellwether.places import is_stored
 from bellwether.recordings.recording import DONE, LOCK
 from bellwether.settings import Settings
 from bellwether.tables import TABLES
@@ -27,14 +28,22 @@ LAKE, JOURNAL, REGISTRY, RECORDINGS = "lake", "journal.db", "registry", "recordi
 
 
 def folders(config: Settings) -> dict[str, Path]:
-    """The folders of a world that are copied file by file, by their name in a backup. The registry is left out where none is set."""
+    """The folders of a world that are copied file by file, by their name in a backup. The registry is left out where none is set.
+
+    Raises `ConfigError` naming one that is in an object store.
+    """
     found = {
-        "submissions": config.submissions,
+        "submissions": config.submissions_path,
         RECORDINGS: config.recordings_path,
         "episodes": config.episodes_path,
         "trajectories": config.trajectories_path,
         "evaluations": config.evaluations_path,
     }
+    for name, place in found.items():
+        if is_stored(place):
+            raise ConfigError(
+                f"backing up: the {name} are in {place}; back them up with the tools of that storage, such as versions of objects"
+            )
     return found if config.registry is None else {REGISTRY: config.registry, **found}
 
 
@@ -42,11 +51,11 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
     """Back a world up into a folder of its own below `target`, which appears whole or not at all; returns that folder.
 
     The lake is copied before the journal, so that the journal knows every call that the lake names. What is written meanwhile may be missing,
-    and nothing is torn: a recording in progress is copied as an interrupted one. Raises `ConfigError` for a journal in PostgreSQL and a lake in an
+    and nothing is torn: a recording in progress is copied as an interrupted one. Raises `ConfigError` for a journal in PostgreSQL and a place in an
     object store, which have their own backups, and `BellwetherError` for a home that is missing or half restored, a lake that is damaged or has answers
     of models without a journal.
     """
-    journal, lake = journal_path(config), lake_folder(config)
+    journal, lake, copied = journal_path(config), lake_folder(config), folders(config)
     require_whole_home(config)
     if not (journal.is_file() and journal.stat().st_size):
         require_no_answers(config, str(journal))
@@ -55,11 +64,11 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
     folder = target / name_of(config.world.value, at)
     if folder.exists():
         raise BellwetherError(f"backing up into {folder}: there is a backup of this second; try again")
-    with atomic_folder(folder) as draft:
+    with atomic_folder(folder, FILE) as draft:
         _copy_lake(lake, draft / LAKE)
         if journal.is_file():
             _copy_journal(journal, draft / JOURNAL)
-        for name, source in folders(config).items():
+        for name, source in copied.items():
             if name == RECORDINGS:
                 _copy_recordings(source, draft / name)
             elif source.is_dir():

@@ -81,7 +81,7 @@ def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: P
             broken[name] = failed
     for site in context.get_site_names():
         context.delete_data_docs_site(site)
-    with atomic_folder(folder) as draft:
+    with atomic_folder(folder, "index.html") as draft:
         context.add_data_docs_site(
             site_name="published",
             site_config={

@@ -100,7 +100,7 @@ class Submitted(Registered):
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
         """See `Forecaster.forecast`."""
-        stated = pl.read_parquet(self.path).select(pl.col("market").alias("id"), "probability", "stated_at")
+        stated = pl.read_parquet(self.path.read_bytes()).select(pl.col("market").alias("id"), "probability", "stated_at")
         known = (
             stated.join(questions.select("id", "close_time"), on="id")
             .filter(pl.col("stated_at") < pl.col("close_time"))

@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.files import atomic_file
+from bellwether.files import atomic_file, create
 from bellwether.forecasting.interview import NOT_ASKED, interview
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Outcome
@@ -81,24 +81,19 @@ def digests(questions: pl.DataFrame) -> dict[str, str]:
 
 
 class Evaluations:
-    """The evaluations that were begun, one JSON file each in a folder."""
+    """The evaluations that were begun, one JSON file each in a folder, local or in an object store."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def begin(self, evaluation: Evaluation) -> Evaluation:
         """Store a new one, under a further name when another was begun in the same second: they share neither a record nor a budget."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         name, number = evaluation.run, 1
-        while True:
-            try:
-                self._path(evaluation).touch(exist_ok=False)
-            except FileExistsError:
-                number += 1
-                evaluation = replace(evaluation, run=f"{name}-{number}")
-            else:
-                self.keep(evaluation)
-                return evaluation
+        while not create(self._path(evaluation)):
+            number += 1
+            evaluation = replace(evaluation, run=f"{name}-{number}")
+        self.keep(evaluation)
+        return evaluation
 
     def keep(self, evaluation: Evaluation) -> None:
         """Store it, whole, in place of what was stored under its name."""

@@ -29,7 +29,7 @@ KINDS: dict[str, type[Registered]] = {
 def forecasters(folder: Path | None = None) -> dict[str, Forecaster]:
     """All forecasters by name: those of the registry (`registered`), then those whose forecasts were submitted."""
     known = registered(folder)
-    return known | {name: one for name, one in submitted(settings().submissions).items() if name not in known}
+    return known | {name: one for name, one in submitted(settings().submissions_path).items() if name not in known}
 
 
 def registered(folder: Path | None = None) -> dict[str, Forecaster]:

@@ -10,6 +10,7 @@ import polars as pl
 
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
+from bellwether.places import is_stored, place
 from bellwether.publish.card import CARD, DATA, card, is_export
 from bellwether.questions.release import Release
 from bellwether.settings import World
@@ -50,9 +51,10 @@ def export(
             f"exporting {names[0]}: the licence {license_id!r} is not written as the Hub does; write mit, cc-by-4.0, other, …"
         )
     rows = dataset_rows(questions)
-    target = Path(folder).expanduser().absolute()
+    target = place(folder)
+    target = target if is_stored(target) else target.expanduser().absolute()
     _require_replaceable(target)
-    with atomic_folder(target) as draft:
+    with atomic_folder(target, CARD) as draft:
         (draft / DATA).parent.mkdir(parents=True)
         rows.write_parquet(draft / DATA, compression="zstd", statistics=True)
         (draft / CARD).write_text(card(questions, rows.schema, world=world, recipe=recipe, license_id=license_id), encoding="utf-8")

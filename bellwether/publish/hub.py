@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.files import local_copy
 from bellwether.models.providers import is_well_formed
+from bellwether.places import place
 from bellwether.publish.card import CARD, is_export
 from bellwether.untrusted_text import redact
 
@@ -38,7 +40,7 @@ def upload(folder: Path | str, repository: str, *, private: bool = False) -> str
     doing = f"uploading to {repository}"
     if not _NAME.fullmatch(repository):
         raise ConfigError(f"uploading to {repository!r}: that is no name of a repository; write OWNER/NAME")
-    if not is_export(Path(folder)):
+    if not is_export(place(folder)):
         raise ConfigError(f"{doing}: {folder} is no exported release; write one with `bellwether export`")
     if find_spec("huggingface_hub") is None:
         raise ConfigError(f"{doing}: the extra `huggingface` is not installed; run `pip install -e '.[huggingface]'`")
@@ -47,7 +49,7 @@ def upload(folder: Path | str, repository: str, *, private: bool = False) -> str
         raise ConfigError(f"{doing}: {TOKEN} is not set; set it to a token with write access from https://huggingface.co/settings/tokens")
     if not is_well_formed(token):
         raise ConfigError(f"{doing}: {TOKEN} holds blanks, line breaks or characters that no token has; copy it again")
-    return _upload(Path(folder), repository, private, token)
+    return _upload(local_copy(folder, CARD), repository, private, token)
 
 
 def _upload(folder: Path, repository: str, private: bool, token: str) -> str:

@@ -1,23 +1,52 @@
-"""The recordings below a folder."""
+"""The recordings below a folder, local or in an object store, which holds finished ones alone."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from bellwether.errors import ConfigError
-from bellwether.recordings.recording import ABOUT, Recording, check_name
+from bellwether.files import create, folders, upload
+from bellwether.places import is_stored
+from bellwether.recordings.recording import ABOUT, DONE, LOCK, Recording, Status, check_name
 
 
 def list_recordings(root: Path) -> list[Recording]:
     """Every recording below `root` by name; none where there is no such folder."""
-    if not root.is_dir():
-        return []
-    return [Recording(folder) for folder in sorted(root.iterdir()) if not folder.name.startswith(".") and (folder / ABOUT).is_file()]
+    return [Recording(folder) for folder in folders(root, _marker(root))]
 
 
 def find_recording(root: Path, name: str) -> Recording:
     """The recording of this name. Raises `ConfigError` naming those there are."""
-    if not (root / check_name(name) / ABOUT).is_file():
+    if not (root / check_name(name) / _marker(root)).is_file():
         known = ", ".join(recording.name for recording in list_recordings(root)) or "none"
         raise ConfigError(f"looking for the recording {name!r}: below {root} there are {known}")
     return Recording(root / name)
+
+
+def store_finished(local: Path, root: Path) -> list[Recording]:
+    """Move the finished recordings below a local folder into the object store at `root`, if that is one; returns them there."""
+    if not is_stored(root):
+        return []
+    moved = []
+    for recording in list_recordings(local):
+        if recording.status is Status.FINISHED:
+            moved.append(store(recording.folder, root / recording.name))
+            shutil.rmtree(recording.folder)
+    return moved
+
+
+def store(folder: Path, target: Path) -> Recording:
+    """Upload a finished recording; the same one again is left as it is. Raises `ConfigError` where another one has its name."""
+    about = (folder / ABOUT).read_bytes()
+    if not create(target / ABOUT, about) and (target / ABOUT).read_bytes() != about:
+        raise ConfigError(
+            f"storing the recording {folder.name}: {target} is another one; rename {folder}, then `bellwether recordings store`"
+        )
+    (folder / LOCK).unlink(missing_ok=True)
+    upload(folder, target, DONE)
+    return Recording(target)
+
+
+def _marker(root: Path) -> str:
+    return DONE if is_stored(root) else ABOUT

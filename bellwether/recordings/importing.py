@@ -7,15 +7,18 @@ import math
 import os
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bellwether import __version__
 from bellwether.errors import ConfigError
 from bellwether.files import write_durably
+from bellwether.places import is_stored
 from bellwether.recordings.captures import Capture, CapturedMessage, event_of, find_captures
+from bellwether.recordings.catalogue import store
 from bellwether.recordings.instants import exchange_time, moment
 from bellwether.recordings.recorder import Pace, Recorder
-from bellwether.recordings.recording import ABOUT, About, Recording, Status, check_name, dump_about, is_locked
+from bellwether.recordings.recording import ABOUT, DONE, About, Recording, Status, check_name, dump_about, is_locked
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, body_of, message, ticker_of
 from bellwether.venues.kalshi.stream.protocol import CHANNELS
 
@@ -75,6 +78,12 @@ def make_recording(root: Path, capture: Capture, name: str) -> Recording:
     """Write a capture as the recording `name` below `root`; the same one again is left as it is. Raises `ConfigError` when the name is taken."""
     digests = capture.digests()
     target = root / name
+    if is_stored(target):
+        if (target / DONE).is_file():
+            return _known(target, capture, digests)
+        with TemporaryDirectory(prefix="bellwether-") as folder:
+            _write(Path(folder, name), capture, digests)
+            return store(Path(folder, name), target)
     if target.exists():
         return _known(target, capture, digests)
     draft = _draft(root) / name

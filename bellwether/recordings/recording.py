@@ -1,4 +1,4 @@
-"""A recording on disk: a folder with what was asked, segments of frames, and what became of it."""
+"""A recording: a folder, local or in an object store, with what was asked, segments of frames, and what became of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.files import try_lock
+from bellwether.files import local_copy, try_lock
 from bellwether.recordings import line
 from bellwether.venues.kalshi.stream.frame import Frame
 
@@ -107,7 +107,15 @@ class Recording:
     @property
     def segments(self) -> list[Path]:
         """Files of frames in order."""
-        return sorted((path for path in self.folder.iterdir() if SEGMENT.fullmatch(path.name)), key=lambda path: int(path.stem))
+        return sorted(
+            (path for path in local_copy(self.folder, DONE).iterdir() if SEGMENT.fullmatch(path.name)), key=lambda path: int(path.stem)
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes of its segments."""
+        done = self.done
+        return sum(path.stat().st_size for path in self.segments) if done is None else sum(done["segments"].values())
 
     @property
     def torn(self) -> list[Torn]:

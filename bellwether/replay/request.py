@@ -13,11 +13,13 @@ from typing import Any
 import polars as pl
 
 from bellwether.errors import ConfigError
-from bellwether.files import atomic_file
+from bellwether.files import atomic_file, folders
 from bellwether.lake import Lake
+from bellwether.places import place
 from bellwether.replay.agents.llm import LLMReplay, Trajectory
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.engine.latencies import LatencySeries
+from bellwether.replay.episode.metadata import METADATA
 from bellwether.replay.grid import grid, label, parameters
 from bellwether.replay.isolation import Isolation
 from bellwether.replay.registry import agent_of
@@ -51,7 +53,7 @@ class Request:
         """The request of a command line: its options by name. Raises `ConfigError` for what is wrong with them."""
         combinations = grid(options["grid"])
         candidates = [found for name in agents for found in _candidates(name, parameters(options["params"]), combinations, options)]
-        candidates += [_repetition(Path(name), options) for name in options["replays"]]
+        candidates += [_repetition(place(name), options) for name in options["replays"]]
         return cls(
             sources=_sources(episodes, portfolio=options["portfolio"]),
             candidates=_different(candidates, [candidate.label for candidate in candidates], "--agent"),
@@ -162,12 +164,12 @@ def _sources(names: Sequence[str], *, portfolio: bool) -> list[Source]:
 
 
 def _folder(name: str) -> Path:
-    """The folder of an episode: itself, or below the episodes of the settings."""
+    """The folder of an episode: a path or URL of its own, or below the episodes of the settings."""
     below = settings().episodes_path
-    for folder in (Path(name), below / name):
-        if (folder / "metadata.json").is_file():
+    for folder in (place(name), below / name):
+        if (folder / METADATA).is_file():
             return folder.absolute()
-    near = get_close_matches(name, [found.parent.name for found in below.glob("*/metadata.json")], n=3, cutoff=0.6)
+    near = get_close_matches(name, [found.name for found in folders(below, METADATA)], n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ConfigError(
         f"opening the episode {name!r:.80}: there is no metadata.json in {Path(name).absolute()} nor below {below}; {hint}"

@@ -206,9 +206,9 @@ def _runs(task: _Task) -> _Done:
 
 def open_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
     """An episode or a portfolio made ready under these settings; those opened last are kept."""
-    if isinstance(source, Path):
-        return _episode(source, settings.rules, cache)
-    return _portfolio(source, settings.rules, settings.bankroll, settings.execution, cache)
+    if isinstance(source, tuple):
+        return _portfolio(source, settings.rules, settings.bankroll, settings.execution, cache)
+    return _episode(source, settings.rules, cache)
 
 
 @lru_cache(maxsize=_OPEN_EPISODES)

@@ -11,14 +11,16 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.files import atomic_folder
+from bellwether.files import atomic_folder, upload, writing
+from bellwether.places import is_stored, place
+from bellwether.settings import settings
 from bellwether.site.source import Source, opened
 from bellwether.site.unit import Unit, code
 from bellwether.site.units import units
@@ -47,11 +49,13 @@ def build(warehouse: Path | str, folder: Path | str) -> Built:
     Raises `LakeError` when the warehouse cannot be read or is another version's, `ConfigError` for a folder that holds something else,
     `BellwetherError` when the site cannot be written. What was there before then stays.
     """
-    target = Path(folder).expanduser().absolute()
+    target = _absolute(folder)
     old = _read(target)
     if old is None and target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"building the site at {target}: something else is there; name another folder, or empty it")
-    with opened(warehouse) as source, atomic_folder(target) as draft, _rare_collections():
+    if is_stored(target):
+        return _uploaded(warehouse, target)
+    with opened(warehouse) as source, atomic_folder(target, MANIFEST) as draft, _rare_collections():
         writer = _Writer(target, draft, old or {})
         for unit in units(source):
             writer.add(unit)
@@ -62,9 +66,22 @@ def build(warehouse: Path | str, folder: Path | str) -> Built:
     return Built(target, len(writer.files) + 1, writer.bytes + len(data), writer.written, published)
 
 
+def _absolute(folder: Path | str) -> Path:
+    found = place(folder)
+    return found if is_stored(found) else found.expanduser().absolute()
+
+
+def _uploaded(warehouse: Path | str, target: Path) -> Built:
+    """Build the site in this machine's cache, and upload what has changed."""
+    built = build(warehouse, settings().cache_path / f"site-{hashlib.sha256(str(target).encode()).hexdigest()[:16]}")
+    with writing(target):
+        upload(built.folder, target, MANIFEST)
+    return replace(built, folder=target)
+
+
 def shown(folder: Path | str) -> str | None:
     """The state of the warehouse that the site in a folder shows, and the version that made it, as `state` names both; None without a site."""
-    found = _read(Path(folder).expanduser().absolute())
+    found = _read(_absolute(folder))
     return str(found["published"]) if found else None
 
 

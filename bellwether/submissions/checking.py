@@ -6,11 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 
 import polars as pl
 
-from bellwether.files import atomic_file, locked
+from bellwether.errors import BellwetherError
+from bellwether.files import atomic_file, locked, replace_version, version
+from bellwether.places import is_stored
 from bellwether.registry import NAME
 from bellwether.scoring.values import ROUNDING
 from bellwether.submissions.weeks import Weeks
@@ -208,10 +211,11 @@ def _reason(taken: Collection[str], now: datetime) -> pl.Expr:
 
 
 class Submissions:
-    """The forecasts of every forecaster that was submitted, in a folder."""
+    """The forecasts of every forecaster that was submitted, in a folder, local or in an object store."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._known: dict[str, str | None] = {}
 
     def names(self) -> list[str]:
         """Forecasters that have submitted, in the order of their names."""
@@ -224,17 +228,38 @@ class Submissions:
     def read(self, names: Sequence[str] | None = None) -> pl.DataFrame:
         """Accepted forecasts of these forecasters, of all if left out: columns of `SCHEMA`."""
         chosen = [name for name in self.names() if names is None or name in names]
-        return pl.concat([pl.read_parquet(self.path(name)) for name in chosen]) if chosen else pl.DataFrame(schema=SCHEMA)
+        for path in map(self.path, chosen):
+            if is_stored(path) and path.stem not in self._known:
+                self._known[path.stem] = version(path)
+        return pl.concat([pl.read_parquet(self.path(name).read_bytes()) for name in chosen]) if chosen else pl.DataFrame(schema=SCHEMA)
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Keep accepted rows with those of before; each forecaster's file is replaced as a whole."""
+        """Keep accepted rows with those of before; each forecaster's file is replaced as a whole.
+
+        Raises `BellwetherError` where another submission has changed the file of a forecaster in an object store since it was read.
+        """
         for name in sorted(rows["forecaster"].unique()):
             merged = pl.concat([self.read([name]), rows.filter(forecaster=name).select(SCHEMA.names())], rechunk=False)
-            with atomic_file(self.path(name)) as draft:
-                merged.write_parquet(draft)
+            if is_stored(path := self.path(name)):
+                self._replace(path, merged)
+            else:
+                with atomic_file(path) as draft:
+                    merged.write_parquet(draft)
+
+    def _replace(self, path: Path, rows: pl.DataFrame) -> None:
+        rows.write_parquet(data := BytesIO())
+        if not replace_version(path, data.getvalue(), self._known.pop(path.stem, None)):
+            raise BellwetherError(f"submitting forecasts of {path.stem}: another submission of them came first; submit again")
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else submits meanwhile: what is stored now is what is compared with. Raises `BellwetherError` where the folder cannot be written."""
+        """Nobody else submits meanwhile: what is stored now is what is compared with. Raises `BellwetherError` where the folder cannot be written.
+
+        In an object store others may: then `add` refuses what they have changed.
+        """
+        if is_stored(self._folder):
+            self._known.clear()
+            yield
+            return
         with locked(self._folder / ".lock"):
             yield

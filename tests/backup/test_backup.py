@@ -49,7 +49,7 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     with Journal(config.journal_url) as journal:
         Records(journal, timedelta(minutes=1), run="r").once("universe", "2026-03-01", lambda: b"answered")
     day = datetime(2026, 3, 1, tzinfo=UTC)
-    Submissions(config.submissions).add(pl.DataFrame([("mine", "kalshi:K", day, 0.5, day)], schema=SCHEMA, orient="row"))
+    Submissions(config.submissions_path).add(pl.DataFrame([("mine", "kalshi:K", day, 0.5, day)], schema=SCHEMA, orient="row"))
     return config
 
 
@@ -90,7 +90,7 @@ def test_a_restored_home_publishes_the_same_warehouse_row_for_row(living: Settin
     assert query(config.warehouse_path, "SELECT count(*) FROM arena.rankings").item() > 0
     assert journal_rows(living.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
     assert (tmp_path / "registry" / "lineups.toml").read_text().startswith("[mine]")
-    assert Submissions(config.submissions).read().equals(Submissions(living.submissions).read())
+    assert Submissions(config.submissions_path).read().equals(Submissions(living.submissions_path).read())
 
 
 def test_a_journal_in_use_is_copied_as_of_one_instant(living: Settings, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_nothing_that_is_there_is_overwritten(made: Path, tmp_path: Path, kind: 
     place = {
         "lake": Path(config.lake_uri) / "x" / "file.parquet",
         "journal": config.world_home / "journal.db",
-        "submissions": config.submissions / "other.parquet",
+        "submissions": config.submissions_path / "other.parquet",
         "registry": tmp_path / "registry" / "models.toml",
     }[kind]
     place.parent.mkdir(parents=True)

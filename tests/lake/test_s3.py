@@ -13,8 +13,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from bellwether import places
 from bellwether.errors import ConfigError, LakeError
-from bellwether.lake import Lake, s3, warehouse
+from bellwether.lake import Lake, warehouse
 from bellwether.lake.sql import evaluate
 from bellwether.lake.storage import open_storage
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
@@ -125,12 +126,12 @@ def test_sql_and_the_warehouse_read_the_store_with_the_extension(
 
 
 def test_options_are_completed_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in s3.KEYS:
+    for name in places.KEYS:
         monkeypatch.delenv(name.upper(), raising=False)
-    assert s3.resolve({}) == {}
+    assert places.resolve({}) == {}
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from-environment")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
-    resolved = s3.resolve({"aws_secret_access_key": "given"})
+    resolved = places.resolve({"aws_secret_access_key": "given"})
     assert resolved == {
         "aws_access_key_id": "from-environment",
         "aws_secret_access_key": "given",
@@ -138,7 +139,7 @@ def test_options_are_completed_from_the_environment(monkeypatch: pytest.MonkeyPa
         "aws_allow_http": "true",
         "aws_region": "us-east-1",
     }
-    assert s3.for_duckdb(resolved) == {
+    assert places.for_duckdb(resolved) == {
         "key_id": "from-environment",
         "secret": "given",
         "region": "us-east-1",
@@ -151,7 +152,7 @@ def test_options_are_completed_from_the_environment(monkeypatch: pytest.MonkeyPa
 def test_an_unknown_option_or_scheme_is_refused() -> None:
     with pytest.raises(ConfigError, match="no option is called 'key'; there are aws_access_key_id"):
         open_storage("s3://bucket", {"key": "x"})
-    with pytest.raises(ConfigError, match="opening the lake at nosuch://bucket"):
+    with pytest.raises(ConfigError, match="opening nosuch://bucket"):
         open_storage("nosuch://bucket")
 
 

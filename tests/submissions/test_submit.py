@@ -214,7 +214,7 @@ def test_the_command_keeps_what_is_accepted_and_the_forecaster_answers_questions
     pl.DataFrame([GOOD, later, {**GOOD, "market_id": "@nowhere"}]).write_csv(file)
     ran = CliRunner().invoke(main, ["submit", str(file), "--dry-run"])
     assert "2 forecasts would be accepted, 1 refused" in ran.output
-    assert Submissions(settings().submissions).names() == []
+    assert Submissions(settings().submissions_path).names() == []
     ran = CliRunner().invoke(main, ["submit", str(file), "--refused", str(out)])
     assert ran.exit_code == 1
     assert "line 4: no market is called @nowhere here" in ran.output
@@ -245,7 +245,7 @@ def test_the_command_keeps_what_is_accepted_and_the_forecaster_answers_questions
 
 def test_a_home_that_cannot_be_written_is_said_and_a_dry_run_writes_nothing(home: Path) -> None:
     pl.DataFrame([GOOD]).write_csv(home / "f.csv")
-    place = settings().submissions
+    place = settings().submissions_path
     assert CliRunner().invoke(main, ["submit", str(home / "f.csv"), "--dry-run"]).exit_code == 0
     assert not place.exists()
     place.write_text("in the way")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bellwether.errors import SchemaError
+from bellwether.files import folders
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso, parse_metadata, read_json
 from bellwether.replay.episode.report import Findings
 from bellwether.replay.episode.settlements import parse_settlements
@@ -16,11 +17,7 @@ COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenou
 
 def listing(root: Path) -> list[dict[str, Any]]:
     """The episodes below a folder, by name."""
-    return [_row(folder) for folder in _folders(root)]
-
-
-def _folders(root: Path) -> list[Path]:
-    return sorted(path.parent for path in root.glob("*/metadata.json") if not path.parent.name.startswith(".")) if root.is_dir() else []
+    return [_row(folder) for folder in folders(root, METADATA)]
 
 
 def _row(folder: Path) -> dict[str, Any]:

@@ -13,7 +13,8 @@ import numpy as np
 import orjson
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.files import atomic_file
+from bellwether.files import atomic_file, local_copy
+from bellwether.places import place
 from bellwether.replay.arrow import plain_memory
 from bellwether.replay.episode import checks, trades
 from bellwether.replay.episode.books import NAMES as BOOK_FILES
@@ -73,18 +74,18 @@ class Episode:
     def exogenous(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """Name -> (ts int64, ns UTC, non-decreasing; value float64)."""
         found: Content | None = self.__dict__.get("content")
-        return read_exogenous(self.folder, self.metadata) if found is None else found.exogenous
+        return read_exogenous(local_copy(self.folder, METADATA), self.metadata) if found is None else found.exogenous
 
 
 def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = None) -> Episode:
-    """The episode in `folder`, of this format or of the original's.
+    """The episode in `folder`, local or in an object store, of this format or of the original's.
 
     trade_price: what prices of the original's trades are of: taker, yes or auto (what agrees with the books). cache: folder in which receipts of checked
     files are kept; the same bytes are then not read and checked again until the content is asked for. Raises `SchemaError` naming file, row and value
     of what is wrong; nothing of the episode can be used then.
     """
-    folder = Path(folder)
-    files = None if cache is None else _files_digest(folder, trade_price)
+    folder = place(folder)
+    files = None if cache is None else _files_digest(local_copy(folder, METADATA), trade_price)
     receipt = _receipt(cache / f"{files}.json") if cache is not None else None
     if receipt is not None:
         return _known(folder, receipt)
@@ -94,7 +95,7 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
         more = f" ({len(errors) - _MOST_NAMED} more errors)" if len(errors) > _MOST_NAMED else ""
         raise SchemaError(f"the episode in {folder} is refused: {'; '.join(errors[:_MOST_NAMED])}{more}")
     # What was changed while it was read is not known under its earlier bytes.
-    if cache is not None and files == _files_digest(folder, trade_price):
+    if cache is not None and files == _files_digest(local_copy(folder, METADATA), trade_price):
         with atomic_file(cache / f"{files}.json") as draft:
             found = content.metadata
             gaps = [(gap.ticker, gap.start, gap.end, gap.cause) for gap in found.gaps]
@@ -104,7 +105,8 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
 
 def _known(folder: Path, receipt: Mapping[str, Any]) -> Episode:
     """An episode whose bytes were checked before."""
-    metadata, settlements = _settled(folder, parse_metadata(read_json(folder, METADATA)))
+    here = local_copy(folder, METADATA)
+    metadata, settlements = _settled(here, parse_metadata(read_json(here, METADATA)))
     gaps = tuple(Gap(*gap) for gap in receipt["gaps"])
     return _episode(folder, replace(metadata, source=receipt["source"], gaps=gaps), settlements, receipt["digest"])
 
@@ -121,7 +123,7 @@ def load_original(folder: Path, trade_price: str = trades.AUTO, *, cache: Path |
 
 def validate(folder: Path, *, trade_price: str = trades.AUTO) -> Report:
     """Return the findings of all checks of the episode in `folder`; `load` refuses it for errors. Never raises for the content of files."""
-    return _examine(Path(folder), trade_price)[1]
+    return _examine(place(folder), trade_price)[1]
 
 
 def _settled(folder: Path, metadata: Metadata) -> tuple[Metadata, tuple[Settlement, ...]]:
@@ -136,14 +138,15 @@ def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
     if trade_price not in trades.CONVENTIONS:
         raise ConfigError(f"reading {folder}: trade_price is {trade_price!r:.40}; it must be one of {', '.join(trades.CONVENTIONS)}")
     findings = Findings()
+    here = local_copy(folder, METADATA)
     metadata, settlements, stated = None, None, None
     with findings.collecting("metadata", METADATA):
-        stated = read_json(folder, METADATA)
+        stated = read_json(here, METADATA)
         metadata = parse_metadata(stated)
     if metadata is None:
         return None, findings.report(folder, None)
     with findings.collecting("settlement", SETTLEMENT):
-        metadata, settlements = _settled(folder, metadata)
+        metadata, settlements = _settled(here, metadata)
         checks.check_winners(metadata, settlements, findings)
     checks.check_terms(metadata, findings)
     checks.check_event(metadata, findings)
@@ -151,14 +154,14 @@ def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
     findings.counts["markets"] = len(metadata.markets)
     book = tape = exogenous = None
     with findings.collecting("book", BOOK_FILES[0]), plain_memory():
-        book = read_book(folder, metadata.markets)
+        book = read_book(here, metadata.markets)
         metadata = replace(metadata, gaps=(*metadata.gaps, *book.gaps))
         checks.check_book(book, metadata, findings)
         checks.check_gaps(book, metadata, findings)
     with findings.collecting("trades", trades.NAMES[0]), plain_memory():
-        tape = _trades(folder, metadata, required="format" in stated)
+        tape = _trades(here, metadata, required="format" in stated)
     with findings.collecting("exogenous", EXOGENOUS):
-        exogenous = read_exogenous(folder, metadata)
+        exogenous = read_exogenous(here, metadata)
     if settlements is None or book is None or tape is None or exogenous is None:
         return None, findings.report(folder, None)
     file, prints, is_original = tape

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.files import atomic_folder
+from bellwether.places import place
 from bellwether.replay.arrow import words_of
 from bellwether.replay.episode.books import KINDS, SIDES
 from bellwether.replay.episode.draft import EpisodeDraft
@@ -54,12 +55,12 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
 
     Raises `SchemaError` as `load` does, and `ConfigError` for a folder that holds something else; nothing is written then.
     """
-    folder = Path(folder)
+    folder = place(folder)
     if folder.exists() and not (folder / METADATA).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
             f"writing the episode {draft.metadata.episode_id}: {folder} holds something that is no episode; name another folder"
         )
-    with atomic_folder(folder) as made:
+    with atomic_folder(folder, METADATA) as made:
         _table(made / "orderbook.parquet", draft.book, BOOK)
         _table(made / "trades.parquet", draft.trades, TRADES)
         if draft.exogenous is not None:

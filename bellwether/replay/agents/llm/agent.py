@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.extras import require_platform
 from bellwether.models.registry import model as registered
+from bellwether.places import place
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm.asking import Asking, OwnModels
@@ -126,7 +127,7 @@ class LLMAgent(_Scripted):
         self._sample = _natural(sample, "sample", 0, 2**31 - 1)
         self._temperature = _temperature(self.model, temperature)
         self._budget = _dollars(budget)
-        self._folder = None if folder is None else Path(folder)
+        self._folder = None if folder is None else place(folder)
 
     def anew(self) -> Self:
         """See `Agent.anew`; it shares the models."""
@@ -213,7 +214,7 @@ class LLMReplay(_Scripted):
     name = "llm-replay"
 
     def __init__(self, *, trajectory: Path | str) -> None:
-        self._trajectory = Trajectory.open(Path(trajectory))
+        self._trajectory = Trajectory.open(place(trajectory))
         if self._trajectory.finished is None:
             raise ConfigError(
                 f"replaying {trajectory}: its run has not ended ({self._trajectory.stored} steps so far); run it again to go on, then replay it"

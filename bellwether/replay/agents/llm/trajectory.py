@@ -1,4 +1,4 @@
-"""Stored trajectory of a run: its description and every step, so that it can continue and be replayed without a model.
+"""Stored trajectory of a run, local or in an object store: its description and every step, so that it can continue and be replayed without a model.
 
     <folder>/trajectory.json       what was run, with prompt and tools; when it has ended, totals
     <folder>/steps/000000.jsonl    steps 0 to 49, one JSON object a line; 000001.jsonl the next 50
@@ -79,7 +79,6 @@ class Trajectory:
             found = cls.open(folder)
             require_same(found.head.identity, head.identity, folder)
             return found
-        (folder / _STEPS).mkdir(parents=True, exist_ok=True)
         trajectory = cls(folder, head)
         trajectory._write_head()
         return trajectory

@@ -1,0 +1,151 @@
+"""Files outside the lake on an object store: whole or absent, and copied to this machine where programs need a folder."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.files import atomic_file, atomic_folder, create, folders, local_copy, replace_version, version
+from bellwether.places import failures, filesystem, place
+from bellwether.settings import Settings, settings
+
+
+def put(target: Path, **files: str) -> None:
+    """Replace a folder whose marker is `last`."""
+    with atomic_folder(target, "last") as draft:
+        for name, text in files.items():
+            (draft / "below").mkdir(exist_ok=True)
+            (draft / ("below/first" if name == "first" else name)).write_text(text)
+
+
+def read(folder: Path) -> dict[str, str]:
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_file_is_stored_when_its_block_ends_and_not_when_it_fails(bucket: str) -> None:
+    target = place(f"{bucket}/some/report.json")
+    with atomic_file(target) as draft:
+        draft.write_text("whole")
+        assert not target.exists()
+    assert target.read_text() == "whole"
+    with pytest.raises(RuntimeError), atomic_file(target) as draft:
+        draft.write_text("half")
+        raise RuntimeError
+    assert target.read_text() == "whole"
+    assert not draft.exists()
+
+
+def test_a_folder_is_replaced_and_its_copy_with_it(bucket: str) -> None:
+    target = place(f"{bucket}/episodes/one")
+    put(target, first="1", gone="1", last="1")
+    before = local_copy(target, "last")
+    assert read(before) == {"below/first": "1", "gone": "1", "last": "1"}
+    assert local_copy(str(target), "last") == before
+    put(target, first="2", last="2")
+    after = local_copy(target, "last")
+    assert read(after) == {"below/first": "2", "last": "2"}
+    assert read(before) == {"below/first": "1", "gone": "1", "last": "1"}
+    assert before.parent == after.parent == settings().cache_path
+
+
+def test_unchanged_files_are_left_as_they_are(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = place(f"{bucket}/site")
+    put(target, first="1", other="same", last="1")
+    fs, _ = filesystem(target)
+    sent: list[str] = []
+    call = fs._call_s3
+
+    async def noted(method: str, *args: Any, **more: Any) -> Any:
+        sent.append(f"{method} {more.get('Key', '')}")
+        return await call(method, *args, **more)
+
+    monkeypatch.setattr(fs, "_call_s3", noted)
+    put(target, first="1", other="same", last="1")
+    assert [one for one in sent if "put" in one or "delete" in one] == []
+    put(target, first="1", other="same", last="2")
+    assert [one for one in sent if "put" in one or "delete" in one] == ["put_object site/last"]
+
+
+def test_an_interrupted_upload_is_no_folder_until_it_is_made_again(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = place(f"{bucket}/episodes/one")
+    put(target, first="1", other="1", last="1")
+    fs, _ = filesystem(target)
+    with monkeypatch.context() as patch, pytest.raises(BellwetherError, match="it cannot be written"):
+        patch.setattr(fs, "put", lambda *_: (_ for _ in ()).throw(OSError("the network is gone")))
+        put(target, first="2", other="2", last="2")
+    monkeypatch.setattr("bellwether.files.time.sleep", lambda _: None)
+    with pytest.raises(
+        BellwetherError, match=r"s3://.*/episodes/one/last: it is being replaced, or its upload was interrupted; make it again"
+    ):
+        local_copy(target, "last")
+    assert folders(place(f"{bucket}/episodes"), "last") == []
+    put(target, first="2", other="2", last="2")
+    assert read(local_copy(target, "last")) == {"below/first": "2", "other": "2", "last": "2"}
+    assert folders(place(f"{bucket}/episodes"), "last") == [target]
+
+
+def test_readers_of_a_folder_that_is_replaced_again_and_again_see_one_version(bucket: str) -> None:
+    target = place(f"{bucket}/episodes/one")
+    put(target, first="0", other="0", last="0")
+    ended, torn, seen = threading.Event(), [], set()
+
+    def look() -> None:
+        while not ended.is_set():
+            found = set(read(local_copy(target, "last")).values())
+            seen.update(found)
+            if len(found) != 1:
+                torn.append(found)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    for number in range(1, 12):
+        put(target, first=str(number), other=str(number), last=str(number))
+        time.sleep(0.2)
+    ended.set()
+    reader.join()
+    assert torn == []
+    assert len(seen) > 1
+
+
+def test_of_two_writers_of_a_file_one_is_refused(bucket: str) -> None:
+    path = place(f"{bucket}/submissions/mine.parquet")
+    assert version(path) is None
+    assert create(path, b"1")
+    assert not create(path, b"2")
+    known = version(path)
+    assert replace_version(path, b"3", known)
+    assert not replace_version(path, b"4", known)
+    assert not replace_version(path, b"5", None)
+    assert path.read_bytes() == b"3"
+
+
+def test_what_is_not_there_or_does_not_answer_is_named(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BellwetherError, match=r"reading s3://.*/none/last: there is no such folder"):
+        local_copy(f"{bucket}/none", "last")
+    with pytest.raises(BellwetherError, match=r"writing s3://no-such-bucket/file"), atomic_file(place("s3://no-such-bucket/file")) as draft:
+        draft.touch()
+    with pytest.raises(ConfigError, match=r"opening nosuch://bucket.*Install the package"):
+        place("nosuch://bucket")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(failures()):
+        (place(f"{bucket}/x") / "y").read_bytes()
+
+
+def test_a_store_holds_every_place_but_those_of_one_machine(bucket: str, tmp_path: Path) -> None:
+    config = Settings(home=tmp_path, store=f"{bucket}/all/")
+    stored = {
+        name: getattr(config, f"{name}_path") for name in ("episodes", "recordings", "submissions", "evaluations", "trajectories", "site")
+    }
+    assert {name: str(path) for name, path in stored.items()} == {name: f"{bucket}/all/sandbox/{name}" for name in stored}
+    assert str(config.data_docs_path) == f"{bucket}/all/sandbox/data-docs"
+    for name in ("recorder_path", "tapes_path", "cache_path", "dagster_home", "alarms_path"):
+        assert getattr(config, name).is_relative_to(tmp_path)
+    elsewhere = Settings(home=tmp_path, store=f"{bucket}/all", episodes=str(tmp_path / "mine"), site="s3://pages/here")
+    assert elsewhere.episodes_path == tmp_path / "mine"
+    assert str(elsewhere.data_docs_path) == "s3://pages/data-docs"
+    assert Settings(home=tmp_path).recordings_path == Settings(home=tmp_path).recorder_path == tmp_path / "sandbox" / "recordings"
