@@ -311,8 +311,8 @@ class Settings(BaseSettings):
 
     @property
     def dagster_home(self) -> Path:
-        """DAGSTER_HOME of this world, absolute."""
-        return self.world_home / "dagster"
+        """DAGSTER_HOME of this world, absolute; a fleet's has no run history, which is in Postgres."""
+        return self.world_home / ("fleet" if self.fleet else "dagster")
 
 
 @lru_cache(maxsize=1)

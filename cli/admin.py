@@ -1,4 +1,4 @@
-"""Commands about a whole home: demo, ui, doctor, sandbox, backup, restore, home."""
+"""Commands about a whole home: demo, ui, worker, doctor, sandbox, backup, restore, home."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bellwether.console import console, emit
 from bellwether.doctor import examine, try_connections
 from bellwether.domains import domains, resolve
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.settings import World, settings
+from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
 from orchestration.session import close, require_success, runner
@@ -44,14 +44,39 @@ def demo(days: int, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535), help="Port on 127.0.0.1.")
-def ui(port: int) -> None:
-    """Serve Dagster's UI and run its daemon (schedules, sensors, backfills) on 127.0.0.1 until interrupted."""
+@click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535), help="Port of the UI.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address of the UI in a fleet. It has no login: keep the network private."
+)
+def ui(port: int, host: str) -> None:
+    """Serve Dagster's UI and run its daemon (schedules, sensors, backfills) on 127.0.0.1 until interrupted.
+
+    In a fleet exactly one daemon runs: a second `bellwether ui` with the same Postgres is refused. Stopping it leaves the workers' runs alone.
+    """
     from orchestration.serve import serve
 
-    code = serve(settings(), port, lambda text: click.echo(visible(text, "\n"), err=True))
+    if host != "127.0.0.1" and settings().fleet is None:
+        raise ConfigError("bellwether ui --host: only in a fleet (BELLWETHER_FLEET); the UI has no login")
+    code = serve(settings(), port, lambda text: click.echo(visible(text, "\n"), err=True), host)
     if code:
         sys.exit(code)
+
+
+@click.command()
+@click.option("--name", help="Name of the worker, unique in the fleet; host and process number when left out.")
+def worker(name: str | None) -> None:
+    """Execute runs of a Celery fleet, two at a time, until interrupted (docs/fleet.md).
+
+    SIGTERM and Ctrl-C finish the current runs and take no more. SIGQUIT interrupts them; the daemon retries them on another worker.
+    """
+    from orchestration.fleet import require_settings
+
+    if settings().fleet is not Fleet.CELERY:
+        raise ConfigError("bellwether worker: set BELLWETHER_FLEET=celery; on Kubernetes each run is a job of its own")
+    require_settings(settings())
+    from orchestration.worker import work
+
+    sys.exit(work(settings(), name, lambda text: click.echo(text, err=True)))
 
 
 @click.command()

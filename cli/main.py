@@ -26,6 +26,7 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
         PlatformCommand("demo", "cli.admin:demo", "Run everything in the sandbox and print the leaderboards."),
         PlatformCommand("doctor", "cli.admin:doctor", "Check the installation, with a remedy for each problem."),
         PlatformCommand("ui", "cli.admin:ui", "Serve Dagster's UI and run its daemon."),
+        PlatformCommand("worker", "cli.admin:worker", "Execute runs of a Celery fleet."),
         PlatformCommand("sandbox", "cli.admin:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted."),
     ),
     "Data": (

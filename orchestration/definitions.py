@@ -28,7 +28,7 @@ from resources.journal import JournalResource
 from resources.reports import ReportsResource
 from resources.venues import WorldResource
 
-#: A spawned step imports everything anew (seconds); a forked one finds it loaded.
+#: A spawned step imports all modules (seconds); a forked one finds them loaded.
 EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}})
 # In every process that the preloaded one forks: a step.
 register_after_fork(EXECUTOR, end_with_the_run)
@@ -63,7 +63,8 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         jobs=(*(together.jobs or ()), OPERATIONS, PRUNE),
         schedules=(*(together.schedules or ()), *SCHEDULES),
         sensors=(*(together.sensors or ()), *SENSORS, *alarms.SENSORS),
-        executor=EXECUTOR,
+        # A run of a fleet is a process of a worker, which cannot start others.
+        executor=EXECUTOR if config.fleet is None else dg.in_process_executor,
         loggers={"console": dg.colored_console_logger, "progress": progress},
         resources={**resources(config), **(together.resources or {}), **(resource_overrides or {})},
     )

@@ -22,6 +22,7 @@ import dagster as dg
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file, is_former, locked, require_whole_home, try_lock
 from bellwether.settings import Settings
+from orchestration import fleet
 from orchestration.precedence import runs_at_once
 
 #: The code location that the UI shows, its module, and Dagster's name of the definitions in it.
@@ -52,9 +53,10 @@ def prepare(config: Settings) -> Path:
     """Create DAGSTER_HOME of this world with its dagster.yaml and databases, point this process at it and switch telemetry off.
 
     Several processes may do so at once: one creates it, the others wait. An existing dagster.yaml is left unchanged; a deleted one is written again.
+    In a fleet the file follows the settings, and the databases are in Postgres.
 
     Raises:
-        ConfigError: the home has the storage classes of version 0.2.
+        ConfigError: the home has the storage classes of version 0.2, or settings of the fleet are missing.
         BellwetherError: it cannot be written.
     """
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
@@ -63,6 +65,9 @@ def prepare(config: Settings) -> Path:
     require_whole_home(config)
     with storage_errors(home):
         _create_folder(home)
+        if config.fleet is not None:
+            _prepare_fleet(config, home)
+            return home
         if is_former(home):
             raise ConfigError(
                 f"{home} has the run history of Bellwether 0.2 in a format of its own. Convert it once: bellwether home convert"
@@ -72,6 +77,16 @@ def prepare(config: Settings) -> Path:
                 _make(home)
         _require_databases(home)
     return home
+
+
+def _prepare_fleet(config: Settings, home: Path) -> None:
+    """Write dagster.yaml of a fleet, and create Dagster's tables at the first start of a node."""
+    fleet.require_settings(config)
+    fleet.export_urls(config)
+    with locked(home / _LOCK):
+        if fleet.write_settings(config, home / _FILE) and not (home / _MADE).exists():
+            fleet.create_tables(config)
+            (home / _MADE).touch()
 
 
 def convert(config: Settings) -> Path | None:

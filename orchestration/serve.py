@@ -16,29 +16,35 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import wrap
+from typing import IO
 
 import dagster as dg
 
 from bellwether.domains import domains
-from bellwether.errors import ConfigError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file
 from bellwether.lake import Lake
 from bellwether.lake.renewing import renew
 from bellwether.settings import Settings
+from orchestration.fleet import DAEMON_LOCK, AdvisoryLock
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
 from orchestration.orphans import UI, Process, end_orphans, queue_again
 from orchestration.submission import HOST, announce, answers, serving
 
 _POLL_SECONDS = 0.2
+#: Seconds between checks of the daemon's lock, and for a daemon to launch the runs that it has taken from the queue.
+_LOCK_SECONDS, _PATIENCE_SECONDS = 10.0, 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
+def serve(config: Settings, port: int, say: Callable[[str], None], host: str = HOST) -> int:
     """Serve until a signal or the end of Dagster; returns the exit code, 0 after a signal.
 
-    Raises `ConfigError` when another UI serves this world or the port is taken.
+    Raises `ConfigError` when another UI serves this world or fleet, or the port is taken.
     """
     home = prepare(config)
+    if config.fleet is not None:
+        return _serve_fleet(config, home, command(port, workspace_file(home), host), say)
     with storage_errors(home), dg.DagsterInstance.get() as instance:
         process = Process(instance, UI)
         if not process.held:
@@ -62,6 +68,41 @@ def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
             process.close()
 
 
+def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[str], None]) -> int:
+    """Serve a fleet's UI with its only daemon. Runs are executed by workers, and continue when it stops."""
+    lock = AdvisoryLock(config, DAEMON_LOCK)
+    if not lock.acquire(wait=False):
+        raise ConfigError("bellwether ui: another one serves this fleet; a second daemon would launch runs twice")
+    say(f"Starting the UI and the daemon of the fleet; their log is {home / 'ui.log'}")
+    try:
+        with _stopped() as stopped, _log(home).open("w") as out:
+            server = _start(call, out, keep=lock.file)
+            try:
+                _wait_fleet(server, lock, stopped)
+            finally:
+                ended = server.poll()
+                _end(server, patience=_PATIENCE_SECONDS)
+    finally:
+        lock.release()
+    if ended is None:
+        say("Stopped. Workers finish their runs; queued runs are launched when a UI starts again.")
+        return 0
+    return _ended(ended, home / "ui.log", say)
+
+
+def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Callable[[], bool]) -> None:
+    """Wait for the end of Dagster or a signal. Raises `ConfigError` where another daemon has started after a loss of the connection to Postgres."""
+    checked = time.monotonic()
+    while server.poll() is None and not stopped():
+        time.sleep(_POLL_SECONDS)
+        if time.monotonic() - checked < _LOCK_SECONDS:
+            continue
+        checked = time.monotonic()
+        with suppress(BellwetherError):  # Postgres may be restarting
+            if not lock.acquire(wait=False):
+                raise ConfigError("bellwether ui: the connection to Postgres was lost, and another UI serves this fleet now")
+
+
 def orientation(port: int) -> str:
     """The groups of the graph, with their pages, for newcomers. Dagster's own pages have no place for it."""
     lines = []
@@ -72,7 +113,7 @@ def orientation(port: int) -> str:
     return "\n".join(["What it shows:", *lines, "Automation makes what follows; runs that you launch go before it."])
 
 
-def command(port: int, workspace: Path) -> list[str]:
+def command(port: int, workspace: Path, host: str = HOST) -> list[str]:
     """The call of `dagster dev`."""
     return [
         str(Path(sys.executable).with_name("dagster")),
@@ -80,7 +121,7 @@ def command(port: int, workspace: Path) -> list[str]:
         "-w",
         str(workspace),
         "--host",
-        HOST,
+        host,
         "--port",
         str(port),
         "--log-level",
@@ -102,21 +143,10 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None], al
 
     alarms: a file whose new lines are printed.
     """
-    log = home / "ui.log"
-    with suppress(FileNotFoundError):
-        log.replace(home / "ui.log.1")
-    say(f"Starting Dagster's UI and daemon; their log is {log}")
+    say(f"Starting Dagster's UI and daemon; their log is {home / 'ui.log'}")
     added = _added(alarms)
-    with _stopped() as stopped, log.open("w") as out:
-        server = subprocess.Popen(  # noqa: S603
-            command(port, workspace_file(home)),
-            start_new_session=True,
-            pass_fds=[process.file],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            # Steps are processes of Python, which would import `assets` or `resources` of the present folder.
-            env={**os.environ, "PYTHONSAFEPATH": "1"},
-        )
+    with _stopped() as stopped, _log(home).open("w") as out:
+        server = _start(command(port, workspace_file(home)), out, keep=process.file)
         ready = False
         try:
             while server.poll() is None and not stopped():
@@ -130,14 +160,45 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None], al
                 time.sleep(_POLL_SECONDS)
         finally:
             ended = server.poll()
-            # All processes at once: one that is asked to end would record its run as failed.
-            with suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
-    if ended is None:
-        return 0
-    say("\n".join(["Dagster ended by itself; the end of its log:", *log.read_text(errors="replace").splitlines()[-10:]]))
-    return ended or 1
+            _end(server)
+    return 0 if ended is None else _ended(ended, home / "ui.log", say)
+
+
+def _log(home: Path) -> Path:
+    """The file of Dagster's output; the previous one is kept."""
+    log = home / "ui.log"
+    with suppress(FileNotFoundError):
+        log.replace(home / "ui.log.1")
+    return log
+
+
+def _start(call: list[str], out: IO[str], *, keep: int) -> subprocess.Popen[bytes]:
+    """Start Dagster in a session of its own. keep: descriptor of a lock that it holds as well."""
+    return subprocess.Popen(  # noqa: S603
+        call,
+        start_new_session=True,
+        pass_fds=[keep],
+        stdout=out,
+        stderr=subprocess.STDOUT,
+        # Steps are processes of Python, which would import `assets` or `resources` of the present folder.
+        env={**os.environ, "PYTHONSAFEPATH": "1"},
+    )
+
+
+def _end(server: subprocess.Popen[bytes], patience: float = 0) -> None:
+    """Kill Dagster's processes at once: one that gets SIGTERM would record its run as failed. patience: seconds to end in order before."""
+    if patience and server.poll() is None:
+        server.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(patience)
+    with suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+
+
+def _ended(code: int, log: Path, say: Callable[[str], None]) -> int:
+    say("\n".join(["Dagster ended; the last lines of its log:", *log.read_text(errors="replace").splitlines()[-10:]]))
+    return code or 1
 
 
 def _added(path: Path) -> Callable[[], str]:

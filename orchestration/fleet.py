@@ -1,0 +1,239 @@
+"""Dagster's configuration in a fleet: storage in Postgres, a launcher for runs on other machines, run monitoring and retries.
+
+`dagster.yaml` is generated from the settings and contains no secret: it refers to variables of the environment, which `export_urls` sets.
+Not here: the launcher of Celery and its workers (launcher.py, worker.py).
+Concept: https://docs.dagster.io/deployment/oss/dagster-yaml
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import dagster as dg
+import yaml
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.files import atomic_file
+from bellwether.settings import Fleet, Settings
+
+#: Runs that a worker executes at once.
+RUNS_PER_WORKER = 2
+#: First line of a generated dagster.yaml. A file without it belongs to the operator.
+HEADER = "# Generated from the BELLWETHER_ settings at every start. Remove this line to edit the file yourself."
+#: Variables to which dagster.yaml refers.
+_POSTGRES, _BROKER = "DAGSTER_POSTGRES_URL", "DAGSTER_CELERY_BROKER_URL"
+#: Packages that a fleet needs, by their modules; the extra `fleet` installs all.
+_MODULES = {
+    Fleet.CELERY: ("dagster_postgres", "psycopg2", "dagster_celery", "redis"),
+    Fleet.KUBERNETES: ("dagster_postgres", "psycopg2", "dagster_k8s"),
+}
+#: Keys of advisory locks: of the node that creates Dagster's tables, and of the only daemon.
+_TABLES_LOCK, DAEMON_LOCK = 0x62656C6C00, 0x62656C6C01
+_WORLD = "bellwether/world"
+#: Seconds between heartbeats of a run, and without one until its worker is asked.
+HEARTBEAT_SECONDS, STALE_SECONDS = 10, 30
+#: Settings of Celery that daemon and workers share. A task is acknowledged when its execution starts: it is executed once at most.
+CELERY = {
+    "broker_connection_max_retries": None,
+    "broker_connection_retry_on_startup": True,
+    # An unacknowledged task is only on its way to a process that is free.
+    "broker_transport_options": {"visibility_timeout": 60, "socket_timeout": 10, "socket_connect_timeout": 5},
+    "result_backend_always_retry": True,
+    "result_expires": 30 * 24 * 3600,
+    "task_acks_late": False,
+    "task_track_started": True,
+    "worker_disable_prefetch": True,
+    "worker_hijack_root_logger": False,
+    "worker_prefetch_multiplier": 1,
+    "worker_redirect_stdouts": False,
+}
+
+
+def missing_settings(config: Settings) -> list[str]:
+    """Settings and packages that a fleet lacks, one message each."""
+    if config.fleet is None:
+        return []
+    found = [f"{name} is not installed: pip install 'bellwether[fleet]'" for name in _MODULES[config.fleet] if find_spec(name) is None]
+    if config.postgres is None:
+        found.append(
+            "BELLWETHER_POSTGRES is not set: it is the address of Dagster's storage, such as postgresql://user:password@host/database"
+        )
+    if config.fleet is Fleet.CELERY and config.broker is None:
+        found.append("BELLWETHER_BROKER is not set: it is the address of Celery's Redis, such as redis://:password@host:6379/0")
+    return found
+
+
+def require_settings(config: Settings) -> None:
+    """Raise `ConfigError` with all that a fleet lacks."""
+    if missing := missing_settings(config):
+        raise ConfigError(f"reading BELLWETHER_FLEET={config.fleet}: {'; '.join(missing)}")
+
+
+def export_urls(config: Settings) -> None:
+    """Set the variables to which dagster.yaml refers, for this process and the processes that it starts."""
+    if config.postgres is not None:
+        os.environ[_POSTGRES] = _postgres_url(config)
+    if config.broker is not None:
+        os.environ[_BROKER] = config.broker.get_secret_value()
+
+
+def instance_settings(config: Settings) -> dict[str, Any]:
+    """The content of dagster.yaml for a fleet."""
+    shared = yaml.safe_load((files("orchestration") / "dagster.yaml").read_text())
+    del shared["event_log_storage"]
+    slots = RUNS_PER_WORKER * config.workers
+    shared["concurrency"]["runs"]["max_concurrent_runs"] = slots
+    shared["concurrency"]["runs"]["tag_concurrency_limits"][0]["limit"] = slots - 1
+    return {
+        **shared,
+        "storage": {"postgres": {"postgres_url": {"env": _POSTGRES}}},
+        "run_launcher": _launcher(config),
+        "compute_logs": _compute_logs(config) or shared["compute_logs"],
+        "run_monitoring": {
+            "enabled": True,
+            "poll_interval_seconds": 10,
+            "start_timeout_seconds": 900,  # a task that the broker lost; tasks also wait for the slots of a lost worker
+            "cancel_timeout_seconds": 30,
+            "free_slots_after_run_end_seconds": 5,
+        },
+        "run_retries": {"enabled": True, "max_retries": 3, "retry_on_asset_or_op_failure": False},
+    }
+
+
+def celery_settings() -> dict[str, Any]:
+    """Arguments of `CeleryRunLauncher`, as dagster.yaml contains them."""
+    return {"broker": {"env": _BROKER}, "backend": {"env": _BROKER}, "config_source": CELERY}
+
+
+def _launcher(config: Settings) -> dict[str, Any]:
+    if config.fleet is Fleet.CELERY:
+        return {"module": "orchestration.launcher", "class": "CeleryLauncher", "config": celery_settings()}
+    return {
+        "module": "dagster_k8s",
+        "class": "K8sRunLauncher",
+        # Names of deploy/; an operator with others keeps a dagster.yaml of their own, as Dagster's Helm chart does.
+        "config": {
+            "service_account_name": "dagster",
+            "instance_config_map": "dagster-instance",
+            "dagster_home": "/opt/dagster/dagster_home",
+            "job_namespace": {"env": "DAGSTER_K8S_NAMESPACE"} if os.environ.get("DAGSTER_K8S_NAMESPACE") else "default",
+            "env_config_maps": ["bellwether"],
+            "env_secrets": ["bellwether"],
+        },
+    }
+
+
+def _compute_logs(config: Settings) -> dict[str, Any] | None:
+    """Output of steps in the object store; None where files are in folders."""
+    store = urlsplit(config.world_store)
+    if store.scheme != "s3":
+        return None
+    place = {"bucket": store.netloc, "prefix": f"{store.path.strip('/')}/compute-logs", "local_dir": {"env": "DAGSTER_HOME"}}
+    return {"module": "dagster_aws.s3.compute_log_manager", "class": "S3ComputeLogManager", "config": place}
+
+
+def write_settings(config: Settings, target: Path) -> bool:
+    """Write dagster.yaml unless an operator's own exists. Returns whether the file is generated."""
+    if target.exists() and not target.read_text(encoding="utf-8").startswith(HEADER):
+        return False
+    written = f"{HEADER}\n{yaml.safe_dump(instance_settings(config), sort_keys=False)}"
+    if not target.exists() or target.read_text(encoding="utf-8") != written:
+        with atomic_file(target) as draft:
+            draft.write_text(written, encoding="utf-8")
+    return True
+
+
+def create_tables(config: Settings) -> None:
+    """Create Dagster's tables in Postgres, by one node at a time, and reserve the database for this world.
+
+    Raises:
+        ConfigError: the database belongs to another world.
+        BellwetherError: Postgres does not answer.
+    """
+    with _locked(config, _TABLES_LOCK), dg.DagsterInstance.get() as instance:
+        instance.get_runs_count()
+        instance.get_asset_keys(limit=1)
+        instance.all_instigator_state()
+        cursors = instance.daemon_cursor_storage
+        owner = cursors.get_cursor_values({_WORLD}).get(_WORLD)
+        if owner is None:
+            cursors.set_cursor_values({_WORLD: config.world.value})
+        elif owner != config.world.value:
+            raise ConfigError(
+                f"BELLWETHER_POSTGRES is the storage of the world {owner!r}; the world {config.world.value!r} needs a database of its own"
+            )
+
+
+class AdvisoryLock:
+    """A lock of Postgres, released when its connection ends. Raises `BellwetherError` where Postgres does not answer."""
+
+    def __init__(self, config: Settings, key: int) -> None:
+        self._engine = create_engine(_postgres_url(config), connect_args={"connect_timeout": 10}, poolclass=NullPool)
+        self._key = key
+        self._connection: Connection | None = None
+
+    def acquire(self, *, wait: bool = True) -> bool:
+        """Take the lock, or confirm that this process still has it. wait: until others release it; otherwise return False."""
+        try:
+            if self._connection is not None:
+                self._connection.execute(text("SELECT 1"))
+                return True
+            self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            name = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
+            if self._connection.execute(text(f"SELECT {name}(:key)"), {"key": self._key}).scalar() is not False:
+                return True
+        except SQLAlchemyError as error:
+            self.release()
+            raise BellwetherError(f"connecting to BELLWETHER_POSTGRES: {postgres_failure(error)}") from None
+        self.release()
+        return False
+
+    def release(self) -> None:
+        """End the connection, and with it the lock."""
+        if self._connection is not None:
+            self._connection.invalidate()
+            self._connection.close()
+            self._connection = None
+
+    @property
+    def file(self) -> int:
+        """Descriptor of the connection: a process that inherits it keeps the lock as well."""
+        return int(self._connection.connection.fileno()) if self._connection is not None else -1
+
+
+@contextmanager
+def _locked(config: Settings, key: int) -> Iterator[None]:
+    lock = AdvisoryLock(config, key)
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def postgres_failure(error: SQLAlchemyError) -> str:
+    """The first line of a driver's message, which contains no password."""
+    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+
+
+def _postgres_url(config: Settings) -> str:
+    """The URL with the driver that dagster-postgres installs: SQLAlchemy 2.1 takes another one by default."""
+    stated = config.postgres.get_secret_value() if config.postgres else ""
+    try:
+        url = make_url(stated)
+    except ArgumentError:
+        raise ConfigError("reading BELLWETHER_POSTGRES: not a URL; use postgresql://user:password@host/database") from None
+    if url.get_backend_name() != "postgresql":
+        raise ConfigError(f"reading BELLWETHER_POSTGRES: {url.drivername!r} is not Postgres; use postgresql://user:password@host/database")
+    return url.set(drivername="postgresql+psycopg2").render_as_string(hide_password=False)

@@ -1,0 +1,67 @@
+"""Celery's run launcher with a check that detects lost workers.
+
+While a worker executes a run, it refreshes the run's entry in Celery's result backend. A run without such a heartbeat is lost unless its worker reports
+that it executes it. A ping alone would not do: a worker that finishes its runs before it stops answers none.
+Concept: https://docs.dagster.io/deployment/execution/run-monitoring
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import dagster as dg
+from celery.states import READY_STATES
+from dagster_celery.launcher import CeleryRunLauncher, CheckRunHealthResult, WorkerStatus
+from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
+
+from orchestration.fleet import STALE_SECONDS
+
+_REPLY_SECONDS = 3.0
+
+
+class CeleryLauncher(CeleryRunLauncher):
+    """Launches runs as Celery tasks and reports those whose worker was lost."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        #: The latest heartbeat of each run and when it was first seen, in seconds of the monotonic clock.
+        self._heartbeats: dict[str, tuple[object, float]] = {}
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Return whether a worker executes a run. A broker that does not answer raises: the daemon logs it and checks again."""
+        task_id = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG, "")
+        try:
+            meta = self.celery.backend.get_task_meta(task_id)
+            if meta["status"] in READY_STATES:
+                return self._lost(run, f"Its Celery task ended ({meta['status']}) without the end of the run")
+            details = meta["result"] if isinstance(meta["result"], dict) else {}
+            seen, since = self._heartbeats.setdefault(run.run_id, (details, time.monotonic()))
+            if details != seen:
+                self._heartbeats[run.run_id] = (details, time.monotonic())
+            elif time.monotonic() - since >= STALE_SECONDS and not self._executes(details.get("hostname"), task_id):
+                return self._lost(run, f"Worker {details.get('hostname', 'unknown')} was lost: it sent no heartbeat for {STALE_SECONDS} s")
+        except Exception:
+            self._heartbeats.pop(run.run_id, None)
+            raise
+        return CheckRunHealthResult(WorkerStatus.RUNNING)
+
+    def terminate(self, run_id: str) -> bool:
+        """Interrupt a run; one whose worker is lost is canceled by the daemon."""
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            return False
+        self._instance.report_run_canceling(run)
+        if task_id := run.tags.get(DAGSTER_CELERY_TASK_ID_TAG):
+            self.celery.AsyncResult(task_id).revoke(terminate=True)
+        return True
+
+    def _executes(self, worker: str | None, task_id: str) -> bool:
+        """Whether a worker reports a task as its own; all workers are asked where it is unknown."""
+        inspect = self.celery.control.inspect(destination=[worker] if worker else None, timeout=_REPLY_SECONDS)
+        replies = inspect.query_task(task_id) or {}
+        return any(task_id in tasks for tasks in replies.values())
+
+    def _lost(self, run: dg.DagsterRun, message: str) -> CheckRunHealthResult:
+        self._heartbeats.pop(run.run_id, None)
+        return CheckRunHealthResult(WorkerStatus.FAILED, f"{message}. What the run had stored is kept")
