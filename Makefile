@@ -12,7 +12,7 @@ PRECOMPILE := $(BIN)/python -m orchestration.precompile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui site live test test-fast test-browser test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql golden bench bench-replay constraints dictionary reference readme check-readme clean
+.PHONY: help setup setup-dev demo ui site live test test-fast test-browser test-fleet test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql golden bench bench-replay constraints dictionary reference readme check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,11 +53,14 @@ site: setup ## build the static site of the published warehouse and serve it on 
 live: setup ## the same graph on the real venue: the last 3 days, forecasters that need no key
 	@BELLWETHER_WORLD=live $(BIN)/bellwether run --days 3 --release kalshi-live
 
-test: setup-dev ## run all tests but those that need a browser
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser"
+test: setup-dev ## run all tests but those of a browser or a fleet
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser and not fleet"
 
 test-browser: setup-dev ## run the tests of the site in Chromium
 	@$(BIN)/python -m pytest -q -m browser tests/site
+
+test-fleet: setup-dev ## run the tests on Postgres, Redis, an object store and workers, all on loopback
+	@$(BIN)/python -m pytest -q -n 0 -m fleet tests/fleet
 
 # Quick and broad: the rules, the SQL, the questions, the prompts and parsers.
 FAST := tests/checks tests/clean tests/forecasting tests/questions
@@ -101,7 +104,7 @@ test-duckdb2: setup-dev ## run the tests on DuckDB 2, in an environment of its o
 	@test -x .venv-duckdb2/bin/python || $(PYTHON) -m venv .venv-duckdb2
 	@grep -v '^duckdb' constraints.txt > .venv-duckdb2/constraints.txt
 	@.venv-duckdb2/bin/python -m pip install -q -c .venv-duckdb2/constraints.txt -e '.[dev]' 'duckdb>=2,<3'
-	@.venv-duckdb2/bin/python -m pytest -n 2 --dist worksteal -m "not browser"
+	@.venv-duckdb2/bin/python -m pytest -n 2 --dist worksteal -m "not browser and not fleet"
 
 constraints: setup-dev ## pin the newest versions that fit pyproject.toml
 	@$(BIN)/pip-compile -q --upgrade --upgrade-package duckdb==1.5.5 --all-extras --strip-extras --allow-unsafe --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o constraints.txt pyproject.toml

@@ -7,12 +7,14 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
+from deploy import loopback
 from tests.shared import shared
 from tests.stores import bucket, s3_endpoint
 
@@ -96,3 +98,29 @@ def captures(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Capt
     from tests.captures import Captures
 
     return Captures(recordings / "kalshi", shared(tmp_path_factory) / "captures")
+
+
+def _served(start: Callable[[loopback.Processes], loopback.Process]) -> Iterator[loopback.Process]:
+    try:
+        with loopback.Processes() as processes:
+            yield start(processes)
+    except loopback.Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[loopback.Process]:
+    """Postgres with the database of its `url`, for the session."""
+    yield from _served(loopback.postgres)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[loopback.Process]:
+    """Redis at its `url`, for the session."""
+    yield from _served(loopback.redis)
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[loopback.Process]:
+    """An S3 server with the bucket `bellwether`, for the session; `loopback.credentials(url)` are variables of its clients."""
+    yield from _served(loopback.object_store)

@@ -9,32 +9,21 @@ from pathlib import Path
 import pytest
 
 from bellwether.journal import Journal
+from deploy.loopback import Process
 from tests.journal.calls import Clock
-from tests.journal.server import Unavailable, running
 
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Path]:
-    """Folder of the socket of a server that lives as long as the session; skips where there is none."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install bellwether[postgres]")
-    try:
-        with running() as socket:
-            yield socket
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-
-
 @pytest.fixture
-def postgres_url(postgres: Path) -> str:
+def postgres_url(postgres_server: Process) -> str:
     """An empty schema of its own."""
     import psycopg
 
     schema = f"journal_{next(_numbers)}"
-    with psycopg.connect(host=str(postgres), user="bellwether", dbname="postgres", autocommit=True) as connection:
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {schema}")
-    return f"postgresql://bellwether@/postgres?host={postgres}&options=-csearch_path%3D{schema}"
+    return f"{postgres_server.url}?options=-csearch_path%3D{schema}"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

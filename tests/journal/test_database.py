@@ -21,10 +21,11 @@ from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Busy, CostSource, Journal, Outcome, Usage
 from bellwether.journal.schema import VERSION
 from bellwether.settings import Settings
+from deploy.loopback import Process
 from tests.journal.calls import answered_lake, ask, begun, both, said, taken, tried
-from tests.journal.server import PASSWORD
 from tests.shared import status_of
 
+PASSWORD = "pa55-w0rd/secret"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -317,7 +318,7 @@ def test_a_server_that_drops_its_connections_is_asked_again(postgres_url: str) -
 def _drop_connections(url: str) -> None:
     with sa.create_engine(url).connect() as connection:
         connection.exec_driver_sql(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
         )
 
 
@@ -373,20 +374,20 @@ def test_a_server_that_is_not_there_is_reported_at_once(tmp_path: Path) -> None:
     assert time.monotonic() - started < 60
 
 
-def test_a_database_that_does_not_exist_is_reported(postgres: Path) -> None:
+def test_a_database_that_does_not_exist_is_reported(postgres_server: Process) -> None:
     with pytest.raises(ConfigError, match='database "nowhere" does not exist'):
-        taken(Journal(f"postgresql://bellwether@/nowhere?host={postgres}"))
+        taken(Journal(postgres_server.url.rpartition("/")[0] + "/nowhere"))
 
 
-def test_a_user_without_rights_is_reported(postgres: Path, postgres_url: str) -> None:
+def test_a_user_without_rights_is_reported(postgres_url: str) -> None:
     with sa.create_engine(postgres_url).begin() as connection:
-        connection.exec_driver_sql("DO $$ BEGIN CREATE ROLE poor LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+        connection.exec_driver_sql("DO $$ BEGIN CREATE ROLE poor LOGIN PASSWORD 'poor'; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
     with pytest.raises(ConfigError, match="check the user, its rights"):
-        taken(Journal(f"postgresql://poor@/postgres?host={postgres}"))
+        taken(Journal(f"postgresql://poor:poor@{postgres_url.rpartition('@')[2].partition('?')[0]}"))
 
 
 @pytest.fixture
-def careful_url(postgres: Path, postgres_url: str) -> str:
+def careful_url(postgres_url: str) -> str:
     """The URL of a user with a password, in a schema of its own."""
     from urllib.parse import quote
 
@@ -395,7 +396,7 @@ def careful_url(postgres: Path, postgres_url: str) -> str:
         connection.exec_driver_sql("DO $$ BEGIN CREATE ROLE careful LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
         connection.exec_driver_sql(f"ALTER ROLE careful PASSWORD '{PASSWORD}'")
         connection.exec_driver_sql(f"GRANT ALL ON SCHEMA {schema} TO careful")
-    return f"postgresql://careful:{quote(PASSWORD, safe='')}@/postgres?host={postgres}&options=-csearch_path%3D{schema}"
+    return f"postgresql://careful:{quote(PASSWORD, safe='')}@{postgres_url.rpartition('@')[2]}"
 
 
 def test_the_password_is_shown_nowhere(careful_url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
@@ -418,7 +419,7 @@ def test_the_password_is_shown_nowhere(careful_url: str, caplog: pytest.LogCaptu
     shown += [caplog.text, *capfd.readouterr()]
     secrets = [PASSWORD, PASSWORD.replace("/", "%2F"), PASSWORD.replace("55", "56")]
     assert not [text for text in shown for secret in secrets if secret in text]
-    assert re.fullmatch(r"postgresql://careful@/tmp/bw-pg-\w+/postgres", journal.where)
+    assert re.fullmatch(r"postgresql://careful@127\.0\.0\.1:\d+/bellwether", journal.where)
 
 
 def test_errors_quote_nothing_of_what_was_asked(url: str) -> None:

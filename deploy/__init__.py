@@ -1,0 +1,1 @@
+"""A fleet on loopback, for tests and `make fleet`."""

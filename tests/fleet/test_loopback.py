@@ -1,0 +1,119 @@
+"""Servers of tests and of `make fleet`: where they listen, as which user they run, and what is left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import psycopg
+import pytest
+import redis
+from botocore.exceptions import ClientError
+
+from deploy.loopback import Process, credentials
+from tests.shared import wait_until
+
+pytestmark = pytest.mark.fleet
+ROOT = Path(__file__).resolve().parents[2]
+PARENT = """
+import sys, time
+from deploy import loopback
+with loopback.Processes() as processes:
+    made = [start(processes) for start in (loopback.postgres, loopback.redis, loopback.object_store)]
+    print(processes.folder, *(process.pid for process in made), flush=True)
+    time.sleep(600)
+"""
+
+
+def _client(store: Process):  # type: ignore[no-untyped-def]
+    given = credentials(store.url)
+    return boto3.client(
+        "s3",
+        endpoint_url=given["AWS_ENDPOINT_URL"],
+        aws_access_key_id=given["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
+        region_name="us-east-1",
+    )
+
+
+def _listening(pid: int) -> set[str]:
+    """Addresses at which a process listens, as hexadecimal words of /proc."""
+    sockets = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            sockets.add(os.readlink(descriptor))
+        except FileNotFoundError:
+            continue
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]]
+    return {row[1].split(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
+
+
+def test_servers_listen_on_loopback_alone_and_never_run_as_root(
+    postgres_server: Process, redis_server: Process, object_store: Process
+) -> None:
+    for server in (postgres_server, redis_server, object_store):
+        assert _listening(server.pid) == {"0100007F"}, server.command[0]
+        assert os.stat(f"/proc/{server.pid}").st_uid != 0, server.command[0]
+
+
+def test_what_was_acknowledged_survives_kill(postgres_server: Process, redis_server: Process, object_store: Process) -> None:
+    with psycopg.connect(postgres_server.url) as database:
+        database.execute("CREATE TABLE survives AS SELECT 1 AS value")
+    redis.Redis.from_url(redis_server.url).rpush("survives", "a", "b")
+    client = _client(object_store)
+    client.put_object(Bucket="bellwether", Key="survives", Body=b"whole")
+    for server in (postgres_server, redis_server, object_store):
+        server.kill()
+        assert not server.is_running
+        server.start()
+    with psycopg.connect(postgres_server.url) as database:
+        assert database.execute("SELECT value FROM survives").fetchall() == [(1,)]
+    assert redis.Redis.from_url(redis_server.url).lrange("survives", 0, -1) == [b"a", b"b"]
+    assert client.get_object(Bucket="bellwether", Key="survives")["Body"].read() == b"whole"
+
+
+def test_the_object_store_refuses_a_conditional_write_that_lost(object_store: Process) -> None:
+    client = _client(object_store)
+    first = client.put_object(Bucket="bellwether", Key="pointer", Body=b"1", IfNoneMatch="*")["ETag"]
+    second = client.put_object(Bucket="bellwether", Key="pointer", Body=b"2", IfMatch=first)["ETag"]
+    assert first != second
+    for condition in ({"IfNoneMatch": "*"}, {"IfMatch": first}):
+        with pytest.raises(ClientError) as refused:
+            client.put_object(Bucket="bellwether", Key="pointer", Body=b"3", **condition)
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 412
+    assert client.get_object(Bucket="bellwether", Key="pointer")["Body"].read() == b"2"
+
+
+def test_strangers_are_refused(postgres_server: Process, redis_server: Process, object_store: Process) -> None:
+    stranger = Process(object_store.command, object_store.folder, object_store.ready, object_store.url.replace("http://", "http://x"))
+    with pytest.raises(ClientError, match="InvalidAccessKeyId"):
+        _client(stranger).list_objects_v2(Bucket="bellwether")
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(postgres_server.url.replace("bellwether:", "bellwether:x"))
+    with pytest.raises(redis.AuthenticationError):
+        redis.Redis.from_url(redis_server.url.replace("://:", "://:x")).ping()
+
+
+def _is_alive(pid: str) -> bool:
+    """Whether a process runs; those that ended stay as zombies where the first process of the machine collects none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_nothing_survives_a_killed_parent() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    folder, *pids = parent.stdout.readline().split()
+    sockets = Path(folder, "sockets").read_text().split()
+    assert len(pids) == 3
+    assert all(Path(path).exists() for path in sockets)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    wait_until(lambda: not any(map(_is_alive, pids)), "the servers end", 30)
+    wait_until(lambda: not Path(folder).exists(), "their folder is removed", 30)
+    assert not any(Path(path).exists() for path in sockets)
