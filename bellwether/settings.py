@@ -265,6 +265,11 @@ class Settings(BaseSettings):
         return self.journal or f"sqlite:///{self.world_home / 'journal.db'}"
 
     @property
+    def shares_limits(self) -> bool:
+        """Whether rates of venues and limits of models hold over all processes, through a journal on Postgres."""
+        return self.journal_url.startswith("postgres")
+
+    @property
     def reports_uri(self) -> str:
         """Where reports and exported datasets are: an absolute folder or an object-store URL."""
         return self.reports or f"{self.world_store}/reports"

@@ -30,6 +30,8 @@ from cli.options import ARCHIVE, AS_JSON, DAY
 if TYPE_CHECKING:
     from bellwether.recordings.record import Plan, Progress
     from bellwether.recordings.recording import Recording
+    from bellwether.settings import Settings
+    from bellwether.venues.http.client import RateLimit
     from bellwether.worlds import Addresses
 
 
@@ -82,6 +84,18 @@ def _require_days(first: date, last: date) -> None:
             raise click.BadParameter(f"{day} is no complete day of the world {settings().world}, which has {begin} to {end}{earlier}")
 
 
+def _rate_limit(config: Settings) -> RateLimit:
+    """Kalshi's rate; shared with the pulls of a fleet."""
+    from bellwether.venues.http.client import RateLimit
+
+    shared = None
+    if config.world is World.LIVE and config.shares_limits:
+        from bellwether.journal import Journal
+
+        shared = Journal.of(config).shared_limits()
+    return RateLimit(tokens_per_second=config.kalshi_tokens_per_second, shared=shared)
+
+
 @click.command()
 @click.argument("events", nargs=-1, required=True, metavar="EVENT...")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="End after so many minutes, at the latest.")
@@ -101,10 +115,9 @@ def record(
     Messages are appended to files on arrival: whatever ends the recorder, the received ones are kept.
     """
     from bellwether.recordings.record import Plan, name_of
-    from bellwether.venues.http.client import RateLimit
 
     config = settings()
-    limits = RateLimit(tokens_per_second=config.kalshi_tokens_per_second)
+    limits = _rate_limit(config)
     plan = Plan(events, minutes, channels or USUAL, rest, interval, limits)
     with addresses(config, running=True) as venue:
         if not rest:
@@ -123,10 +136,9 @@ def record(
 def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
     """List Kalshi's open events, which `record` takes, the most traded first; with WORDs those that have all of them in ticker, title or category."""
     from bellwether.recordings.open_events import open_events
-    from bellwether.venues.http.client import RateLimit
 
     config = settings()
-    limits = RateLimit(tokens_per_second=config.kalshi_tokens_per_second)
+    limits = _rate_limit(config)
     with shown() as progress, addresses(config, served=False) as venue:
         progress.say("listing Kalshi's open events")
         _require_answer(venue, config.world)

@@ -8,20 +8,22 @@ import threading
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from bellwether import concurrency
 from bellwether.errors import ConfigError, LakeError
-from bellwether.settings import Settings, World
+from bellwether.settings import Settings, World, settings
 from bellwether.venues.http.page import without_user
 from bellwether.venues.http.retry import RefusedError
 from bellwether.worlds import Addresses, addresses
 
 # HTTP clients are imported where they connect: loading the definitions does not need them.
 if TYPE_CHECKING:
+    from bellwether.journal.shared_limits import SharedLimits
     from bellwether.venues.http.client import RateLimit
     from bellwether.venues.kalshi.client import KalshiClient
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
@@ -125,6 +127,30 @@ class VenueResource(dg.ConfigurableResource):
     candle_days: int = Field(default=8, description="days of hourly prices pulled before each market's close")
     candle_markets: int = Field(default=2000, description="most markets per day for which prices are pulled")
 
+    _shared: "SharedLimits | None" = PrivateAttr(default=None)
+
+    @property
+    def shared(self) -> "SharedLimits | None":
+        """Limits that all processes share through the journal; None where it is on SQLite."""
+        if self._shared is None and settings().shares_limits:
+            from bellwether.journal import Journal
+
+            self._shared = Journal.of(settings()).shared_limits()
+        return self._shared
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Close the connection of the shared limits."""
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
+
+    async def alone(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
+        """`await work()` while no other process that shares the limits pulls `what` of this venue: pages of a pull have one writer."""
+        if self.shared is None:
+            return await work()
+        async with self.shared.slots(f"pull {self.venue} {what} of {settings().lake_uri}", 1).hold():
+            return await work()
+
     @abstractmethod
     def clients(self) -> AbstractAsyncContextManager[tuple[Any, ...]]:
         """Connected clients; their rate limits are the live venue's, in the other worlds there are none."""
@@ -155,7 +181,7 @@ class KalshiVenue(VenueResource):
         from bellwether.venues.http.client import RateLimit
         from bellwether.venues.kalshi.client import KalshiClient
 
-        limits = RateLimit(tokens_per_second=self.tokens_per_second) if self.world.is_live else _unlimited()
+        limits = RateLimit(tokens_per_second=self.tokens_per_second, shared=self.shared) if self.world.is_live else _unlimited()
         with self.world.addresses(served=False) as found:
             async with KalshiClient(found.kalshi, limits=limits, transport=found.transport) as client:
                 yield (client,)
@@ -173,8 +199,11 @@ class PolymarketVenue(VenueResource):
         """Connected clients."""
         from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
-        limits = None if self.world.is_live else _unlimited()
         with self.world.addresses(served=False) as found:
-            how: dict[str, Any] = {"limits": limits, "transport": found.transport}
-            async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
+            gamma = GammaClient(found.gamma, limits=self._limits(GammaClient), transport=found.transport)
+            clob = ClobClient(found.clob, limits=self._limits(ClobClient), transport=found.transport)
+            async with gamma, clob:
                 yield gamma, clob
+
+    def _limits(self, client: "type[GammaClient] | type[ClobClient]") -> "RateLimit":
+        return replace(client.usual_limits, shared=self.shared) if self.world.is_live else _unlimited()

@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 KALSHI_DOCS = "https://docs.kalshi.com/api-reference"
 POLYMARKET_DOCS = "https://docs.polymarket.com/api-reference"
-KALSHI_POOL, POLYMARKET_POOL = "kalshi_api", "polymarket_api"
+#: One process at a time reads a venue, unless all share its rate through the journal.
+KALSHI_POOL, POLYMARKET_POOL = (None, None) if settings().shares_limits else ("kalshi_api", "polymarket_api")
 #: Days of one run that are pulled side by side: listings are sequential, the venue is not.
 DAYS_AT_ONCE = 4
 RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.FULL)
@@ -73,7 +74,8 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
     from bellwether.venues.kalshi.pull import pull_series
 
     pages = PageStore(lake.lake.storage)
-    pull = kalshi.run(lambda client: pull_series(client, pages, refresh=config.refresh, progress=context.log.info))
+    how: dict[str, Any] = {"refresh": config.refresh, "progress": context.log.info}
+    pull = kalshi.run(lambda client: kalshi.alone("series", partial(pull_series, client, pages, **how)))
     yield from _of_list(SERIES_TABLES, pull.series(), pull)
 
 
@@ -92,7 +94,8 @@ def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi
     from bellwether.venues.kalshi.pull import pull_archive
 
     pages = PageStore(lake.lake.storage)
-    pull = kalshi.run(lambda client: pull_archive(client, pages, refresh=config.refresh, progress=context.log.info))
+    how: dict[str, Any] = {"refresh": config.refresh, "progress": context.log.info}
+    pull = kalshi.run(lambda client: kalshi.alone("archive", partial(pull_archive, client, pages, **how)))
     yield from _of_list(ARCHIVE_TABLES, pull.markets(), pull)
 
 
@@ -164,7 +167,11 @@ def _days(
     today = settings().now().date() if config.patient else None
     how: dict[str, Any] = {"refresh": config.refresh, "today": today, "progress": context.log.info}
     days = [date.fromisoformat(partition) for partition in keys_of(context)]
-    found, failures = venue.run(lambda *clients: _every(lambda day: pull(*clients, pages, day, **how), days))
+
+    def alone(*clients: Any) -> Callable[[date], Awaitable[Any]]:
+        return lambda day: venue.alone(day.isoformat(), partial(pull, *clients, pages, day, **how))
+
+    found, failures = venue.run(lambda *clients: _every(alone(*clients), days))
     yield from _outputs(context, io_manager, tables, _no_older(io_manager.lake.lake, pulled, found), failures)
 
 

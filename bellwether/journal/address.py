@@ -51,10 +51,15 @@ def explained(doing: str, error: SQLAlchemyError, password: object) -> Bellwethe
         return LakeError(f"{doing}: all connections of this process are busy; start fewer calls at once")
     if not isinstance(error, DBAPIError) or error.orig is None:
         return LakeError(f"{doing}: {type(error).__name__}; nothing was changed")
-    words = _without(" ".join(str(error.orig).split()), password)
-    if isinstance(error.orig, sqlite3.Error):
-        return _of_sqlite(doing, words, error.orig)
-    return _of_postgres(doing, words, getattr(error.orig, "sqlstate", None))
+    return explained_error(doing, error.orig, password)
+
+
+def explained_error(doing: str, error: BaseException, password: object) -> BellwetherError:
+    """The error of a database's driver as one of ours."""
+    words = _without(" ".join(str(error).split()), password)
+    if isinstance(error, sqlite3.Error):
+        return _of_sqlite(doing, words, error)
+    return _of_postgres(doing, words, getattr(error, "sqlstate", None))
 
 
 def sqlite_code(error: object) -> str:

@@ -13,9 +13,10 @@ import sqlalchemy as sa
 
 from bellwether.errors import BellwetherError
 from bellwether.journal.database import Transaction
-from bellwether.journal.facts import dollars
+from bellwether.journal.facts import State, dollars
+from bellwether.journal.holders import is_gone
 from bellwether.journal.request import natural
-from bellwether.journal.schema import attempts
+from bellwether.journal.schema import attempts, calls
 
 #: Period after which an attempt without a known cost is no longer reserved for: what a provider charges is on its account by then.
 RESERVED_FOR = timedelta(hours=24)
@@ -148,6 +149,18 @@ def spending(transaction: Transaction, of: Scope) -> Spending:
     """Known and reserved costs of a scope at one moment."""
     row = transaction.row(_sums_of(Scope(**dict.fromkeys(of.given, ""))), of.parameters | bounds(transaction))
     return Spending(**row._mapping)
+
+
+def has_others(transaction: Transaction, of: Scope) -> bool:
+    """Return whether a running process has an attempt of a scope in progress: its cost may turn out lower than reserved."""
+    in_progress = sa.and_(
+        attempts.c.key == calls.c.key,
+        attempts.c.outcome.is_(None),
+        attempts.c.lease_token == calls.c.lease_token,
+        calls.c.lease_expires_at > sa.bindparam("now"),
+    )
+    found = sa.select(calls.c.holder).distinct().where(calls.c.state == State.CLAIMED.value, in_progress, *of.conditions())
+    return any(not is_gone(row.holder) for row in transaction.rows(found, of.parameters | {"now": transaction.now()}))
 
 
 @lru_cache(maxsize=16)

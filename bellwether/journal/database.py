@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -26,6 +26,9 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import conversion
 from bellwether.journal.address import SETTING, explained, parsed, shown, sqlite_code
 from bellwether.journal.schema import VERSION, journal_version, metadata
+
+if TYPE_CHECKING:
+    from bellwether.journal.shared_limits import SharedLimits
 
 T = TypeVar("T")
 
@@ -108,6 +111,14 @@ class Database:
     def has_one_writer(self) -> bool:
         """True on SQLite, where writers wait for each other and gain from sharing transactions."""
         return self._path is not None
+
+    def shared_limits(self) -> SharedLimits | None:
+        """The limits that all processes on this database share; None on SQLite."""
+        if self.has_one_writer:
+            return None
+        from bellwether.journal.shared_limits import SharedLimits
+
+        return SharedLimits(self._url, self._patience)
 
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import rows
-from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, spending
+from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, has_others, spending
 from bellwether.journal.claims import Attempt, Claim, adopt, require_estimate
 from bellwether.journal.database import Database, Transaction
 from bellwether.journal.export import counts, frames, usage
@@ -28,6 +28,7 @@ from bellwether.tables import table
 from bellwether.untrusted_text import redact
 
 if TYPE_CHECKING:
+    from bellwether.journal.shared_limits import SharedLimits
     from bellwether.settings import Settings
 
 T = TypeVar("T")
@@ -153,6 +154,10 @@ class Journal:
         """True if works that are done `together` share a transaction."""
         return self.database.has_one_writer
 
+    def shared_limits(self) -> SharedLimits | None:
+        """A new connection to the limits that all processes on this journal share; None on SQLite. Close it after use."""
+        return self.database.shared_limits()
+
     def answer(self, key: str) -> Answered | None:
         """The stored answer of a call; None without one."""
         return self.database.read("reading an answer", lambda transaction: rows.answer(transaction, key))
@@ -223,6 +228,10 @@ class Journal:
     def spent(self, of: Scope = EVERYTHING) -> Spending:
         """Known and possible costs of the attempts of a scope, in micro-dollars."""
         return self.database.read("summing costs", lambda transaction: spending(transaction, of))
+
+    def has_others(self, of: Scope) -> bool:
+        """Return whether a running process has an attempt of a scope in progress."""
+        return self.database.read("reading attempts in progress", lambda transaction: has_others(transaction, of))
 
     def usage(self, *by: str, of: Scope = EVERYTHING) -> pl.DataFrame:
         """Attempts, tokens and micro-dollars of a scope, one row per value of `by`: purpose, model, scope, run and outcome; all when none is named.

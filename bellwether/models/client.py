@@ -102,7 +102,7 @@ class ModelClient:
 
     async def __aenter__(self) -> Self:
         self._writer = Writer(self._journal)
-        self._shared = Run(self._limits)
+        self._shared = Run(self._limits, self._run, self._journal.shared_limits())
         if self._most_cost is None:
             self._most_cost = most_cost
         if self._wire is None:
@@ -127,6 +127,8 @@ class ModelClient:
             await self._in_flight.settle()
             await self._writer.settle()
         finally:
+            if self._shared.shared is not None:
+                self._shared.shared.close()
             assert self._wire is not None
             await self._wire.__aexit__(kind, error, trace)
 

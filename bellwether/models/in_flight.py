@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 _LEASE_MARGIN = 65.0
 #: How often an answer is stored again after the journal could not be written.
 _STORE_ATTEMPTS = 4
+#: Seconds until a call that waits for the real costs of other processes' calls looks at the budget again.
+_LOOK_AGAIN = (0.5, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,7 @@ class InFlight:
             except BudgetExceeded:
                 log.debug("%s: the rest of the budget is reserved", asked.scheduler.model.name)
         permit.step_aside()
+        hopeless = 0
         async with tight:
             while True:
                 await permit.step_in()
@@ -198,12 +201,16 @@ class InFlight:
                     return await self._begun(asked)
                 except BudgetExceeded as exceeded:
                     beside = self._beside(exceeded)
+                    is_alone = not beside and self._ended_count == ended
+                    hopeless = hopeless + 1 if is_alone and not await self._has_others(exceeded) else 0
                     may_fit = exceeded.spending.spent + exceeded.estimate <= exceeded.budget.limit
-                    if not may_fit or (not beside and self._ended_count == ended):
+                    if not may_fit or hopeless > 1:  # the others' last attempt may have ended since the budget was summed
                         raise asked.scheduler.stop("budget", str(exceeded).partition("; ")[0]) from exceeded
                 permit.step_aside()
                 if beside:
                     await asyncio.wait(beside, return_when=asyncio.FIRST_COMPLETED)
+                elif is_alone and not hopeless:
+                    await asked.scheduler.nap(self._rng.uniform(*_LOOK_AGAIN))
 
     async def _begun(self, asked: Asked) -> Begun | Answered | Busy | Failed:
         work = partial(
@@ -225,6 +232,10 @@ class InFlight:
         """Attempts in progress that count towards the budget."""
         of = exceeded.budget.of.model
         return [self._in_flight[key] for key, name in self._sent.items() if of in (None, name)]
+
+    async def _has_others(self, exceeded: BudgetExceeded) -> bool:
+        """Whether attempts of other processes count towards the budget and are in progress."""
+        return await self._writer.do(partial(self._journal.has_others, exceeded.budget.of), Urgency.LOOK)
 
     async def _store(self, asked: Asked, begun: Begun, result: Result) -> CallEnd:
         """Record a result; money was spent for it, so storing is retried when the journal cannot be written."""

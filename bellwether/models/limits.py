@@ -7,14 +7,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
+from functools import partial
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiolimiter import AsyncLimiter
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Budget, Scope
 from bellwether.venues.http.retry import delay
+
+if TYPE_CHECKING:
+    from bellwether.journal.shared_limits import SharedLimiter, SharedLimits, SharedSlots
 
 _MICRO = Decimal(1_000_000)
 
@@ -89,16 +93,34 @@ class Slots:
 
     Halved when it does, and a little wider with each success: additive increase, multiplicative decrease (D.-M. Chiu, R. Jain,
     "Analysis of the Increase and Decrease Algorithms", Computer Networks and ISDN Systems 17, 1989). aiolimiter limits rates only.
+    shared: slots of all processes together; each of these slots takes one of them.
     """
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, most: int | None, shared: SharedSlots | None = None) -> None:
         self._most = float("inf") if most is None else float(most)
         self.width = self._most
         self.taken = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._shared = shared
+        self._held: list[int] = []
 
     async def take(self) -> None:
         """Wait for a slot, first come, first served."""
+        await self._take_own()
+        if self._shared is not None:
+            try:
+                self._held.append(await self._shared.take())
+            except BaseException:
+                self._give_own_back()
+                raise
+
+    def give_back(self) -> None:
+        """Free the slot for the next caller."""
+        if self._shared is not None:
+            self._shared.give_back(self._held.pop())
+        self._give_own_back()
+
+    async def _take_own(self) -> None:
         if self._is_free() and not self._waiting:
             self.taken += 1
             return
@@ -108,11 +130,10 @@ class Slots:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.give_back()
+                self._give_own_back()
             raise
 
-    def give_back(self) -> None:
-        """Free the slot for the next caller."""
+    def _give_own_back(self) -> None:
         self.taken -= 1
         self._admit()
 
@@ -138,11 +159,19 @@ class Slots:
 
 
 class Rate:
-    """Units per minute, by the leaky bucket of aiolimiter. burst: units that can be taken at once; those of a minute by default."""
+    """Units per minute, by the leaky bucket of aiolimiter. burst: units that can be taken at once; those of a minute by default.
 
-    def __init__(self, per_minute: int | None, burst: int | None = None) -> None:
+    limiter: makes the bucket of a size and the seconds in which it drains.
+    """
+
+    def __init__(
+        self,
+        per_minute: int | None,
+        burst: int | None = None,
+        limiter: Callable[[float, float], AsyncLimiter | SharedLimiter] = AsyncLimiter,
+    ) -> None:
         capacity = burst or per_minute
-        self._limiter = AsyncLimiter(capacity, 60.0 * capacity / per_minute) if per_minute and capacity else None
+        self._limiter = limiter(capacity, 60.0 * capacity / per_minute) if per_minute and capacity else None
         self._owed = 0.0
 
     async def take(self, amount: float, wait: Callable[[Awaitable[Any]], Awaitable[None]]) -> None:
@@ -157,3 +186,20 @@ class Rate:
     def correct(self, by: float) -> None:
         """Charge the next call for `by` more units than were taken; negative for fewer."""
         self._owed += by
+
+
+class Shared:
+    """Limits of one name: those of all processes through the journal, of this process without `limits`."""
+
+    def __init__(self, name: str, limits: SharedLimits | None) -> None:
+        self._name, self._limits = name, limits
+
+    def slots(self, most: int | None) -> Slots:
+        """Calls at a time."""
+        return Slots(most, self._limits.slots(self._name, most) if self._limits and most else None)
+
+    def rate(self, what: str, per_minute: int | None, burst: int | None = None) -> Rate:
+        """Units per minute of `what`."""
+        if self._limits is None:
+            return Rate(per_minute, burst)
+        return Rate(per_minute, burst, partial(self._limits.limiter, f"{self._name} {what}"))

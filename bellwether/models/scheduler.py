@@ -8,13 +8,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bellwether.errors import BellwetherError
 from bellwether.journal.facts import Outcome, Reply
-from bellwether.models.limits import Limits, Rate, Retry, Slots
+from bellwether.models.limits import Limits, Retry, Shared, Slots
 from bellwether.models.model import Model
 from bellwether.models.outcomes import Decision, Result
+
+if TYPE_CHECKING:
+    from bellwether.journal.shared_limits import SharedLimits
 
 log = logging.getLogger(__name__)
 
@@ -145,12 +148,14 @@ class Permit:
 
 
 class Run:
-    """Limits that all models of a run share."""
+    """Limits that all models of a run share. shared: where processes share limits; those of the run, by its name, and those of models."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.slots = Slots(limits.concurrency)
-        self.requests = Rate(limits.requests_per_minute, burst=1)
-        self.tokens = Rate(limits.tokens_per_minute)
+    def __init__(self, limits: Limits, name: str = "", shared: SharedLimits | None = None) -> None:
+        self.shared = shared
+        own = Shared(f"run {name}", shared)
+        self.slots = own.slots(limits.concurrency)
+        self.requests = own.rate("requests", limits.requests_per_minute, burst=1)
+        self.tokens = own.rate("tokens", limits.tokens_per_minute)
 
 
 class Scheduler:
@@ -179,10 +184,12 @@ class Scheduler:
         self.model = model
         self.run = run
         self.entrance = Slots(2 * model.concurrency + _AHEAD)
-        self.slots = Slots(model.concurrency)
+        own = Shared(f"model {model.name}", run.shared)
+        self.slots = own.slots(model.concurrency)
         self.tight = asyncio.Lock()
         self.stats = ModelStats()
-        self._requests, self._tokens = Rate(model.requests_per_minute, burst=1), Rate(model.tokens_per_minute)
+        self._requests = own.rate("requests", model.requests_per_minute, burst=1)
+        self._tokens = own.rate("tokens", model.tokens_per_minute)
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
         self._stop: Stopped | None = None
         self._stopping = asyncio.Event()
@@ -263,10 +270,12 @@ class Scheduler:
         await self._unless_stopped(self._sleep(seconds))
 
     async def _unless_stopped(self, wait: Awaitable[Any]) -> None:
-        """Await `wait` until the model is stopped."""
+        """Await `wait` until the model is stopped. Raises what `wait` raises."""
         waiting, stopping = asyncio.ensure_future(wait), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                waiting.result()
         finally:
             waiting.cancel()
             stopping.cancel()

@@ -302,3 +302,43 @@ async def test_no_more_calls_than_connections_are_under_way_however_many_are_mad
 
 def test_a_date_that_no_calendar_has_is_none():
     assert http_date("Fri, 31 Dec 9999 23:59:59 -1400") is None
+
+
+class SharedBuckets:
+    """Buckets of several clients by name; notes how long they were paused."""
+
+    def __init__(self) -> None:
+        self.names: list[tuple[str, float, float]] = []
+        self.taken: list[float] = []
+        self.pauses: list[float] = []
+
+    def limiter(self, name: str, max_rate: float, time_period: float) -> SharedBuckets:
+        self.names.append((name, max_rate, time_period))
+        return self
+
+    async def acquire(self, amount: float = 1) -> None:
+        self.taken.append(amount)
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+async def test_each_attempt_is_taken_from_the_bucket_that_processes_share():
+    shared = SharedBuckets()
+    limits = RateLimit(shared=shared)
+    async with client(Script(answer(b"", status=503), GOOD), limits=limits) as venue, client(Script(GOOD), limits=limits) as other:
+        await venue.page("/markets")
+        await other.page("/markets")
+    assert shared.names == [(f"venue {URL}", 400, 2)] * 2
+    assert shared.taken == [10, 10, 10]
+
+
+async def test_a_wait_that_the_venue_asks_for_is_passed_on_to_other_processes():
+    shared = SharedBuckets()
+    asked = [answer(b"", status=429, Retry_After=seconds) for seconds in ("7", "100000")]
+    async with client(Script(asked[0], GOOD, answer(b"", status=429), GOOD, asked[1]), limits=RateLimit(shared=shared)) as venue:
+        await venue.page("/markets")
+        await venue.page("/markets")
+        with pytest.raises(VenueError):
+            await venue.page("/markets")
+    assert shared.pauses == [7]

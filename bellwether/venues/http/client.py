@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cache, partial, wraps
 from random import Random
 from types import TracebackType
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self
+from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, Self
 from urllib.parse import unquote, urlsplit
 
 import httpx
@@ -52,12 +52,30 @@ log = logging.getLogger(__name__)
 _MAY_PASS = retry_if_exception_type(Transient)
 
 
+class Bucket(Protocol):
+    """A leaky bucket common to several processes, as `bellwether.journal.shared_limits` makes them."""
+
+    async def acquire(self, amount: float = 1) -> None:
+        """Wait until it has room for `amount`."""
+
+    async def pause(self, seconds: float) -> None:
+        """Admit nothing for so many seconds, in any process."""
+
+
+class Shared(Protocol):
+    """Source of buckets that processes share by name."""
+
+    def limiter(self, name: str, max_rate: float, time_period: float, /) -> Bucket:
+        """The bucket of `max_rate` tokens that drains in `time_period` seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class RateLimit:
     """A client-side token bucket; the defaults are the documented ones of Kalshi's Basic tier.
 
     tokens_per_second: refill. tokens_per_read: cost of a call. bucket_seconds: how many seconds of refill the bucket holds.
     connections: most calls at once. timeout: seconds for each phase of a call (connect, send, receive, wait for a connection).
+    shared: where processes share their buckets; each client has its own when left out.
     """
 
     tokens_per_second: float = 200.0
@@ -65,11 +83,21 @@ class RateLimit:
     bucket_seconds: float = 2.0
     connections: int = 8
     timeout: float = 30.0
+    shared: Shared | None = None
 
     def bucket(self) -> AsyncLimiter:
         """A full bucket; it holds at least one call."""
+        return AsyncLimiter(*self._size)
+
+    def shared_bucket(self, url: str) -> Bucket | None:
+        """The bucket of all processes that read the interface at `url`; None if it is not shared."""
+        return self.shared.limiter(f"venue {url}", *self._size) if self.shared else None
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        """Tokens that the bucket holds, and the seconds in which they are refilled."""
         capacity = max(self.tokens_per_second * self.bucket_seconds, self.tokens_per_read)
-        return AsyncLimiter(capacity, capacity / self.tokens_per_second)
+        return capacity, capacity / self.tokens_per_second
 
 
 @dataclass(slots=True)
@@ -182,7 +210,8 @@ class HttpClient:
         return parts._replace(netloc=host).geturl().rstrip("/"), auth
 
     async def __aenter__(self) -> Self:
-        self._bucket = self.limits.bucket()
+        self._shared = self.limits.shared_bucket(self._base_url)
+        self._bucket = self._shared or self.limits.bucket()
         self._connections = asyncio.Semaphore(self.limits.connections)
         self._http = httpx.AsyncClient(
             transport=self._transport,
@@ -267,7 +296,11 @@ class HttpClient:
             raise Transient(TIMEOUT, f"no whole answer in {self._retry.seconds:g} seconds") from error
         except Oversized:
             raise TooLargeError(call.request, number, self._most_bytes) from None
-        check_status(response, body, self._clock)
+        try:
+            check_status(response, body, self._clock)
+        except Transient as failure:
+            await self._pause_all(failure)
+            raise
         if response.has_redirect_location:
             raise moved(call.request, number, response, self.setting)
         told = http_date(response.headers.get("Date", ""))
@@ -275,6 +308,11 @@ class HttpClient:
         page = Page(call.request, response.status_code, fetched_at, body, ordinal, call.body)
         check_body(page, lists=self.lists)
         return page
+
+    async def _pause_all(self, failure: Transient) -> None:
+        """Pass a wait that the venue asks for on to the other processes, unless it is longer than any call is repeated."""
+        if self._shared and failure.kind == RATE_LIMIT and failure.retry_after and failure.retry_after <= self._retry.seconds:
+            await self._shared.pause(failure.retry_after)
 
     async def _exchange(self, call: Call) -> tuple[httpx.Response, bytes]:
         headers = {"Content-Type": "application/json"} if call.body else None

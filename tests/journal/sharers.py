@@ -1,0 +1,118 @@
+"""What processes do that share one rate, one number of slots or one budget; they begin together and report over a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from decimal import Decimal
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from random import Random
+from typing import Any
+
+from bellwether.journal import Journal
+from bellwether.models.client import Limits
+from bellwether.models.outcomes import Result
+from bellwether.models.wire import Call
+from tests.models.asking import FakeWire, ask_all, client, model, said
+
+#: Requests per second and seconds of burst of the rate that they share.
+RATE, BURST = 100.0, 0.1
+#: Micro-dollars of a call: at most, and really.
+MOST, COST = 100, 40
+
+
+class Sharer:
+    """A process that is about to do `work(pipe, url, number, *more)`."""
+
+    def __init__(self, work: Callable[..., Awaitable[None]], url: str, number: int, *more: Any) -> None:
+        context = get_context("forkserver")
+        context.set_forkserver_preload(["tests.journal.sharers"])
+        self._pipe, pipe = context.Pipe()
+        self.process = context.Process(target=_run, args=(work, pipe, url, number, *more))
+        self.process.start()
+        pipe.close()
+
+    def wait(self) -> None:
+        """Until it is ready."""
+        assert self._pipe.recv() == "ready"
+
+    def begin(self) -> None:
+        self._pipe.send("begin")
+
+    def found(self) -> list[Any]:
+        """What it reported until its end."""
+        found = []
+        with suppress(EOFError):
+            while True:
+                found.append(self._pipe.recv())
+        return found
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+def _run(work: Callable[..., Any], pipe: Connection, *given: Any) -> None:
+    asyncio.run(work(pipe, *given))
+
+
+def _begin(pipe: Connection) -> None:
+    pipe.send("ready")
+    pipe.recv()
+
+
+async def pace(pipe: Connection, url: str, number: int, seconds: float) -> None:
+    """Report the time of each admission until so many seconds are over."""
+    with Journal(url) as journal:
+        limits = journal.shared_limits()
+        assert limits is not None
+        bucket = limits.limiter("venue", RATE * BURST, BURST)
+        await bucket.acquire(0)
+        _begin(pipe)
+        end = time.time() + seconds
+        while True:
+            await bucket.acquire()
+            if (now := time.time()) > end:
+                break
+            pipe.send(now)
+        limits.close()
+
+
+async def hold(pipe: Connection, url: str, number: int, most: int, turns: int) -> None:
+    """Take a slot again and again; report when it was taken and freed."""
+    rng = Random(number)
+    with Journal(url) as journal:
+        limits = journal.shared_limits()
+        assert limits is not None
+        slots = limits.slots("model", most)
+        async with slots.hold():
+            pass
+        _begin(pipe)
+        for _ in range(turns):
+            async with slots.hold():
+                taken = time.time()
+                await asyncio.sleep(rng.uniform(0.005, 0.05))
+                freed = time.time()
+            pipe.send((taken, freed))
+        limits.close()
+
+
+async def ask(pipe: Connection, url: str, number: int, calls: int, micro_dollars: int) -> None:
+    """Ask a model within a budget that all processes have in common; report how many calls were sent and why it ended."""
+    rng = Random(number)
+
+    async def shortly(call: Call) -> Result:
+        await asyncio.sleep(rng.uniform(0.002, 0.02))
+        return said(cost=COST)
+
+    limits = Limits(dollars=Decimal(micro_dollars) / 10**6)
+    how: dict[str, Any] = {"limits": limits, "most_cost": lambda *_: MOST, "sleep": asyncio.sleep, "now": time.monotonic}
+    with Journal(url) as journal:
+        journal.database.open()
+        async with client(journal, wire := FakeWire(shortly), **how) as asking:
+            _begin(pipe)
+            await ask_all(asking, range(number * 10_000, number * 10_000 + calls), of=model(concurrency=4))
+            pipe.send((wire.count, asking.stats["oracle"].stopped))
