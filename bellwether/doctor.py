@@ -24,7 +24,7 @@ from bellwether.arena.lineup import require_registered
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.files import is_former
 from bellwether.forecasting import forecasters
-from bellwether.lake.warehouse import query
+from bellwether.lake.warehouse import modified, query
 from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_formed, set_variable
 from bellwether.questions import releases
 from bellwether.settings import Settings, Venue, World
@@ -132,11 +132,11 @@ def ask_venues(config: Settings) -> Iterator[Finding]:
 
 
 def _warehouse(config: Settings) -> Iterator[Finding]:
-    if not config.warehouse_path.exists():
+    if not modified(config.warehouse_uri):
         yield Finding("warehouse", "note", "not published yet", "run `make demo`")
         return
-    tables = query(config.warehouse_path, "SELECT count(*) AS n FROM meta.tables")["n"][0]
-    yield Finding("warehouse", "ok", f"{config.warehouse_path}, {tables} tables")
+    tables = query(config.warehouse_uri, "SELECT count(*) AS n FROM meta.tables")["n"][0]
+    yield Finding("warehouse", "ok", f"{config.warehouse_uri}, {tables} tables")
 
 
 LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (_versions, _paths, _dagster_home, _registry, _arena, _venue, _warehouse)

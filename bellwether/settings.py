@@ -80,7 +80,10 @@ class Settings(BaseSettings):
         description="folder or object-store URL, one sub-folder per world, of all files that are not set separately; home when left out",
     )
     lake: str | None = Field(default=None, description="folder or object-store URL of the lake; <store>/<world>/lake when left out")
-    warehouse: Path | None = Field(default=None, description="published DuckDB file; <home>/<world>/warehouse.duckdb when left out")
+    warehouse: str | None = Field(
+        default=None,
+        description="published DuckDB file, or s3:// prefix of publications; <store>/<world>/warehouse, in a folder with .duckdb, when left out",
+    )
     registry: Path | None = Field(
         default=None,
         description="folder with your own releases.toml, forecasters.toml, models.toml, agents.toml, methodologies.toml, families.toml and lineups.toml, read after the built-in ones",
@@ -233,9 +236,10 @@ class Settings(BaseSettings):
         return self.world is not World.SANDBOX
 
     @property
-    def warehouse_path(self) -> Path:
-        """Where the warehouse is published, absolute."""
-        return (self.warehouse or self.world_home / "warehouse.duckdb").expanduser().absolute()
+    def warehouse_uri(self) -> str:
+        """Place of the published warehouse: the absolute path of a DuckDB file, or an object-store URL."""
+        place = self.warehouse or (f"{self.world_store}/warehouse" if "://" in self.world_store else f"{self.world_store}/warehouse.duckdb")
+        return place.rstrip("/") if "://" in place else str(Path(place).expanduser().absolute())
 
     @property
     def cache_path(self) -> Path:

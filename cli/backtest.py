@@ -310,7 +310,7 @@ def trading(
 
     if folder is None:
         require_platform("bellwether trading without a FOLDER")
-    found = chosen(backtests_of(folder, settings().warehouse_path), agents, rules)
+    found = chosen(backtests_of(folder, settings().warehouse_uri), agents, rules)
     lines, summary = results(found, unsettled=unsettled), summarise(found, unsettled=unsettled)
     if as_json:
         emit({"agents": summary.to_dicts(), "results": lines.to_dicts()})
@@ -329,7 +329,7 @@ def _report(folder: Path | None, agents: tuple[str, ...], rules: str | None, to:
     from bellwether.report.trading_inputs import inputs_of_folder, inputs_of_warehouse, tapes_of
 
     config = settings()
-    inputs = inputs_of_folder(folder, agents, rules) if folder else inputs_of_warehouse(config.warehouse_path, agents, rules)
+    inputs = inputs_of_folder(folder, agents, rules) if folder else inputs_of_warehouse(config.warehouse_uri, agents, rules)
     tapes = tapes_of(inputs.backtests, config.episodes_path, config.tapes_path)
     reports, name = to
     return write_trading_report(replace(inputs, name=name, tapes=tapes), reports)

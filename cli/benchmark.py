@@ -298,7 +298,7 @@ def _show_estimates(found: list[dict[str, Any]], as_json: bool) -> None:
 @AS_JSON
 def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
     """Show the leaderboard of RELEASES from the published warehouse (all releases when none is named)."""
-    frame = query(settings().warehouse_path, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
+    frame = query(settings().warehouse_uri, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
     known = frame["release"].unique(maintain_order=True).to_list()
     unknown = [name for name in releases if name not in known]
     if unknown:
@@ -385,7 +385,7 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
     """
     from bellwether.report.inputs import read_inputs, registered
 
-    found = read_inputs(settings().warehouse_path, release, revision=revision)
+    found = read_inputs(settings().warehouse_uri, release, revision=revision)
     files = write_report(registered(found), reports or settings().reports_uri)
     if as_json:
         emit(files)
@@ -417,9 +417,9 @@ def export(release: str, folder: Path, license_id: str, repository: str | None, 
 
     if private and repository is None:
         raise ConfigError("exporting: --private is for an upload; name the dataset with --upload OWNER/NAME, or leave --private out")
-    questions = query(settings().warehouse_path, "FROM benchmark.questions WHERE release = $release", {"release": release})
+    questions = query(settings().warehouse_uri, "FROM benchmark.questions WHERE release = $release", {"release": release})
     if questions.is_empty():
-        there = query(settings().warehouse_path, "SELECT DISTINCT release FROM benchmark.questions ORDER BY ALL")["release"].to_list()
+        there = query(settings().warehouse_uri, "SELECT DISTINCT release FROM benchmark.questions ORDER BY ALL")["release"].to_list()
         raise ConfigError(f"exporting {release!r}: the warehouse has no such release; {suggestion(release, there)}")
     written = write(questions, folder, world=settings().world, recipe=_recipe(release), license_id=license_id)
     console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)

@@ -303,7 +303,7 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
         if not path.is_file():
             raise ConfigError(f"reading SQL: there is no file {path}")
         text = path.read_text(encoding="utf-8")
-    frame = run(settings().warehouse_path, text, _named(values))
+    frame = run(settings().warehouse_uri, text, _named(values))
     if as_json:
         emit(frame.to_dicts())
     else:
@@ -327,8 +327,8 @@ def warehouse(target: Path | None, as_json: bool) -> None:
 
     lake = Lake(settings().lake_uri)
     with shown() as progress:
-        progress.say(f"publishing {target or settings().warehouse_path}")
-        done = publish(lake, target or settings().warehouse_path, self_contained=target is not None)
+        progress.say(f"publishing {target or settings().warehouse_uri}")
+        done = publish(lake, target or settings().warehouse_uri, self_contained=target is not None)
     if as_json:
         emit({**asdict(done), "path": str(done.path)})
     else:

@@ -28,7 +28,7 @@ def site(target: Path | None, serving: bool, port: int) -> None:
     folder = target or settings().site_path
     with shown() as progress:
         progress.say(f"building {folder}")
-        built = build(settings().warehouse_path, folder)
+        built = build(settings().warehouse_uri, folder)
     size = f"{built.files:,} files, {built.bytes / 1e6:.1f} MB, {built.written:,} of them written"
     console().print(f"{built.folder / 'index.html'}: {size}", markup=False, soft_wrap=True)
     if serving:

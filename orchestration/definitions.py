@@ -40,7 +40,7 @@ def resources(config: Settings) -> dict[str, Any]:
     return {
         "lake": lake,
         "io_manager": LakeIOManager(lake=lake),
-        "warehouse": WarehouseResource(database=str(config.warehouse_path)),
+        "warehouse": WarehouseResource(database=config.warehouse_uri),
         "world": world,
         "journal": journal,
         "models": ModelsResource(world=world, journal=journal),

@@ -116,14 +116,15 @@ def close(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: M
     results: what `--json` adds; without it the command has shown that before.
     """
     config = settings()
-    summary = {"warehouse": str(config.warehouse_path), "lake": config.lake_uri, "runs": work.stats.runs, "fresh": work.stats.fresh}
+    summary = {"warehouse": config.warehouse_uri, "lake": config.lake_uri, "runs": work.stats.runs, "fresh": work.stats.fresh}
     if as_json:
         emit({**summary, "seconds": work.stats.by_job, **results, "stopped": dict(stopped)})
         return
     console().print(f"Runs: {work.stats.runs}. Partitions that were fresh: {work.stats.fresh}.")
-    console().print(f"Warehouse  {config.warehouse_path}", soft_wrap=True)
+    console().print(f"Warehouse  {config.warehouse_uri}", soft_wrap=True)
     command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"
-    console().print(f'Query it   {command} query "FROM benchmark.leaderboard", or any DuckDB client: it is never locked', soft_wrap=True)
+    other = "" if "://" in config.warehouse_uri else ", or any DuckDB client: it is never locked"
+    console().print(f'Query it   {command} query "FROM benchmark.leaderboard"{other}', soft_wrap=True)
     console().print("See it     make ui, then http://127.0.0.1:3000")
     for name, reason in stopped.items():
         console().print(f"Not done   {name}: {reason}", style="red", markup=False, soft_wrap=True)

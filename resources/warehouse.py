@@ -1,4 +1,4 @@
-"""The published DuckDB file as a resource: written whole by one publisher, read by anyone.
+"""The published warehouse as a resource: written whole by one publisher, read by anyone.
 
 Not here: what is in it and how it is replaced (bellwether/lake/warehouse.py).
 Concept: https://docs.dagster.io/guides/build/external-resources
@@ -26,19 +26,22 @@ COMPLETE_EVERY = timedelta(days=1)
 
 
 class WarehouseResource(DuckDBResource):
-    """The DuckDB file that users query: a `DuckDBResource` whose connections are read-only, and which one publisher writes as a whole."""
+    """The DuckDB file that users query: a `DuckDBResource` whose connections are read-only, and which one publisher writes as a whole.
+
+    `database` is a local path or an `s3://` URL.
+    """
 
     lock_timeout: float = Field(default=60.0, gt=0, description="seconds to wait for another publisher")
 
     def publish(self, lake: Lake, *, complete: bool = False) -> Published:
-        """Bring the file up to date with the lake as it is now and put it in place, whole. Once a day, or if `complete`, it looks at every partition."""
+        """Publish the current lake as a whole. Once a day, or if `complete`, every partition is looked at."""
         return warehouse.publish(
             lake, self.database, complete_every=timedelta(0) if complete else COMPLETE_EVERY, lock_timeout=self.lock_timeout
         )
 
     @contextmanager
     def get_connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A read-only connection to the file that is published now, closed also when the body fails.
+        """A read-only connection to the latest publication, closed also when the body fails.
 
         Raises:
             LakeError: nothing has been published, or the file is no warehouse.

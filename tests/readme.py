@@ -107,4 +107,4 @@ if __name__ == "__main__":
     for page in PAGES:
         page.write_text(rewritten(page.read_text(encoding="utf-8"), bellwether), encoding="utf-8")
     PICTURE.write_bytes(backtest_picture(AGENT, settings().episodes_path / EPISODE))
-    site_pictures(build(settings().warehouse_path, settings().site_path).folder, CHARTS)
+    site_pictures(build(settings().warehouse_uri, settings().site_path).folder, CHARTS)

@@ -34,13 +34,13 @@ from orchestration.serve import orientation
 dg.Definitions.validate_loadable(defs)
 with dg.DagsterInstance.ephemeral() as instance:
     run = defs.resolve_job_def("weather").execute_in_process(instance=instance, partition_key="2026-05-01")
-publish(Lake(settings().lake_uri), settings().warehouse_path)
+publish(Lake(settings().lake_uri), settings().warehouse_uri)
 print(json.dumps({
     "asset": dg.AssetKey(["weather", "highs"]) in defs.resolve_asset_graph().get_all_asset_keys(),
     "page": "/asset-groups/weather" in orientation(3000),
     "checks": {found.check_name: found.passed for found in run.get_asset_check_evaluations()},
     "dictionary": "### weather/highs" in dictionary(),
-    "rows": query(settings().warehouse_path, "FROM weather.highs ORDER BY city").select("city", "high").rows(),
+    "rows": query(settings().warehouse_uri, "FROM weather.highs ORDER BY city").select("city", "high").rows(),
 }))
 """
 

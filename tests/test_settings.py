@@ -46,7 +46,7 @@ def test_the_command_line_shows_it_in_one_line(monkeypatch: pytest.MonkeyPatch) 
 
 def test_worlds_never_share_a_place(tmp_path: Path) -> None:
     places = [Settings(home=tmp_path, world=world) for world in World]
-    for place in ("lake_uri", "warehouse_path", "dagster_home"):
+    for place in ("lake_uri", "warehouse_uri", "dagster_home"):
         assert len({getattr(found, place) for found in places}) == len(World)
 
 

@@ -12,7 +12,7 @@ from bellwether.settings import settings
 
 def demo(as_json: bool) -> dict[str, Any]:
     """The leaderboard, printed unless `as_json`."""
-    rows = query(settings().warehouse_path, "FROM arena.leaderboard ORDER BY methodology, reconstructed, rank NULLS LAST, family")
+    rows = query(settings().warehouse_uri, "FROM arena.leaderboard ORDER BY methodology, reconstructed, rank NULLS LAST, family")
     if not as_json:
         for part in board(rows):
             console().print(part)

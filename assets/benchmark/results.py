@@ -26,7 +26,7 @@ def show_leaderboards(releases: Sequence[str], as_json: bool) -> dict[str, Any]:
     """Print the published leaderboards of releases, unless `as_json`; returns them for `--json`."""
     rows = {
         name: query(
-            settings().warehouse_path,
+            settings().warehouse_uri,
             "SELECT * FROM benchmark.leaderboard WHERE release = $r ORDER BY rank NULLS LAST, forecaster",
             {"r": name},
         )

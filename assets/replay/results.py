@@ -14,5 +14,5 @@ from bellwether.settings import settings
 def demo(as_json: bool) -> dict[str, Any]:
     """Print what agents earned in all backtests, unless `as_json`."""
     if not as_json:
-        show(comparison_table(query(settings().warehouse_path, "FROM replay.summary"), titles()))
+        show(comparison_table(query(settings().warehouse_uri, "FROM replay.summary"), titles()))
     return {}

@@ -45,7 +45,9 @@ def warehouse(
         removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=named_files(published.path)).files
     return dg.MaterializeResult(
         metadata={
-            "path": dg.MetadataValue.path(str(published.path)),
+            "path": dg.MetadataValue.path(str(published.path))
+            if isinstance(published.path, Path)
+            else dg.MetadataValue.url(published.path),
             "site": dg.MetadataValue.url(index(settings().site_path)),
             "tables": published.tables,
             "partitions": published.partitions,

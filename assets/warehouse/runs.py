@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.warehouse import jobs
 from bellwether.errors import BellwetherError
-from bellwether.lake.warehouse import current_files, published_files, written_since
+from bellwether.lake.warehouse import current_files, modified, published_files, written_since
 from bellwether.settings import settings
 from bellwether.site import shown, wanted
 from orchestration.runner import Runner
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def publish(work: Runner) -> None:
     """Publish the warehouse, and rebuild an existing site, unless they are up to date."""
     database = work.resource("warehouse").database
-    if not Path(database).exists() or not _shows(database, work.lake):
+    if not modified(database) or not _shows(database, work.lake):
         work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"complete": False}}}})
     else:
         work.stats.fresh += 1
@@ -30,7 +29,7 @@ def publish(work: Runner) -> None:
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     """Publish the demo's tables and validate them."""
     publish(work)
-    if _data_docs_are_behind(Path(work.resource("warehouse").database)):
+    if _data_docs_are_behind(work.resource("warehouse").database):
         work.launch(jobs.DATA_DOCS, "data docs")
     else:
         work.stats.fresh += 1
@@ -43,13 +42,13 @@ def _shows(path: str, lake: Lake) -> bool:
     return not written or current_files(lake, written) == published_files(path, written)
 
 
-def _data_docs_are_behind(database: Path) -> bool:
-    """True if Data Docs are missing or older than the published file."""
+def _data_docs_are_behind(database: str) -> bool:
+    """True if Data Docs are missing or older than the published warehouse."""
     index = settings().data_docs_path / "index.html"
-    return not index.exists() or index.stat().st_mtime < database.stat().st_mtime
+    return not index.exists() or index.stat().st_mtime_ns < modified(database)
 
 
 def _site_is_behind() -> bool:
     """Return whether a site has been built that does not show the warehouse as it is published."""
     built = shown(settings().site_path)
-    return built is not None and built != wanted(settings().warehouse_path)
+    return built is not None and built != wanted(settings().warehouse_uri)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -11,7 +10,7 @@ import dagster as dg
 
 from assets.warehouse.jobs import DATA_DOCS, PUBLISH, SITE
 from bellwether.errors import LakeError
-from bellwether.lake.warehouse import current_files, published_files, written_since
+from bellwether.lake.warehouse import current_files, modified, published_files, written_since
 from bellwether.settings import settings
 from bellwether.tables import TABLES
 from orchestration.orphans import UNFINISHED, is_orphan, running_commands
@@ -48,7 +47,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     """
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     complete = context.cursor != f"{today} {_PROCESS}"
-    published = (warehouse.database, _modified(warehouse.database))
+    published = (warehouse.database, modified(warehouse.database))
     marks = {name: lake.lake.storage.mark(name) for name in TABLES}
     written = written_since(lake.lake, warehouse.database)
     if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
@@ -81,7 +80,7 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     """
     from bellwether.site import shown, wanted
 
-    mark = f"{warehouse.database} {_modified(warehouse.database)} {_PROCESS}"
+    mark = f"{warehouse.database} {modified(warehouse.database)} {_PROCESS}"
     if context.cursor == mark:
         return dg.SkipReason("the site shows the published warehouse")
     built = shown(settings().site_path)
@@ -94,7 +93,7 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     if state == built:
         context.update_cursor(mark)
         return dg.SkipReason("the site shows the published warehouse")
-    if why := _waits(context.instance, SITE.name, _modified(warehouse.database)):
+    if why := _waits(context.instance, SITE.name, modified(warehouse.database)):
         return dg.SkipReason(why)
     return dg.RunRequest(run_key=f"{state}@{datetime.now(UTC):%Y-%m-%d}", tags=AUTOMATIC)
 
@@ -108,19 +107,12 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
 )
 def daily_data_docs(context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
     """One run a day, once a warehouse is published."""
-    return dg.RunRequest(tags=AUTOMATIC) if _modified(warehouse.database) else dg.SkipReason("nothing is published")
+    return dg.RunRequest(tags=AUTOMATIC) if modified(warehouse.database) else dg.SkipReason("nothing is published")
 
 
-def _modified(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except FileNotFoundError:
-        return 0
-
-
-def _age(modified: int) -> timedelta:
-    """Since a file was modified, which is given in nanoseconds."""
-    return timedelta(seconds=datetime.now(UTC).timestamp() - modified / 1e9)
+def _age(published: int) -> timedelta:
+    """Time since a publication, which is given in nanoseconds."""
+    return timedelta(seconds=datetime.now(UTC).timestamp() - published / 1e9)
 
 
 def _waits(instance: dg.DagsterInstance, job: str, published: int) -> str | None:

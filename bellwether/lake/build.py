@@ -1,4 +1,4 @@
-"""Builds the file of the warehouse: anew, or from a copy of the last one in which the tables that changed are brought up to date."""
+"""Construction of the warehouse's file: complete, or from a copy of the last one in which the changed tables are updated."""
 
 from __future__ import annotations
 
@@ -52,25 +52,25 @@ class Built:
     damaged: Mapping[str, str]
 
 
-def build(lake: Lake, tables: Sequence[Table], path: Path, draft: Path, complete_every: timedelta) -> Built:
-    """Build `draft` from the lake as it is now, and from the file at `path` that it is to replace."""
+def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, place: str, complete_every: timedelta) -> Built:
+    """Build `draft` from the current lake and from a file of the publication at `place` that it is to replace; that file may be missing."""
     now = datetime.now(UTC)
     # Before anything is read: what is written from now on has another mark.
     marks = [f"{table.name} {mark}" for table in tables if (mark := lake.storage.mark(table.name)) is not None]
-    made = {"lake": lake.uri, "place": str(path), "declarations": _digest(tables), "looked_at": now, "complete_at": now, "marks": marks}
-    old = state(path)
-    if old is not None and (old.lake, old.place) != (lake.uri, str(path)):
+    made = {"lake": lake.uri, "place": place, "declarations": _digest(tables), "looked_at": now, "complete_at": now, "marks": marks}
+    old = state(former)
+    if old is not None and (old.lake, old.place) != (lake.uri, place):
         old = None
     if old is not None and old.declarations == made["declarations"] and now - old.complete_at < complete_every:
         made["complete_at"] = old.complete_at
         changed = [table for table in tables if f"{table.name} {old.marks.get(table.name)}" not in marks]
-        former = _former(path, changed, old.looked_at)
-        surveys = [survey(lake, table, former[table.name], complete=False) for table in changed]
+        known = _known(former, changed, old.looked_at)
+        surveys = [survey(lake, table, known[table.name], complete=False) for table in changed]
         with writing(str(draft)):
-            shutil.copyfile(path, draft)
-        return _write(lake, draft, surveys, made, former)
-    former = _former(path, tables, old.looked_at) if old else {}
-    return _write(lake, draft, [survey(lake, table, former.get(table.name, UNKNOWN)) for table in tables], made, None)
+            shutil.copyfile(former, draft)
+        return _write(lake, draft, surveys, made, known)
+    known = _known(former, tables, old.looked_at) if old else {}
+    return _write(lake, draft, [survey(lake, table, known.get(table.name, UNKNOWN)) for table in tables], made, None)
 
 
 def state(path: Path) -> State | None:
@@ -84,7 +84,7 @@ def state(path: Path) -> State | None:
 
 def date(draft: Path, published_at: datetime) -> None:
     """Give a finished file the time of its publication, which tells `state` that nobody else has written to it."""
-    os.utime(draft, ns=(_nanoseconds(published_at), _nanoseconds(published_at)))
+    os.utime(draft, ns=(nanoseconds(published_at), nanoseconds(published_at)))
 
 
 @lru_cache(maxsize=4)
@@ -95,15 +95,15 @@ def _state(path: Path, _inode: int, _size: int, modified: int) -> State | None:
     if row[0].keys() != {one.name for one in fields(State)}:
         return None  # of another version
     found = State(**{**row[0], "marks": dict(mark.rsplit(" ", 1) for mark in row[0]["marks"])})
-    return found if _nanoseconds(found.published_at) == modified else None
+    return found if nanoseconds(found.published_at) == modified else None
 
 
-def _nanoseconds(instant: datetime) -> int:
-    """Since 1970, exactly."""
+def nanoseconds(instant: datetime) -> int:
+    """Nanoseconds since 1970, exactly."""
     return (instant - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
 
 
-def _former(path: Path, tables: Sequence[Table], looked_at: datetime) -> dict[str, Former]:
+def _known(path: Path, tables: Sequence[Table], looked_at: datetime) -> dict[str, Former]:
     found: dict[str, list[Row]] = {table.name: [] for table in tables}
     names = {table.sql_name: table.name for table in tables}
     rows = _rows(path, "FROM meta.partitions WHERE list_contains($tables, table_name)", {"tables": list(names)})

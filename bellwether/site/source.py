@@ -32,7 +32,7 @@ class Stored:
 class Source:
     """A published warehouse that is open for reading. Raises `LakeError` where it cannot be read, or another version published it."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | str) -> None:
         self.path = path
         self._connection = connection
         self._check()
@@ -168,8 +168,7 @@ class Source:
 
 @contextmanager
 def opened(path: Path | str) -> Iterator[Source]:
-    """The warehouse at `path` in the state of its opening."""
-    path = Path(path).absolute()
+    """The publication that is the latest when it is opened."""
     with warehouse.connect(path) as connection:
         # One thread, a small memory and no copies of files, each of which is read once, keep the whole build small.
         connection.execute("SET memory_limit = '128MB'")

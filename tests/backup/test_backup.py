@@ -81,13 +81,13 @@ def test_a_restored_home_publishes_the_same_warehouse_row_for_row(living: Settin
         before, after = (Lake(one.lake_uri).slice(declared, missing="skip").read() for one in (living, config))
         assert before.equals(after), declared.name
     for one in (living, config):
-        publish(Lake(one.lake_uri), one.warehouse_path)
+        publish(Lake(one.lake_uri), one.warehouse_uri)
     made_of = [declared for declared in TABLES.values() if Lake(living.lake_uri).manifests(declared)]
     assert len(made_of) == 5
     for declared in made_of:
-        rows = [query(one.warehouse_path, f"FROM {declared.sql_name} ORDER BY ALL") for one in (living, config)]
+        rows = [query(one.warehouse_uri, f"FROM {declared.sql_name} ORDER BY ALL") for one in (living, config)]
         assert rows[0].equals(rows[1]), declared.name
-    assert query(config.warehouse_path, "SELECT count(*) FROM arena.rankings").item() > 0
+    assert query(config.warehouse_uri, "SELECT count(*) FROM arena.rankings").item() > 0
     assert journal_rows(living.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
     assert (tmp_path / "registry" / "lineups.toml").read_text().startswith("[mine]")
     assert Submissions(config.submissions_path).read().equals(Submissions(living.submissions_path).read())

@@ -22,7 +22,7 @@ def warehouse(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     lake.write(QUESTIONS, ("made-up",), questions(), run_id="r")
     lake.write(QUESTIONS, ("other",), questions(2, release="other"), run_id="r")
-    publish(lake, settings().warehouse_path, tables=(QUESTIONS,))
+    publish(lake, settings().warehouse_uri, tables=(QUESTIONS,))
 
 
 def run(*arguments: str) -> Result:

@@ -198,7 +198,7 @@ def test_after_it_no_sensor_and_no_condition_requests_a_run(here: Path, monkeypa
 
 
 def test_there_is_something_in_every_table(here: Path) -> None:
-    with connect(settings().warehouse_path) as warehouse:
+    with connect(settings().warehouse_uri) as warehouse:
         names = [name for (name,) in warehouse.sql("SELECT table_schema || '.' || table_name FROM information_schema.tables").fetchall()]
         empty = {name for name in names if not warehouse.sql(f"FROM {name} LIMIT 1").fetchall()}
         # What a user adds.
@@ -208,7 +208,7 @@ def test_there_is_something_in_every_table(here: Path) -> None:
 
 
 def test_the_price_before_the_close_is_the_one_that_forecasts_are_compared_with(here: Path) -> None:
-    with connect(settings().warehouse_path) as warehouse:
+    with connect(settings().warehouse_uri) as warehouse:
         for name, hours in HORIZONS.items():
             scored = f"SELECT release, id, price_{name}_at, round(CAST(price_{name} AS DOUBLE), 6) FROM benchmark.questions WHERE price_{name} IS NOT NULL"
             viewed = f"SELECT release, question_id, price_at, round(price, 6) FROM views.price_before({hours})"
@@ -221,7 +221,7 @@ def test_no_table_but_those_about_the_publication_says_where_the_home_is(here: P
         "SELECT table_schema || '.' || table_name, column_name FROM information_schema.columns "
         "WHERE contains(data_type, 'VARCHAR') AND table_schema != 'meta'"
     )
-    with connect(settings().warehouse_path) as warehouse:
+    with connect(settings().warehouse_uri) as warehouse:
         columns = warehouse.sql(texts).fetchall()
         assert ("replay.episodes", "folder") in columns
         for table, column in columns:

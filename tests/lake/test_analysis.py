@@ -372,7 +372,7 @@ def test_every_command_of_the_page_on_querying_runs(path: Path, monkeypatch: pyt
 
     from cli import data
 
-    monkeypatch.setattr(data, "settings", lambda: SimpleNamespace(warehouse_path=path))
+    monkeypatch.setattr(data, "settings", lambda: SimpleNamespace(warehouse_uri=path))
     monkeypatch.chdir(ROOT)
     shown = re.findall(r"`bellwether query (@[^`]*)`", PAGE)
     assert len(shown) == 14

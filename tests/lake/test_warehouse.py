@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.lake import Lake, build, meta, warehouse
+from bellwether.lake import Lake, build, meta, publications, warehouse
 from bellwether.lake.storage import Folder
 from bellwether.lake.verification import verify
 from bellwether.lake.warehouse import Published, current_files, named_files, publish, query, written_since
@@ -77,7 +77,7 @@ def done(folder: Path) -> Published:
 
 @pytest.fixture(scope="module")
 def unchanged(done: Published) -> Path:
-    return done.path
+    return Path(done.path)
 
 
 @pytest.fixture(scope="module")
@@ -309,7 +309,7 @@ def test_publishers_wait_for_one_another_and_give_up_in_time(lake: Lake, publish
         assert time.monotonic() - started >= 0.2
         assert holder.stdin is not None
         with monkeypatch.context() as patched:
-            patched.setattr(warehouse.time, "sleep", lambda _: holder.stdin.close())
+            patched.setattr(publications.time, "sleep", lambda _: holder.stdin.close())
             assert publish(lake, published, tables=CHOSEN, lock_timeout=120.0).rows == 19
 
 

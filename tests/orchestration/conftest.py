@@ -83,7 +83,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     shutil.copytree(original, home)
     with _settings_of(home):
         world = open_world(home)
-        publish(world.lake, world.config.warehouse_path)  # it names the files of its lake
+        publish(world.lake, world.config.warehouse_uri)  # it names the files of its lake
     yield world
     world.instance.dispose()
 

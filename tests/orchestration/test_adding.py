@@ -45,14 +45,14 @@ with dg.DagsterInstance.ephemeral() as instance:
     done = graph.get_subset(asset_selection={KEY}).execute_in_process(
         instance=instance, tags={RANGE_START: "2026-05-01", RANGE_END: "2026-05-02"}
     )
-publish(lake, settings().warehouse_path)
+publish(lake, settings().warehouse_uri)
 print(json.dumps({
     "days of a run": asset.backfill_policy.max_partitions_per_run,
     "follows": asset.metadata_by_key[KEY]["follows"].value["attempts"],
     "in the job": KEY in {key for key in defs.resolve_job_def("days").asset_layer.executable_asset_keys},
     "checks": {found.check_name: found.passed for found in done.get_asset_check_evaluations()},
     "dictionary": "### clean/markets_by_category" in dictionary(),
-    "rows": query(settings().warehouse_path, "SELECT markets, resolved FROM clean.markets_by_category ORDER BY day").rows(),
+    "rows": query(settings().warehouse_uri, "SELECT markets, resolved FROM clean.markets_by_category ORDER BY day").rows(),
 }))
 """
 

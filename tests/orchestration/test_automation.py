@@ -41,7 +41,7 @@ def fresh(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with dg.DagsterInstance.local_temp(str(tmp_path), overrides=SILENT) as instance:
         world = replace(evaluated, instance=instance)
         world.runner()
-        publish(world.lake, world.config.warehouse_path)  # other tests have made partitions again
+        publish(world.lake, world.config.warehouse_uri)  # other tests have made partitions again
         for name, keys in (("release", [RELEASE]), ("forecaster", FORECASTERS)):
             instance.add_dynamic_partitions(name, list(keys))
         yield world  # type: ignore[misc]

@@ -74,7 +74,7 @@ def test_great_expectations_validates_every_published_table_and_builds_data_docs
     partition = max(world.lake.manifests(declared))
     rows = world.lake.slice(declared, [partition]).scan().collect()
     world.lake.write(declared, partition, rows.with_columns(status=pl.lit(markup)), run_id="test")
-    publish(world.lake, world.config.warehouse_path)
+    publish(world.lake, world.config.warehouse_uri)
 
     result = world.defs.resolve_job_def("data_docs").execute_in_process(instance=world.instance)
     (found,) = result.get_asset_check_evaluations()

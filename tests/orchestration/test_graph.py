@@ -57,7 +57,7 @@ def test_questions_follow_the_releases_rules(evaluated: World) -> None:
 
 
 def test_the_leaderboard_is_published_with_intervals(evaluated: World) -> None:
-    rows = query(evaluated.config.warehouse_path, "SELECT * FROM benchmark.leaderboard ORDER BY rank NULLS LAST")
+    rows = query(evaluated.config.warehouse_uri, "SELECT * FROM benchmark.leaderboard ORDER BY rank NULLS LAST")
     assert set(rows["forecaster"]) == set(FORECASTERS)
     half = rows.filter(forecaster="always-half").row(0, named=True)
     market = rows.filter(forecaster="market-24h").row(0, named=True)
@@ -76,17 +76,18 @@ def test_a_home_that_was_moved_is_read_in_its_new_place_and_needs_no_run_but_a_p
     refused = CliRunner().invoke(main, ["query", sql, "--json"])
     assert (refused.exit_code, "publish it again: `bellwether warehouse`" in refused.output) == (1, True), "it would read the original"
     assert world.lake.storage.location("").startswith(str(moved))
-    lake, warehouse = LakeResource(uri=world.config.lake_uri), WarehouseResource(database=str(world.config.warehouse_path))
+    lake, warehouse = LakeResource(uri=world.config.lake_uri), WarehouseResource(database=str(world.config.warehouse_uri))
     wanted = publisher(dg.build_sensor_context(instance=world.instance), lake=lake, warehouse=warehouse)
     assert isinstance(wanted, dg.RunRequest)
     assert run_all(world).stats.by_job.keys() == {"publish"}
     assert files(world) == files(evaluated)
     found = CliRunner().invoke(main, ["query", sql, "--json"], catch_exceptions=False)
-    assert json.loads(found.stdout) == query(evaluated.config.warehouse_path, sql).to_dicts()
-    files_shown = query(world.config.warehouse_path, "SELECT file FROM meta.partitions")["file"]
+    assert json.loads(found.stdout) == query(evaluated.config.warehouse_uri, sql).to_dicts()
+    files_shown = query(world.config.warehouse_uri, "SELECT file FROM meta.partitions")["file"]
     assert files_shown.str.starts_with(str(moved)).all()
     assert run_all(world).stats.runs == 0
-    for spoil in (lambda: world.config.warehouse_path.write_text("no warehouse"), world.config.warehouse_path.unlink):
+    database = Path(world.config.warehouse_uri)
+    for spoil in (lambda: database.write_text("no warehouse"), database.unlink):
         spoil()
         assert run_all(world).stats.by_job.keys() == {"publish"}, "a lost or damaged file is published again"
     world.instance.dispose()

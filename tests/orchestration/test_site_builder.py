@@ -49,7 +49,7 @@ def test_the_site_follows_the_warehouse(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_command_that_publishes_builds_a_site_anew_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, warehouse = LakeResource(uri=str(tmp_path / "lake")), WarehouseResource(database=str(tmp_path / "warehouse.duckdb"))
-    places = SimpleNamespace(site_path=tmp_path / "site", warehouse_path=tmp_path / "warehouse.duckdb")
+    places = SimpleNamespace(site_path=tmp_path / "site", warehouse_uri=tmp_path / "warehouse.duckdb")
     monkeypatch.setattr(units, "library", lambda: b"")
     monkeypatch.setattr(runs, "settings", lambda: places)
 
@@ -63,7 +63,7 @@ def test_a_command_that_publishes_builds_a_site_anew_only_where_there_is_one(tmp
 
     warehouse.publish(lake.lake)
     assert launched() == []
-    build(places.warehouse_path, places.site_path)
+    build(places.warehouse_uri, places.site_path)
     assert launched() == []
     lake.lake.write(table("clean/markets"), (DAY.isoformat(),), markets(market()), run_id="one")
     warehouse.publish(lake.lake)

@@ -178,7 +178,7 @@ def published(made: TradingInputs, tmp_path_factory: pytest.TempPathFactory) -> 
         frame = getattr(made, declared.short_name)
         for key, rows in frame.partition_by(*declared.partitioned_by, as_dict=True).items():
             lake.write(declared, tuple(str(one) for one in key), rows.sort(declared.order), run_id="r1")
-    return publish(lake, folder / "warehouse.duckdb", tables=tables).path
+    return Path(publish(lake, folder / "warehouse.duckdb", tables=tables).path)
 
 
 @pytest.fixture
@@ -190,12 +190,12 @@ def warehouse(made: TradingInputs, published: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_warehouse_gives_the_report_that_the_frames_give(warehouse: TradingInputs) -> None:
-    read = inputs_of_warehouse(settings().warehouse_path)
+    read = inputs_of_warehouse(settings().warehouse_uri)
     assert read.backtests.equals(warehouse.backtests)
     assert read.summary.equals(warehouse.summary)
     assert read.fills.drop("filled_at").equals(warehouse.fills.drop("filled_at"))
     assert read.equity.equals(warehouse.equity)
-    assert inputs_of_warehouse(settings().warehouse_path, ["reckless"]).fills.is_empty()
+    assert inputs_of_warehouse(settings().warehouse_uri, ["reckless"]).fills.is_empty()
 
 
 def test_the_command_shows_what_was_published(warehouse: TradingInputs) -> None:

@@ -140,7 +140,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, one in declared.items():
         for key, rows in getattr(made, name).partition_by(*one.partitioned_by, as_dict=True).items():
             lake.write(one, tuple(str(part) for part in key), rows.sort(one.order), run_id="r1")
-    return publish(lake, folder / "warehouse.duckdb", tables=declared.values()).path
+    return Path(publish(lake, folder / "warehouse.duckdb", tables=declared.values()).path)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def warehouse(published: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_the_warehouse_gives_the_report_that_the_frames_give(warehouse: Inputs, tmp_path: Path) -> None:
-    read = read_inputs(settings().warehouse_path, "q")
+    read = read_inputs(settings().warehouse_uri, "q")
     for name in TABLES:
         assert getattr(read, name).equals(getattr(warehouse, name)), name
 

@@ -1,0 +1,419 @@
+"""Places of a published warehouse: a local file that is replaced, or an object store with a file per publication and a pointer to the latest.
+
+Readers of a store open a copy in this machine's cache and keep it while newer publications arrive.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from bellwether.errors import ConfigError, LakeError
+from bellwether.files import checksum, locked, sync, try_lock
+from bellwether.lake import build
+from bellwether.lake.storage import TEMPORARY, writing
+from bellwether.places import SCHEMES, failures, filesystem, place
+from bellwether.settings import settings
+
+#: Object that names the latest publication of a store.
+POINTER = "pointer.json"
+#: Time for which a superseded publication stays on a store.
+GRACE = timedelta(days=1)
+_TRIES = 4
+_POLL_SECONDS = 0.05
+#: A Postgres server notices within a minute that the machine of a publisher is gone.
+_KEEPALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+
+
+class Place(Protocol):
+    """Place of a published warehouse.
+
+    Attributes:
+        name: absolute path or URL.
+    """
+
+    name: str
+
+    def state(self) -> build.State | None:
+        """How the latest publication was built; None without a readable one."""
+
+    def modified(self) -> int:
+        """Time of the latest publication in nanoseconds since 1970; 0 without one."""
+
+    def opened(self) -> AbstractContextManager[Path]:
+        """A local file of the latest publication, kept until the block ends. Raises `LakeError` without one."""
+
+    def only_publisher(self, timeout: float) -> AbstractContextManager[None]:
+        """The lock of publishers, free when its process dies. Raises `LakeError` after `timeout` seconds."""
+
+    def former(self) -> AbstractContextManager[Path]:
+        """A local path of the publication to be replaced; a missing file if there is none."""
+
+    def draft(self) -> Path:
+        """A new local path for the next publication. Drafts of dead publishers are removed; only the holder of the lock may call this."""
+
+    def discard(self) -> None:
+        """Remove all drafts; only the holder of the lock may."""
+
+    def replace(self, draft: Path, built: build.Built) -> bool:
+        """Publish a finished draft in place of `former`; False if another publisher has replaced that meanwhile."""
+
+
+def place_of(where: Path | str) -> Place:
+    """The place at a local path or an `s3://` URL. Raises `ConfigError` for a store without conditional writes."""
+    name = str(where)
+    if "://" not in name:
+        return FilePlace(Path(name).expanduser().absolute())
+    if name.split("://", 1)[0] not in SCHEMES:
+        raise ConfigError(
+            f"opening the warehouse at {name}: only s3:// and local paths are supported; set BELLWETHER_WAREHOUSE to one of them"
+        )
+    return StorePlace(name.rstrip("/"))
+
+
+class FilePlace:
+    """One local file, replaced by renaming a draft over it; open readers keep the previous file."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._path = path
+
+    def state(self) -> build.State | None:
+        return build.state(self._path)
+
+    def modified(self) -> int:
+        try:
+            return os.stat(self._path).st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    @contextmanager
+    def opened(self) -> Iterator[Path]:
+        if not self._path.is_file():
+            raise _missing(f"there is no file {self._path}")
+        yield self._path
+
+    @contextmanager
+    def only_publisher(self, timeout: float) -> Iterator[None]:
+        with writing(self.name):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        with _file_lock(self._path.with_name(f"{self._path.name}.lock"), self.name, timeout):
+            yield
+
+    @contextmanager
+    def former(self) -> Iterator[Path]:
+        yield self._path
+
+    def draft(self) -> Path:
+        self.discard()
+        return self._path.with_name(f"{self._path.name}{TEMPORARY}{secrets.token_hex(4)}")
+
+    def discard(self) -> None:
+        _remove(self._path.parent, f"{glob.escape(self._path.name)}{TEMPORARY}*")
+
+    def replace(self, draft: Path, built: build.Built) -> bool:
+        with writing(self.name):
+            build.date(draft, built.published_at)
+            sync(draft)
+            # A log that another tool left next to the old file must not meet the new one.
+            self._path.with_name(f"{self._path.name}.wal").unlink(missing_ok=True)
+            os.replace(draft, self._path)
+            sync(self._path.parent)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Contents of the pointer: the object of the latest publication, how it was built, and the objects before it with the time of their replacement."""
+
+    object: str
+    size: int
+    sha256: str
+    published_at: datetime
+    state: build.State | None
+    superseded: Mapping[str, datetime]
+
+    def dump(self) -> bytes:
+        """The pointer as JSON."""
+        return json.dumps(asdict(self), default=datetime.isoformat, indent=1).encode()
+
+    @classmethod
+    def load(cls, text: bytes) -> Pointer:
+        """The pointer in JSON. Raises `ValueError`, `KeyError` or `TypeError` for anything else."""
+        found = json.loads(text)
+        return cls(
+            object=str(found["object"]),
+            size=int(found["size"]),
+            sha256=str(found["sha256"]),
+            published_at=datetime.fromisoformat(found["published_at"]),
+            state=_state(found["state"]),
+            superseded={name: datetime.fromisoformat(value) for name, value in found["superseded"].items()},
+        )
+
+
+class StorePlace:
+    """A prefix of an object store: an immutable object per publication, and a pointer that is switched by a conditional write."""
+
+    def __init__(self, name: str, *, grace: timedelta = GRACE) -> None:
+        self.name = name
+        self._grace = grace
+        self._fs, self._key = filesystem(place(name))
+        self._cache = settings().cache_path / "warehouse" / hashlib.sha256(name.encode()).hexdigest()[:16]
+        self._replaced: tuple[Pointer | None, str | None] = (None, None)
+
+    def state(self) -> build.State | None:
+        pointer = self._pointer()
+        return pointer.state if pointer else None
+
+    def modified(self) -> int:
+        pointer = self._pointer()
+        return build.nanoseconds(pointer.published_at) if pointer else 0
+
+    @contextmanager
+    def opened(self) -> Iterator[Path]:
+        path, file = self._held()
+        with file:
+            yield path
+
+    @contextmanager
+    def only_publisher(self, timeout: float) -> Iterator[None]:
+        postgres = settings().postgres
+        with writing(str(self._cache)):
+            self._cache.mkdir(parents=True, exist_ok=True)
+        lock = (
+            _postgres_lock(postgres.get_secret_value(), self.name, timeout)
+            if postgres
+            else _file_lock(self._cache / "publisher.lock", self.name, timeout)
+        )
+        with lock:
+            yield
+
+    @contextmanager
+    def former(self) -> Iterator[Path]:
+        # The tag is older than the contents, so that a switch in between makes the conditional write fail.
+        tag = self._tag()
+        pointer = self._pointer() if tag else None
+        self._replaced = (pointer, tag)
+        try:
+            path, file = self._hold(pointer) if pointer else (self._cache / "none", None)
+        except (LakeError, FileNotFoundError):  # a lost or damaged object is replaced by a complete publication
+            path, file = self._cache / "none", None
+        try:
+            yield path
+        finally:
+            if file:
+                file.close()
+
+    def draft(self) -> Path:
+        self.discard()
+        return self._cache / f"draft{TEMPORARY}{secrets.token_hex(4)}"
+
+    def discard(self) -> None:
+        _remove(self._cache, f"draft{TEMPORARY}*")
+
+    def replace(self, draft: Path, built: build.Built) -> bool:
+        pointer, tag = self._replaced
+        build.date(draft, built.published_at)
+        now = datetime.now(UTC)
+        superseded = {**pointer.superseded, pointer.object: now} if pointer else {}
+        new = Pointer(
+            object=f"{built.published_at:%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(8)}.duckdb",
+            size=draft.stat().st_size,
+            sha256=checksum(draft),
+            published_at=built.published_at,
+            state=build.state(draft),
+            superseded={name: at for name, at in superseded.items() if now - at < self._grace},
+        )
+        # An existing object is a repeated request of this upload: the name is random.
+        with self._using("writing", new.object), suppress(FileExistsError):
+            self._fs.put_file(str(draft), f"{self._key}/{new.object}", mode="create")
+        if not self._switch(new, tag):
+            return False
+        with suppress(OSError):
+            os.replace(draft, self._cache / new.object)
+        self._sweep(new.object)
+        self._vacuum(new, superseded, complete=built.complete)
+        return True
+
+    def _switch(self, new: Pointer, tag: str | None) -> bool:
+        """Store the pointer if it still has the tag; True also if an earlier try of this request did, whose answer was lost."""
+        condition: dict[str, Any] = {"IfMatch": tag} if tag else {"mode": "create"}
+        try:
+            self._fs.pipe_file(f"{self._key}/{POINTER}", new.dump(), **condition)
+        except failures() as error:
+            found = self._pointer()
+            if found and (found.object == new.object or new.object in found.superseded):
+                return True
+            if self._tag() == tag:
+                raise LakeError(f"writing {self.name}/{POINTER}: {error}. The previous publication stays; publish again") from error
+            return False
+        return True
+
+    def _vacuum(self, pointer: Pointer, superseded: Mapping[str, datetime], *, complete: bool) -> None:
+        """Delete objects that were superseded longer ago than the grace period; after a complete publication also uploads that were never published."""
+        old = set(superseded) - set(pointer.superseded)
+        with suppress(*failures()):  # deleted by the next complete publication
+            if complete:
+                kept = {POINTER, pointer.object, *pointer.superseded}
+                for path, info in self._fs.find(self._key, detail=True).items():
+                    name = path.removeprefix(f"{self._key}/")
+                    if name.endswith(".duckdb") and name not in kept and datetime.now(UTC) - info["LastModified"] > self._grace:
+                        old.add(name)
+            for name in sorted(old):
+                self._fs.rm_file(f"{self._key}/{name}")
+
+    def _pointer(self) -> Pointer | None:
+        with self._using("reading", POINTER):
+            try:
+                text = self._fs.cat_file(f"{self._key}/{POINTER}", max_concurrency=1)
+            except FileNotFoundError:
+                return None
+        try:
+            return Pointer.load(text)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LakeError(
+                f"reading {self.name}/{POINTER}: it is damaged ({error!r}); delete it and publish again: `bellwether warehouse`"
+            ) from error
+
+    def _tag(self) -> str | None:
+        with self._using("reading", POINTER):
+            try:
+                return str(self._fs.info(f"{self._key}/{POINTER}", refresh=True)["ETag"])
+            except FileNotFoundError:
+                return None
+
+    def _held(self) -> tuple[Path, IO[bytes]]:
+        """The cached file of the latest publication, locked against removal."""
+        for _ in range(_TRIES):
+            pointer = self._pointer()
+            if pointer is None:
+                raise _missing(f"nothing is published at {self.name}")
+            with suppress(FileNotFoundError):  # replaced and removed meanwhile
+                return self._hold(pointer)
+        raise LakeError(f"opening the warehouse {self.name}: its object is missing; publish it again: `bellwether warehouse`")
+
+    def _hold(self, pointer: Pointer) -> tuple[Path, IO[bytes]]:
+        """The cached file of a publication, downloaded if necessary and locked against removal. Raises `FileNotFoundError`."""
+        path = self._cache / pointer.object
+        if not _is_copy(path, pointer):
+            with locked(self._cache / "download.lock"):
+                if not _is_copy(path, pointer):
+                    self._download(pointer, path)
+        file = path.open("rb")
+        if try_lock(file, shared=True) and os.fstat(file.fileno()).st_nlink:
+            return path, file
+        file.close()
+        raise FileNotFoundError(path)
+
+    def _download(self, pointer: Pointer, path: Path) -> None:
+        """Store a publication in the cache, whole; the holder of the cache's lock may."""
+        _remove(self._cache, f"download{TEMPORARY}*")
+        draft = self._cache / f"download{TEMPORARY}{secrets.token_hex(4)}"
+        for _ in range(_TRIES):
+            with self._using("reading", pointer.object):
+                self._fs.get_file(f"{self._key}/{pointer.object}", str(draft))
+            if draft.stat().st_size == pointer.size and checksum(draft) == pointer.sha256:
+                build.date(draft, pointer.published_at)
+                os.replace(draft, path)
+                self._sweep(pointer.object)
+                return
+        draft.unlink()
+        raise LakeError(
+            f"reading {self.name}/{pointer.object}: it is not the file that was published (size or checksum differ); publish it again: `bellwether warehouse`"
+        )
+
+    def _sweep(self, latest: str) -> None:
+        """Remove the other cached files that no reader has open."""
+        for path in self._cache.glob("*.duckdb"):
+            if path.name != latest:
+                with suppress(FileNotFoundError), path.open("rb") as file:
+                    if try_lock(file):
+                        path.unlink()
+
+    @contextmanager
+    def _using(self, doing: str, name: str) -> Iterator[None]:
+        """Turn errors of the store into `LakeError`, except a missing object."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except failures() as error:
+            raise LakeError(
+                f"{doing} {self.name}/{name}: {error}. What was published before stays; check the store and its keys, and try again"
+            ) from error
+
+
+def _is_copy(path: Path, pointer: Pointer) -> bool:
+    """Return whether a cached file is the publication, unchanged since it was stored."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return False
+    return (stat.st_size, stat.st_mtime_ns) == (pointer.size, build.nanoseconds(pointer.published_at))
+
+
+def _state(found: Mapping[str, Any] | None) -> build.State | None:
+    """The stored state of a publication; None if another version of the code published it."""
+    if found is None or found.keys() != {field.name for field in fields(build.State)}:
+        return None
+    times = ("published_at", "looked_at", "complete_at")
+    return build.State(**{**found, **{name: datetime.fromisoformat(found[name]) for name in times}})
+
+
+def _missing(reason: str) -> LakeError:
+    return LakeError(f"opening the warehouse: {reason}; publish it: `bellwether warehouse`, or make a first one: `make demo`")
+
+
+def _remove(folder: Path, pattern: str) -> None:
+    for path in folder.glob(pattern):
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _file_lock(path: Path, place: str, timeout: float) -> Iterator[None]:
+    """The lock of publishers on one machine; the system frees it when its process dies."""
+    with writing(str(path)):
+        file = path.open("w")
+    with file:
+        _wait(lambda: try_lock(file), place, timeout)
+        yield
+
+
+@contextmanager
+def _postgres_lock(url: str, place: str, timeout: float) -> Iterator[None]:
+    """The lock of publishers on all machines; Postgres frees it when the connection ends."""
+    import sqlalchemy as sa
+
+    key = int.from_bytes(hashlib.sha256(f"warehouse {place}".encode()).digest()[:8], signed=True)
+    address = sa.make_url(url).set(drivername="postgresql+psycopg")
+    try:
+        engine = sa.create_engine(address, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT", connect_args={"options": _KEEPALIVE})
+        connection = engine.connect()
+    except (ImportError, sa.exc.SQLAlchemyError) as error:
+        raise LakeError(
+            f"publishing {place}: the lock in Postgres cannot be taken ({getattr(error, 'orig', error)}); check BELLWETHER_POSTGRES"
+        ) from None
+    try:
+        _wait(lambda: bool(connection.scalar(sa.select(sa.func.pg_try_advisory_lock(key)))), place, timeout)
+        yield
+    finally:
+        with suppress(sa.exc.SQLAlchemyError):
+            connection.close()
+
+
+def _wait(take: Callable[[], bool], place: str, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while not take():
+        if time.monotonic() > deadline:
+            raise LakeError(f"publishing {place}: others have been publishing for {timeout:g} s; wait for them, or end what hangs")
+        time.sleep(_POLL_SECONDS)

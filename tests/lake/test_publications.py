@@ -1,0 +1,306 @@
+"""The warehouse on an object store: an object per publication, a pointer that is switched, and copies for readers in this machine's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import logging
+import os
+import random
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import s3fs
+
+from bellwether.errors import ConfigError, LakeError
+from bellwether.lake import Lake, publications, warehouse
+from bellwether.lake.publications import POINTER, Pointer, StorePlace
+from bellwether.lake.warehouse import modified, named_files, publish, query, written_since
+from bellwether.settings import Settings, settings
+from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("duckdb_extension_httpfs") is None, reason="duckdb-extension-httpfs is not installed"
+)
+PLACE = "s3://warehouses/some/prefix"
+CHOSEN = (SERIES, PRICES, FORECASTS)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """An S3 server on loopback."""
+    server = pytest.importorskip("moto.server")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    running.start()
+    host, port = running.get_host_and_port()
+    yield f"http://{host}:{port}"
+    running.stop()
+
+
+@pytest.fixture
+def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The store's files, and the environment of whoever uses it."""
+    for name, value in (("ACCESS_KEY_ID", "key"), ("SECRET_ACCESS_KEY", "secret"), ("ENDPOINT_URL", endpoint)):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    s3fs.S3FileSystem.clear_instance_cache()  # with methods that a test has replaced
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/moto-api/reset", method="POST"))
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/warehouses", method="PUT"))
+    return s3fs.S3FileSystem(key="key", secret="secret", endpoint_url=endpoint, use_listings_cache=False)
+
+
+@pytest.fixture
+def lake(store: Any) -> Lake:
+    lake = Lake("s3://warehouses/lake")
+    lake.write(PRICES, ("2025-09-01",), prices(), run_id="r1")
+    lake.write(SERIES, (), series(), run_id="r1")
+    return lake
+
+
+def pointer(store: Any) -> dict[str, Any]:
+    return json.loads(store.cat_file(f"{PLACE}/{POINTER}"))
+
+
+def objects(store: Any) -> list[str]:
+    return sorted(name.rpartition("/")[2] for name in store.find(PLACE) if name.endswith(".duckdb"))
+
+
+def cached() -> list[Path]:
+    return sorted(settings().cache_path.rglob("*.duckdb"))
+
+
+def other_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go on with an empty home."""
+    monkeypatch.setenv("BELLWETHER_HOME", str(folder))
+    settings.cache_clear()
+
+
+def test_another_machine_reads_what_was_published(lake: Lake, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = publish(lake, PLACE, tables=CHOSEN)
+    assert (done.path, done.partitions, done.rows) == (PLACE, 2, 9)
+    other_machine(tmp_path / "other", monkeypatch)
+    assert query(PLACE, "FROM clean.prices").equals(prices())
+    assert query(PLACE, "SELECT place FROM meta.publication").item() == PLACE
+    assert named_files(PLACE, [SERIES]) == {"s3://warehouses/lake/raw/kalshi_series/r1.parquet"}
+    (copy,) = cached()
+    assert copy.is_relative_to(tmp_path / "other")
+    stored = store.cat_file(f"{PLACE}/{copy.name}")
+    assert copy.read_bytes() == stored
+    assert (pointer(store)["object"], pointer(store)["size"], pointer(store)["sha256"]) == (
+        copy.name,
+        len(stored),
+        hashlib.sha256(stored).hexdigest(),
+    )
+
+
+def test_a_second_publication_is_built_from_the_first_one_and_leaves_its_object(
+    lake: Lake, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(lake, PLACE, tables=CHOSEN)
+    other_machine(tmp_path / "other", monkeypatch)
+    lake.write(FORECASTS, ("2025q3", "a/b"), forecasts(forecaster="a/b"), run_id="r1")
+    done = publish(lake, PLACE, tables=CHOSEN, complete_every=timedelta(days=1))
+    assert (done.complete, done.partitions, done.rows) == (False, 3, 13)
+    assert query(PLACE, "FROM benchmark.forecasts").equals(forecasts(forecaster="a/b"))
+    assert query(PLACE, "FROM clean.prices").equals(prices())
+    assert len(objects(store)) == 2
+    assert list(pointer(store)["superseded"]) == [name for name in objects(store) if name != pointer(store)["object"]]
+    assert len(cached()) == 1, "of the publisher, without a download"
+
+
+def test_a_reader_keeps_what_it_opened(lake: Lake, store: Any) -> None:
+    publish(lake, PLACE, tables=CHOSEN)
+    with warehouse.connect(PLACE) as reader:
+        lake.write(SERIES, (), series(rows=7), run_id="r2")
+        publish(lake, PLACE, tables=CHOSEN)
+        assert query(PLACE, "SELECT count(*) FROM raw.kalshi_series").item() == 7
+        assert len(cached()) == 2
+        assert reader.execute("SELECT count(*) FROM raw.kalshi_series").fetchall() == [(3,)]
+        assert reader.execute("SELECT rows FROM meta.tables WHERE table_name = 'raw.kalshi_series'").fetchall() == [(3,)]
+    publish(lake, PLACE, tables=CHOSEN)
+    assert [path.name for path in cached()] == [pointer(store)["object"]], "nobody reads the older ones"
+
+
+def test_the_pointer_alone_says_what_was_published(lake: Lake, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert modified(PLACE) == 0
+    assert written_since(lake, PLACE, CHOSEN) == list(CHOSEN)
+    publish(lake, PLACE, tables=CHOSEN)
+    other_machine(tmp_path / "daemon", monkeypatch)
+    at = modified(PLACE)
+    assert datetime.fromisoformat(pointer(store)["published_at"]).timestamp() * 1e9 == pytest.approx(at, abs=1e3)
+    state = StorePlace(PLACE).state()
+    assert state is not None
+    assert (state.lake, state.place) == (lake.uri, PLACE)
+    assert cached() == []
+
+
+def test_a_store_where_nothing_is_published_says_how_to_publish(store: Any) -> None:
+    with pytest.raises(LakeError, match=r"nothing is published at s3://warehouses/some/prefix; publish it: `bellwether warehouse`"):
+        query(PLACE, "SELECT 1")
+    assert named_files(PLACE) == frozenset()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
+def test_an_object_that_is_not_as_it_was_published_is_refused_and_published_again(lake: Lake, store: Any, damage: str) -> None:
+    publish(lake, PLACE, tables=CHOSEN)
+    path = f"{PLACE}/{pointer(store)['object']}"
+    data = store.cat_file(path)
+    if damage == "gone":
+        store.rm_file(path)
+    else:
+        at = random.Random(1).randrange(len(data))
+        store.pipe_file(path, data[:at] if damage == "cut" else data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    for copy in cached():
+        copy.unlink()
+    with pytest.raises(LakeError, match="publish it again: `bellwether warehouse`"):
+        query(PLACE, "SELECT 1")
+    assert cached() == []
+    assert publish(lake, PLACE, tables=CHOSEN, complete_every=timedelta(days=1)).complete
+    assert query(PLACE, "FROM clean.prices").equals(prices())
+
+
+def test_a_torn_download_is_repeated(lake: Lake, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(lake, PLACE, tables=CHOSEN)
+    for copy in cached():
+        copy.unlink()
+    whole, calls = s3fs.S3FileSystem._get_file, []
+
+    async def torn(self: Any, remote: str, local: str, **more: Any) -> None:
+        await whole(self, remote, local, **more)
+        calls.append(remote)
+        if len(calls) < 3:
+            os.truncate(local, os.path.getsize(local) // 2)
+
+    s3fs.S3FileSystem.clear_instance_cache()
+    monkeypatch.setattr(s3fs.S3FileSystem, "_get_file", torn)
+    assert query(PLACE, "FROM clean.prices").equals(prices())
+    assert len(calls) == 3
+
+
+def test_a_copy_that_another_tool_has_changed_is_downloaded_again(lake: Lake, store: Any) -> None:
+    publish(lake, PLACE, tables=CHOSEN)
+    (copy,) = cached()
+    copy.write_bytes(b"changed")
+    assert query(PLACE, "FROM clean.prices").equals(prices())
+
+
+def test_the_faster_of_two_publishers_without_a_common_lock_is_built_upon(
+    lake: Lake, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(lake, PLACE, tables=CHOSEN)
+    switch, races = StorePlace._switch, []
+
+    def late(self: StorePlace, new: Pointer, tag: str | None) -> bool:
+        """Another machine publishes between the upload and the switch of the first two attempts."""
+        if len(races) < 2:
+            races.append(new.object)
+            lake.write(FORECASTS, ("2025q3", f"m{len(races)}"), forecasts(forecaster=f"m{len(races)}"), run_id="r1")
+            with monkeypatch.context() as other:
+                other.setattr(StorePlace, "_switch", switch)
+                other_machine(tmp_path / "other", other)
+                publish(lake, PLACE, tables=CHOSEN)
+            settings.cache_clear()
+        return switch(self, new, tag)
+
+    monkeypatch.setattr(StorePlace, "_switch", late)
+    lake.write(SERIES, (), series(rows=5), run_id="r2")
+    publish(lake, PLACE, tables=CHOSEN, complete_every=timedelta(days=1))
+    assert len(races) == 2
+    assert pointer(store)["object"] not in races
+    assert query(PLACE, "SELECT count(DISTINCT forecaster) FROM benchmark.forecasts").item() == 2
+    assert query(PLACE, "SELECT count(*) FROM raw.kalshi_series").item() == 5
+
+
+def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe, calls = s3fs.S3FileSystem._pipe_file, []
+
+    async def unanswered(self: Any, path: str, data: bytes, **more: Any) -> None:
+        await pipe(self, path, data, **more)
+        calls.append(path)
+        raise TimeoutError("no answer")
+
+    s3fs.S3FileSystem.clear_instance_cache()
+    monkeypatch.setattr(s3fs.S3FileSystem, "_pipe_file", unanswered)
+    for _ in range(2):
+        publish(lake, PLACE, tables=CHOSEN)
+    assert len(calls) == 2
+    assert len(objects(store)) == 2
+    assert query(PLACE, "FROM clean.prices").equals(prices())
+
+
+def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(lake, PLACE, tables=CHOSEN)
+    before = pointer(store)
+
+    async def refused(*_: Any, **__: Any) -> None:
+        raise PermissionError("denied")
+
+    s3fs.S3FileSystem.clear_instance_cache()
+    with monkeypatch.context() as patched:
+        patched.setattr(s3fs.S3FileSystem, "_pipe_file", refused)
+        with pytest.raises(LakeError, match=r"writing s3://warehouses/some/prefix/pointer.json: denied"):
+            publish(lake, PLACE, tables=CHOSEN)
+    assert pointer(store) == before
+    assert query(PLACE, "FROM clean.prices").equals(prices())
+
+
+def test_superseded_objects_stay_for_the_grace_period_and_abandoned_uploads_too(
+    lake: Lake, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        publish(lake, PLACE, tables=CHOSEN)
+    store.pipe_file(f"{PLACE}/abandoned.duckdb", b"of a publisher that was killed")
+    store.pipe_file(f"{PLACE}/notes.txt", b"of a user")
+    publish(lake, PLACE, tables=CHOSEN)
+    assert len(objects(store)) == 4
+    monkeypatch.setattr(publications, "GRACE", timedelta(0))
+    monkeypatch.setattr(StorePlace.__init__, "__kwdefaults__", {"grace": timedelta(0)})
+    publish(lake, PLACE, tables=CHOSEN)
+    assert objects(store) == [pointer(store)["object"]]
+    assert store.exists(f"{PLACE}/notes.txt")
+
+
+def test_an_object_is_as_old_as_its_replacement(lake: Lake, store: Any) -> None:
+    """A publication that was the latest for a month has only now been superseded: readers may be downloading it."""
+    publish(lake, PLACE, tables=CHOSEN)
+    old = pointer(store)
+    month = timedelta(days=30)
+    text = json.dumps({**old, "published_at": (datetime.fromisoformat(old["published_at"]) - month).isoformat()})
+    store.pipe_file(f"{PLACE}/{POINTER}", text.encode())
+    publish(lake, PLACE, tables=CHOSEN)
+    assert old["object"] in objects(store)
+    assert datetime.now(UTC) - datetime.fromisoformat(pointer(store)["superseded"][old["object"]]) < timedelta(minutes=1)
+
+
+def test_a_damaged_pointer_is_one_clear_error(lake: Lake, store: Any) -> None:
+    store.pipe_file(f"{PLACE}/{POINTER}", b'{"object": ')
+    for attempt in (lambda: query(PLACE, "SELECT 1"), lambda: written_since(lake, PLACE), lambda: publish(lake, PLACE, tables=CHOSEN)):
+        with pytest.raises(LakeError, match=r"reading s3://warehouses/some/prefix/pointer.json: it is damaged"):
+            attempt()
+
+
+def test_a_store_that_does_not_answer_is_one_clear_error(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(LakeError, match=r"reading s3://warehouses/some/prefix/pointer.json: .*check the store and its keys"):
+        query(PLACE, "SELECT 1")
+
+
+def test_places_by_the_settings(tmp_path: Path) -> None:
+    def uri(**given: Any) -> str:
+        return Settings(home=tmp_path, **given).warehouse_uri
+
+    assert uri() == str(tmp_path / "sandbox" / "warehouse.duckdb")
+    assert uri(store=str(tmp_path / "shared")) == str(tmp_path / "shared" / "sandbox" / "warehouse.duckdb")
+    assert uri(store="s3://bucket/all/") == "s3://bucket/all/sandbox/warehouse"
+    assert uri(store="s3://bucket/all", warehouse="s3://other/warehouse/") == "s3://other/warehouse"
+    assert uri(store="s3://bucket/all", warehouse="here.duckdb") == str(Path("here.duckdb").absolute())
+
+
+def test_other_stores_are_refused(lake: Lake) -> None:
+    with pytest.raises(ConfigError, match=r"opening the warehouse at gs://bucket: only s3:// and local paths are supported"):
+        publish(lake, "gs://bucket", tables=CHOSEN)
