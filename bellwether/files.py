@@ -326,7 +326,7 @@ def write_durably(path: Path, data: bytes) -> None:
     if is_stored(path):
         path.write_bytes(data)
         return
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with draft.open("wb") as file:
         file.write(data)
         file.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+import uuid
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def is_gone(holder: str | None) -> bool:
     space, _, started = mark.partition("-")
     if space != _space():
         return False
-    now = _started(pid) if space else None
+    now = _started(pid)
     return not is_running(pid) if now is None or not started else now != started
 
 
@@ -42,13 +43,16 @@ def _parts(holder: str | None) -> tuple[str, int | None, str]:
 
 @lru_cache(maxsize=1)
 def _space() -> str:
-    """The scope of process numbers: this boot and process namespace, as 8 digits; "" where the system does not say (no /proc)."""
+    """The scope of process numbers as 8 digits: this boot and process namespace; without /proc this machine, by the address of its network interface.
+
+    Machines may have the same name. Without an interface `uuid.getnode` is random, so that no other process counts as one of this machine.
+    """
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text()
-        namespace = os.readlink(_PROC / "self/ns/pid")
+        scope = f"{boot.strip()} {os.readlink(_PROC / 'self/ns/pid')}"
     except OSError:
-        return ""
-    return hashlib.sha256(f"{boot.strip()} {namespace}".encode()).hexdigest()[:8]
+        scope = f"{uuid.getnode():012x}"
+    return hashlib.sha256(scope.encode()).hexdigest()[:8]
 
 
 def _started(pid: int) -> str | None:

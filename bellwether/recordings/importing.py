@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import secrets
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -114,8 +115,7 @@ def _draft(root: Path) -> Path:
     for left in drafts.glob("*/*"):
         if not is_locked(left):
             shutil.rmtree(left.parent, ignore_errors=True)
-    mine = drafts / str(os.getpid())
-    shutil.rmtree(mine, ignore_errors=True)
+    mine = drafts / secrets.token_hex(4)
     mine.mkdir(parents=True)
     return mine
 

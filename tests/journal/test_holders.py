@@ -74,16 +74,25 @@ def test_what_cannot_be_told_is_not_gone(other: Other) -> None:
         assert not is_gone(name), name
 
 
-def test_where_the_system_does_not_say_more_the_number_decides(other: Other, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_proc_the_number_decides_on_this_machine_and_the_lease_on_another_of_its_name(
+    other: Other, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     import bellwether.journal.holders as holders
 
     monkeypatch.setattr(holders, "_PROC", tmp_path)
-    holders._space.cache_clear()
     try:
         host, pid, _ = other.name.rsplit(":", 2)
-        assert not is_gone(f"{host}:{pid}:-")
+        names = {}
+        for machine in (0x0242AC110002, 0x0242AC110003):
+            monkeypatch.setattr("uuid.getnode", lambda machine=machine: machine)
+            holders._space.cache_clear()
+            names[machine] = f"{host}:{pid}:{holders._space()}-"
+        here, elsewhere = names[0x0242AC110003], names[0x0242AC110002]
+        assert not is_gone(here)
         other.kill()
-        assert is_gone(f"{host}:{pid}:-")
+        assert is_gone(here)
+        assert not is_gone(elsewhere)
+        assert not is_gone(f"{host}:{pid}:-")
     finally:
         holders._space.cache_clear()
 
