@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import polars as pl
-from pydantic import AfterValidator, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import AfterValidator, Field, SkipValidation, StrictFloat, StrictInt, StrictStr
 
 from bellwether.forecasting.forecaster import Models, Registered, forecast_rows
 from bellwether.tables.benchmark import HORIZONS
@@ -91,7 +91,7 @@ class Submitted(Registered):
     """
 
     kind: Literal["submitted"] = "submitted"
-    path: Path
+    path: SkipValidation[Path]
 
     @property
     def version(self) -> str:
