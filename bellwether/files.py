@@ -156,7 +156,7 @@ def upload(folder: Path, target: Path, marker: str) -> None:
 
 
 def _is_same(path: Path, stored: tuple[str, int] | None) -> bool:
-    """Whether a local file has the ETag of a stored one, which is the MD5 of most: where it is not, the file is uploaded again."""
+    """Return whether a local file has the ETag of a stored one, which is the MD5 of most: where it is not, the file is uploaded again."""
     if stored is None or stored[1] != path.stat().st_size:
         return False
     with path.open("rb") as file:

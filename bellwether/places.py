@@ -52,7 +52,7 @@ def open_store(url: str, options: Mapping[str, Any]) -> UPath:
 
 
 def is_stored(path: Path) -> bool:
-    """Whether a path that `place` returned is in an object store."""
+    """Return whether a path that `place` returned is in an object store."""
     return not isinstance(path, Path)
 
 
@@ -63,13 +63,13 @@ def filesystem(path: Path) -> tuple[AbstractFileSystem, str]:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What reading and writing a place raises when it fails: `OSError`, and the errors of the libraries below s3fs, of connections and credentials."""
+    """Errors of reading and writing a place: `OSError`, and the errors of the libraries below s3fs, of connections and credentials."""
     names = (("botocore.exceptions", "BotoCoreError"), ("aiohttp", "ClientError"))
     return (OSError, *(getattr(sys.modules[module], name) for module, name in names if module in sys.modules))
 
 
 def is_conflict(error: OSError) -> bool:
-    """Whether a store refused a write because its condition does not hold, or because another write of the same object is in progress."""
+    """Return whether a store refused a write because its condition does not hold, or because another write of the same object is in progress."""
     if isinstance(error, FileExistsError):
         return True
     answer = getattr(error.__cause__, "response", None) or {}

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file, atomic_folder, create, folders, local_copy, replace_version, version
-from bellwether.places import failures, filesystem, place
+from bellwether.places import filesystem, place
 from bellwether.settings import Settings, settings
+from cli.main import main
 
 
 def put(target: Path, **files: str) -> None:
@@ -132,8 +134,10 @@ def test_what_is_not_there_or_does_not_answer_is_named(bucket: str, monkeypatch:
     with pytest.raises(ConfigError, match=r"opening nosuch://bucket.*Install the package"):
         place("nosuch://bucket")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(failures()):
-        (place(f"{bucket}/x") / "y").read_bytes()
+    monkeypatch.setenv("BELLWETHER_EPISODES", f"{bucket}/episodes")
+    settings.cache_clear()
+    done = CliRunner().invoke(main, ["episode", "list"])
+    assert (done.exit_code, done.output.startswith("Error: reaching the object store: ")) == (1, True)
 
 
 def test_a_store_holds_every_place_but_those_of_one_machine(bucket: str, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """The static site: everything that the published warehouse holds, as pages that open from a folder without a server or a network."""
 
-from bellwether.site.build import Built, build, shown, wanted
+from bellwether.site.build import Built, build, cached, shown, wanted
 
-__all__ = ["Built", "build", "shown", "wanted"]
+__all__ = ["Built", "build", "cached", "shown", "wanted"]

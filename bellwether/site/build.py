@@ -71,9 +71,14 @@ def _absolute(folder: Path | str) -> Path:
     return found if is_stored(found) else found.expanduser().absolute()
 
 
+def cached(target: Path) -> Path:
+    """The local folder from which the site at `target` is uploaded; `target` itself where it is local."""
+    return settings().cache_path / f"site-{hashlib.sha256(str(target).encode()).hexdigest()[:16]}" if is_stored(target) else target
+
+
 def _uploaded(warehouse: Path | str, target: Path) -> Built:
     """Build the site in this machine's cache, and upload what has changed."""
-    built = build(warehouse, settings().cache_path / f"site-{hashlib.sha256(str(target).encode()).hexdigest()[:16]}")
+    built = build(warehouse, cached(target))
     with writing(target):
         upload(built.folder, target, MANIFEST)
     return replace(built, folder=target)
