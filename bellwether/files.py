@@ -187,7 +187,7 @@ def local_copy(folder: Path | str, marker: str) -> Path:
         return folder
     from bellwether.settings import settings
 
-    cache = settings().cache_path
+    cache = settings().cache_path / "folders"
     try:
         for attempt in range(_ATTEMPTS):
             stored = _stored(folder)

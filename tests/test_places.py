@@ -52,7 +52,7 @@ def test_a_folder_is_replaced_and_its_copy_with_it(bucket: str) -> None:
     after = local_copy(target, "last")
     assert read(after) == {"below/first": "2", "last": "2"}
     assert read(before) == {"below/first": "1", "gone": "1", "last": "1"}
-    assert before.parent == after.parent == settings().cache_path
+    assert before.parent == after.parent == settings().cache_path / "folders"
 
 
 def test_unchanged_files_are_left_as_they_are(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
