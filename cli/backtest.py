@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ from bellwether.settings import settings
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from bellwether.replay.backtest import Backtest
     from bellwether.replay.request import Request
 
@@ -115,16 +118,18 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
     "Results",
     cloup.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark."),
     cloup.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers."),
+    cloup.option("--on", metavar="tcp://HOST:PORT", help="Run on the Dask cluster with this scheduler."),
     cloup.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder."),
     cloup.option("--lake", is_flag=True, help="Keep the rows of a portfolio in the lake, beside the backtests that the graph makes."),
     cloup.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder."),
 )
 @AS_JSON
-def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_json: bool, **options: Any) -> None:
+def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: str | None, as_json: bool, **options: Any) -> None:
     """Run agents in recorded episodes, and show their results.
 
     Each P&L has a band, its values under the pessimistic and the optimistic queue; --band chooses the method. The command exits with status 1, after
-    all results are shown and written, when an agent failed. With --grid, every combination of parameters runs in every episode:
+    all results are shown and written, when an agent failed. With --grid, every combination of parameters runs in every episode, and a reality check
+    states how often luck alone makes the best look as good:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
 
     With --portfolio an agent sees the markets of all episodes at once, of one venue or of several, and pays for them from one bankroll; the result is
@@ -139,16 +144,18 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
 
     request = Request.of(agents, episodes, options)
     out, html = options["out"], options["html"]
-    sweeping = jobs > 1 or request.combinations > 1
+    sweeping = jobs > 1 or request.combinations > 1 or on is not None
     if html is not None and sweeping:
-        raise click.UsageError("--html writes one page per backtest; leave out --grid and --jobs.")
+        raise click.UsageError("--html writes one page per backtest; leave out --grid, --jobs and --on.")
+    if on is not None and jobs > 1:
+        raise click.UsageError("--jobs is for this machine and --on for a cluster; leave one out.")
     if options["lake"]:
         _check_lake(portfolio=options["portfolio"], sweeping=sweeping)
     for option, folder in (("--out", out), ("--html", html)):
         if folder is not None:
             _make(folder, option)
     with compile_notice(_say):
-        frame = _sweep(request, jobs, out, as_json) if sweeping else _each(request, out, html, as_json, lake=options["lake"])
+        frame = _sweep(request, jobs, on, out, as_json) if sweeping else _each(request, out, html, as_json, lake=options["lake"])
     if frame["failure"].count():
         click.get_current_context().exit(1)
 
@@ -203,33 +210,45 @@ def _check_lake(*, portfolio: bool, sweeping: bool) -> None:
     require_platform("bellwether backtest --lake")
 
 
-def _sweep(request: Request, jobs: int, out: Path | None, as_json: bool) -> pl.DataFrame:
+def _sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_json: bool) -> pl.DataFrame:
     """Every combination in every episode; one row each."""
-    from bellwether.replay.request import write
-    from bellwether.replay.results.frames import BACKTESTS
-    from bellwether.replay.sweep import sweep
+    from bellwether.replay.request import write, write_csv
+    from bellwether.replay.sweep import run_sweep
 
-    with shown() as progress, progress.stage("backtests", len(request.sources) * len(request.candidates)) as advance:
-        done = sweep(
+    total = len(request.sources) * len(request.candidates)
+    with _client(on) as client, shown() as progress, progress.stage("backtests", total) as advance:
+        done = run_sweep(
             request.sources,
             request.candidates,
             request.settings,
             cache=request.cache,
             jobs=jobs,
+            client=client,
             isolated=request.isolated,
+            out=out,
             progress=advance,
         )
-    frame = BACKTESTS.validate(BACKTESTS.frame(done.rows))
-    varied = pl.DataFrame([{"agent": candidate.label, **candidate.varied} for candidate in request.candidates], infer_schema_length=None)
+    frame, check = done.frame(), done.reality_check(unsettled=request.unsettled)
     if out is not None:
-        write({"backtests": frame}, out, varied)
+        write({"reality_check": check.frame()}, out)
+        write_csv(frame, out, request.candidates)
     if as_json:
-        emit(frame.to_dicts())
+        emit({"backtests": frame.to_dicts(), "reality_check": check.row()} if request.combinations > 1 else frame.to_dicts())
         return frame
     _show_summary(frame, request)
+    if check.agents > 1:
+        console().print(Text(check.meaning()))
     share = f"{done.busy / done.cpu:.1%} of them" if done.cpu else "all"
     click.echo(f"{frame.height:,} backtests, {done.cpu:.1f} s of CPU, {share} in engine and agents", err=True)
     return frame
+
+
+def _client(on: str | None) -> AbstractContextManager[Client | None]:
+    if on is None:
+        return nullcontext()
+    from bellwether.replay.dask_sweep import connect
+
+    return connect(on)
 
 
 def _show_results(frame: pl.DataFrame, request: Request) -> None:

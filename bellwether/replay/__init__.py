@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.records import EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Book, Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
+    from bellwether.replay.batches import Candidate
     from bellwether.replay.engine.latencies import LatencySeries
     from bellwether.replay.episode import load
     from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
     from bellwether.replay.preparation import prepare
     from bellwether.replay.prepared import Prepared
+    from bellwether.replay.sweep import Sweep, run_sweep
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
     from bellwether.units import Lots, MicroDollars, Mills
 
@@ -41,6 +43,8 @@ _HOMES = {
     "isolation.settings": ("AgentSource", "Confinement", "Isolation"),
     "preparation": ("prepare",),
     "prepared": ("Prepared",),
+    "batches": ("Candidate",),
+    "sweep": ("Sweep", "run_sweep"),
     "units": (
         "BUY",
         "CENT",
@@ -76,6 +80,7 @@ __all__ = [
     "BacktestSettings",
     "Book",
     "BudgetError",
+    "Candidate",
     "CompiledAgent",
     "Confinement",
     "EpisodeInfo",
@@ -93,6 +98,7 @@ __all__ = [
     "OrderUpdate",
     "Position",
     "Prepared",
+    "Sweep",
     "Trade",
     "cents",
     "contracts",
@@ -100,6 +106,7 @@ __all__ = [
     "prepare",
     "requests",
     "run",
+    "run_sweep",
 ]
 
 __getattr__ = lazy_names(__name__, _HOMES)

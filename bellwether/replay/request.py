@@ -18,13 +18,13 @@ from bellwether.lake import Lake
 from bellwether.places import place
 from bellwether.replay.agents.llm import LLMReplay, Trajectory
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
+from bellwether.replay.batches import Candidate, Source, open_source
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.episode.metadata import METADATA
 from bellwether.replay.grid import grid, label, parameters
 from bellwether.replay.isolation import Isolation
 from bellwether.replay.registry import agent_of
 from bellwether.replay.results.frames import backtests, equity, fills, frames, market_pnl, orders
-from bellwether.replay.sweep import Candidate, Source, open_source
 from bellwether.replay.units import MICROS, SECOND
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -188,15 +188,22 @@ def keep(runs: Sequence[Backtest]) -> None:
 def write_runs(runs: Sequence[Backtest], out: Path) -> None:
     """Write the rows of all tables into a folder."""
     parts = {"orders": orders, "fills": fills, "equity": equity, "market_pnl": market_pnl}
-    write({"backtests": backtests(runs), **{name: pl.concat([rows(one) for one in runs]) for name, rows in parts.items()}}, out)
+    rows = backtests(runs)
+    write({"backtests": rows, **{name: pl.concat([of(one) for one in runs]) for name, of in parts.items()}}, out)
+    write_csv(rows, out)
 
 
-def write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | None = None) -> None:
-    """Each frame as Parquet, and the one of backtests as CSV too, with the parameters that were varied as columns."""
+def write(frames: Mapping[str, pl.DataFrame], out: Path) -> None:
+    """Write each frame as Parquet."""
     for name, frame in frames.items():
         with atomic_file(out / f"{name}.parquet") as draft:
             frame.write_parquet(draft)
-    rows = frames["backtests"]
-    table = rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")
+
+
+def write_csv(backtests: pl.DataFrame, out: Path, candidates: Sequence[Candidate] = ()) -> None:
+    """Write the rows of backtests as CSV, with the parameters that candidates vary as columns."""
+    if candidates:
+        varied = pl.DataFrame([{"agent": one.label, **one.varied} for one in candidates], infer_schema_length=None)
+        backtests = backtests.join(varied, on="agent", how="left", maintain_order="left")
     with atomic_file(out / "backtests.csv") as draft:
-        neutralised(table).write_csv(draft, datetime_format=_CSV_TIME)
+        neutralised(backtests).write_csv(draft, datetime_format=_CSV_TIME)

@@ -1,161 +1,152 @@
-"""Many backtests at once: every episode or portfolio with every agent and parameter set, on several processes or threads.
+"""Many backtests at once: every episode or portfolio with every agent and parameter set, on processes, threads or a Dask cluster.
 
-A task is many runs of one episode. Workers are forked once, from a server process that has the compiled engine loaded; tapes are read from the
-memory-mapped cache. Agents whose decisions are compiled hold no lock of Python and run in threads of this process instead.
+On this machine workers are forked once, from a server process that has the compiled engine loaded; tapes are read from the memory-mapped cache.
+Agents whose decisions are compiled hold no lock of Python and run in threads of this process instead. `dask_sweep` runs the same batches on a cluster.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bellwether.replay.agents.agent import Agent, CompiledAgent
-from bellwether.replay.agents.load import make_agent
-from bellwether.replay.backtest import BacktestSettings, run
-from bellwether.replay.episode import load
-from bellwether.replay.isolation import AgentSource, Isolation
-from bellwether.replay.preparation import prepare
-from bellwether.replay.prepared import Prepared
-from bellwether.replay.results.metrics import metrics
+from bellwether.replay.agents.agent import CompiledAgent
+from bellwether.replay.backtest import BacktestSettings
+from bellwether.replay.batches import SERVER, Batch, BatchResult, Candidate, Source, SweepPlan, open_source, run_batch
+from bellwether.replay.dask_sweep import run_on_dask
+from bellwether.replay.isolation import Isolation
 
-#: Folder of an episode, or folders of those of a portfolio.
-Source = Path | tuple[Path, ...]
+if TYPE_CHECKING:
+    import polars as pl
+    from distributed import Client
 
-#: Tasks for each worker: enough that none is idle for long at the end, few enough that an episode is opened by few workers.
-_TASKS_PER_WORKER = 4
-#: What the server of the worker processes imports.
-_SERVER = "bellwether.replay.warm"
-#: Episodes that a worker keeps open.
-_OPEN_EPISODES = 16
+    from bellwether.replay.results.reality_check import RealityCheck
 
-
-@dataclass(frozen=True)
-class Candidate:
-    """An agent with its parameters. agent: `module:Class` or `file.py:Class`. name: what seeds call it. label: what results call it, different for each.
-
-    params: all arguments of the class. varied: those that the grid varies. cadence: between decisions, ns; None: that of the settings. isolated: always in
-    a process of its own.
-    """
-
-    agent: str
-    name: str
-    label: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    varied: Mapping[str, Any] = field(default_factory=dict)
-    cadence: int | None = None
-    title: str = ""
-    isolated: bool = False
-
-    def limits(self, asked: Isolation | None) -> Isolation | None:
-        """Those of its process, `asked` for all agents or for this one alone; None where it runs in this process."""
-        return asked or (Isolation() if self.isolated else None)
-
-    def make(self) -> Agent:
-        """A new agent."""
-        return make_agent(self.agent, self.params, self.name)
-
-    def source(self) -> AgentSource:
-        """Where another process loads it from."""
-        return AgentSource(self.agent, self.params, self.name)
-
-    def settings(self, settings: BacktestSettings) -> BacktestSettings:
-        """The settings of its runs."""
-        return settings if self.cadence is None else replace(settings, cadence=self.cadence)
+#: Batches for each worker: enough that none is idle for long at the end, few enough that an episode is opened by few workers.
+_BATCHES_PER_WORKER = 4
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Rows of all runs, by episode and candidate in the order given, and what they took.
+    """Rows of all runs, by episode and candidate in the order given, and their cost.
 
-    rows: the metrics of each run, a row of replay/backtests, with `agent` the candidate's label. cpu, busy: CPU seconds of all processes from their start, and of those in engine and agents.
+    rows: the metrics of each run, a row of replay/backtests, with `agent` the candidate's label. cpu, busy: CPU seconds of all processes from their start (on
+    Dask of this process and of the batches), and of those in engine and agents.
     """
 
     rows: list[Mapping[str, Any]]
     cpu: float
     busy: float
 
+    def frame(self) -> pl.DataFrame:
+        """The rows as a frame of replay/backtests."""
+        from bellwether.tables.replay import BACKTESTS
 
-@dataclass(frozen=True)
-class _Task:
-    """Runs of one episode or portfolio. first: place of its first row among all rows."""
+        return BACKTESTS.validate(BACKTESTS.frame(self.rows))
 
-    first: int
-    source: Source
-    candidates: Sequence[Candidate]
-    settings: BacktestSettings
-    cache: Path | None
-    isolated: Isolation | None
+    def reality_check(self, *, unsettled: bool = False) -> RealityCheck:
+        """The probability that luck alone makes the best candidate look this good."""
+        from bellwether.replay.results.reality_check import reality_check
 
-
-@dataclass(frozen=True)
-class _Done:
-    first: int
-    rows: list[dict[str, Any]]
-    worker: int
-    cpu: float
-    server: float
-    busy: float
+        return reality_check(self.frame(), unsettled=unsettled)
 
 
-def sweep(
+def run_sweep(
     sources: Sequence[Source],
     candidates: Sequence[Candidate],
     settings: BacktestSettings,
     *,
     cache: Path | None = None,
     jobs: int = 1,
+    client: Client | None = None,
+    batch: int | None = None,
     isolated: Isolation | None = None,
+    out: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Sweep:
-    """Run every candidate in every episode or portfolio; rows do not depend on `jobs`.
+    """Run every candidate in every episode or portfolio; rows do not depend on the workers.
 
-    sources: folders of episodes, and tuples of folders that are traded as one portfolio each. cache: folder of tapes, by which workers share them. jobs: workers. isolated: each agent in a process of its own, which alone
-    loads it. progress: told of the runs that each finished task held.
-    Raises `ConfigError` for a candidate or a portfolio that cannot be made and `SchemaError` for an episode that is refused, before anything runs.
+    sources: folders of episodes, and tuples of folders that are traded as one portfolio each. cache: folder of tapes, by which workers of this machine
+    share them. jobs: workers of this machine. client: of a Dask cluster whose workers run everything instead; they must see the folders under the same
+    names, and keep tapes below their own BELLWETHER_HOME. batch: runs of a batch on Dask; about two seconds of work if omitted. isolated: each agent in a
+    process of its own, which alone loads it. out: folder for the rows, `backtests.parquet`; until the sweep ends, each finished batch is a file in
+    `backtests.parts`. progress: called with the number of runs of each finished batch.
+    Raises `ConfigError` for a candidate or a portfolio that cannot be made and `SchemaError` for a bad episode: before anything runs, on Dask when a
+    worker opens it.
     """
-    made = [candidate.make() for candidate in candidates if candidate.limits(isolated) is None]
-    for source in sources:
-        open_source(source, settings, cache)
-    tasks = [replace(task, isolated=isolated) for task in _tasks(sources, candidates, settings, cache, jobs)]
-    rows: list[Mapping[str, Any]] = [{}] * (len(sources) * len(candidates))
+    agents = [candidate.make() for candidate in candidates if candidate.limits(isolated) is None]
+    plan = SweepPlan(sources, candidates, settings, cache, isolated)
+    if client is None:
+        for source in sources:
+            open_source(source, settings, cache)
+        compiled = len(agents) == len(candidates) and all(isinstance(agent, CompiledAgent) for agent in agents)
+        results = _run_here(_batches(plan, jobs), jobs, threads=compiled)
+    else:
+        results = run_on_dask(plan, client, batch)
+    rows: list[Mapping[str, Any]] = [{}] * len(plan)
     cpu: dict[int, float] = {}
-    busy = server = 0.0
-    for done in _carry_out(tasks, jobs, threads=len(made) == len(candidates) and all(isinstance(agent, CompiledAgent) for agent in made)):
-        rows[done.first : done.first + len(done.rows)] = done.rows
-        cpu[done.worker] = max(done.cpu, cpu.get(done.worker, 0.0))
-        busy, server = busy + done.busy, done.server
-        if progress is not None:
-            progress(len(done.rows))
+    busy = other = 0.0
+    with nullcontext() if out is None else _streamed(out, rows) as keep:
+        for done in results:
+            rows[done.first : done.first + len(done.rows)] = done.rows
+            busy += done.busy
+            if client is None:
+                cpu[done.worker], other = max(done.cpu, cpu.get(done.worker, 0.0)), done.server
+            else:
+                other += done.spent
+            if keep is not None:
+                keep(done)
+            if progress is not None:
+                progress(len(done.rows))
     cpu[os.getpid()] = time.process_time()
-    return Sweep(rows, sum(cpu.values()) + server, busy)
+    return Sweep(rows, sum(cpu.values()) + other, busy)
 
 
-def _tasks(
-    sources: Sequence[Source], candidates: Sequence[Candidate], settings: BacktestSettings, cache: Path | None, jobs: int
-) -> Iterator[_Task]:
-    pieces = max(1, -(-jobs * _TASKS_PER_WORKER // max(1, len(sources))))
-    length = max(1, -(-len(candidates) // pieces))
-    for place, source in enumerate(sources):
-        for start in range(0, len(candidates), length):
-            yield _Task(place * len(candidates) + start, source, candidates[start : start + length], settings, cache, None)
+@contextmanager
+def _streamed(out: Path, rows: list[Mapping[str, Any]]) -> Iterator[Callable[[BatchResult], None]]:
+    """Write each batch of rows as a file, and all rows in their order in place of the files at the end."""
+    from bellwether.files import atomic_file
+    from bellwether.tables.replay import BACKTESTS
+
+    parts = out / "backtests.parts"
+    shutil.rmtree(parts, ignore_errors=True)
+
+    def write(target: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+        with atomic_file(target) as draft:
+            BACKTESTS.frame(rows).write_parquet(draft)
+
+    yield lambda done: write(parts / f"{done.first:09d}.parquet", done.rows)
+    write(out / "backtests.parquet", rows)
+    shutil.rmtree(parts, ignore_errors=True)
 
 
-def _carry_out(tasks: Sequence[_Task], jobs: int, *, threads: bool) -> Iterator[_Done]:
+def _batches(plan: SweepPlan, jobs: int) -> list[Batch]:
+    """All runs as batches of one episode each."""
+    pieces = max(1, -(-jobs * _BATCHES_PER_WORKER // max(1, len(plan.sources))))
+    width = len(plan.candidates)
+    length = max(1, -(-width // pieces))
+    return [
+        plan.batch(start, min(length, first + width - start))
+        for first in range(0, len(plan), width or 1)
+        for start in range(first, first + width, length)
+    ]
+
+
+def _run_here(batches: Sequence[Batch], jobs: int, *, threads: bool) -> Iterator[BatchResult]:
     if jobs == 1:
-        yield from map(_runs, tasks)
+        yield from map(run_batch, batches)
         return
-    with _workers(min(jobs, len(tasks)), threads=threads) as pool:
-        futures = [pool.submit(_runs, task) for task in tasks]
+    with _workers(min(jobs, len(batches)), threads=threads) as pool:
+        futures = [pool.submit(run_batch, batch) for batch in batches]
         try:
             for future in as_completed(futures):
                 yield future.result()
@@ -171,7 +162,7 @@ def _workers(count: int, *, threads: bool) -> Iterator[Executor]:
             yield pool
         return
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([_SERVER])
+    context.set_forkserver_preload([SERVER])
     with _without_main(), ProcessPoolExecutor(count, mp_context=context) as processes:
         yield processes
 
@@ -185,38 +176,3 @@ def _without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = program
-
-
-def _runs(task: _Task) -> _Done:
-    """All runs of a task, in a worker."""
-    prepared = open_source(task.source, task.settings, task.cache)
-    rows, busy = [], 0.0
-    for candidate in task.candidates:
-        limits = candidate.limits(task.isolated)
-        agent = candidate.source() if limits else candidate.make()
-        settings = candidate.settings(task.settings)
-        begun = time.thread_time()
-        backtest = run(prepared, agent, settings, isolated=limits or False)
-        backtest.digest  # noqa: B018 - the engine's part of the row: worked out here, and kept
-        busy += time.thread_time() - begun
-        rows.append({**metrics(backtest), "agent": candidate.label})
-    server = getattr(sys.modules.get(_SERVER), "CPU", 0.0)
-    return _Done(task.first, rows, os.getpid(), time.process_time(), server, busy)
-
-
-def open_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
-    """An episode or a portfolio made ready under these settings; those opened last are kept."""
-    if isinstance(source, tuple):
-        return _portfolio(source, settings.rules, settings.bankroll, settings.execution, cache)
-    return _episode(source, settings.rules, cache)
-
-
-@lru_cache(maxsize=_OPEN_EPISODES)
-def _episode(folder: Path, rules: str | None, cache: Path | None) -> Prepared:
-    return prepare(load(folder, cache=cache), rules, cache=cache)
-
-
-@lru_cache(maxsize=1)
-def _portfolio(folders: tuple[Path, ...], rules: str | None, bankroll: int | None, execution: str | None, cache: Path | None) -> Prepared:
-    parts = [prepare(load(folder, cache=cache), rules, cache=cache) for folder in folders]
-    return prepare(parts, bankroll=bankroll, execution=execution)

@@ -9,10 +9,20 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from distributed import Client
+
+from bellwether.replay.agents.market_maker import MarketMaker
+from bellwether.replay.backtest import BacktestSettings
+from bellwether.replay.batches import Candidate
+from bellwether.replay.sweep import run_sweep
+from bellwether.replay.units import SECOND
 from benchmarks._replay.environments import CACHE, ROOT
 from benchmarks._replay.episodes import write_short
 from benchmarks._replay.snapshots import write_snapshots
@@ -99,6 +109,81 @@ def sweep() -> dict[str, Any]:
         raise RuntimeError(f"the sweep said {said.strip()[-200:]!r}")
     runs, cpu, share = (float(number.replace(",", "")) for number in found.groups())
     return {"runs": int(runs), "share": share / 100, "cpu": cpu, "wall": wall}
+
+
+def dask(rounds: int) -> dict[str, Any]:
+    """CPU seconds of 1,000 backtests in batches of 100 on two Dask workers, scheduler and client included, over those of the serial loop.
+
+    Both are warm: the workers have run the sweep before, as this process has.
+    """
+    with TemporaryDirectory() as home, _cluster(Path(home)) as (client, processes):
+        folders = [_short(number) for number in range(_EPISODES)]
+        varied = [{"spread_cents": spread, "size": size} for spread in range(1, 11) for size in range(1, 11)]
+        makers = [Candidate(f"{MarketMaker.__module__}:MarketMaker", "maker", str(params), params) for params in varied]
+        settings = BacktestSettings(cadence=60 * SECOND)
+
+        def measured(client: Client | None) -> tuple[float, list[Any]]:
+            start = time.process_time() + sum(_cpu(process) for process in processes)
+            rows = run_sweep(folders, makers, settings, cache=CACHE / "dask-tapes", client=client, batch=100).rows
+            return time.process_time() + sum(_cpu(process) for process in processes) - start, rows
+
+        for warm in (client, None):
+            measured(warm)
+        ratios = []
+        for _ in range(rounds):
+            (alone, expected), (there, rows) = measured(None), measured(client)
+            if rows != expected:
+                raise RuntimeError("Dask had other rows than the serial loop")
+            ratios.append(there / alone)
+    return {"ratio": ratios, "serial": alone, "dask": there}
+
+
+@contextmanager
+def _cluster(home: Path) -> Iterator[tuple[Client, list[int]]]:
+    """A client of a scheduler with two workers of one thread, and the processes of all three but this one."""
+    environment = os.environ | {"BELLWETHER_HOME": str(home), "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "0"}
+    dask = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_scheduler",
+        "--port",
+        "0",
+        "--no-dashboard",
+        "--scheduler-file",
+        home / "scheduler.json",
+    ]
+    worker = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_worker",
+        "--no-nanny",
+        "--nthreads",
+        "1",
+        "--scheduler-file",
+        home / "scheduler.json",
+    ]
+    worker += ["--no-dashboard", "--local-directory", home]
+    started = [
+        subprocess.Popen([str(part) for part in command], env=environment, cwd=ROOT, stderr=subprocess.DEVNULL)
+        for command in (dask, worker, worker)
+    ]
+    try:
+        while not (home / "scheduler.json").is_file():
+            time.sleep(0.1)
+        with Client(scheduler_file=str(home / "scheduler.json"), set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=120)
+            yield client, [one.pid for one in started]
+    finally:
+        for one in started:
+            one.terminate()
+        for one in started:
+            one.wait()
+
+
+def _cpu(process: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _short(number: int, *, hours: int = 2) -> Path:

@@ -76,6 +76,8 @@ def test_a_grid_runs_every_combination_and_shows_the_best(episode: Path, tmp_pat
         assert result.exit_code == 0, result.output
         assert "spread_cents=1" in result.output
         assert "6 backtests" in result.output
+        assert "Reality check: none (1 episode; it needs 5)." in result.output
+        assert pl.read_parquet(out / "reality_check.parquet")["agents"].to_list() == [6]
         found.append((out / "backtests.csv").read_text())
     assert found[0] == found[1]
     assert pl.read_csv(tmp_path / "jobs1" / "backtests.csv").select("spread_cents", "skew_cents").rows()[:3] == [
@@ -289,7 +291,7 @@ def test_a_portfolio_is_one_row_called_after_its_episodes(two_episodes: tuple[Pa
 
 def test_a_grid_over_a_portfolio_gives_the_rows_of_single_runs(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
     episodes = [word for path in two_episodes for word in ("--episode", path)]
-    swept = json.loads(backtest(*MAKER, "--portfolio", *episodes, "--grid", "spread_cents=1,2", "--jobs", 2, "--json").stdout)
+    swept = json.loads(backtest(*MAKER, "--portfolio", *episodes, "--grid", "spread_cents=1,2", "--jobs", 2, "--json").stdout)["backtests"]
     alone = json.loads(backtest(*MAKER, "--portfolio", *episodes, "--param", "spread_cents=2", "--json").stdout)
     assert [row["agent"] for row in swept] == ["market-maker[spread_cents=1]", "market-maker[spread_cents=2]"]
     assert {row["episode"] for row in swept} == {"KXONE-26JAN20+KXTWO-26JAN20"}

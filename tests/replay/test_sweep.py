@@ -9,9 +9,10 @@ import pytest
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, load, run
+from bellwether.replay.batches import Candidate
 from bellwether.replay.grid import grid, label, parameters
 from bellwether.replay.results.metrics import metrics
-from bellwether.replay.sweep import Candidate, Sweep, sweep
+from bellwether.replay.sweep import Sweep, run_sweep
 from bellwether.replay.units import SECOND
 from tests.replay.episode.folders import Native
 
@@ -40,7 +41,7 @@ def candidates(agent: str) -> list[Candidate]:
 
 
 def swept(folders: list[Path], agent: str, cache: Path, jobs: int) -> Sweep:
-    return sweep(folders, candidates(agent), SETTINGS, cache=cache, jobs=jobs)
+    return run_sweep(folders, candidates(agent), SETTINGS, cache=cache, jobs=jobs)
 
 
 @pytest.mark.slow
@@ -60,27 +61,27 @@ def test_rows_are_those_of_single_runs_whatever_the_workers(folders: list[Path],
 
 def test_progress_counts_every_run(folders: list[Path], tmp_path: Path) -> None:
     counts: list[int] = []
-    sweep(folders[:2], candidates(COMPILED), SETTINGS, cache=tmp_path, progress=counts.append)
+    run_sweep(folders[:2], candidates(COMPILED), SETTINGS, cache=tmp_path, progress=counts.append)
     assert sum(counts) == 16
 
 
 def test_an_agent_has_its_own_cadence(folders: list[Path], tmp_path: Path) -> None:
     own = Candidate(COMPILED, "maker", "slow", cadence=60 * SECOND)
-    rows = sweep(folders[:1], [own, Candidate(COMPILED, "maker", "fast")], SETTINGS, cache=tmp_path).rows
+    rows = run_sweep(folders[:1], [own, Candidate(COMPILED, "maker", "fast")], SETTINGS, cache=tmp_path).rows
     assert [row["cadence_seconds"] for row in rows] == [60, 5]
 
 
 @pytest.mark.parametrize("params", [{"spread": 1}, {"spread_cents": 0.01}])
 def test_a_parameter_that_cannot_be_is_refused_before_anything_runs(folders: list[Path], tmp_path: Path, params: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
-        sweep(folders, [*candidates(MAKER), Candidate(MAKER, "maker", "wrong", params)], SETTINGS, cache=tmp_path, progress=pytest.fail)
+        run_sweep(folders, [*candidates(MAKER), Candidate(MAKER, "maker", "wrong", params)], SETTINGS, cache=tmp_path, progress=pytest.fail)
 
 
 def test_an_episode_that_is_refused_stops_the_sweep_before_anything_runs(folders: list[Path], tmp_path: Path) -> None:
     broken = Native().write(tmp_path / "broken")
     (broken / "settlement.json").write_text("[]")
     with pytest.raises(SchemaError):
-        sweep([*folders, broken], candidates(MAKER), SETTINGS, cache=tmp_path / "tapes", progress=pytest.fail)
+        run_sweep([*folders, broken], candidates(MAKER), SETTINGS, cache=tmp_path / "tapes", progress=pytest.fail)
 
 
 # Parameters as people write them

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,9 @@ from typing import Any
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
+
+#: A thread does not get a module that another one is still executing.
+_LOADING = threading.RLock()
 
 
 def agent_class(reference: str) -> type[Agent]:
@@ -86,8 +90,11 @@ def _file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ConfigError(f"loading an agent: there is no file {path}; correct its name")
     name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-    if name in sys.modules:
-        return sys.modules[name]
+    with _LOADING:
+        return sys.modules[name] if name in sys.modules else _load(path, name)
+
+
+def _load(path: Path, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

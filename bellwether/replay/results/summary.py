@@ -28,7 +28,7 @@ def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame
     kept = [name for name in RESULTS.names if name != "ordinal"]
     parts = [RESULTS.empty()]
     for (agent, rules), every in _groups(backtests):
-        rows, known_at = _counting(every, unsettled), every["known_at"].max()
+        rows, known_at = counted(every, unsettled=unsettled), every["known_at"].max()
         own = every.with_columns(pl.lit(1, pl.Int64()).alias("episodes"))
         total = rows.select(
             pl.lit(agent).alias("agent"),
@@ -58,8 +58,8 @@ def summarise(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFra
     )
 
 
-def _counting(rows: pl.DataFrame, unsettled: bool) -> pl.DataFrame:
-    """The episodes that numbers over episodes are of."""
+def counted(rows: pl.DataFrame, *, unsettled: bool) -> pl.DataFrame:
+    """Rows of the episodes over which totals and means are taken."""
     rows = _alone(rows)
     return rows if unsettled else rows.filter(~pl.col("unsettled"))
 
@@ -76,7 +76,7 @@ def _groups(backtests: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataF
 
 
 def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
-    rows = _counting(every, unsettled)
+    rows = counted(every, unsettled=unsettled)
     pnl, earned, drawdown, sharpe, filled = (
         mean_over(_floats(rows, name)) for name in ("pnl", "return", "max_drawdown", "sharpe_annualised", "fill_ratio")
     )

@@ -1,0 +1,107 @@
+"""Sweeps on a Dask cluster: batches of runs, sized by the time that finished ones took, with the source of agents from files."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.files import atomic_file
+from bellwether.replay.batches import Batch, BatchResult, Candidate, SweepPlan, run_batch
+from bellwether.replay.engine.codes import ENGINE_VERSION
+from bellwether.settings import settings
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+#: Wall time of a batch: seldom below a second, and little is lost with a worker.
+_SECONDS = 2.0
+#: Batches in progress or queued for each thread of the cluster.
+_QUEUED = 2
+_CONNECT_SECONDS = 10
+
+
+def connect(address: str) -> Client:
+    """A client of the scheduler at `address`, such as `tcp://scheduler:8786`. Raises `ConfigError` where none answers."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ConfigError("running a sweep on Dask needs the extra `dask`; install it: pip install 'bellwether[dask]'") from None
+    try:
+        return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"connecting to Dask at {address}: {error}; start `dask scheduler`, or correct the address") from None
+
+
+def run_on_dask(plan: SweepPlan, client: Client, length: int | None = None) -> Iterator[BatchResult]:
+    """Results of all runs of a plan in the order of their arrival. length: runs of a batch; chosen by time if omitted.
+
+    Workers may join and leave at any time; Dask repeats the batches of a lost one. Raises `BellwetherError` for a batch that ends every worker it runs
+    on, and `ConfigError` for workers with another version of the engine.
+    """
+    from distributed import as_completed
+
+    files = _agent_files(plan.candidates)
+    started, size = 0, length or 1
+    finished = as_completed(loop=client.loop)
+    try:
+        while started < len(plan) or finished.count():
+            queue = _QUEUED * max(1, sum(client.nthreads().values()))
+            while started < len(plan) and finished.count() < queue:
+                batch = plan.batch(started, size)
+                finished.add(client.submit(_run, batch, files, ENGINE_VERSION, pure=False))
+                started += len(batch.runs)
+            result = _result(next(finished))
+            size = length or max(1, math.ceil(_SECONDS * len(result.rows) / max(result.seconds, 1e-6)))
+            yield result
+    finally:
+        client.cancel(list(finished.futures))
+
+
+def _result(future: Future) -> BatchResult:
+    from distributed import KilledWorker
+
+    try:
+        result: BatchResult = future.result()
+    except KilledWorker as error:
+        raise BellwetherError(f"running a sweep on Dask: a batch ended every worker that ran it ({error}); see their logs") from None
+    finally:
+        future.release()
+    return result
+
+
+def _agent_files(candidates: Sequence[Candidate]) -> dict[str, bytes]:
+    """Source of the agents that are defined in files, by path."""
+    paths = {candidate.agent.rpartition(":")[0] for candidate in candidates}
+    return {path: Path(path).read_bytes() for path in sorted(paths) if path.endswith(".py")}
+
+
+def _run(batch: Batch, files: Mapping[str, bytes], engine: int) -> BatchResult:
+    """Run a batch in a worker, with tapes and source files in the worker's own folders."""
+    if engine != ENGINE_VERSION:
+        raise ConfigError(
+            f"running a sweep on Dask: a worker has engine version {ENGINE_VERSION}, not {engine}; install one version everywhere"
+        )
+    local = {path: _local(path, source) for path, source in files.items()}
+    runs = [(source, _relocated(candidate, local)) for source, candidate in batch.runs]
+    return run_batch(replace(batch, runs=runs, cache=batch.cache and settings().tapes_path))
+
+
+def _local(path: str, source: bytes) -> Path:
+    """A copy of a source file in the worker's folder, which Dask removes; named by its content, so that changed source is loaded again."""
+    from distributed import get_worker
+
+    copy = Path(get_worker().local_directory) / "agents" / hashlib.sha256(source).hexdigest()[:16] / Path(path).name
+    if not copy.is_file():
+        with atomic_file(copy) as draft:
+            draft.write_bytes(source)
+    return copy
+
+
+def _relocated(candidate: Candidate, local: Mapping[str, Path]) -> Candidate:
+    path, _, name = candidate.agent.rpartition(":")
+    return replace(candidate, agent=f"{local[path]}:{name}") if path in local else candidate

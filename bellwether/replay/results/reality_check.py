@@ -1,0 +1,107 @@
+"""White's reality check of a sweep: how often luck alone makes the best of N agents look as good as it does."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from bellwether.replay.results.lines import signed
+from bellwether.replay.results.summary import counted
+from bellwether.replay.units import MICROS
+
+#: With fewer episodes no outcome has a p-value of 5 %: half to the power of 4 is more.
+LEAST_EPISODES = 5
+_ALL_FLIPS = 10
+_FLIPS = 9_999
+#: Numbers of one matrix of statistics.
+_CHUNK = 4_000_000
+
+Floats = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class RealityCheck:
+    """The best agent of a sweep and its p-value; None with a reason where there is none. pnl: dollars over all counted episodes."""
+
+    agents: int
+    episodes: int
+    best: str | None
+    pnl: Decimal | None
+    p_value: float | None
+    reason: str | None
+
+    def row(self) -> dict[str, Any]:
+        """The values by name, with the sentence that explains them."""
+        return {**asdict(self), "meaning": self.meaning()}
+
+    def meaning(self) -> str:
+        """The result in words."""
+        if self.p_value is None:
+            return f"Reality check: none ({self.reason})."
+        return (
+            f"Reality check: p = {self.p_value:.2g}. If none of the {self.agents:,} had an edge, the best of them would do as well as "
+            f"{self.best} ({signed(self.pnl or Decimal(0))}) in {self.p_value:.1%} of sweeps over {self.episodes:,} episodes."
+        )
+
+    def frame(self) -> pl.DataFrame:
+        """One row."""
+        words, counts = pl.String(), pl.Int64()
+        schema = {"agents": counts, "episodes": counts, "best": words, "pnl": pl.Decimal(38, 6), "p_value": pl.Float64()}
+        return pl.DataFrame([self.row()], schema={**schema, "reason": words, "meaning": words})
+
+
+def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> RealityCheck:
+    """The reality check of rows of replay/backtests; an agent under two rule sets counts as two. unsettled: count unsettled episodes at their mark.
+
+    Null hypothesis: no agent earns more than 0 per episode. Under it, with P&L as likely -x as +x, the signs of whole episodes may be exchanged for
+    all agents at once. The p-value is the share of such exchanges in which any agent reaches the best agent's statistic, for its total P&L (White,
+    "A Reality Check for Data Snooping", Econometrica 68, 2000) and for its mean over its standard error (Hansen, "A Test for Superior Predictive
+    Ability", JBES 23, 2005); the larger of the two counts. Exchanges replace the bootstrap, which rejects too often with few episodes.
+    docs/trading-metrics.md has the simulated error rates and the limits.
+    """
+    rows = counted(backtests, unsettled=unsettled)
+    agents, episodes = rows.select("agent", "rules").unique().sort("agent", "rules"), rows["episode"].unique().sort()
+    every = backtests.select("agent", "rules").n_unique()
+    if rows.is_empty():
+        return RealityCheck(every, 0, None, None, None, "no settled episode")
+    pnl = np.zeros((len(episodes), len(agents)))
+    column = rows.join(agents.with_row_index("column"), on=("agent", "rules"), how="left", maintain_order="left")["column"]
+    place = rows.join(episodes.to_frame().with_row_index("place"), on="episode", how="left", maintain_order="left")["place"]
+    pnl[place.to_numpy(), column.to_numpy()] = (rows["pnl"] * MICROS).cast(pl.Int64()).to_numpy()
+    best = int(pnl.sum(0).argmax())
+    name, total = agents["agent"][best], Decimal(int(pnl[:, best].sum())).scaleb(-6)
+    if len(episodes) < LEAST_EPISODES:
+        reason = f"{len(episodes)} episode{'' if len(episodes) == 1 else 's'}; it needs {LEAST_EPISODES}"
+        return RealityCheck(every, len(episodes), name, total, None, reason)
+    return RealityCheck(every, len(episodes), name, total, p_value(pnl), None)
+
+
+def p_value(pnl: Floats) -> float:
+    """The p-value of the agent with the largest sum. pnl: whole micro-dollars by episode and agent, so that sums and ties are exact."""
+    squares, count = (pnl * pnl).sum(0), len(pnl)
+
+    def statistics(sums: Floats) -> Floats:
+        variance = np.maximum(squares - sums * sums / count, 1e-9 * squares + 1e-9)
+        return np.stack((sums, sums / np.sqrt(variance)))
+
+    totals = pnl.sum(0)
+    observed = statistics(totals)[:, totals.argmax(), None]
+    reached, flips = np.zeros(2, np.int64), _flips(count)
+    length = max(1, _CHUNK // len(totals))
+    for start in range(0, len(flips), length):
+        reached += (statistics(flips[start : start + length] @ pnl).max(axis=2) >= observed).sum(axis=1)
+    return float(reached.max() / len(flips))
+
+
+def _flips(episodes: int) -> Floats:
+    """Signs by exchange and episode, the identity first: all there are, or a fixed sample of them."""
+    if episodes <= _ALL_FLIPS:
+        bits = np.arange(2**episodes)[:, None] >> np.arange(episodes) & 1
+    else:
+        bits = np.random.default_rng(episodes).integers(0, 2, (1 + _FLIPS, episodes))
+        bits[0] = 0
+    return np.where(bits == 0, 1.0, -1.0)
