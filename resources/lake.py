@@ -6,6 +6,8 @@ Concept: https://docs.dagster.io/guides/build/external-resources
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import dagster as dg
 from pydantic import Field
 
@@ -26,15 +28,18 @@ class LakeResource(dg.ConfigurableResource):
 
     durable: bool = Field(default=True, description="whether what is written to a folder survives a loss of power")
 
+    cache: str | None = Field(default=None, description="folder for copies of files in an object store; one per process when left out")
+
     @classmethod
     def of(cls, config: Settings) -> LakeResource:
         """The lake of a world."""
-        return cls(uri=config.lake_uri, durable=config.durable)
+        cache = str(config.world_home / "cache" / "lake") if "://" in config.lake_uri else None
+        return cls(uri=config.lake_uri, durable=config.durable, cache=cache)
 
     @property
     def lake(self) -> Lake:
         """The lake itself, as code without Dagster uses it."""
-        return Lake(self.uri, self.storage_options, durable=self.durable)
+        return Lake(self.uri, self.storage_options, durable=self.durable, cache=Path(self.cache) if self.cache else None)
 
 
 def table_schema(table: Table) -> dg.TableSchema:

@@ -77,7 +77,7 @@ def resolve(work: Runner, market_id: str) -> None:
 def _set_aside_damaged(work: Runner) -> None:
     """Count partitions as missing whose manifests are damaged, where their rows can be rebuilt."""
     tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
-    if all(len(work.lake.legible(one)) == len(work.lake.manifest_names(one)) for one in tables):
+    if all(len(work.lake.legible(one)) == len(work.lake.partitions(one)) for one in tables):
         return
     with reading(run="manifests") as world:
         if all_reconstructed(world):

@@ -48,7 +48,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     complete = context.cursor != f"{today} {_PROCESS}"
     published = (warehouse.database, modified(warehouse.database))
-    marks = {name: lake.lake.storage.mark(name) for name in TABLES}
+    marks = lake.lake.marks()
     written = written_since(lake.lake, warehouse.database)
     if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
         return dg.SkipReason("the published warehouse shows the lake as it is")

@@ -56,7 +56,7 @@ def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, pla
     """Build `draft` from the current lake and from a file of the publication at `place` that it is to replace; that file may be missing."""
     now = datetime.now(UTC)
     # Before anything is read: what is written from now on has another mark.
-    marks = [f"{table.name} {mark}" for table in tables if (mark := lake.storage.mark(table.name)) is not None]
+    marks = [f"{name} {mark}" for name, mark in lake.marks(tables).items() if mark is not None]
     made = {"lake": lake.uri, "place": place, "declarations": _digest(tables), "looked_at": now, "complete_at": now, "marks": marks}
     old = state(former)
     if old is not None and (old.lake, old.place) != (lake.uri, place):
@@ -156,7 +156,7 @@ def _create_all(connection: duckdb.DuckDBPyConnection, surveys: Sequence[Survey]
     for schema in sorted({one.table.group for one in surveys} | {"meta"}):
         connection.execute(f"CREATE SCHEMA {identifier(schema)}")
     for one in surveys:
-        _create(connection, one.table, duck.select(one.table, one.files))
+        _create(connection, one.table, duck.select(one.table, one.local(one.files) if one.table.mart else one.files))
     for table in meta.ALL:
         _create(connection, table, duck.select(table, ()))
     _comment(connection, [*(one.table for one in surveys), *meta.ALL])
@@ -179,7 +179,7 @@ def _update(connection: duckdb.DuckDBPyConnection, found: Survey, former: Former
             _delete(connection, table, file)
         new = tuple(file for file in found.files if file not in shown)
         if new:
-            connection.execute(f"INSERT INTO {_name(table)} {duck.select(table, new)}")
+            connection.execute(f"INSERT INTO {_name(table)} {duck.select(table, found.local(new))}")
     connection.execute("DELETE FROM meta.partitions WHERE table_name = $name", {"name": table.sql_name})
     connection.execute("DELETE FROM meta.tables WHERE table_name = $name", {"name": table.sql_name})
     _insert(connection, meta.PARTITIONS, meta.partitions([found]))

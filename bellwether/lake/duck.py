@@ -123,7 +123,4 @@ def add_input(connection: duckdb.DuckDBPyConnection, name: str, rows: Slice | pl
     if isinstance(rows, pl.DataFrame):
         connection.register(name, rows.to_arrow())
         return
-    rows.check()
-    if any(map(is_s3, rows.files)):
-        allow_s3(connection, rows.storage_options)
-    connection.execute(f"CREATE VIEW {identifier(name)} AS {select(rows.table, rows.files)}")
+    connection.execute(f"CREATE VIEW {identifier(name)} AS {select(rows.table, rows.check())}")

@@ -1,4 +1,4 @@
-"""The lake: one Parquet file per partition of a table, and a manifest beside it that says which file that is.
+"""The lake: one Parquet file per partition of a table, and a manifest that names it.
 
 A partition is written as a new file named after the run; the manifest switches to it last. Nothing is changed in place,
 so a reader sees the old rows or the new ones, and a crash at any instant leaves the old ones.
@@ -7,8 +7,7 @@ so a reader sees the old rows or the new ones, and a crash at any instant leaves
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count
 from pathlib import Path
@@ -19,7 +18,9 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.files import checksum
 from bellwether.lake import parquet, partitions
+from bellwether.lake.catalog import IndexCatalog, catalog
 from bellwether.lake.checksums import compare, is_sound, missing
+from bellwether.lake.copies import Copies
 from bellwether.lake.manifest import FILE_NAME, NOTE_NAME, Manifest, dump, load
 from bellwether.lake.partitions import Partition
 from bellwether.lake.remedies import remedy
@@ -45,7 +46,9 @@ class Lake:
         uri: a folder, or a URL such as s3://bucket/prefix.
         storage_options: see `bellwether.lake.storage.open_storage`; what is left out comes from the environment.
         clock: now, in UTC; stamps manifests.
+        copies: of files in an object store; None in a folder.
         durable: whether what is written to a folder survives a loss of power; see `Settings.durable`.
+        cache: folder for copies of files in an object store; see `bellwether.lake.copies`.
     """
 
     def __init__(
@@ -55,9 +58,12 @@ class Lake:
         *,
         clock: Callable[[], datetime] = _utc_now,
         durable: bool = True,
+        cache: Path | None = None,
     ) -> None:
         self.storage = open_storage(uri, storage_options, durable=durable)
         self.clock = clock
+        self._catalog = catalog(self.storage)
+        self.copies = Copies(self.storage, cache) if "://" in self.storage.uri else None
 
     @property
     def uri(self) -> str:
@@ -92,22 +98,28 @@ class Lake:
             *(table.name, partition, file, written.rows, size, sha256, table.version),
             *(run_id, self.clock(), written.known_at, inputs, code_version),
         )
-        # Before as well: a writer that is killed between the two leaves a mark.
-        self.storage.touch(table.name)
-        self.storage.put(f"{folder}/{FILE_NAME}", dump(manifest))
-        self.storage.touch(table.name)
+        self._catalog.put(table.name, {f"{folder}/{FILE_NAME}": dump(manifest)})
         return manifest
 
     def note(self, table: Table, partition: Partition, *, run_id: str, inputs: Mapping[str, str]) -> None:
         """Record the versions of the inputs from which files outside the lake, such as a report, were made."""
         manifest = Manifest(table.name, partition, "", 0, 0, "", table.version, run_id, self.clock(), None, inputs)
-        self.storage.put(f"{partitions.folder(table, partition)}/{NOTE_NAME}", dump(manifest))
+        self._catalog.put(table.name, {f"{partitions.folder(table, partition)}/{NOTE_NAME}": dump(manifest)})
 
     def notes(self, table: Table) -> dict[Partition, Manifest]:
         """What was recorded of files outside the lake, by partition."""
-        names = [entry.name for entry in self.storage.files(table.name) if entry.name.endswith(f"/{NOTE_NAME}")]
-        found = (load(text, self.storage.location(name)) for name, text in self.storage.read(names).items())
+        stored = self._catalog.read(table.name).items()
+        found = (load(text, self.storage.location(name)) for name, text in stored if name.endswith(f"/{NOTE_NAME}"))
         return {manifest.partition: manifest for manifest in found}
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the manifests of each table are one object, so that reading one costs as much as reading all."""
+        return isinstance(self._catalog, IndexCatalog)
+
+    def marks(self, tables: Iterable[Table] = tuple(TABLES.values())) -> dict[str, str | None]:
+        """By table a text that changes with every write; "" before the first, None where the storage has no marks."""
+        return self._catalog.marks([table.name for table in tables])
 
     def _publish(self, draft: Path, stem: str) -> str:
         """Store the draft under the first free name: a file that some manifest may name is never replaced."""
@@ -123,42 +135,63 @@ class Lake:
 
     def manifests(self, table: Table) -> dict[Partition, Manifest]:
         """The manifests of all partitions of a table, in order of the partition."""
-        return dict(sorted(self._read(table, self.manifest_names(table)).items()))
+        return dict(sorted(self._read(table, None).items()))
 
-    def manifest_names(self, table: Table) -> list[str]:
-        """Names below the lake's root of the manifests of all partitions of a table."""
-        return [entry.name for entry in self.storage.files(table.name) if entry.name.endswith(f"/{FILE_NAME}")]
+    def partitions(self, table: Table) -> list[Partition]:
+        """The partitions of a table, including those whose manifest is damaged."""
+        return [partitions.of_folder(table, name.rpartition("/")[0]) for name in self._names(table)]
 
     def intact(self, table: Table) -> dict[Partition, Manifest]:
         """The partitions that this code can read: manifests of the table's rules whose file is there with its size. Its bytes are not looked at."""
         listed = {entry.name: entry.bytes for entry in self.storage.files(table.name)}
+        found = self._legible(table, None if self.has_index else self._names(table, listed))
         return {
             partition: manifest
-            for partition, manifest in self.legible(table, listed).items()
+            for partition, manifest in found.items()
             if manifest.version == table.version and listed.get(manifest.file) == manifest.bytes
         }
 
-    def legible(self, table: Table, listed: Iterable[str] | None = None) -> dict[Partition, Manifest]:
-        """The manifests that can be parsed, of any version, in order of the partition. listed: names of the table's files; looked up when left out."""
-        names = self.manifest_names(table) if listed is None else [name for name in listed if name.endswith(f"/{FILE_NAME}")]
+    def legible(self, table: Table, wanted: Iterable[Partition] | None = None) -> dict[Partition, Manifest]:
+        """The manifests that can be parsed, of any version, in order of the partition. wanted: partitions; all when left out."""
+        if wanted is not None:
+            return self._legible(table, [_manifest_of(table, partition) for partition in wanted])
+        return self._legible(table, None if self.has_index else self._names(table))
+
+    def _legible(self, table: Table, names: Sequence[str] | None) -> dict[Partition, Manifest]:
+        """See `legible`. A file that cannot be read hides no other."""
         found: dict[Partition, Manifest] = {}
-        for name in names:
-            with suppress(LakeError):
-                found |= self._read(table, [name])
+        for few in [names] if self.has_index or names is None else [[name] for name in names]:
+            try:
+                stored = list(self.entries(table, few))
+            except LakeError:
+                if self.has_index:
+                    raise
+                continue
+            found |= {one.partition: one for _, one in stored if isinstance(one, Manifest)}
         return dict(sorted(found.items()))
 
     def set_aside(self, table: Table) -> list[Partition]:
         """Rename the manifests that cannot be parsed, for partitions that are made again: they count as missing then. Returns the partitions."""
-        found = []
-        for name, text in self.storage.read(self.manifest_names(table)).items():
-            try:
-                self.parse(table, name, text)
-            except LakeError:
-                self.storage.put(f"{name}.damaged", text)
-                self.storage.delete(name)
-                self.storage.touch(table.name)
-                found.append(partitions.of_folder(table, name.rpartition("/")[0]))
-        return found
+        stored = self._catalog.read(table.name)
+        damaged = [name for name, found in self._parsed(table, stored) if isinstance(found, LakeError)]
+        for name in damaged:
+            self._catalog.put(table.name, {f"{name}.damaged": stored[name], name: None})
+        return [partitions.of_folder(table, name.rpartition("/")[0]) for name in damaged]
+
+    def entries(self, table: Table, names: Sequence[str] | None = None) -> Iterator[tuple[str, Manifest | LakeError]]:
+        """The manifests stored under `names`, or all, and for a damaged one the error. Raises `LakeError` for one that cannot be read."""
+        return self._parsed(table, self._catalog.read(table.name, names))
+
+    def _parsed(self, table: Table, stored: Mapping[str, bytes]) -> Iterator[tuple[str, Manifest | LakeError]]:
+        for name in sorted(stored):
+            if name.endswith(f"/{FILE_NAME}"):
+                try:
+                    yield name, self.parse(table, name, stored[name])
+                except LakeError as error:
+                    yield name, error
+
+    def _names(self, table: Table, listed: Iterable[str] | None = None) -> list[str]:
+        return [name for name in self._catalog.names(table.name, listed) if name.endswith(f"/{FILE_NAME}")]
 
     def parse(self, table: Table, name: str, text: bytes) -> Manifest:
         """The manifest whose `text` is stored under `name`. Raises `LakeError` when it is damaged, or of another place."""
@@ -170,9 +203,14 @@ class Lake:
             )
         return manifest
 
-    def _read(self, table: Table, names: list[str]) -> dict[Partition, Manifest]:
-        found = (self.parse(table, name, text) for name, text in self.storage.read(names).items())
-        return {manifest.partition: manifest for manifest in found}
+    def _read(self, table: Table, names: list[str] | None) -> dict[Partition, Manifest]:
+        """The manifests stored under `names`, or all. Raises `LakeError` when one is damaged."""
+        found = {}
+        for _, one in self.entries(table, names):
+            if isinstance(one, LakeError):
+                raise one
+            found[one.partition] = one
+        return found
 
     def slice(self, table: Table, partitions: Iterable[Partition] | None = None, *, missing: Literal["error", "skip"] = "error") -> Slice:
         """The rows of `partitions`, or of all that exist when left out, as of now.
@@ -184,9 +222,8 @@ class Lake:
         else:
             wanted = sorted(set(partitions))
             names = [_manifest_of(table, partition) for partition in wanted]
-            if missing == "skip" and len(names) > _FEW:
-                listed = {entry.name for entry in self.storage.files(table.name)}
-                names = [name for name in names if name in listed]
+            if missing == "skip" and len(names) > _FEW and not self.has_index:
+                names = sorted(set(names) & set(self._names(table)))
             stored = self._read(table, names)
             found = {partition: stored[partition] for partition in wanted if partition in stored}
             absent = [partition for partition in wanted if partition not in found]
@@ -204,7 +241,7 @@ class Lake:
                 f"{table.version}; {remedy(table, outdated[0])}"
             )
         files = tuple(self.storage.location(manifest.file) for manifest in found.values())
-        return Slice(table, tuple(found.values()), files, self.storage.reader_options)
+        return Slice(table, tuple(found.values()), files, self.copies)
 
     def verify(self, manifest: Manifest) -> None:
         """Raise `LakeError` when the file that `manifest` names is missing or its bytes are not those that were written."""
@@ -224,7 +261,7 @@ class Lake:
 
         `keep` holds locations that stay whatever their age, such as those in a published warehouse (`warehouse.named_files`).
         """
-        return vacuum(self.storage, tables, older_than, self.clock(), keep)
+        return vacuum(self.storage, self._catalog, tables, older_than=older_than, now=self.clock(), keep=keep)
 
 
 def _manifest_of(table: Table, partition: Partition) -> str:

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
-from bellwether.lake.manifest import FILE_NAME
-from bellwether.lake.partitions import Partition, folder
+from bellwether.lake.partitions import Partition
 from bellwether.tables import Table
 
 
@@ -16,7 +15,7 @@ def require_newer(lake: Lake, table: Table, partition: Partition, known_at: date
 
     A damaged manifest counts as missing: the rows that are about to be written restore it.
     """
-    stored = lake.legible(table, [f"{folder(table, partition)}/{FILE_NAME}"]).get(partition)
+    stored = lake.legible(table, [partition]).get(partition)
     if stored is None or stored.known_at is None or stored.known_at <= known_at:
         return
     raise LakeError(

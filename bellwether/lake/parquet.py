@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -29,7 +28,6 @@ ROW_GROUP = 122_880
 #: Bytes of rows that a stream holds before it writes them as a row group.
 BUFFER = 64 * 2**20
 ZSTD_LEVEL = 3
-_READERS = 16
 #: Texts of a stream stay where they are: one that many rows share, as that of a call, is held once.
 _VIEWS = pl.CompatLevel.newest()
 
@@ -89,7 +87,7 @@ def _write_stream(table: Table, partition: Partition, chunks: Iterable[pl.DataFr
             groups.append(frame)
             rows += frame.height
             known_at = max(filter(None, (known_at, _latest(frame))), default=None)
-    keys.require_unique(scan([str(path)], {}))
+    keys.require_unique(scan([str(path)]))
     give_back(groups.size)
     return Written(rows, known_at)
 
@@ -147,34 +145,24 @@ def _latest(frame: pl.DataFrame) -> datetime | None:
     return latest if isinstance(latest, datetime) else None
 
 
-def scan(files: Sequence[str], storage_options: Mapping[str, str], schema: pl.Schema | None = None) -> pl.LazyFrame:
-    """Rows of exactly these files: no pattern and no folder name is ever interpreted."""
-    return pl.scan_parquet(list(files), schema=schema, glob=False, hive_partitioning=False, storage_options=dict(storage_options) or None)
+def scan(files: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
+    """Rows of exactly these local files: no pattern and no folder name is ever interpreted."""
+    return pl.scan_parquet(list(files), schema=schema, glob=False, hive_partitioning=False)
 
 
-def check(table: Table, files: Mapping[str, Partition], storage_options: Mapping[str, str]) -> None:
-    """Raise `LakeError` for the first of `files` (file -> partition) that is missing, damaged, or has other columns than the table declares."""
-    for (file, partition), found in zip(files.items(), _schemas(list(files), storage_options), strict=True):
-        try:
-            schema = found()
-        except FileNotFoundError:
-            damage = "there is no such file although a manifest names it"
-        except (OSError, pl.exceptions.PolarsError) as error:
-            damage = f"it is not a whole Parquet file ({error})"
-        else:
-            if schema == table.schema:
-                continue
-            damage = f"it does not have the declared columns: {_difference(table.schema, schema)}"
-        raise LakeError(f"reading {file}: {damage}; {remedy(table, partition)}")
-
-
-def _schemas(files: Sequence[str], storage_options: Mapping[str, str]) -> Iterator[Callable[[], pl.Schema]]:
-    """What gives the columns that each file says it has; from an object store many at a time."""
-    if not storage_options:
-        yield from (scan([file], storage_options).collect_schema for file in files)
-        return
-    with ThreadPoolExecutor(_READERS) as pool:
-        yield from [pool.submit(scan([file], storage_options).collect_schema).result for file in files]
+def check(table: Table, partition: Partition, path: str, location: str) -> None:
+    """Raise `LakeError` when the file at `path`, whose place in the lake is `location`, is missing, damaged, or has other columns than declared."""
+    try:
+        schema = scan([path]).collect_schema()
+    except FileNotFoundError:
+        damage = "there is no such file although a manifest names it"
+    except (OSError, pl.exceptions.PolarsError) as error:
+        damage = f"it is not a whole Parquet file ({error})"
+    else:
+        if schema == table.schema:
+            return
+        damage = f"it does not have the declared columns: {_difference(table.schema, schema)}"
+    raise LakeError(f"reading {location}: {damage}; {remedy(table, partition)}")
 
 
 def _difference(declared: pl.Schema, found: pl.Schema) -> str:

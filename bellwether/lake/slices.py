@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -10,6 +10,7 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.lake import parquet
 from bellwether.lake.checksums import compare_once, is_sound
+from bellwether.lake.copies import Copies
 from bellwether.lake.manifest import Manifest
 from bellwether.lake.partitions import Partition
 from bellwether.lake.remedies import remedy
@@ -24,31 +25,39 @@ class Slice:
         table: declaration of the table.
         manifests: one per partition, in order of the partition.
         files: absolute names of the Parquet files, in the same order.
-        storage_options: what Polars needs to read the files; empty for local ones.
+        copies: of the files, where they are in an object store; None in a folder.
     """
 
     table: Table
     manifests: tuple[Manifest, ...]
     files: tuple[str, ...]
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    copies: Copies | None = field(default=None, repr=False, compare=False)
 
     @property
     def rows(self) -> int:
         """Number of rows, without reading any."""
         return sum(manifest.rows for manifest in self.manifests)
 
-    def check(self) -> None:
-        """Raise `LakeError` for a file that is missing, has other columns than declared, or, in a folder, is not as it was written.
+    def local(self) -> tuple[str, ...]:
+        """Paths of the files, or of copies of those in an object store, which are fetched once. Raises `LakeError` for one that is missing or damaged there."""
+        return self.files if self.copies is None else self.copies.local(self.manifests)
+
+    def check(self) -> tuple[str, ...]:
+        """The paths of `local`. Raises `LakeError` for a file that is missing, has other columns than declared, or is not as it was written.
 
         A process reads a file once for that.
         """
-        self.check_columns()
-        for file, manifest in zip(self.files, self.manifests, strict=True):
+        files = self.check_columns()
+        for file, manifest in zip(files, self.manifests, strict=True):
             compare_once(manifest, file)
+        return files
 
-    def check_columns(self) -> None:
-        """Raise `LakeError` for a file that is missing, or has other columns than declared; of a file no more than its end is read."""
-        parquet.check(self.table, self._partitions, self.storage_options)
+    def check_columns(self) -> tuple[str, ...]:
+        """The paths of `local`. Raises `LakeError` for a file that is missing, or has other columns than declared; of a file no more than its end is read."""
+        files = self.local()
+        for path, location, manifest in zip(files, self.files, self.manifests, strict=True):
+            parquet.check(self.table, manifest.partition, path, location)
+        return files
 
     def without(self, partitions: Collection[Partition]) -> Slice:
         """The same without some partitions."""
@@ -69,15 +78,14 @@ class Slice:
         """The rows, read when they are needed, with the declared schema even when there is no file. Raises as `check` does."""
         if not self.files:
             return self.table.empty().lazy()
-        self.check()
-        return parquet.scan(self.files, self.storage_options, self.table.schema)
+        return parquet.scan(self.check(), self.table.schema)
 
     def head(self, rows: int = 5) -> pl.DataFrame:
         """The first rows, of the first partition that has any."""
-        first = next((file for file, manifest in zip(self.files, self.manifests, strict=True) if manifest.rows), None)
+        first = next((manifest.partition for manifest in self.manifests if manifest.rows), None)
         if first is None:
             return self.table.empty()
-        return parquet.scan([first], self.storage_options, self.table.schema).head(rows).collect()
+        return parquet.scan(self.only([first]).local(), self.table.schema).head(rows).collect()
 
     def read(self) -> pl.DataFrame:
         """The rows in memory, partition by partition in stored order. Raises `LakeError` for a damaged file."""
@@ -90,14 +98,10 @@ class Slice:
         except (OSError, pl.exceptions.PolarsError) as error:
             raise LakeError(f"reading {self.table.name}: {self._damage(error)}") from error
 
-    @property
-    def _partitions(self) -> dict[str, Partition]:
-        return {file: manifest.partition for file, manifest in zip(self.files, self.manifests, strict=True)}
-
     def _damage(self, error: Exception) -> str:
-        for file, partition in self._partitions.items():
+        for path, location, manifest in zip(self.local(), self.files, self.manifests, strict=True):
             try:
-                parquet.scan([file], self.storage_options).collect()
+                parquet.scan([path]).collect()
             except (OSError, pl.exceptions.PolarsError) as own:
-                return f"{file} is damaged ({own}); {remedy(self.table, partition)}"
+                return f"{location} is damaged ({own}); {remedy(self.table, manifest.partition)}"
         return str(error)

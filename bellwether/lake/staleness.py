@@ -6,15 +6,13 @@ Not here: which tables are made from which (the graph), or running anything (orc
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from hashlib import sha256
 
-from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
 from bellwether.lake.manifest import Manifest
-from bellwether.lake.partitions import Partition, of_folder
+from bellwether.lake.partitions import Partition
 from bellwether.tables import Table
 
 #: Stands for a version of an input that a partition may not have been made from: it equals none.
@@ -141,23 +139,21 @@ class AsRead(Staleness):
         """The partitions of a table; those that were not loaded are looked up."""
         if table.name not in self._stored:
             found = dict(self._loaded.get(table.name, {}))
-            for name in self._lake.manifest_names(table):
-                partition = of_folder(table, name.rpartition("/")[0])
-                if partition not in found and (made := self._one(table, partition)):
-                    found[partition] = made
-            self._stored[table.name] = found
+            others = [partition for partition in self._lake.partitions(table) if partition not in found]
+            self._stored[table.name] = found | self._looked_up(table, others)
         return self._stored[table.name]
 
     def _one(self, table: Table, partition: Partition) -> Manifest | None:
-        loaded = self._loaded.get(table.name, {}).get(partition)
-        if loaded is not None:
-            return loaded
-        with suppress(LakeError):
-            made = self._lake.manifest(table, partition)
-            if made is not None and made.written_at >= self._since and made.run_id != self._run_id:
-                return replace(made, sha256=UNKNOWN)
-            return made if made is None or made.version == table.version else None
-        return None
+        return self._loaded.get(table.name, {}).get(partition) or self._looked_up(table, [partition]).get(partition)
+
+    def _looked_up(self, table: Table, wanted: Collection[Partition]) -> dict[Partition, Manifest]:
+        found = {}
+        for partition, made in self._lake.legible(table, wanted).items() if wanted else ():
+            if made.written_at >= self._since and made.run_id != self._run_id:
+                found[partition] = replace(made, sha256=UNKNOWN)
+            elif made.version == table.version:
+                found[partition] = made
+        return found
 
 
 def _projected(source: Table, partition: Partition, columns: Collection[str]) -> Partition:

@@ -8,36 +8,19 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from polars.exceptions import PolarsError
-
-from bellwether.errors import ConfigError, LakeError
+from bellwether import places
 from bellwether.files import sync
-from bellwether.lake import s3
+from bellwether.lake.entries import TEMPORARY, Entry, reading, writing
+from bellwether.lake.object_store import ObjectStore, S3Store
 
-#: Part of the name of every file that is still being written.
-TEMPORARY = ".tmp-"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One stored file: its name below the root, its size, when it was last written and when anything about it last changed (UTC).
-
-    A copy or a move may keep the first time of a local file, never the second.
-    """
-
-    name: str
-    bytes: int
-    modified: datetime
-    changed: datetime
+__all__ = ["TEMPORARY", "Entry", "Folder", "Storage", "open_storage", "reading", "writing"]
 
 
 class Storage(Protocol):
@@ -54,6 +37,9 @@ class Storage(Protocol):
 
     def open(self, name: str) -> BinaryIO:
         """The file, to be read in pieces; raises `FileNotFoundError`."""
+
+    def download(self, name: str, target: Path) -> None:
+        """Copy the whole file to the new local file `target`; raises `FileNotFoundError`."""
 
     def put(self, name: str, data: bytes) -> None:
         """Store `data` under `name`, replacing at one instant what was there."""
@@ -86,36 +72,12 @@ class Storage(Protocol):
 def open_storage(uri: str, options: Mapping[str, str] | None = None, *, durable: bool = True) -> Storage:
     """Storage at a folder or an object-store URL.
 
-    `options` of an `s3://` URL carry the names of `bellwether.lake.s3`; those of another scheme go to its fsspec
+    `options` of an `s3://` URL carry the names of `bellwether.places`; those of another scheme go to its fsspec
     filesystem and to Polars as they are. durable: whether what is stored in a folder survives a loss of power. Raises `ConfigError` for an option or a scheme that nothing understands.
     """
     if "://" not in uri or uri.startswith("file://"):
         return Folder(Path(uri.removeprefix("file://")).expanduser().absolute(), durable=durable)
-    return ObjectStore(uri, options or {})
-
-
-@contextmanager
-def writing(what: str) -> Iterator[None]:
-    """Turn a failed write into a `LakeError` about `what`."""
-    try:
-        yield
-    except (OSError, PolarsError) as error:
-        raise LakeError(
-            f"writing {what}: {error}. Nothing was published, what was there before still is; free space or fix its permissions, and run again"
-        ) from error
-
-
-@contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Turn a failed read into a `LakeError` about `what`; a file that is not there stays a `FileNotFoundError`."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except (OSError, PolarsError) as error:
-        raise LakeError(
-            f"reading {what}: {error}; fix its permissions, or materialize that partition again if the file is damaged"
-        ) from error
+    return (S3Store if uri.split("://", 1)[0] in places.SCHEMES else ObjectStore)(uri, options or {})
 
 
 class Folder:
@@ -142,6 +104,9 @@ class Folder:
 
     def open(self, name: str) -> BinaryIO:
         return (self._root / name).open("rb")
+
+    def download(self, name: str, target: Path) -> None:
+        shutil.copyfile(self._root / name, target)
 
     def put(self, name: str, data: bytes) -> None:
         target = self._root / name
@@ -234,92 +199,6 @@ class Folder:
             return str(os.stat(self._root / folder).st_mtime_ns)
         except FileNotFoundError:
             return ""
-
-
-class ObjectStore:
-    """A tree of objects in a bucket, through fsspec; an object appears when it is finished."""
-
-    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
-        scheme = uri.split("://", 1)[0]
-        self.reader_options: Mapping[str, str] = s3.resolve(options) if scheme in s3.SCHEMES else dict(options)
-        ours = s3.for_fsspec(self.reader_options) if scheme in s3.SCHEMES else dict(options)
-        try:
-            from upath import UPath
-
-            root = UPath(uri.rstrip("/"), use_listings_cache=False, **ours)
-            self._fs = root.fs
-        except (ImportError, ValueError) as error:
-            raise ConfigError(
-                f"opening the lake at {uri}: {error}. Install the package that serves {scheme}:// (for s3: bellwether[s3])"
-            ) from error
-        self.uri = str(root).rstrip("/")
-        self._protocol, self._key = root.protocol, root.path.rstrip("/")
-
-    def location(self, name: str) -> str:
-        return f"{self.uri}/{name}"
-
-    def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        if not names:
-            return {}
-        keys = {f"{self._key}/{name}": name for name in names}
-        found = {}
-        for path, content in self._fs.cat(list(keys), on_error="return").items():
-            with suppress(FileNotFoundError), reading(f"{self._protocol}://{path}"):
-                if isinstance(content, Exception):
-                    raise content
-                found[keys[path]] = content
-        return found
-
-    def open(self, name: str) -> BinaryIO:
-        return self._fs.open(f"{self._key}/{name}", "rb")
-
-    def put(self, name: str, data: bytes) -> None:
-        with writing(self.location(name)):
-            self._fs.pipe_file(f"{self._key}/{name}", data)
-
-    @contextmanager
-    def draft(self, name: str) -> Iterator[Path]:
-        folder = Path(tempfile.mkdtemp(prefix="bellwether-"))
-        try:
-            yield folder / Path(name).name
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def publish(self, draft: Path, name: str) -> bool:
-        with writing(self.location(name)):
-            try:
-                self._fs.put_file(str(draft), f"{self._key}/{name}", mode="create")
-            except FileExistsError:
-                return False
-        return True
-
-    def files(self, prefix: str) -> list[Entry]:
-        found = self._fs.find(f"{self._key}/{prefix}", detail=True)
-        entries = []
-        for path, info in sorted(found.items()):
-            modified = self._modified(path, info)
-            entries.append(Entry(path.removeprefix(f"{self._key}/"), info["size"], modified, modified))
-        return entries
-
-    def _modified(self, path: str, info: Mapping[str, object]) -> datetime:
-        known = info.get("LastModified")
-        return known if isinstance(known, datetime) else self._fs.modified(path)
-
-    def stash(self, name: str, data: bytes) -> None:
-        self.put(name, data)
-
-    def delete(self, name: str) -> None:
-        with suppress(FileNotFoundError):
-            self._fs.rm_file(f"{self._key}/{name}")
-
-    def prune(self, prefix: str) -> None:
-        """A store has no folders of its own."""
-
-    def touch(self, folder: str) -> None:
-        return None
-
-    def mark(self, folder: str) -> str | None:
-        return None
 
 
 def _claim(target: Path) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bellwether.errors import LakeError
+from bellwether.lake.catalog import Catalog
 from bellwether.lake.manifest import FILE_NAME, load
 from bellwether.lake.storage import TEMPORARY, Entry, Storage
 from bellwether.tables import Table
@@ -24,7 +25,9 @@ class Vacuumed:
     bytes: int
 
 
-def vacuum(storage: Storage, tables: Iterable[Table], older_than: timedelta, now: datetime, keep: Collection[str]) -> Vacuumed:
+def vacuum(
+    storage: Storage, catalog: Catalog, tables: Iterable[Table], *, older_than: timedelta, now: datetime, keep: Collection[str]
+) -> Vacuumed:
     """Delete the files of `tables` that no manifest names and nobody has been given for `older_than`.
 
     The age of a superseded file counts from the manifest that superseded it. Files whose location is in `keep` stay.
@@ -36,8 +39,11 @@ def vacuum(storage: Storage, tables: Iterable[Table], older_than: timedelta, now
         folders = defaultdict(list)
         for entry in storage.files(table.name):
             folders[entry.name.rpartition("/")[0]].append(entry)
+        # Manifests are read after the listing, never before.
+        texts = catalog.read(table.name, [f"{folder}/{FILE_NAME}" for folder in folders])
         for folder, entries in folders.items():
-            deleted += [entry for entry in _unnamed(storage, folder, entries, now - older_than) if storage.location(entry.name) not in keep]
+            unnamed = _unnamed(texts.get(f"{folder}/{FILE_NAME}"), entries, now - older_than)
+            deleted += [entry for entry in unnamed if storage.location(entry.name) not in keep]
     for entry in deleted:
         storage.delete(entry.name)
     return Vacuumed(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
@@ -51,15 +57,10 @@ def check_age(older_than: timedelta) -> None:
         )
 
 
-def _unnamed(storage: Storage, folder: str, entries: list[Entry], since: datetime) -> list[Entry]:
-    """Files of a folder that were superseded or abandoned before `since`; none where the manifest is damaged, for it may name any of them.
-
-    The manifest is read after the listing, never before.
-    """
-    name = f"{folder}/{FILE_NAME}"
-    text = storage.read([name]).get(name)
+def _unnamed(text: bytes | None, entries: list[Entry], since: datetime) -> list[Entry]:
+    """Files of a folder that were superseded or abandoned before `since`; none where the manifest is damaged, for it may name any of them."""
     try:
-        manifest = load(text, storage.location(name)) if text else None
+        manifest = load(text, "") if text else None
     except LakeError:
         return []
     switched = manifest.written_at if manifest else datetime.min.replace(tzinfo=since.tzinfo)

@@ -32,12 +32,13 @@ class Verification:
 
 def verify(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values()), progress: Progress | None = None) -> Verification:
     """Read every file that a manifest of the lake names, and compare its SHA-256. Changes nothing."""
-    named = [(table, *found) for table in tables for found in sorted(lake.storage.read(lake.manifest_names(table)).items())]
+    named = [(table, *found) for table in tables for found in lake.entries(table)]
     size, damaged = 0, []
     with (progress or Silent()).stage("files", len(named)) as advance:
-        for table, name, text in named:
+        for table, name, manifest in named:
             try:
-                manifest = lake.parse(table, name, text)
+                if isinstance(manifest, LakeError):
+                    raise manifest
                 size += manifest.bytes
                 lake.verify(manifest)
             except LakeError as error:

@@ -21,7 +21,6 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import build, confine, duck, s3
 from bellwether.lake.duck import literal
 from bellwether.lake.lake import Lake
-from bellwether.lake.manifest import FILE_NAME
 from bellwether.lake.publications import Place, place_of
 from bellwether.lake.renewing import renew
 from bellwether.lake.sql import sql_text
@@ -201,14 +200,10 @@ def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) 
     """Locations of the lake's files that a warehouse published now would cover."""
     found = set()
     for table in tables:
-        names = [entry.name for entry in lake.storage.files(table.name) if entry.name.endswith(f"/{FILE_NAME}")]
-        for name, text in lake.storage.read(names).items():
-            try:
-                manifest = lake.parse(table, name, text)
-            except LakeError:
+        for name, manifest in lake.entries(table):
+            if isinstance(manifest, LakeError):
                 found.add(lake.storage.location(name))
-                continue
-            if manifest.version == table.version:
+            elif manifest.version == table.version:
                 found.add(lake.storage.location(manifest.file))
     return frozenset(found)
 
@@ -221,4 +216,6 @@ def written_since(lake: Lake, path: Path | str, tables: Iterable[Table] = tuple(
     state = place_of(path).state()
     if state is None or state.lake != lake.uri:
         return list(tables)
-    return [table for table in tables if (mark := lake.storage.mark(table.name)) is None or mark != state.marks.get(table.name)]
+    tables = list(tables)
+    marks = lake.marks(tables)
+    return [table for table in tables if marks[table.name] is None or marks[table.name] != state.marks.get(table.name)]

@@ -58,10 +58,8 @@ def test_partitions_are_written_and_read_back(lake: Lake) -> None:
     assert lake.slice(PRICES).read().equals(prices())
     assert lake.slice(SERIES, [()]).read().equals(series())
     assert lake.slice(FORECASTS).read().equals(forecasts(forecaster=name))
-    assert [entry.name for entry in lake.storage.files("clean")] == [
-        "clean/prices/2025-09-01/manifest.json",
-        "clean/prices/2025-09-01/r1.parquet",
-    ]
+    assert [entry.name for entry in lake.storage.files("clean")] == ["clean/prices/2025-09-01/r1.parquet"]
+    assert [entry.name for entry in lake.storage.files("_index/clean")] == ["_index/clean/prices.json.gz"]
 
 
 def test_a_stream_is_put_as_one_object(lake: Lake) -> None:
@@ -100,7 +98,7 @@ def test_a_bucket_that_does_not_exist_is_one_clear_error(options: dict[str, str]
 
 
 def test_an_object_that_is_gone_is_named(lake: Lake) -> None:
-    manifest = lake.write(PRICES, DAY, prices(), run_id="r1")
+    manifest = lake.write(PRICES, DAY, prices(seed=404), run_id="r1")
     rows = lake.slice(PRICES)
     lake.storage.delete(manifest.file)
     with pytest.raises(LakeError, match=r"reading s3://.*r1.parquet"):

@@ -70,7 +70,7 @@ _held: dict[str, tuple[tuple[str | None, ...], list[PriceKey], dict[Venue, Token
 
 def _held_now(world: World) -> tuple[list[PriceKey], dict[Venue, Tokens]]:
     """The prices that are held, and what quotes each, by venue."""
-    marks = tuple(world.lake.storage.mark(table.name) for table in (AGENTS, TRADES, EVIDENCE, UNIVERSE))
+    marks = tuple(world.lake.marks((AGENTS, TRADES, EVIDENCE, UNIVERSE)).values())
     found = _held.get(world.lake.uri)
     if found is None or found[0] != marks or None in marks:
         open_keys = {

@@ -25,7 +25,6 @@ from bellwether.forecasting.forecaster import Models
 from bellwether.journal import Budget, Journal, Scope
 from bellwether.journal.records import Records
 from bellwether.lake import Lake, Slice
-from bellwether.lake.partitions import of_folder
 from bellwether.tables.arena import AGENTS, EVIDENCE, UNIVERSE
 
 #: What the journal calls the calls that ask for decisions.
@@ -186,8 +185,7 @@ def stored_cohort(records: Records, week: date) -> FrozenCohort | None:
 def all_reconstructed(world: World) -> bool:
     """Return whether every cohort that started in a stored week is reconstructed: its rows in the lake can then be rebuilt."""
     # Of a damaged manifest the place alone is known.
-    places = {of_folder(one, name.rpartition("/")[0]) for one in (AGENTS, UNIVERSE) for name in world.lake.manifest_names(one)}
-    weeks = {date.fromisoformat(week) for (week,) in places}
+    weeks = {date.fromisoformat(week) for one in (AGENTS, UNIVERSE) for (week,) in world.lake.partitions(one)}
     cohorts = (stored_cohort(world.records, week) for week in weeks)
     return all(cohort is None or cohort.reconstructed for cohort in cohorts)
 

@@ -1,0 +1,200 @@
+"""The manifests of the lake's tables: a file per partition in a folder, one index per table on a store with conditional writes.
+
+Both are read as small texts by name, such as `clean/prices/2026-03-09/manifest.json`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import secrets
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any, Protocol
+
+import orjson
+
+from bellwether.errors import LakeError
+from bellwether.lake.manifest import FILE_NAME, NOTE_NAME
+from bellwether.lake.object_store import S3Store
+from bellwether.lake.storage import Storage, reading, writing
+
+#: Folder of the indexes below the lake's root.
+INDEX = "_index"
+_SUFFIX = ".json.gz"
+_VERSION = 1
+#: Commits that an index names, so that a writer that lost an answer knows whether its own was applied.
+_COMMITS = 64
+#: Seconds for which a commit is tried against other writers and a store that does not answer.
+PATIENCE = 60.0
+#: Attempts to read an index that does not arrive whole.
+_ATTEMPTS = 4
+_DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, ValueError, KeyError)
+
+#: Indexes as this process last read or wrote them, with their ETags, by endpoint and place.
+_known: dict[tuple[str, str], tuple[bytes, str]] = {}
+
+
+class Catalog(Protocol):
+    """Texts about the partitions of tables. `table` is `group/name`."""
+
+    def names(self, table: str, listed: Iterable[str] | None = None) -> list[str]:
+        """Names of all texts of a table. listed: names of the table's files, where the caller has them."""
+
+    def read(self, table: str, names: Sequence[str] | None = None) -> dict[str, bytes]:
+        """Those of `names` that exist, or all."""
+
+    def put(self, table: str, changes: Mapping[str, bytes | None]) -> None:
+        """Store texts, and remove those given as None."""
+
+    def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
+        """By table a text that changes with every commit; "" for a table without any, None where a store has no marks."""
+
+
+class FileCatalog:
+    """Each text is a file of its name."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def names(self, table: str, listed: Iterable[str] | None = None) -> list[str]:
+        found = (entry.name for entry in self._storage.files(table)) if listed is None else listed
+        return [name for name in found if name.endswith((f"/{FILE_NAME}", f"/{NOTE_NAME}"))]
+
+    def read(self, table: str, names: Sequence[str] | None = None) -> dict[str, bytes]:
+        return self._storage.read(self.names(table) if names is None else names)
+
+    def put(self, table: str, changes: Mapping[str, bytes | None]) -> None:
+        # Before as well: a writer that is killed between the two leaves a mark.
+        self._touch(table)
+        for name, text in changes.items():
+            if text is None:
+                self._storage.delete(name)
+            else:
+                self._storage.put(name, text)
+        self._touch(table)
+
+    def _touch(self, table: str) -> None:
+        with suppress(FileNotFoundError):
+            self._storage.touch(table)
+
+    def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
+        return {table: self._storage.mark(table) for table in tables}
+
+
+class IndexCatalog:
+    """All texts of a table are one object, replaced only if it has not changed since it was read: that is the commit.
+
+    A table without an index was written by version 0.3 or earlier: its texts are files, until the first commit copies them into an index.
+    """
+
+    def __init__(self, storage: S3Store) -> None:
+        self._storage, self._files = storage, FileCatalog(storage)
+
+    def names(self, table: str, listed: Iterable[str] | None = None) -> list[str]:
+        return list(self.read(table))
+
+    def read(self, table: str, names: Sequence[str] | None = None) -> dict[str, bytes]:
+        index, _ = self._fetch(table)
+        if index is None:
+            return self._files.read(table, names)
+        wanted = index["texts"] if names is None else [name for name in names if name in index["texts"]]
+        return {name: index["texts"][name].encode() for name in wanted}
+
+    def put(self, table: str, changes: Mapping[str, bytes | None]) -> None:
+        commit, deadline = secrets.token_hex(8), time.monotonic() + PATIENCE
+        known = _known.get(self._place(table))
+        index, etag = (_load(known[0]), known[1]) if known else self._fetch(table)
+        with writing(self._storage.location(_name(table))):
+            for attempt in count():
+                if index is not None and commit in index["commits"]:
+                    return  # applied, and only the answer was lost
+                try:
+                    if self._swap(table, _changed(index or self._first(table), changes, commit), etag):
+                        return
+                    failure: OSError | None = None
+                except (FileNotFoundError, PermissionError):
+                    raise
+                except OSError as error:
+                    failure = error
+                if time.monotonic() > deadline:
+                    raise failure or OSError(f"{attempt + 1} attempts met commits of others")
+                time.sleep(random.uniform(0, min(2.0, 0.02 * 2**attempt)))
+                index, etag = self._fetch(table)
+
+    def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
+        found = {entry.name: entry.etag for entry in self._storage.files(INDEX)}
+        return {table: found.get(_name(table), "") for table in tables}
+
+    def _place(self, table: str) -> tuple[str, str]:
+        return self._storage.reader_options.get("aws_endpoint_url", ""), self._storage.location(_name(table))
+
+    def _fetch(self, table: str) -> tuple[dict[str, Any] | None, str | None]:
+        """The index of a table with its ETag; None without one. Raises `LakeError` when it is damaged or the store does not answer."""
+        name, place = _name(table), self._place(table)
+        with reading(self._storage.location(name)):
+            for attempt in range(_ATTEMPTS):
+                data, etag = _known.get(place, (b"", None)) if attempt == 0 else (b"", None)
+                try:
+                    if found := self._storage.get(name, etag):
+                        data, etag = found
+                    index = _load(data)
+                except FileNotFoundError:
+                    _known.pop(place, None)
+                    return None, None
+                except (OSError, *_DAMAGED) as error:
+                    if attempt == _ATTEMPTS - 1:
+                        raise OSError(
+                            f"the index is damaged or did not arrive ({error!r}); put back an older version of the object"
+                        ) from error
+                    time.sleep(0.1 * 2**attempt)
+                else:
+                    _known[place] = data, str(etag)
+                    return index, etag
+        raise AssertionError("the last attempt returns or raises")
+
+    def _first(self, table: str) -> dict[str, Any]:
+        """The first index of a table: what earlier versions stored in files."""
+        return {
+            "version": _VERSION,
+            "commits": [],
+            "texts": {name: text.decode(errors="replace") for name, text in self._files.read(table).items()},
+        }
+
+    def _swap(self, table: str, index: dict[str, Any], etag: str | None) -> bool:
+        data = gzip.compress(orjson.dumps(index), compresslevel=3, mtime=0)
+        made = self._storage.swap(_name(table), data, etag)
+        if made is None:
+            return False
+        if etag is None and self._storage.swap(_name(table), data, '"of no object"'):
+            raise LakeError(
+                f"writing {self._storage.location(_name(table))}: the store ignores If-Match, so that commits would be lost; "
+                "use a store with conditional writes, or a folder"
+            )
+        _known[self._place(table)] = data, made
+        return True
+
+
+def catalog(storage: Storage) -> Catalog:
+    """The catalog of a lake."""
+    return IndexCatalog(storage) if isinstance(storage, S3Store) else FileCatalog(storage)
+
+
+def _name(table: str) -> str:
+    return f"{INDEX}/{table}{_SUFFIX}"
+
+
+def _load(data: bytes) -> dict[str, Any]:
+    index: dict[str, Any] = orjson.loads(gzip.decompress(data))
+    if index["version"] != _VERSION:
+        raise LakeError(f"reading an index of the lake: it has version {index['version']}, this code knows {_VERSION}; update bellwether")
+    return index
+
+
+def _changed(index: Mapping[str, Any], changes: Mapping[str, bytes | None], commit: str) -> dict[str, Any]:
+    kept = {name: text for name, text in index["texts"].items() if name not in changes}
+    new = {name: text.decode(errors="replace") for name, text in changes.items() if text is not None}
+    return {"version": _VERSION, "commits": [*index["commits"], commit][-_COMMITS:], "texts": dict(sorted({**kept, **new}.items()))}

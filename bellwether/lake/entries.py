@@ -1,0 +1,53 @@
+"""Entries of the lake's storage, and errors of reading and writing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from polars.exceptions import PolarsError
+
+from bellwether.errors import LakeError
+
+#: Part of the name of every file that is still being written.
+TEMPORARY = ".tmp-"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored file: its name below the root, its size, when it was last written and when anything about it last changed (UTC).
+
+    A copy or a move may keep the first time of a local file, never the second. etag: version of an object; empty where a store has none.
+    """
+
+    name: str
+    bytes: int
+    modified: datetime
+    changed: datetime
+    etag: str = ""
+
+
+@contextmanager
+def writing(what: str) -> Iterator[None]:
+    """Turn a failed write into a `LakeError` about `what`."""
+    try:
+        yield
+    except (OSError, PolarsError) as error:
+        raise LakeError(
+            f"writing {what}: {error}. Nothing was published, what was there before still is; free space or fix its permissions, and run again"
+        ) from error
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn a failed read into a `LakeError` about `what`; a file that is not there stays a `FileNotFoundError`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, PolarsError) as error:
+        raise LakeError(
+            f"reading {what}: {error}; fix its permissions, or materialize that partition again if the file is damaged"
+        ) from error

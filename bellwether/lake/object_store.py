@@ -1,0 +1,157 @@
+"""The lake's files in an object store, through fsspec; an object appears when it is finished."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from bellwether import places
+from bellwether.lake.entries import Entry, reading, writing
+
+
+class ObjectStore:
+    """A tree of objects in a bucket of any scheme that fsspec serves."""
+
+    #: Arguments with which a whole object is read.
+    _whole: Mapping[str, Any] = {}
+
+    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+        is_s3 = uri.partition("://")[0] in places.SCHEMES
+        self.reader_options: Mapping[str, str] = places.resolve(options) if is_s3 else dict(options)
+        root = places.open_store(uri, places.for_fsspec(self.reader_options) if is_s3 else options)
+        self._fs = root.fs
+        self.uri = str(root).rstrip("/")
+        self._protocol, self._key = root.protocol, root.path.rstrip("/")
+
+    def location(self, name: str) -> str:
+        return f"{self.uri}/{name}"
+
+    def read(self, names: Sequence[str]) -> dict[str, bytes]:
+        if not names:
+            return {}
+        keys = {f"{self._key}/{name}": name for name in names}
+        found = {}
+        for path, content in self._fs.cat(list(keys), on_error="return", **self._whole).items():
+            with suppress(FileNotFoundError), reading(f"{self._protocol}://{path}"), _errors():
+                if isinstance(content, Exception):
+                    raise content
+                found[keys[path]] = content
+        return found
+
+    def open(self, name: str) -> BinaryIO:
+        return self._fs.open(f"{self._key}/{name}", "rb")
+
+    def download(self, name: str, target: Path) -> None:
+        with _errors():
+            self._fs.get_file(f"{self._key}/{name}", str(target))
+
+    def put(self, name: str, data: bytes) -> None:
+        with writing(self.location(name)), _errors():
+            self._fs.pipe_file(f"{self._key}/{name}", data)
+
+    @contextmanager
+    def draft(self, name: str) -> Iterator[Path]:
+        folder = Path(tempfile.mkdtemp(prefix="bellwether-"))
+        try:
+            yield folder / Path(name).name
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def publish(self, draft: Path, name: str) -> bool:
+        with writing(self.location(name)), _errors():
+            try:
+                self._fs.put_file(str(draft), f"{self._key}/{name}", mode="create")
+            except OSError as error:
+                if not places.is_conflict(error):
+                    raise
+                return False
+        return True
+
+    def files(self, prefix: str) -> list[Entry]:
+        with reading(self.location(prefix)), _errors():
+            found = self._find(prefix)
+        entries = []
+        for path, info in sorted(found.items()):
+            modified = self._modified(path, info)
+            entries.append(Entry(path.removeprefix(f"{self._key}/"), info["size"], modified, modified, str(info.get("ETag", ""))))
+        return entries
+
+    def _find(self, prefix: str) -> dict[str, Any]:
+        return self._fs.find(f"{self._key}/{prefix}", detail=True)
+
+    def _modified(self, path: str, info: Mapping[str, object]) -> datetime:
+        known = info.get("LastModified")
+        return known if isinstance(known, datetime) else self._fs.modified(path)
+
+    def stash(self, name: str, data: bytes) -> None:
+        self.put(name, data)
+
+    def delete(self, name: str) -> None:
+        with writing(self.location(name)), _errors(), suppress(FileNotFoundError):
+            self._fs.rm_file(f"{self._key}/{name}")
+
+    def prune(self, prefix: str) -> None:
+        """A store has no folders of its own."""
+
+    def touch(self, folder: str) -> None:
+        return None
+
+    def mark(self, folder: str) -> str | None:
+        return None
+
+
+class S3Store(ObjectStore):
+    """S3 and servers of its protocol, which replace an object only if it has not changed since it was read."""
+
+    # Otherwise s3fs sends a HEAD before each GET.
+    _whole: Mapping[str, Any] = {"max_concurrency": 1}
+
+    def get(self, name: str, etag: str | None = None) -> tuple[bytes, str] | None:
+        """Contents and ETag of an object; None when its ETag is still `etag`. Raises `FileNotFoundError`, and `OSError` without an answer."""
+        from fsspec.asyn import sync
+
+        bucket, key, _ = self._fs.split_path(f"{self._key}/{name}")
+        with _errors():
+            try:
+                answer = self._fs.call_s3("get_object", Bucket=bucket, Key=key, **({"IfNoneMatch": etag} if etag else {}))
+            except OSError as error:
+                if getattr(error.__cause__, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode") == 304:
+                    return None
+                raise
+            with closing(answer["Body"]) as body:
+                return sync(self._fs.loop, body.read), answer["ETag"]
+
+    def swap(self, name: str, data: bytes, etag: str | None) -> str | None:
+        """Replace the object whose ETag is `etag`, or create it when that is None, and return the new ETag; None when another was there.
+
+        Raises `OSError` when no answer came: the object may have been replaced all the same.
+        """
+        condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
+        with _errors():
+            try:
+                return str(self._fs.pipe_file(f"{self._key}/{name}", data, **condition)["ETag"])
+            except OSError as error:
+                is_gone = isinstance(error, FileNotFoundError) and etag is not None
+                if not is_gone and not places.is_conflict(error):
+                    raise
+                return None
+
+    def _find(self, prefix: str) -> dict[str, Any]:
+        # Given as a part of names, not as a folder, of which s3fs asks more when it is empty.
+        return self._fs.find(self._key, detail=True, prefix=f"{prefix}/" if prefix else "")
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Turn errors of the libraries below fsspec into `OSError`."""
+    try:
+        yield
+    except OSError:
+        raise
+    except places.failures() as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
