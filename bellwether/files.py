@@ -232,13 +232,14 @@ def _remove_unused(cache: Path) -> None:
                 shutil.rmtree(copy, ignore_errors=True)
 
 
-def folders(root: Path, marker: str) -> list[Path]:
-    """The folders directly below `root` that hold the file `marker`, by name; hidden ones left out."""
+def folders(root: Path, marker: str) -> dict[Path, str]:
+    """The folders directly below `root` that hold the file `marker`, by name, with its ETag, empty where it is local; hidden ones left out."""
     if is_stored(root):
-        names = [name.removesuffix(f"/{marker}") for name in _stored(root) if name.endswith(f"/{marker}") and name.count("/") == 1]
+        found = {name: etag for name, (etag, _) in _stored(root).items() if name.endswith(f"/{marker}") and name.count("/") == 1}
     else:
-        names = [path.parent.name for path in root.glob(f"*/{marker}")]
-    return [root / name for name in sorted(names) if not name.startswith(".")]
+        found = {f"{path.parent.name}/{marker}": "" for path in root.glob(f"*/{marker}")}
+    named = sorted((name.partition("/")[0], etag) for name, etag in found.items() if not name.startswith("."))
+    return {root / name: etag for name, etag in named}
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def test_unchanged_files_are_left_as_they_are(bucket: str, monkeypatch: pytest.M
     put(target, first="1", other="same", last="1")
     assert [one for one in sent if "put" in one or "delete" in one] == []
     put(target, first="1", other="same", last="2")
-    assert [one for one in sent if "put" in one or "delete" in one] == ["put_object site/last"]
+    assert [(one.split()[0], one.rpartition("/")[2]) for one in sent if "put" in one or "delete" in one] == [("put_object", "last")]
 
 
 def test_an_interrupted_upload_is_no_folder_until_it_is_made_again(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,10 +85,10 @@ def test_an_interrupted_upload_is_no_folder_until_it_is_made_again(bucket: str, 
         BellwetherError, match=r"s3://.*/episodes/one/last: it is being replaced, or its upload was interrupted; make it again"
     ):
         local_copy(target, "last")
-    assert folders(place(f"{bucket}/episodes"), "last") == []
+    assert folders(place(f"{bucket}/episodes"), "last") == {}
     put(target, first="2", other="2", last="2")
     assert read(local_copy(target, "last")) == {"below/first": "2", "other": "2", "last": "2"}
-    assert folders(place(f"{bucket}/episodes"), "last") == [target]
+    assert folders(place(f"{bucket}/episodes"), "last").keys() == {target}
 
 
 def test_readers_of_a_folder_that_is_replaced_again_and_again_see_one_version(bucket: str) -> None:

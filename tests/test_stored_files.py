@@ -6,6 +6,7 @@ import shutil
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -15,7 +16,7 @@ from bellwether.backup import backup
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.evaluation import Evaluation, Evaluations
 from bellwether.forecasting.registry import forecasters
-from bellwether.places import place
+from bellwether.places import filesystem, place
 from bellwether.publish import export
 from bellwether.publish.card import is_export
 from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
@@ -47,11 +48,25 @@ def forecast(name: str, market: str, p: float = 0.5) -> pl.DataFrame:
     return pl.DataFrame([(name, market, NOW, p, NOW)], schema=SCHEMA, orient="row")
 
 
+def requests_of(place: Path, patch: pytest.MonkeyPatch) -> list[str]:
+    """The requests from now on of the store of a place."""
+    fs, _ = filesystem(place)
+    sent: list[str] = []
+    request = fs._call_s3
+
+    async def noted(method: str, *args: Any, **more: Any) -> Any:
+        sent.append(method)
+        return await request(method, *args, **more)
+
+    patch.setattr(fs, "_call_s3", noted)
+    return sent
+
+
 def content(recording: Recording) -> list[tuple[str, bytes]]:
     return [(path.name, path.read_bytes()) for path in recording.segments]
 
 
-def test_a_generated_recording_is_the_one_of_a_folder_and_made_once(bucket: str, tmp_path: Path) -> None:
+def test_a_generated_recording_is_the_one_of_a_folder_and_made_once(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world, root = GeneratedWorld(7), place(f"{bucket}/recordings")
     local = generate_recording(tmp_path, world, EVENT, hours=1, now=NOW)
     stored = generate_recording(root, world, EVENT, hours=1, now=NOW)
@@ -59,6 +74,11 @@ def test_a_generated_recording_is_the_one_of_a_folder_and_made_once(bucket: str,
     assert content(stored) == content(local) and list(stored.frames()) == list(local.frames())
     assert keep_gap_summary(stored) == keep_gap_summary(local)
     assert [one.name for one in list_recordings(root)] == [EVENT]
+    sent = requests_of(root, monkeypatch)
+    assert [(one.about, one.done) for one in list_recordings(root)] == [(local.about, local.done)]
+    first = len(sent)
+    assert [(one.about, one.done) for one in list_recordings(root)] == [(local.about, local.done)]
+    assert len(sent) == first + 1, "a listing: files of finished recordings are read once per process"
     again = generate_recording(root, world, EVENT, hours=1, now=NOW)
     assert content(again) == content(local)
     with pytest.raises(ConfigError, match="there is another recording"):

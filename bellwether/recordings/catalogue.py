@@ -13,7 +13,7 @@ from bellwether.recordings.recording import ABOUT, DONE, LOCK, Recording, Status
 
 def list_recordings(root: Path) -> list[Recording]:
     """Every recording below `root` by name; none where there is no such folder."""
-    return [Recording(folder) for folder in folders(root, _marker(root))]
+    return [Recording(folder, version) for folder, version in folders(root, _marker(root)).items()]
 
 
 def find_recording(root: Path, name: str) -> Recording:

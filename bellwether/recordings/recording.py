@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +66,13 @@ class Torn:
 class Recording:
     """Reads a recording, finished or not. Raises `ConfigError` when the folder is none.
 
-    A recording that is being written is read up to its last whole line.
+    A recording that is being written is read up to its last whole line. version: ETag of a stored recording's last file, as a listing returned it: its small
+    files are then read once per process.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        if not (folder / ABOUT).is_file():
+    def __init__(self, folder: Path, version: str = "") -> None:
+        self.folder, self._version = folder, version
+        if not version and not (folder / ABOUT).is_file():
             raise ConfigError(
                 f"reading the recording {folder.name}: {folder} holds no {ABOUT}; `bellwether recordings` lists what there is"
             )
@@ -83,7 +85,7 @@ class Recording:
     @property
     def about(self) -> About:
         """What was asked. Raises `LakeError` when the file is damaged."""
-        found: dict[str, Any] = read_json(self.folder / ABOUT)
+        found = self._json(ABOUT)
         names = {field.name for field in fields(About)}
         given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items() if name in names}
         try:
@@ -94,13 +96,19 @@ class Recording:
     @property
     def done(self) -> dict[str, Any] | None:
         """How it ended: ended_at, reason, frames, segments and connections; None while it has not."""
-        path = self.folder / DONE
-        return read_json(path) if path.is_file() else None
+        return self._json(DONE) if self._is_finished else None
+
+    @property
+    def _is_finished(self) -> bool:
+        return bool(self._version) or (self.folder / DONE).is_file()
+
+    def _json(self, name: str) -> dict[str, Any]:
+        return _kept_json(self.folder / name, self._version) if self._version else read_json(self.folder / name)
 
     @property
     def status(self) -> Status:
         """Whether it is being written, broken off or finished."""
-        if (self.folder / DONE).is_file():
+        if self._is_finished:
             return Status.FINISHED
         return Status.RECORDING if is_locked(self.folder) else Status.INTERRUPTED
 
@@ -178,6 +186,11 @@ def read_json(path: Path) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise LakeError(f"reading {path}: it is no JSON ({error}); restore it or remove the recording") from None
     return found
+
+
+@lru_cache(maxsize=10_000)
+def _kept_json(path: Path, version: str) -> dict[str, Any]:
+    return read_json(path)
 
 
 def is_locked(folder: Path) -> bool:
