@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import logging
 import os
 import random
-import urllib.request
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,47 +24,35 @@ from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, seri
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("duckdb_extension_httpfs") is None, reason="duckdb-extension-httpfs is not installed"
 )
-PLACE = "s3://warehouses/some/prefix"
 CHOSEN = (SERIES, PRICES, FORECASTS)
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """An S3 server on loopback."""
-    server = pytest.importorskip("moto.server")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    running.start()
-    host, port = running.get_host_and_port()
-    yield f"http://{host}:{port}"
-    running.stop()
-
-
 @pytest.fixture
-def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The store's files, and the environment of whoever uses it."""
-    for name, value in (("ACCESS_KEY_ID", "key"), ("SECRET_ACCESS_KEY", "secret"), ("ENDPOINT_URL", endpoint)):
-        monkeypatch.setenv(f"AWS_{name}", value)
+def store(bucket: str) -> Any:
+    """The files of the bucket."""
     s3fs.S3FileSystem.clear_instance_cache()  # with methods that a test has replaced
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/moto-api/reset", method="POST"))
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/warehouses", method="PUT"))
-    return s3fs.S3FileSystem(key="key", secret="secret", endpoint_url=endpoint, use_listings_cache=False)
+    return s3fs.S3FileSystem(use_listings_cache=False)
 
 
 @pytest.fixture
-def lake(store: Any) -> Lake:
-    lake = Lake("s3://warehouses/lake")
+def place(bucket: str) -> str:
+    return f"{bucket}/some/prefix"
+
+
+@pytest.fixture
+def lake(bucket: str, store: Any) -> Lake:
+    lake = Lake(f"{bucket}/lake")
     lake.write(PRICES, ("2025-09-01",), prices(), run_id="r1")
     lake.write(SERIES, (), series(), run_id="r1")
     return lake
 
 
-def pointer(store: Any) -> dict[str, Any]:
-    return json.loads(store.cat_file(f"{PLACE}/{POINTER}"))
+def pointer(store: Any, place: str) -> dict[str, Any]:
+    return json.loads(store.cat_file(f"{place}/{POINTER}"))
 
 
-def objects(store: Any) -> list[str]:
-    return sorted(name.rpartition("/")[2] for name in store.find(PLACE) if name.endswith(".duckdb"))
+def objects(store: Any, place: str) -> list[str]:
+    return sorted(name.rpartition("/")[2] for name in store.find(place) if name.endswith(".duckdb"))
 
 
 def cached() -> list[Path]:
@@ -80,18 +65,20 @@ def other_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.cache_clear()
 
 
-def test_another_machine_reads_what_was_published(lake: Lake, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = publish(lake, PLACE, tables=CHOSEN)
-    assert (done.path, done.partitions, done.rows) == (PLACE, 2, 9)
+def test_another_machine_reads_what_was_published(
+    lake: Lake, store: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = publish(lake, place, tables=CHOSEN)
+    assert (done.path, done.partitions, done.rows) == (place, 2, 9)
     other_machine(tmp_path / "other", monkeypatch)
-    assert query(PLACE, "FROM clean.prices").equals(prices())
-    assert query(PLACE, "SELECT place FROM meta.publication").item() == PLACE
-    assert named_files(PLACE, [SERIES]) == {"s3://warehouses/lake/raw/kalshi_series/r1.parquet"}
+    assert query(place, "FROM clean.prices").equals(prices())
+    assert query(place, "SELECT place FROM meta.publication").item() == place
+    assert named_files(place, [SERIES]) == {f"{lake.uri}/raw/kalshi_series/r1.parquet"}
     (copy,) = cached()
     assert copy.is_relative_to(tmp_path / "other")
-    stored = store.cat_file(f"{PLACE}/{copy.name}")
+    stored = store.cat_file(f"{place}/{copy.name}")
     assert copy.read_bytes() == stored
-    assert (pointer(store)["object"], pointer(store)["size"], pointer(store)["sha256"]) == (
+    assert (pointer(store, place)["object"], pointer(store, place)["size"], pointer(store, place)["sha256"]) == (
         copy.name,
         len(stored),
         hashlib.sha256(stored).hexdigest(),
@@ -99,56 +86,58 @@ def test_another_machine_reads_what_was_published(lake: Lake, store: Any, tmp_pa
 
 
 def test_a_second_publication_is_built_from_the_first_one_and_leaves_its_object(
-    lake: Lake, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, store: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish(lake, PLACE, tables=CHOSEN)
+    publish(lake, place, tables=CHOSEN)
     other_machine(tmp_path / "other", monkeypatch)
     lake.write(FORECASTS, ("2025q3", "a/b"), forecasts(forecaster="a/b"), run_id="r1")
-    done = publish(lake, PLACE, tables=CHOSEN, complete_every=timedelta(days=1))
+    done = publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
     assert (done.complete, done.partitions, done.rows) == (False, 3, 13)
-    assert query(PLACE, "FROM benchmark.forecasts").equals(forecasts(forecaster="a/b"))
-    assert query(PLACE, "FROM clean.prices").equals(prices())
-    assert len(objects(store)) == 2
-    assert list(pointer(store)["superseded"]) == [name for name in objects(store) if name != pointer(store)["object"]]
+    assert query(place, "FROM benchmark.forecasts").equals(forecasts(forecaster="a/b"))
+    assert query(place, "FROM clean.prices").equals(prices())
+    assert len(objects(store, place)) == 2
+    assert list(pointer(store, place)["superseded"]) == [name for name in objects(store, place) if name != pointer(store, place)["object"]]
     assert len(cached()) == 1, "of the publisher, without a download"
 
 
-def test_a_reader_keeps_what_it_opened(lake: Lake, store: Any) -> None:
-    publish(lake, PLACE, tables=CHOSEN)
-    with warehouse.connect(PLACE) as reader:
+def test_a_reader_keeps_what_it_opened(lake: Lake, store: Any, place: str) -> None:
+    publish(lake, place, tables=CHOSEN)
+    with warehouse.connect(place) as reader:
         lake.write(SERIES, (), series(rows=7), run_id="r2")
-        publish(lake, PLACE, tables=CHOSEN)
-        assert query(PLACE, "SELECT count(*) FROM raw.kalshi_series").item() == 7
+        publish(lake, place, tables=CHOSEN)
+        assert query(place, "SELECT count(*) FROM raw.kalshi_series").item() == 7
         assert len(cached()) == 2
         assert reader.execute("SELECT count(*) FROM raw.kalshi_series").fetchall() == [(3,)]
         assert reader.execute("SELECT rows FROM meta.tables WHERE table_name = 'raw.kalshi_series'").fetchall() == [(3,)]
-    publish(lake, PLACE, tables=CHOSEN)
-    assert [path.name for path in cached()] == [pointer(store)["object"]], "nobody reads the older ones"
+    publish(lake, place, tables=CHOSEN)
+    assert [path.name for path in cached()] == [pointer(store, place)["object"]], "nobody reads the older ones"
 
 
-def test_the_pointer_alone_says_what_was_published(lake: Lake, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert modified(PLACE) == 0
-    assert written_since(lake, PLACE, CHOSEN) == list(CHOSEN)
-    publish(lake, PLACE, tables=CHOSEN)
+def test_the_pointer_alone_says_what_was_published(
+    lake: Lake, store: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert modified(place) == 0
+    assert written_since(lake, place, CHOSEN) == list(CHOSEN)
+    publish(lake, place, tables=CHOSEN)
     other_machine(tmp_path / "daemon", monkeypatch)
-    at = modified(PLACE)
-    assert datetime.fromisoformat(pointer(store)["published_at"]).timestamp() * 1e9 == pytest.approx(at, abs=1e3)
-    state = StorePlace(PLACE).state()
+    at = modified(place)
+    assert datetime.fromisoformat(pointer(store, place)["published_at"]).timestamp() * 1e9 == pytest.approx(at, abs=1e3)
+    state = StorePlace(place).state()
     assert state is not None
-    assert (state.lake, state.place) == (lake.uri, PLACE)
+    assert (state.lake, state.place) == (lake.uri, place)
     assert cached() == []
 
 
-def test_a_store_where_nothing_is_published_says_how_to_publish(store: Any) -> None:
-    with pytest.raises(LakeError, match=r"nothing is published at s3://warehouses/some/prefix; publish it: `bellwether warehouse`"):
-        query(PLACE, "SELECT 1")
-    assert named_files(PLACE) == frozenset()
+def test_a_store_where_nothing_is_published_says_how_to_publish(store: Any, place: str) -> None:
+    with pytest.raises(LakeError, match=r"nothing is published at s3://store-\d+/some/prefix; publish it: `bellwether warehouse`"):
+        query(place, "SELECT 1")
+    assert named_files(place) == frozenset()
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
-def test_an_object_that_is_not_as_it_was_published_is_refused_and_published_again(lake: Lake, store: Any, damage: str) -> None:
-    publish(lake, PLACE, tables=CHOSEN)
-    path = f"{PLACE}/{pointer(store)['object']}"
+def test_an_object_that_is_not_as_it_was_published_is_refused_and_published_again(lake: Lake, store: Any, place: str, damage: str) -> None:
+    publish(lake, place, tables=CHOSEN)
+    path = f"{place}/{pointer(store, place)['object']}"
     data = store.cat_file(path)
     if damage == "gone":
         store.rm_file(path)
@@ -158,14 +147,14 @@ def test_an_object_that_is_not_as_it_was_published_is_refused_and_published_agai
     for copy in cached():
         copy.unlink()
     with pytest.raises(LakeError, match="publish it again: `bellwether warehouse`"):
-        query(PLACE, "SELECT 1")
+        query(place, "SELECT 1")
     assert cached() == []
-    assert publish(lake, PLACE, tables=CHOSEN, complete_every=timedelta(days=1)).complete
-    assert query(PLACE, "FROM clean.prices").equals(prices())
+    assert publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1)).complete
+    assert query(place, "FROM clean.prices").equals(prices())
 
 
-def test_a_torn_download_is_repeated(lake: Lake, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    publish(lake, PLACE, tables=CHOSEN)
+def test_a_torn_download_is_repeated(lake: Lake, store: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(lake, place, tables=CHOSEN)
     for copy in cached():
         copy.unlink()
     whole, calls = s3fs.S3FileSystem._get_file, []
@@ -178,21 +167,21 @@ def test_a_torn_download_is_repeated(lake: Lake, store: Any, monkeypatch: pytest
 
     s3fs.S3FileSystem.clear_instance_cache()
     monkeypatch.setattr(s3fs.S3FileSystem, "_get_file", torn)
-    assert query(PLACE, "FROM clean.prices").equals(prices())
+    assert query(place, "FROM clean.prices").equals(prices())
     assert len(calls) == 3
 
 
-def test_a_copy_that_another_tool_has_changed_is_downloaded_again(lake: Lake, store: Any) -> None:
-    publish(lake, PLACE, tables=CHOSEN)
+def test_a_copy_that_another_tool_has_changed_is_downloaded_again(lake: Lake, store: Any, place: str) -> None:
+    publish(lake, place, tables=CHOSEN)
     (copy,) = cached()
     copy.write_bytes(b"changed")
-    assert query(PLACE, "FROM clean.prices").equals(prices())
+    assert query(place, "FROM clean.prices").equals(prices())
 
 
 def test_the_faster_of_two_publishers_without_a_common_lock_is_built_upon(
-    lake: Lake, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, store: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish(lake, PLACE, tables=CHOSEN)
+    publish(lake, place, tables=CHOSEN)
     switch, races = StorePlace._switch, []
 
     def late(self: StorePlace, new: Pointer, tag: str | None) -> bool:
@@ -203,20 +192,20 @@ def test_the_faster_of_two_publishers_without_a_common_lock_is_built_upon(
             with monkeypatch.context() as other:
                 other.setattr(StorePlace, "_switch", switch)
                 other_machine(tmp_path / "other", other)
-                publish(lake, PLACE, tables=CHOSEN)
+                publish(lake, place, tables=CHOSEN)
             settings.cache_clear()
         return switch(self, new, tag)
 
     monkeypatch.setattr(StorePlace, "_switch", late)
     lake.write(SERIES, (), series(rows=5), run_id="r2")
-    publish(lake, PLACE, tables=CHOSEN, complete_every=timedelta(days=1))
+    publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
     assert len(races) == 2
-    assert pointer(store)["object"] not in races
-    assert query(PLACE, "SELECT count(DISTINCT forecaster) FROM benchmark.forecasts").item() == 2
-    assert query(PLACE, "SELECT count(*) FROM raw.kalshi_series").item() == 5
+    assert pointer(store, place)["object"] not in races
+    assert query(place, "SELECT count(DISTINCT forecaster) FROM benchmark.forecasts").item() == 2
+    assert query(place, "SELECT count(*) FROM raw.kalshi_series").item() == 5
 
 
-def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe, calls = s3fs.S3FileSystem._pipe_file, []
 
     async def unanswered(self: Any, path: str, data: bytes, **more: Any) -> None:
@@ -227,15 +216,15 @@ def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, mon
     s3fs.S3FileSystem.clear_instance_cache()
     monkeypatch.setattr(s3fs.S3FileSystem, "_pipe_file", unanswered)
     for _ in range(2):
-        publish(lake, PLACE, tables=CHOSEN)
+        publish(lake, place, tables=CHOSEN)
     assert len(calls) == 2
-    assert len(objects(store)) == 2
-    assert query(PLACE, "FROM clean.prices").equals(prices())
+    assert len(objects(store, place)) == 2
+    assert query(place, "FROM clean.prices").equals(prices())
 
 
-def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    publish(lake, PLACE, tables=CHOSEN)
-    before = pointer(store)
+def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(lake, place, tables=CHOSEN)
+    before = pointer(store, place)
 
     async def refused(*_: Any, **__: Any) -> None:
         raise PermissionError("denied")
@@ -243,51 +232,51 @@ def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any,
     s3fs.S3FileSystem.clear_instance_cache()
     with monkeypatch.context() as patched:
         patched.setattr(s3fs.S3FileSystem, "_pipe_file", refused)
-        with pytest.raises(LakeError, match=r"writing s3://warehouses/some/prefix/pointer.json: denied"):
-            publish(lake, PLACE, tables=CHOSEN)
-    assert pointer(store) == before
-    assert query(PLACE, "FROM clean.prices").equals(prices())
+        with pytest.raises(LakeError, match=r"writing s3://store-\d+/some/prefix/pointer.json: denied"):
+            publish(lake, place, tables=CHOSEN)
+    assert pointer(store, place) == before
+    assert query(place, "FROM clean.prices").equals(prices())
 
 
 def test_superseded_objects_stay_for_the_grace_period_and_abandoned_uploads_too(
-    lake: Lake, store: Any, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, store: Any, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(2):
-        publish(lake, PLACE, tables=CHOSEN)
-    store.pipe_file(f"{PLACE}/abandoned.duckdb", b"of a publisher that was killed")
-    store.pipe_file(f"{PLACE}/notes.txt", b"of a user")
-    publish(lake, PLACE, tables=CHOSEN)
-    assert len(objects(store)) == 4
+        publish(lake, place, tables=CHOSEN)
+    store.pipe_file(f"{place}/abandoned.duckdb", b"of a publisher that was killed")
+    store.pipe_file(f"{place}/notes.txt", b"of a user")
+    publish(lake, place, tables=CHOSEN)
+    assert len(objects(store, place)) == 4
     monkeypatch.setattr(publications, "GRACE", timedelta(0))
     monkeypatch.setattr(StorePlace.__init__, "__kwdefaults__", {"grace": timedelta(0)})
-    publish(lake, PLACE, tables=CHOSEN)
-    assert objects(store) == [pointer(store)["object"]]
-    assert store.exists(f"{PLACE}/notes.txt")
+    publish(lake, place, tables=CHOSEN)
+    assert objects(store, place) == [pointer(store, place)["object"]]
+    assert store.exists(f"{place}/notes.txt")
 
 
-def test_an_object_is_as_old_as_its_replacement(lake: Lake, store: Any) -> None:
+def test_an_object_is_as_old_as_its_replacement(lake: Lake, store: Any, place: str) -> None:
     """A publication that was the latest for a month has only now been superseded: readers may be downloading it."""
-    publish(lake, PLACE, tables=CHOSEN)
-    old = pointer(store)
+    publish(lake, place, tables=CHOSEN)
+    old = pointer(store, place)
     month = timedelta(days=30)
     text = json.dumps({**old, "published_at": (datetime.fromisoformat(old["published_at"]) - month).isoformat()})
-    store.pipe_file(f"{PLACE}/{POINTER}", text.encode())
-    publish(lake, PLACE, tables=CHOSEN)
-    assert old["object"] in objects(store)
-    assert datetime.now(UTC) - datetime.fromisoformat(pointer(store)["superseded"][old["object"]]) < timedelta(minutes=1)
+    store.pipe_file(f"{place}/{POINTER}", text.encode())
+    publish(lake, place, tables=CHOSEN)
+    assert old["object"] in objects(store, place)
+    assert datetime.now(UTC) - datetime.fromisoformat(pointer(store, place)["superseded"][old["object"]]) < timedelta(minutes=1)
 
 
-def test_a_damaged_pointer_is_one_clear_error(lake: Lake, store: Any) -> None:
-    store.pipe_file(f"{PLACE}/{POINTER}", b'{"object": ')
-    for attempt in (lambda: query(PLACE, "SELECT 1"), lambda: written_since(lake, PLACE), lambda: publish(lake, PLACE, tables=CHOSEN)):
-        with pytest.raises(LakeError, match=r"reading s3://warehouses/some/prefix/pointer.json: it is damaged"):
+def test_a_damaged_pointer_is_one_clear_error(lake: Lake, store: Any, place: str) -> None:
+    store.pipe_file(f"{place}/{POINTER}", b'{"object": ')
+    for attempt in (lambda: query(place, "SELECT 1"), lambda: written_since(lake, place), lambda: publish(lake, place, tables=CHOSEN)):
+        with pytest.raises(LakeError, match=r"reading s3://store-\d+/some/prefix/pointer.json: it is damaged"):
             attempt()
 
 
-def test_a_store_that_does_not_answer_is_one_clear_error(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_answer_is_one_clear_error(store: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(LakeError, match=r"reading s3://warehouses/some/prefix/pointer.json: .*check the store and its keys"):
-        query(PLACE, "SELECT 1")
+    with pytest.raises(LakeError, match=r"reading s3://store-\d+/some/prefix/pointer.json: .*check the store and its keys"):
+        query(place, "SELECT 1")
 
 
 def test_places_by_the_settings(tmp_path: Path) -> None:

@@ -1,0 +1,204 @@
+"""The warehouse on a real object store: readers while it is published, two publishers, and publishers that are killed at every stage."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import s3fs
+
+from bellwether.errors import LakeError
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish, query
+from bellwether.settings import settings
+from deploy.loopback import Process, credentials
+from tests.lake.frames import FORECASTS, PRICES, SERIES, prices, series
+
+pytestmark = pytest.mark.fleet
+ROOT = Path(__file__).resolve().parents[2]
+CHOSEN = (SERIES, PRICES, FORECASTS)
+
+READER = """
+import json, os, sys, time
+from bellwether.lake.warehouse import query
+SQL = '''SELECT (SELECT published_at FROM meta.publication)::VARCHAR, (SELECT count(*) FROM raw.kalshi_series),
+    (SELECT rows FROM meta.tables WHERE table_name = 'raw.kalshi_series')'''
+seen, failures = [], []
+print("ready", flush=True)
+while not os.path.exists(sys.argv[2]):
+    try:
+        seen.append(query(sys.argv[1], SQL).row(0))
+    except Exception as error:
+        failures.append(repr(error))
+    time.sleep(0.1)  # a core for the publisher
+print(json.dumps([seen, failures]))
+"""
+PUBLISHER = """
+import sys
+from datetime import timedelta
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish
+from tests.lake.frames import *
+lake, name = Lake(sys.argv[1]), sys.argv[3]
+for n in range(int(sys.argv[4])):
+    lake.write(FORECASTS, ("2025q3", f"{name}{n}"), forecasts(forecaster=f"{name}{n}"), run_id="r1")
+    publish(lake, sys.argv[2], tables=(SERIES, PRICES, FORECASTS), complete_every=timedelta(days=1))
+"""
+#: Publishes, and is killed at the stage that argument 3 names.
+KILLED = """
+import os, signal, sys
+import s3fs
+from bellwether.lake import Lake, build, publications
+from bellwether.lake.warehouse import publish
+from tests.lake.frames import *
+stage = sys.argv[3]
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+if stage == "build":
+    build._describe = die
+elif stage == "upload":
+    call = s3fs.S3FileSystem._call_s3
+    async def torn(self, method, *given, **more):
+        if method == "put_object" and more["Key"].endswith(".duckdb"):
+            die()
+        return await call(self, method, *given, **more)
+    s3fs.S3FileSystem._call_s3 = torn
+elif stage == "switch":
+    publications.StorePlace._switch = die
+elif stage == "after":
+    publications.StorePlace._vacuum = die
+publish(Lake(sys.argv[1]), sys.argv[2], tables=(SERIES, PRICES, FORECASTS))
+"""
+
+
+@pytest.fixture
+def place(object_store: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty prefix for the lake and the warehouse of a test."""
+    for name, value in credentials(object_store.url).items():
+        monkeypatch.setenv(name, value)
+    yield f"s3://bellwether/{tmp_path.name}"
+
+
+@pytest.fixture
+def lake(place: str) -> Lake:
+    lake = Lake(f"{place}/lake")
+    lake.write(PRICES, ("2025-09-01",), prices(), run_id="r1")
+    lake.write(SERIES, (), series(), run_id="r1")
+    return lake
+
+
+@pytest.fixture
+def postgres(postgres_server: Process, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Postgres as the lock of publishers."""
+    monkeypatch.setenv("BELLWETHER_POSTGRES", postgres_server.url)
+    settings.cache_clear()
+    return postgres_server.url
+
+
+def started(code: str, home: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A process of another machine: with a home of its own."""
+    environment = {**os.environ, "BELLWETHER_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE)
+
+
+def pointer(warehouse: str) -> dict[str, Any]:
+    return json.loads(s3fs.S3FileSystem(use_listings_cache=False, skip_instance_cache=True).cat_file(f"{warehouse}/pointer.json"))
+
+
+def test_no_reader_is_refused_and_none_sees_parts_of_two_publications(lake: Lake, place: str, tmp_path: Path) -> None:
+    warehouse, stop, published = f"{place}/warehouse", tmp_path / "stop", {}
+
+    def note() -> None:
+        at, rows = query(
+            warehouse, "SELECT (SELECT published_at FROM meta.publication)::VARCHAR, (SELECT count(*) FROM raw.kalshi_series)"
+        ).row(0)
+        published[at] = rows
+
+    publish(lake, warehouse, tables=CHOSEN)
+    note()
+    readers = [started(READER, tmp_path / f"reader-{n}", warehouse, str(stop)) for n in range(2)]
+    for reader in readers:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "ready\n"
+    for rows in range(4, 34):
+        lake.write(SERIES, (), series(rows=rows), run_id=f"r{rows}")
+        publish(lake, warehouse, tables=CHOSEN, complete_every=timedelta(days=1))
+        note()
+    stop.touch()
+    assert sorted(published.values()) == list(range(3, 34))
+    distinct = set()
+    for reader in readers:
+        seen, failures = json.loads(reader.communicate(timeout=60)[0])
+        assert failures == []
+        assert len(seen) > 30
+        assert all(rows == described == published[at] for at, rows, described in seen)
+        distinct |= {at for at, _, _ in seen}
+    assert len(distinct) > 10, "they read while it was published"
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_two_machines_publish_at_once_and_nothing_is_lost(
+    lake: Lake, place: str, tmp_path: Path, locked: bool, request: pytest.FixtureRequest
+) -> None:
+    if locked:
+        request.getfixturevalue("postgres")
+    warehouse, count = f"{place}/warehouse", 6
+    both = [started(PUBLISHER, tmp_path / name, lake.uri, warehouse, name, str(count)) for name in ("a", "b")]
+    assert [one.wait(timeout=300) for one in both] == [0, 0]
+    names = {f"{name}{n}" for name in ("a", "b") for n in range(count)}
+    assert set(query(warehouse, "SELECT DISTINCT forecaster FROM benchmark.forecasts")["forecaster"]) == names
+    state = pointer(warehouse)
+    assert len(state["superseded"]) == 2 * count - 1
+    assert state["object"] > max(state["superseded"]), "the latest one, by its time"
+
+
+@pytest.mark.parametrize("stage", ["build", "upload", "switch", "after"])
+def test_a_killed_publisher_leaves_the_previous_publication_or_its_own(
+    lake: Lake, place: str, postgres: str, tmp_path: Path, stage: str
+) -> None:
+    warehouse = f"{place}/warehouse"
+    publish(lake, warehouse, tables=CHOSEN)
+    before = pointer(warehouse)
+    lake.write(SERIES, (), series(rows=9), run_id="r2")
+    assert started(KILLED, tmp_path / "other", lake.uri, warehouse, stage).wait(timeout=120) == -9
+    assert (pointer(warehouse) == before) == (stage != "after")
+    assert query(warehouse, "SELECT rows FROM meta.tables WHERE table_name = 'raw.kalshi_series'").item() == (9 if stage == "after" else 3)
+    publish(lake, warehouse, tables=CHOSEN, lock_timeout=5.0)  # the dead publisher's lock is free
+    assert query(warehouse, "SELECT count(*) FROM raw.kalshi_series").item() == 9
+
+
+def test_the_lock_in_postgres_holds_between_machines_and_ends_with_its_connection(
+    lake: Lake, place: str, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bellwether.lake import build
+
+    warehouse, write, attempts = f"{place}/warehouse", build._write, []
+
+    def during(*given: Any, **more: Any) -> Any:
+        """While this machine builds, another cannot publish; then this one loses its connection, and another can."""
+        if not attempts:
+            attempts.append(1)
+            with pytest.raises(LakeError, match=r"others have been publishing for 0\.2 s"):
+                publish(lake, warehouse, tables=CHOSEN, lock_timeout=0.2)
+            with psycopg.connect(postgres, autocommit=True) as connection:
+                connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted")
+            time.sleep(0.5)
+            monkeypatch.setenv("BELLWETHER_HOME", str(settings().home / "other"))
+            settings.cache_clear()
+            publish(lake, warehouse, tables=CHOSEN, lock_timeout=5.0)
+            attempts.append(2)
+        return write(*given, **more)
+
+    monkeypatch.setattr(build, "_write", during)
+    publish(lake, warehouse, tables=CHOSEN)
+    assert attempts == [1, 2]
+    assert len(pointer(warehouse)["superseded"]) == 1, "both were published, one after the other"
