@@ -21,9 +21,13 @@ from bellwether.errors import ConfigError
 from bellwether.journal import Journal, Scope
 from bellwether.journal.database import Database
 from bellwether.journal.shared_limits import SharedLimits
+from bellwether.models.client import Limits
+from bellwether.models.outcomes import Result
+from bellwether.models.wire import Call
 from bellwether.settings import settings
 from resources.venues import KalshiVenue, WorldResource
 from tests.journal.sharers import BURST, COST, MOST, RATE, Sharer, ask, hold, pace
+from tests.models.asking import FakeWire, ask_all, client, model, said
 
 WORKERS = 8
 
@@ -196,6 +200,32 @@ def test_venues_need_no_pool_where_processes_share_their_rate() -> None:
         environment = {**os.environ, "BELLWETHER_JOURNAL": url}
         found[url] = subprocess.check_output([sys.executable, "-c", program], env=environment, text=True).split()
     assert list(found.values()) == [["kalshi_api", "polymarket_api"], ["None", "None"]]
+
+
+# --- models ----------------------------------------------------------------------------------------------------------
+
+
+async def test_limits_of_a_model_and_of_a_run_hold_over_clients(postgres_url: str) -> None:
+    sent: list[float] = []
+
+    async def shortly(call: Call) -> Result:
+        sent.append(time.monotonic())
+        await asyncio.sleep(0.05)
+        return said()
+
+    wire = FakeWire(shortly)
+    how: dict[str, Any] = {"limits": Limits(concurrency=3, requests_per_minute=1200), "sleep": asyncio.sleep, "now": time.monotonic}
+    with Journal(postgres_url) as one, Journal(postgres_url) as two:
+        async with client(one, wire, **how) as first, client(two, wire, **how) as second:
+            entry = model(concurrency=2)
+            await asyncio.gather(
+                ask_all(first, range(10), entry), ask_all(second, range(10, 20), entry), ask_all(second, range(20, 25), model("b"))
+            )
+    assert wire.count == 25
+    assert wire.most <= 3
+    under_way = [sum(start <= at < start + 0.05 for start in sent) for at in sent]
+    assert max(under_way) <= 3
+    assert sorted(sent)[-1] - sorted(sent)[0] > 24 * 0.05 * 0.9
 
 
 # --- budgets ---------------------------------------------------------------------------------------------------------

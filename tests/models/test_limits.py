@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.errors import ConfigError
+from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import Journal, Outcome
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
 from bellwether.models.limits import Rate, Slots
@@ -96,6 +96,49 @@ async def test_models_that_share_a_tight_budget_never_exceed_it(journal: Journal
     answers = [one for each in found for one in each if isinstance(one, Answer)]
     assert len(answers) == wire.count
     assert limit - MOST < journal.spent().committed <= limit
+
+
+async def test_a_call_waits_for_the_real_costs_of_another_process_and_ends_with_it(journal: Journal) -> None:
+    """The rest of the budget is reserved for a call of another client, as of a run on another worker."""
+    replies = asyncio.Event()
+
+    async def later(call: Call) -> Result:
+        await replies.wait()
+        return said()
+
+    how: dict[str, Any] = {"limits": Limits(dollars=Decimal(2 * COST + MOST) / 10**6), "sleep": asyncio.sleep, "now": monotonic}
+    async with client(journal, first := FakeWire(later), **how) as one, client(journal, second := FakeWire(), **how) as other:
+        asked = asyncio.create_task(ask(one, 1))
+        while not first.count:
+            await asyncio.sleep(0.01)
+        waiting = asyncio.create_task(ask_all(other, range(2, 9)))
+        await asyncio.sleep(0.3)
+        assert (second.count, waiting.done()) == (0, False)
+        replies.set()
+        found = await waiting
+        await asked
+    assert [isinstance(end, Answer) for end in found].count(True) == second.count == 2
+    assert {end.kind for end in found if isinstance(end, Stopped)} == {"budget"}
+
+
+async def test_a_limit_that_cannot_be_shared_is_an_error_and_no_call_passes_it(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unreachable:
+        def __init__(self, *_: Any) -> None:
+            self.max_rate, self.time_period = 1, 1
+
+        async def acquire(self, amount: float) -> None:
+            raise LakeError("the server does not answer")
+
+        def limiter(self, *_: Any) -> Unreachable:
+            return self
+
+        slots = close = lambda *_: None
+
+    monkeypatch.setattr(journal, "shared_limits", Unreachable)
+    async with client(journal, wire := FakeWire()) as asking:
+        with pytest.raises(LakeError, match="does not answer"):
+            await ask(asking, of=model(requests_per_minute=600))
+    assert wire.count == 0
 
 
 async def test_slots_are_taken_in_order_and_a_waiter_that_leaves_blocks_nobody() -> None:
