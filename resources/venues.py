@@ -1,6 +1,6 @@
-"""The venues as resources: clients on whatever world the settings choose.
+"""The venues as resources: clients of the world that the settings choose.
 
-Not here: what is asked of a venue (bellwether/venues) or what is made of it (assets/).
+Not here: requests to a venue (bellwether/venues) or tables made of the answers (assets/).
 Concept: https://docs.dagster.io/guides/build/external-resources
 """
 
@@ -45,7 +45,7 @@ def _public(address: str) -> str | None:
 
 
 class WorldResource(dg.ConfigurableResource):
-    """Where the venues are: in the sandbox, in recordings, or live."""
+    """Addresses of the venues: in the sandbox, in recordings, or live."""
 
     world: str = Field(default="sandbox", description="sandbox, playback or live")
     kalshi_url: str | None = Field(default=None, description=f"Kalshi's base URL in the live world; {_FROM_SETTINGS}")
@@ -74,7 +74,7 @@ class WorldResource(dg.ConfigurableResource):
 
     @property
     def is_live(self) -> bool:
-        """Whether the venues are the real ones."""
+        """True for the real venues."""
         return World(self.world) is World.LIVE
 
     @contextmanager
@@ -91,14 +91,15 @@ _stopped = threading.Event()
 
 
 def go_on() -> None:
-    """Let this process ask venues again after a signal."""
+    """Allow requests to venues again after a signal."""
     _stopped.clear()
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
     """Run `work()` to its end in an event loop of its own.
 
-    SIGINT and SIGTERM end it for good, and what would ask a venue after it in the same process. What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
+    SIGINT and SIGTERM end it for good, and later sessions of the process. A failure that would repeat (a setting, a missing table, a refusal of the
+    venue) is a `dg.Failure` that is not retried.
     """
     from bellwether.venues.http.bodies import TooLargeError
 
@@ -110,7 +111,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return concurrency.run(session())
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
-        # Dagster's retry policies hold for interrupts too: the step would begin again, and the steps beside it would go on.
+        # Dagster's retry policies apply to interrupts too: the step would be retried, and parallel steps would continue.
         _stopped.set()
         raise dg.Failure(STOPPED, allow_retries=False) from error
     except (ConfigError, LakeError, RefusedError, TooLargeError) as error:
@@ -153,7 +154,7 @@ class VenueResource(dg.ConfigurableResource):
 
     @abstractmethod
     def clients(self) -> AbstractAsyncContextManager[tuple[Any, ...]]:
-        """Connected clients; their rate limits are the live venue's, in the other worlds there are none."""
+        """Connected clients, with rate limits in the live world only."""
 
     def run(self, work: Callable[..., Awaitable[T]]) -> T:
         """Call `work` with the clients to its end; see `run` for its failures."""

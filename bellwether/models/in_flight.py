@@ -234,7 +234,7 @@ class InFlight:
         return [self._in_flight[key] for key, name in self._sent.items() if of in (None, name)]
 
     async def _has_others(self, exceeded: BudgetExceeded) -> bool:
-        """Whether attempts of other processes count towards the budget and are in progress."""
+        """Return whether attempts of other processes that count towards the budget are in progress."""
         return await self._writer.do(partial(self._journal.has_others, exceeded.budget.of), Urgency.LOOK)
 
     async def _store(self, asked: Asked, begun: Begun, result: Result) -> CallEnd:

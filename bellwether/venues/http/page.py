@@ -63,7 +63,7 @@ class Call:
 
     @property
     def request(self) -> str:
-        """The call as text; a body stands in it as its digest."""
+        """The call as text, with the digest of its body."""
         text = f"{self.method} {target(self.path, self.params)}"
         return f"{text} body={hashlib.blake2b(self.body, digest_size=8).hexdigest()}" if self.body else text
 
