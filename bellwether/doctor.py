@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from bellwether.arena.lineup import require_registered
+from bellwether.deployment import Finding, deployment
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.files import is_former
 from bellwether.forecasting import forecasters
@@ -40,16 +41,6 @@ from bellwether.worlds import Addresses, addresses
 
 PACKAGES = ("dagster", "dagster-webserver", "duckdb", "polars", "pyarrow", "numpy", "great-expectations", "httpx")
 LEAST_FREE_BYTES = 2 * 1024**3
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at: `status` is ok, note (works, but worth knowing) or bad (mend it: `advice` says how)."""
-
-    check: str
-    status: Literal["ok", "note", "bad"]
-    found: str
-    advice: str = ""
 
 
 def examine(config: Settings) -> list[Finding]:
@@ -133,13 +124,22 @@ def ask_venues(config: Settings) -> Iterator[Finding]:
 
 def _warehouse(config: Settings) -> Iterator[Finding]:
     if not modified(config.warehouse_uri):
-        yield Finding("warehouse", "note", "not published yet", "run `make demo`")
+        yield Finding("published warehouse", "note", "not published yet", "run `make demo`")
         return
     tables = query(config.warehouse_uri, "SELECT count(*) AS n FROM meta.tables")["n"][0]
-    yield Finding("warehouse", "ok", f"{config.warehouse_uri}, {tables} tables")
+    yield Finding("published warehouse", "ok", f"{config.warehouse_uri}, {tables} tables")
 
 
-LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (_versions, _paths, _dagster_home, _registry, _arena, _venue, _warehouse)
+LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
+    _versions,
+    _paths,
+    _dagster_home,
+    _registry,
+    _arena,
+    _venue,
+    deployment,
+    _warehouse,
+)
 
 
 # --- connections --------------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def ui(port: int, host: str) -> None:
 def worker(name: str | None) -> None:
     """Execute runs of a Celery fleet, two at a time, until interrupted (docs/fleet.md).
 
-    SIGTERM and Ctrl-C finish the current runs and take no more. SIGQUIT interrupts them; the daemon retries them on another worker.
+    SIGTERM and Ctrl-C finish the current runs and take no more. After SIGKILL the daemon retries them on other workers.
     """
     from orchestration.fleet import require_settings
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from bellwether.deployment import missing_settings
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file
 from bellwether.settings import Fleet, Settings
@@ -33,11 +33,6 @@ RUNS_PER_WORKER = 2
 HEADER = "# Generated from the BELLWETHER_ settings at every start. Remove this line to edit the file yourself."
 #: Variables to which dagster.yaml refers.
 _POSTGRES, _BROKER = "DAGSTER_POSTGRES_URL", "DAGSTER_CELERY_BROKER_URL"
-#: Packages that a fleet needs, by their modules; the extra `fleet` installs all.
-_MODULES = {
-    Fleet.CELERY: ("dagster_postgres", "psycopg2", "dagster_celery", "redis"),
-    Fleet.KUBERNETES: ("dagster_postgres", "psycopg2", "dagster_k8s"),
-}
 #: Keys of advisory locks: of the node that creates Dagster's tables, and of the only daemon.
 _TABLES_LOCK, DAEMON_LOCK = 0x62656C6C00, 0x62656C6C01
 _WORLD = "bellwether/world"
@@ -58,20 +53,6 @@ CELERY = {
     "worker_prefetch_multiplier": 1,
     "worker_redirect_stdouts": False,
 }
-
-
-def missing_settings(config: Settings) -> list[str]:
-    """Settings and packages that a fleet lacks, one message each."""
-    if config.fleet is None:
-        return []
-    found = [f"{name} is not installed: pip install 'bellwether[fleet]'" for name in _MODULES[config.fleet] if find_spec(name) is None]
-    if config.postgres is None:
-        found.append(
-            "BELLWETHER_POSTGRES is not set: it is the address of Dagster's storage, such as postgresql://user:password@host/database"
-        )
-    if config.fleet is Fleet.CELERY and config.broker is None:
-        found.append("BELLWETHER_BROKER is not set: it is the address of Celery's Redis, such as redis://:password@host:6379/0")
-    return found
 
 
 def require_settings(config: Settings) -> None:

@@ -1,6 +1,6 @@
 """A worker of a Celery fleet: a process that has imported the definitions and forks processes that execute one run at a time.
 
-SIGTERM finishes the current runs and takes no more; SIGQUIT interrupts them, and the daemon retries them.
+SIGTERM finishes the current runs and takes no more. After SIGKILL the daemon retries them on other workers.
 Concept: https://docs.celeryq.dev/en/stable/userguide/workers.html
 """
 

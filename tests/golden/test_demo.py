@@ -109,6 +109,7 @@ OTHERS = {
     "submit",
     "ui",
     "warehouse",
+    "worker",
 }
 
 
