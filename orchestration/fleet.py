@@ -107,6 +107,7 @@ def _launcher(config: Settings) -> dict[str, Any]:
         "config": {
             "service_account_name": "dagster",
             "instance_config_map": "dagster-instance",
+            "job_image": {"env": "DAGSTER_CURRENT_IMAGE"},
             "dagster_home": "/opt/dagster/dagster_home",
             "job_namespace": {"env": "DAGSTER_K8S_NAMESPACE"} if os.environ.get("DAGSTER_K8S_NAMESPACE") else "default",
             "env_config_maps": ["bellwether"],
@@ -124,15 +125,17 @@ def _compute_logs(config: Settings) -> dict[str, Any] | None:
     return {"module": "dagster_aws.s3.compute_log_manager", "class": "S3ComputeLogManager", "config": place}
 
 
-def write_settings(config: Settings, target: Path) -> bool:
-    """Write dagster.yaml unless an operator's own exists. Returns whether the file is generated."""
-    if target.exists() and not target.read_text(encoding="utf-8").startswith(HEADER):
-        return False
+def is_own(file: Path) -> bool:
+    """Whether a dagster.yaml belongs to the operator, who may have mounted it read-only."""
+    return file.exists() and not file.read_text(encoding="utf-8").startswith(HEADER)
+
+
+def write_settings(config: Settings, target: Path) -> None:
+    """Write dagster.yaml where it is missing or out of date."""
     written = f"{HEADER}\n{yaml.safe_dump(instance_settings(config), sort_keys=False)}"
     if not target.exists() or target.read_text(encoding="utf-8") != written:
         with atomic_file(target) as draft:
             draft.write_text(written, encoding="utf-8")
-    return True
 
 
 def create_tables(config: Settings) -> None:

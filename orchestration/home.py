@@ -80,11 +80,14 @@ def prepare(config: Settings) -> Path:
 
 
 def _prepare_fleet(config: Settings, home: Path) -> None:
-    """Write dagster.yaml of a fleet, and create Dagster's tables at the first start of a node."""
+    """Write dagster.yaml of a fleet, and create Dagster's tables at the first start of a node; with a file of the operator's do neither."""
     fleet.require_settings(config)
     fleet.export_urls(config)
+    if fleet.is_own(home / _FILE):
+        return
     with locked(home / _LOCK):
-        if fleet.write_settings(config, home / _FILE) and not (home / _MADE).exists():
+        fleet.write_settings(config, home / _FILE)
+        if not (home / _MADE).exists():
             fleet.create_tables(config)
             (home / _MADE).touch()
 

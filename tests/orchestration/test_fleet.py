@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,14 +15,17 @@ import dagster as dg
 import pytest
 import yaml
 from click.testing import CliRunner
+from dagster_k8s.launcher import LaunchRunContext
 
 from bellwether.errors import ConfigError
 from bellwether.settings import Fleet, Settings, settings
 from cli.main import main
 from orchestration import fleet, launcher
 from orchestration.definitions import build_defs
-from orchestration.fleet import CELERY, HEADER, missing_settings, write_settings
+from orchestration.fleet import CELERY, HEADER, instance_settings, missing_settings, write_settings
+from orchestration.home import prepare
 from orchestration.launcher import CeleryLauncher
+from tests.orchestration.conftest import stock_storage
 
 SECRET = "hunter2"
 CELERY_FLEET = {
@@ -36,7 +44,7 @@ def config(tmp_path: Path, **changes: Any) -> Settings:
 @pytest.mark.parametrize("kind", list(Fleet))
 def test_dagster_yaml_of_a_fleet_follows_the_settings_without_a_secret(tmp_path: Path, kind: Fleet) -> None:
     target = tmp_path / "dagster.yaml"
-    assert write_settings(config(tmp_path, fleet=kind, store="s3://bucket/prefix"), target)
+    write_settings(config(tmp_path, fleet=kind, store="s3://bucket/prefix"), target)
     text = target.read_text()
     assert SECRET not in text and "db.internal" not in text
     written = yaml.safe_load(text)
@@ -48,17 +56,21 @@ def test_dagster_yaml_of_a_fleet_follows_the_settings_without_a_secret(tmp_path:
         "bucket",
         "prefix/sandbox/compute-logs",
     )
-    assert write_settings(config(tmp_path, fleet=kind, workers=1), target)
+    write_settings(config(tmp_path, fleet=kind, workers=1), target)
     assert yaml.safe_load(target.read_text())["concurrency"]["runs"]["max_concurrent_runs"] == 2
 
 
-def test_a_file_of_the_operator_is_kept(tmp_path: Path) -> None:
-    target = tmp_path / "dagster.yaml"
-    write_settings(config(tmp_path), target)
-    own = target.read_text().removeprefix(f"{HEADER}\n").replace("max_retries: 3", "max_retries: 1")
-    target.write_text(own)
-    assert not write_settings(config(tmp_path, workers=9), target)
-    assert target.read_text() == own
+def test_a_read_only_home_with_a_file_of_the_operator_is_used_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_settings(config(tmp_path), tmp_path / "dagster.yaml")
+    own = (tmp_path / "dagster.yaml").read_text().removeprefix(f"{HEADER}\n").replace("max_retries: 3", "max_retries: 1")
+    (tmp_path / "dagster.yaml").write_text(own)
+    for name in ("DAGSTER_POSTGRES_URL", "DAGSTER_CELERY_BROKER_URL"):
+        monkeypatch.setenv(name, "former")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    assert prepare(config(tmp_path, workers=9)) == tmp_path
+    assert (tmp_path / "dagster.yaml").read_text() == own
+    assert [path.name for path in tmp_path.iterdir()] == ["dagster.yaml"]
+    assert os.environ["DAGSTER_POSTGRES_URL"] == f"postgresql+psycopg2://bellwether:{SECRET}@db.internal/fleet"
 
 
 def test_a_run_of_a_fleet_is_one_process(tmp_path: Path) -> None:
@@ -170,3 +182,75 @@ def test_a_broker_that_does_not_answer_condemns_no_run(broker: Broker, monkeypat
         with pytest.raises(ConnectionError):
             broker.status()
     assert broker.status() == "RUNNING" and broker.asked == []
+
+
+class Cluster:
+    """A Kubernetes API that records jobs and reports their state."""
+
+    def __init__(self, folder: Path) -> None:
+        self.jobs: list[dict[str, Any]] = []
+        self.status: dict[str, Any] = {"active": 1}
+        cluster = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                cluster.jobs.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.answer(cluster.jobs[-1])
+
+            def do_GET(self) -> None:
+                self.answer({**cluster.jobs[-1], "status": cluster.status} if "/jobs/" in self.path else {"items": []})
+
+            def answer(self, body: dict[str, Any]) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        named = {"name": "here", "cluster": {"server": f"http://127.0.0.1:{self.server.server_address[1]}"}}
+        access = {
+            "clusters": [named],
+            "users": [{"name": "me", "user": {}}],
+            "contexts": [{"name": "c", "context": {"cluster": "here", "user": "me"}}],
+        }
+        self.access = folder / "kubeconfig"
+        self.access.write_text(json.dumps({**access, "apiVersion": "v1", "kind": "Config", "current-context": "c"}))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@dg.job
+def nothing() -> None:
+    pass
+
+
+def test_a_run_on_kubernetes_is_a_job_with_the_settings_of_the_fleet(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_CURRENT_IMAGE", "registry.example/bellwether:0.3.0")
+    chosen = instance_settings(config(tmp_path, fleet=Fleet.KUBERNETES))["run_launcher"]
+    chosen["config"] |= {"load_incluster_config": False, "kubeconfig_file": str(cluster.access)}
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides={**stock_storage(str(tmp_path)), "run_launcher": chosen}) as instance:
+        origin = dg.reconstructable(nothing).get_python_origin()
+        run = instance.create_run_for_job(nothing, job_code_origin=origin)
+        instance.run_launcher.launch_run(LaunchRunContext(run, workspace=None))
+        (job,) = cluster.jobs
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == "registry.example/bellwether:0.3.0"
+        assert container["args"][:3] == ["dagster", "api", "execute_run"] and run.run_id in container["args"][3]
+        assert {next(iter(one.values()))["name"] for one in container["envFrom"]} == {"bellwether"}
+        assert {"name": "DAGSTER_HOME", "value": "/opt/dagster/dagster_home"} in container["env"]
+        assert SECRET not in json.dumps(job)
+        assert instance.run_launcher.check_run_worker_health(run).status.name == "RUNNING"
+        cluster.status = {"failed": 1}
+        assert instance.run_launcher.check_run_worker_health(run).status.name == "FAILED"
