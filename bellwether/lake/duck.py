@@ -101,6 +101,8 @@ def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) 
     connection.execute(f"LOAD {literal(str(extension))}")
     fields = "".join(f", {name} {literal(value)}" for name, value in s3.for_duckdb(options).items())
     connection.execute(f"CREATE OR REPLACE SECRET lake (TYPE s3{fields})")
+    # The lake replaces no file: a connection asks for the size of each once.
+    connection.execute("SET enable_http_metadata_cache = true")
 
 
 def is_s3(location: str) -> bool:

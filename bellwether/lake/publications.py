@@ -18,11 +18,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from bellwether import places
 from bellwether.errors import ConfigError, LakeError
 from bellwether.files import checksum, locked, sync, try_lock
 from bellwether.lake import build
-from bellwether.lake.storage import TEMPORARY, writing
-from bellwether.places import SCHEMES, failures, filesystem, place
+from bellwether.lake.entries import TEMPORARY, writing
+from bellwether.lake.object_store import S3Store
 from bellwether.settings import settings
 
 #: Object that names the latest publication of a store.
@@ -74,11 +75,11 @@ def place_of(where: Path | str) -> Place:
     name = str(where)
     if "://" not in name:
         return FilePlace(Path(name).expanduser().absolute())
-    if name.split("://", 1)[0] not in SCHEMES:
+    if name.partition("://")[0] not in places.SCHEMES:
         raise ConfigError(
             f"opening the warehouse at {name}: only s3:// and local paths are supported; set BELLWETHER_WAREHOUSE to one of them"
         )
-    return StorePlace(name.rstrip("/"))
+    return StorePlace(S3Store(name, {}))
 
 
 class FilePlace:
@@ -164,19 +165,18 @@ class Pointer:
 class StorePlace:
     """A prefix of an object store: an immutable object per publication, and a pointer that is switched by a conditional write."""
 
-    def __init__(self, name: str, *, grace: timedelta = GRACE) -> None:
-        self.name = name
-        self._grace = grace
-        self._fs, self._key = filesystem(place(name))
-        self._cache = settings().cache_path / "warehouse" / hashlib.sha256(name.encode()).hexdigest()[:16]
+    def __init__(self, store: S3Store) -> None:
+        self.name = store.uri
+        self._store = store
+        self._cache = settings().cache_path / "warehouse" / hashlib.sha256(self.name.encode()).hexdigest()[:16]
         self._replaced: tuple[Pointer | None, str | None] = (None, None)
 
     def state(self) -> build.State | None:
-        pointer = self._pointer()
+        pointer, _ = self._read()
         return pointer.state if pointer else None
 
     def modified(self) -> int:
-        pointer = self._pointer()
+        pointer, _ = self._read()
         return build.nanoseconds(pointer.published_at) if pointer else 0
 
     @contextmanager
@@ -200,10 +200,7 @@ class StorePlace:
 
     @contextmanager
     def former(self) -> Iterator[Path]:
-        # The tag is older than the contents, so that a switch in between makes the conditional write fail.
-        tag = self._tag()
-        pointer = self._pointer() if tag else None
-        self._replaced = (pointer, tag)
+        pointer, _ = self._replaced = self._read()
         try:
             path, file = self._hold(pointer) if pointer else (self._cache / "none", None)
         except (LakeError, FileNotFoundError):  # a lost or damaged object is replaced by a complete publication
@@ -222,7 +219,7 @@ class StorePlace:
         _remove(self._cache, f"draft{TEMPORARY}*")
 
     def replace(self, draft: Path, built: build.Built) -> bool:
-        pointer, tag = self._replaced
+        pointer, etag = self._replaced
         build.date(draft, built.published_at)
         now = datetime.now(UTC)
         superseded = {**pointer.superseded, pointer.object: now} if pointer else {}
@@ -232,12 +229,10 @@ class StorePlace:
             sha256=checksum(draft),
             published_at=built.published_at,
             state=build.state(draft),
-            superseded={name: at for name, at in superseded.items() if now - at < self._grace},
+            superseded={name: at for name, at in superseded.items() if now - at < GRACE},
         )
-        # An existing object is a repeated request of this upload: the name is random.
-        with self._using("writing", new.object), suppress(FileExistsError):
-            self._fs.put_file(str(draft), f"{self._key}/{new.object}", mode="create")
-        if not self._switch(new, tag):
+        self._store.publish(draft, new.object)  # an existing object is a repeated request of this upload: the name is random
+        if not self._switch(new, etag):
             return False
         with suppress(OSError):
             os.replace(draft, self._cache / new.object)
@@ -245,57 +240,51 @@ class StorePlace:
         self._vacuum(new, superseded, complete=built.complete)
         return True
 
-    def _switch(self, new: Pointer, tag: str | None) -> bool:
-        """Store the pointer if it still has the tag; True also if an earlier try of this request did, whose answer was lost."""
-        condition: dict[str, Any] = {"IfMatch": tag} if tag else {"mode": "create"}
+    def _switch(self, new: Pointer, etag: str | None) -> bool:
+        """Replace the pointer if it still has the ETag; True also if an earlier try of this request did, whose answer was lost."""
+        failure = None
         try:
-            self._fs.pipe_file(f"{self._key}/{POINTER}", new.dump(), **condition)
-        except failures() as error:
-            found = self._pointer()
-            if found and (found.object == new.object or new.object in found.superseded):
+            if self._store.swap(POINTER, new.dump(), etag):
                 return True
-            if self._tag() == tag:
-                raise LakeError(f"writing {self.name}/{POINTER}: {error}. The previous publication stays; publish again") from error
-            return False
-        return True
+        except OSError as error:
+            failure = error
+        found, current = self._read()
+        if found and (found.object == new.object or new.object in found.superseded):
+            return True
+        if failure and current == etag:
+            raise LakeError(f"writing {self.name}/{POINTER}: {failure}. The previous publication stays; publish again") from failure
+        return False
 
     def _vacuum(self, pointer: Pointer, superseded: Mapping[str, datetime], *, complete: bool) -> None:
         """Delete objects that were superseded longer ago than the grace period; after a complete publication also uploads that were never published."""
-        old = set(superseded) - set(pointer.superseded)
-        with suppress(*failures()):  # deleted by the next complete publication
+        old, kept = set(superseded) - set(pointer.superseded), {pointer.object, *pointer.superseded}
+        with suppress(LakeError):  # deleted by the next complete publication
             if complete:
-                kept = {POINTER, pointer.object, *pointer.superseded}
-                for path, info in self._fs.find(self._key, detail=True).items():
-                    name = path.removeprefix(f"{self._key}/")
-                    if name.endswith(".duckdb") and name not in kept and datetime.now(UTC) - info["LastModified"] > self._grace:
-                        old.add(name)
+                since = datetime.now(UTC) - GRACE
+                old |= {one.name for one in self._store.files("") if one.name.endswith(".duckdb") and one.modified < since} - kept
             for name in sorted(old):
-                self._fs.rm_file(f"{self._key}/{name}")
+                self._store.delete(name)
 
-    def _pointer(self) -> Pointer | None:
-        with self._using("reading", POINTER):
-            try:
-                text = self._fs.cat_file(f"{self._key}/{POINTER}", max_concurrency=1)
-            except FileNotFoundError:
-                return None
+    def _read(self) -> tuple[Pointer | None, str | None]:
+        """The pointer and its ETag; None without one."""
         try:
-            return Pointer.load(text)
+            with _reading(f"{self.name}/{POINTER}"):
+                found = self._store.get(POINTER)
+        except FileNotFoundError:
+            found = None
+        if found is None:
+            return None, None
+        try:
+            return Pointer.load(found[0]), found[1]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LakeError(
                 f"reading {self.name}/{POINTER}: it is damaged ({error!r}); delete it and publish again: `bellwether warehouse`"
             ) from error
 
-    def _tag(self) -> str | None:
-        with self._using("reading", POINTER):
-            try:
-                return str(self._fs.info(f"{self._key}/{POINTER}", refresh=True)["ETag"])
-            except FileNotFoundError:
-                return None
-
     def _held(self) -> tuple[Path, IO[bytes]]:
         """The cached file of the latest publication, locked against removal."""
         for _ in range(_TRIES):
-            pointer = self._pointer()
+            pointer, _ = self._read()
             if pointer is None:
                 raise _missing(f"nothing is published at {self.name}")
             with suppress(FileNotFoundError):  # replaced and removed meanwhile
@@ -320,8 +309,8 @@ class StorePlace:
         _remove(self._cache, f"download{TEMPORARY}*")
         draft = self._cache / f"download{TEMPORARY}{secrets.token_hex(4)}"
         for _ in range(_TRIES):
-            with self._using("reading", pointer.object):
-                self._fs.get_file(f"{self._key}/{pointer.object}", str(draft))
+            with _reading(f"{self.name}/{pointer.object}"):
+                self._store.download(pointer.object, draft)
             if draft.stat().st_size == pointer.size and checksum(draft) == pointer.sha256:
                 build.date(draft, pointer.published_at)
                 os.replace(draft, path)
@@ -339,18 +328,6 @@ class StorePlace:
                 with suppress(FileNotFoundError), path.open("rb") as file:
                     if try_lock(file):
                         path.unlink()
-
-    @contextmanager
-    def _using(self, doing: str, name: str) -> Iterator[None]:
-        """Turn errors of the store into `LakeError`, except a missing object."""
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except failures() as error:
-            raise LakeError(
-                f"{doing} {self.name}/{name}: {error}. What was published before stays; check the store and its keys, and try again"
-            ) from error
 
 
 def _is_copy(path: Path, pointer: Pointer) -> bool:
@@ -377,6 +354,17 @@ def _missing(reason: str) -> LakeError:
 def _remove(folder: Path, pattern: str) -> None:
     for path in folder.glob(pattern):
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Turn errors of a store into `LakeError`, except a missing object."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise LakeError(f"reading {what}: {error}; check the store and its keys, and try again") from error
 
 
 @contextmanager

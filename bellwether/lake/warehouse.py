@@ -31,6 +31,8 @@ from bellwether.tables import TABLES, Table
 DATABASE = "warehouse"
 #: What an error says of a file that no longer serves.
 PUBLISH_AGAIN = "publish it again: `bellwether warehouse`"
+#: Most bytes of the files of a query's tables for which whole files are fetched from a store, with one request each.
+_WHOLE_FILES = 64 * 2**20
 #: Attempts to publish while other publishers replace what each was based on.
 _ATTEMPTS = 5
 
@@ -158,7 +160,10 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
         try:
             confine.require_reading(connection, sql)
             confine.require_values(connection, sql, params or {})
-            confine.confine(connection, [file for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall()])
+            files = [file for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall()]
+            if any(map(duck.is_s3, files)) and duck.httpfs():
+                _choose_requests(connection, sql)
+            confine.confine(connection, files)
             relation = connection.sql(sql, params=dict(params) if params else None)
             return relation.pl() if relation is not None else pl.DataFrame()
         except duckdb.IOException as error:
@@ -167,6 +172,16 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
             ) from error
         except duckdb.Error as error:
             raise ConfigError(f"querying the warehouse {path}: {error}") from error
+
+
+def _choose_requests(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Fetch small files of a store whole, with one request each, instead of asking for their size, footer and columns. Views of views are not looked into."""
+    described = (
+        "SELECT table_name, sum(bytes) FROM meta.tables JOIN meta.partitions USING (table_name) WHERE stored_as = 'view' GROUP BY ALL"
+    )
+    sizes = [size for name, size in connection.execute(described).fetchall() if name in sql]
+    if sizes and sum(sizes) <= _WHOLE_FILES and "views." not in sql:
+        connection.execute("SET force_download = true")
 
 
 def modified(path: Path | str) -> int:

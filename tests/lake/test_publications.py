@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import os
 import random
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,21 +16,42 @@ import s3fs
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import Lake, publications, warehouse
-from bellwether.lake.publications import POINTER, Pointer, StorePlace
+from bellwether.lake.publications import POINTER, Pointer, StorePlace, place_of
 from bellwether.lake.warehouse import modified, named_files, publish, query, written_since
 from bellwether.settings import Settings, settings
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
+from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, lost, torn
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("duckdb_extension_httpfs") is None, reason="duckdb-extension-httpfs is not installed"
 )
 CHOSEN = (SERIES, PRICES, FORECASTS)
+DENIED: Answer = (
+    "403 Forbidden",
+    [("Content-Type", "application/xml")],
+    b"<Error><Code>AccessDenied</Code><Message>denied</Message></Error>",
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    pytest.importorskip("moto.server")
+    running = S3Server()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for name, value in server.options.items():
+        monkeypatch.setenv(name.upper(), value)
+    yield f"s3://{server.bucket()}"
+    server.fault = None
 
 
 @pytest.fixture
 def store(bucket: str) -> Any:
     """The files of the bucket."""
-    s3fs.S3FileSystem.clear_instance_cache()  # with methods that a test has replaced
     return s3fs.S3FileSystem(use_listings_cache=False)
 
 
@@ -122,14 +143,14 @@ def test_the_pointer_alone_says_what_was_published(
     other_machine(tmp_path / "daemon", monkeypatch)
     at = modified(place)
     assert datetime.fromisoformat(pointer(store, place)["published_at"]).timestamp() * 1e9 == pytest.approx(at, abs=1e3)
-    state = StorePlace(place).state()
+    state = place_of(place).state()
     assert state is not None
     assert (state.lake, state.place) == (lake.uri, place)
     assert cached() == []
 
 
 def test_a_store_where_nothing_is_published_says_how_to_publish(store: Any, place: str) -> None:
-    with pytest.raises(LakeError, match=r"nothing is published at s3://store-\d+/some/prefix; publish it: `bellwether warehouse`"):
+    with pytest.raises(LakeError, match=r"nothing is published at s3://bucket-\d+/some/prefix; publish it: `bellwether warehouse`"):
         query(place, "SELECT 1")
     assert named_files(place) == frozenset()
 
@@ -153,22 +174,21 @@ def test_an_object_that_is_not_as_it_was_published_is_refused_and_published_agai
     assert query(place, "FROM clean.prices").equals(prices())
 
 
-def test_a_torn_download_is_repeated(lake: Lake, store: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torn_download_is_repeated(lake: Lake, place: str, server: S3Server) -> None:
     publish(lake, place, tables=CHOSEN)
     for copy in cached():
         copy.unlink()
-    whole, calls = s3fs.S3FileSystem._get_file, []
+    calls = []
 
-    async def torn(self: Any, remote: str, local: str, **more: Any) -> None:
-        await whole(self, remote, local, **more)
-        calls.append(remote)
-        if len(calls) < 3:
-            os.truncate(local, os.path.getsize(local) // 2)
+    def fault(environ: dict[str, Any], serve: Callable[[], Answer]) -> Answer | None:
+        if not environ["PATH_INFO"].endswith(".duckdb"):
+            return None
+        calls.append(environ["REQUEST_METHOD"])
+        return torn(serve(), silently=True) if len(calls) < 3 else None
 
-    s3fs.S3FileSystem.clear_instance_cache()
-    monkeypatch.setattr(s3fs.S3FileSystem, "_get_file", torn)
+    server.fault = fault
     assert query(place, "FROM clean.prices").equals(prices())
-    assert len(calls) == 3
+    assert calls == ["GET"] * 3
 
 
 def test_a_copy_that_another_tool_has_changed_is_downloaded_again(lake: Lake, store: Any, place: str) -> None:
@@ -205,37 +225,89 @@ def test_the_faster_of_two_publishers_without_a_common_lock_is_built_upon(
     assert query(place, "SELECT count(*) FROM raw.kalshi_series").item() == 5
 
 
-def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe, calls = s3fs.S3FileSystem._pipe_file, []
+def is_switch(environ: dict[str, Any]) -> bool:
+    return environ["REQUEST_METHOD"] == "PUT" and environ["PATH_INFO"].endswith(POINTER)
 
-    async def unanswered(self: Any, path: str, data: bytes, **more: Any) -> None:
-        await pipe(self, path, data, **more)
-        calls.append(path)
-        raise TimeoutError("no answer")
 
-    s3fs.S3FileSystem.clear_instance_cache()
-    monkeypatch.setattr(s3fs.S3FileSystem, "_pipe_file", unanswered)
+def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, place: str, server: S3Server) -> None:
+    switches = []
+
+    def fault(environ: dict[str, Any], serve: Callable[[], Answer]) -> Answer | None:
+        if not is_switch(environ):
+            return None
+        switches.append(environ["PATH_INFO"])
+        return lost(serve) if len(switches) % 2 else None
+
+    server.fault = fault
     for _ in range(2):
         publish(lake, place, tables=CHOSEN)
-    assert len(calls) == 2
+    assert len(switches) > 2
     assert len(objects(store, place)) == 2
     assert query(place, "FROM clean.prices").equals(prices())
 
 
-def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any, place: str, server: S3Server) -> None:
     publish(lake, place, tables=CHOSEN)
     before = pointer(store, place)
-
-    async def refused(*_: Any, **__: Any) -> None:
-        raise PermissionError("denied")
-
-    s3fs.S3FileSystem.clear_instance_cache()
-    with monkeypatch.context() as patched:
-        patched.setattr(s3fs.S3FileSystem, "_pipe_file", refused)
-        with pytest.raises(LakeError, match=r"writing s3://store-\d+/some/prefix/pointer.json: denied"):
-            publish(lake, place, tables=CHOSEN)
+    server.fault = lambda environ, _: DENIED if is_switch(environ) else None
+    with pytest.raises(LakeError, match=r"writing s3://bucket-\d+/some/prefix/pointer.json: denied"):
+        publish(lake, place, tables=CHOSEN)
     assert pointer(store, place) == before
     assert query(place, "FROM clean.prices").equals(prices())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_faulty_store_shows_no_wrong_row(lake: Lake, place: str, server: S3Server, seed: int) -> None:
+    """Slow-downs, torn bodies and lost answers of the warehouse's objects: a reader gets the rows of the latest publication or an error."""
+    rng, rows, failures = random.Random(seed), 3, 0
+
+    def fault(environ: dict[str, Any], serve: Callable[[], Answer]) -> Answer | None:
+        if "/some/prefix/" not in environ["PATH_INFO"] or rng.random() > 0.3:
+            return None
+        kind = rng.choice(["slow", "torn", "lost"])
+        return SLOW_DOWN if kind == "slow" else lost(serve) if kind == "lost" else torn(serve(), silently=rng.random() < 0.5)
+
+    publish(lake, place, tables=CHOSEN)
+    server.fault = fault
+    for number in range(4):
+        lake.write(SERIES, (), series(rows=number + 4), run_id=f"r{number}")
+        try:
+            publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
+        except LakeError:
+            failures += 1
+        for copy in cached():
+            copy.unlink()
+        try:
+            found = query(place, "SELECT count(*) FROM raw.kalshi_series").item()
+        except LakeError:
+            failures += 1
+        else:
+            assert found in {rows, number + 4}
+            rows = found
+    assert failures < 8
+    server.fault = None
+    publish(lake, place, tables=CHOSEN)
+    assert query(place, "SELECT count(*) FROM raw.kalshi_series").item() == 7
+
+
+def test_requests_follow_what_has_changed(lake: Lake, place: str, server: S3Server) -> None:
+    found = []
+    for count in (4, 9):
+        for day in range(count):
+            lake.write(PRICES, (f"2025-10-0{day + 1}",), prices(f"2025-10-0{day + 1}"), run_id=f"r{count}")
+        publish(lake, place, tables=CHOSEN)
+        lake.write(PRICES, ("2025-10-01",), prices("2025-10-01", seed=count), run_id="new")
+        with server.counting() as looking:
+            assert written_since(lake, place, CHOSEN) == [PRICES]
+        assert looking == {"GET": 1, "LIST": 1}
+        with server.counting() as publishing:
+            publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
+        found.append(publishing.total())
+        with server.counting() as asking:
+            assert query(place, "SELECT count(*) FROM clean.prices").item() == (count + 1) * 6
+        assert asking.total() <= 1 + count + 1 + 1
+        assert "HEAD" not in asking
+    assert found[0] == found[1] <= 10
 
 
 def test_superseded_objects_stay_for_the_grace_period_and_abandoned_uploads_too(
@@ -248,7 +320,6 @@ def test_superseded_objects_stay_for_the_grace_period_and_abandoned_uploads_too(
     publish(lake, place, tables=CHOSEN)
     assert len(objects(store, place)) == 4
     monkeypatch.setattr(publications, "GRACE", timedelta(0))
-    monkeypatch.setattr(StorePlace.__init__, "__kwdefaults__", {"grace": timedelta(0)})
     publish(lake, place, tables=CHOSEN)
     assert objects(store, place) == [pointer(store, place)["object"]]
     assert store.exists(f"{place}/notes.txt")
@@ -269,13 +340,13 @@ def test_an_object_is_as_old_as_its_replacement(lake: Lake, store: Any, place: s
 def test_a_damaged_pointer_is_one_clear_error(lake: Lake, store: Any, place: str) -> None:
     store.pipe_file(f"{place}/{POINTER}", b'{"object": ')
     for attempt in (lambda: query(place, "SELECT 1"), lambda: written_since(lake, place), lambda: publish(lake, place, tables=CHOSEN)):
-        with pytest.raises(LakeError, match=r"reading s3://store-\d+/some/prefix/pointer.json: it is damaged"):
+        with pytest.raises(LakeError, match=r"reading s3://bucket-\d+/some/prefix/pointer.json: it is damaged"):
             attempt()
 
 
-def test_a_store_that_does_not_answer_is_one_clear_error(store: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(LakeError, match=r"reading s3://store-\d+/some/prefix/pointer.json: .*check the store and its keys"):
+def test_a_store_that_refuses_is_one_clear_error(place: str, server: S3Server) -> None:
+    server.fault = lambda *_: DENIED
+    with pytest.raises(LakeError, match=r"reading s3://bucket-\d+/some/prefix/pointer.json: denied; check the store and its keys"):
         query(place, "SELECT 1")
 
 

@@ -12,8 +12,9 @@ import dagster as dg
 import pytest
 
 from assets.warehouse.sensors import _PROCESS, publisher
-from bellwether.lake import Lake
+from bellwether.lake import Lake, publications
 from bellwether.lake.storage import Folder
+from bellwether.settings import Settings, settings
 from bellwether.tables import TABLES, table
 from orchestration.orphans import Process
 from resources import LakeResource, WarehouseResource
@@ -140,3 +141,28 @@ def test_a_warehouse_that_cannot_be_read_is_published_again(places: tuple[LakeRe
     assert isinstance(tick(lake, warehouse), dg.RunRequest)
     warehouse.publish(lake.lake)
     assert isinstance(tick(lake, warehouse), dg.SkipReason)
+
+
+def test_a_daemon_without_a_warehouse_of_its_own_compares_the_pointer(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another machine publishes on the store; this one has an empty home."""
+    lake, warehouse = LakeResource(uri=f"{bucket}/lake"), WarehouseResource(database=f"{bucket}/warehouse")
+    day, other = (DAY.isoformat(),), Settings(home=tmp_path / "publisher")
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def tick(cursor: str | None = f"{datetime.now(UTC):%Y-%m-%d} {_PROCESS}") -> dg.RunRequest | dg.SkipReason:
+            found = publisher(dg.build_sensor_context(instance=instance, cursor=cursor), lake=lake, warehouse=warehouse)
+            assert isinstance(found, dg.RunRequest | dg.SkipReason)
+            return found
+
+        lake.lake.write(table("clean/markets"), day, markets(market()), run_id="one")
+        assert isinstance(tick(None), dg.RunRequest)
+        with monkeypatch.context() as machine:
+            machine.setattr(publications, "settings", lambda: other)
+            warehouse.publish(lake.lake)
+        assert isinstance(tick(), dg.SkipReason)
+        assert not settings().cache_path.exists(), "the pointer was enough"
+        assert isinstance(tick(None), dg.SkipReason), "the first look of a process compares the files"
+        lake.lake.write(table("clean/markets"), day, markets(market(market_id="other")), run_id="two")
+        assert isinstance(tick(), dg.RunRequest)
+        warehouse.publish(lake.lake)
+        assert isinstance(tick(), dg.SkipReason)
