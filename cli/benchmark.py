@@ -395,14 +395,8 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
 
 
 @click.command()
-@click.argument("release")
-@click.option(
-    "--to",
-    "folder",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write; an earlier export is replaced.",
-)
+@click.argument("release", required=False)
+@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), help="Folder to write; an earlier export is replaced.")
 @click.option("--license", "license_id", default="mit", show_default=True, help="Licence, as the Hub writes it.")
 @click.option(
     "--upload",
@@ -411,8 +405,40 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
     help="Upload it as this dataset of the Hugging Face Hub (HF_TOKEN, extra `huggingface`).",
 )
 @click.option("--private", is_flag=True, help="Make the uploaded dataset private.")
-def export(release: str, folder: Path, license_id: str, repository: str | None, private: bool) -> None:
-    """Write RELEASE from the published warehouse as a dataset folder: Parquet and a card. docs/publishing.md tells more."""
+@click.option("--delta", metavar="FOLDER|URL", help="Update Delta Lake copies of tables there (extra `delta`); without RELEASE.")
+@click.option("--table", "names", multiple=True, metavar="GROUP/NAME", help="Table for --delta; may be repeated; all if omitted.")
+def export(release: str | None, folder: Path | None, delta: str | None, names: tuple[str, ...], **hub: Any) -> None:
+    """Write RELEASE from the published warehouse as a dataset folder: Parquet and a card (docs/publishing.md).
+
+    With --delta, update copies of the lake's tables for other engines instead: `bellwether export --delta s3://bucket/delta --table clean/markets`.
+    """
+    if delta is not None:
+        if release is not None or folder is not None or hub["repository"] is not None:
+            raise click.UsageError("--delta is for tables; leave out RELEASE, --to and --upload.")
+        _export_delta(delta, names)
+        return
+    if release is None or folder is None:
+        raise click.UsageError("Name a RELEASE and a folder with --to, or a place for tables with --delta.")
+    if names:
+        raise click.UsageError("--table is for --delta.")
+    _export_release(release, folder, **hub)
+
+
+def _export_delta(url: str, names: tuple[str, ...]) -> None:
+    from bellwether.publish.delta import update_copies
+    from bellwether.tables import TABLES, table
+
+    empty = True
+    for copy in update_copies(_lake(), url, [table(name) for name in names] or TABLES.values()):
+        empty = False
+        text = f"{copy.location}: {copy.written} partitions written, {copy.removed} removed, {copy.unchanged} unchanged"
+        cut = f"; in microseconds instead of nanoseconds: {', '.join(copy.cut)}" if copy.cut else ""
+        console().print(text + cut, markup=False, soft_wrap=True)
+    if empty:
+        raise ConfigError(f"exporting to {url}: the lake has no rows of {', '.join(names) or 'any table'}; `bellwether pull` fetches some")
+
+
+def _export_release(release: str, folder: Path, *, license_id: str, repository: str | None, private: bool) -> None:
     from bellwether.publish import upload
 
     if private and repository is None:

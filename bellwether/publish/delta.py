@@ -1,0 +1,157 @@
+"""Delta Lake copies of tables of the lake, for Spark, Trino, DuckDB and Polars; each update is one commit that rewrites the changed partitions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.lake import Lake
+from bellwether.lake.partitions import Partition
+from bellwether.lake.partitions import values as partition_values
+from bellwether.lake.slices import Slice
+from bellwether.places import SCHEMES, resolve
+from bellwether.tables import Table
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+#: Key of a commit's metadata: the digest of each partition's file, as JSON.
+_RECORD = "bellwether_partitions"
+#: With more changed partitions than this, a table is rewritten as a whole: predicates are nested as deeply as they are long.
+_MOST_CHANGED = 200
+#: Commits among which the last export is looked for; without it a table is rewritten.
+_COMMITS = 200
+#: Characters of a digest that are recorded.
+_DIGITS = 16
+#: Colours and arrows in messages of deltalake.
+_DECORATION = re.compile("\x1b\\[\\d+m|\u21b3")
+_NANOSECONDS = pl.Datetime("ns", "UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """An updated copy. written, removed: partitions. cut: columns in nanoseconds, of which Delta keeps microseconds."""
+
+    table: str
+    location: str
+    written: int
+    removed: int
+    unchanged: int
+    cut: tuple[str, ...]
+
+
+def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[Copy]:
+    """Bring the Delta table `<url>/<group>/<name>` of each table to the state of the lake, and yield the changes; tables without rows are left out.
+
+    url: a folder or an object store's URL; credentials come from the environment. A repetition commits nothing. Other programs may compact and vacuum a
+    copy; rows that they change are replaced when their partition changes.
+    Raises `ConfigError` without the extra `delta`, and `BellwetherError` for a copy that cannot be written; it then keeps its previous state.
+    """
+    try:
+        from deltalake.exceptions import DeltaError
+    except ImportError:
+        raise ConfigError("exporting to Delta Lake needs the extra `delta`; install it: pip install 'bellwether[delta]'") from None
+    scheme, _, _ = url.rpartition("://")
+    root = url.rstrip("/") if scheme else str(Path(url).expanduser().absolute())
+    options = {**resolve({}), "aws_conditional_put": "etag"} if scheme in SCHEMES else {}
+    for table in tables:
+        location = f"{root}/{table.name}"
+        try:
+            change = _update(lake.slice(table), location, options)
+        except (DeltaError, OSError) as error:
+            reason = " ".join(_DECORATION.sub(" ", str(error)).split())
+            raise BellwetherError(f"exporting {table.name} to {location}: {reason}; correct the place, or run the export again") from error
+        if change is not None:
+            yield change
+
+
+def _update(source: Slice, location: str, options: dict[str, str]) -> Copy | None:
+    from deltalake import CommitProperties, DeltaTable, write_deltalake
+    from deltalake.exceptions import TableNotFoundError
+
+    table, digests = source.table, {manifest.partition: manifest.sha256[:_DIGITS] for manifest in source.manifests}
+    try:
+        copy = DeltaTable(location, storage_options=options)
+    except TableNotFoundError:
+        copy = None
+    if copy is None and not digests:
+        return None
+    former = None if copy is None else _recorded(copy, table)
+    changed = [partition for partition, digest in digests.items() if former is None or former.get(partition) != digest]
+    removed = [partition for partition in former or () if partition not in digests]
+    whole = former is None or not table.partitioned_by or len(changed) + len(removed) > _MOST_CHANGED
+    written = (list(digests) if whole else changed) if changed or removed else []
+    if written or removed or copy is None:
+        source.only(written).check()
+        if "://" not in location:
+            Path(location).mkdir(parents=True, exist_ok=True)
+        schema = _schema(table)
+        write_deltalake(
+            copy or location,
+            pa.RecordBatchReader.from_batches(schema, _batches(source, written, schema)),
+            mode="overwrite",
+            predicate=None if whole else " OR ".join(_condition(table, partition) for partition in (*changed, *removed)),
+            schema_mode="overwrite" if whole else None,
+            partition_by=list(table.partitioned_by) or None,
+            name=table.name,
+            description=table.row,
+            storage_options=options,
+            commit_properties=CommitProperties(custom_metadata={_RECORD: json.dumps([[*key, digest] for key, digest in digests.items()])}),
+        )
+    cut = tuple(name for name, dtype in table.schema.items() if dtype == _NANOSECONDS)
+    return Copy(table.name, location, len(written), len(removed), len(digests) - len(written), cut)
+
+
+def _recorded(copy: DeltaTable, table: Table) -> dict[Partition, str] | None:
+    """Digest of each partition at the last export; None if the columns have changed or no recent commit has the record."""
+    from deltalake import Schema
+
+    if copy.metadata().name != table.name:
+        raise BellwetherError(
+            f"exporting {table.name} to {copy.table_uri}: another program made the Delta table there; name an empty place"
+        )
+    if _columns(copy.schema()) != _columns(Schema.from_arrow(_schema(table))):
+        return None
+    for commit in copy.history(_COMMITS):
+        if _RECORD in commit:
+            return {tuple(key): digest for *key, digest in json.loads(commit[_RECORD])}
+    return None
+
+
+def _columns(schema: Any) -> list[tuple[str, str]]:
+    return [(field.name, str(field.type)) for field in schema.fields]
+
+
+def _schema(table: Table) -> pa.Schema:
+    """Columns as Delta has them, with their descriptions as comments: instants in microseconds, decimals as they are."""
+    plain = _in_microseconds(table.empty()).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    comments = {column.name: {"comment": column.description} for column in table.columns}
+    return pa.schema([field.with_metadata(comments[field.name]) for field in plain])
+
+
+def _batches(source: Slice, written: list[Partition], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for partition in written:
+        rows = _in_microseconds(source.only([partition]).read())
+        yield from rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema).to_batches()
+
+
+def _in_microseconds(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_columns(pl.col(_NANOSECONDS).dt.cast_time_unit("us"))
+
+
+def _condition(table: Table, partition: Partition) -> str:
+    """SQL condition of a partition's rows."""
+    found = partition_values(table, partition)
+    return "(" + " AND ".join(f"{name} = {_literal(str(value))}" for name, value in found.items()) + ")"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
