@@ -26,7 +26,7 @@ from bellwether.tables import TABLES, Table
 from bellwether.tables.schema import outside
 from orchestration.declare import Follow, follows
 from orchestration.orphans import UNFINISHED, is_orphan, running_commands
-from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_between, of_key, ranges, to_key
+from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_of_run, of_key, ranges, to_key
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource
 
@@ -137,15 +137,7 @@ class Plan:
     def _partitions(self, key: dg.AssetKey, tags: Mapping[str, str]) -> set[Partition]:
         """The partitions of an asset that a run with these tags makes."""
         table, definition = declared(self._graph, key), self._graph.get(key).partitions_def
-        if definition is None:
-            return {()}
-        if PARTITION in tags:
-            return {of_key(table, tags[PARTITION])}
-        if RANGE_START in tags:
-            names = keys_between(definition, tags[RANGE_START], tags[RANGE_END], self._instance)
-        else:
-            names = definition.get_partition_keys(dynamic_partitions_store=self._instance)
-        return {of_key(table, name) for name in names}
+        return {of_key(table, name) if definition else () for name in keys_of_run(definition, tags, self._instance)}
 
     def _made_from(self, found: Recipe, partition: Partition) -> str:
         made = self._state.stored(found.table).get(partition)

@@ -1,8 +1,8 @@
-"""Which process executes a run, and the end of runs whose process was killed: Dagster would show them as started and keep their pool slots for ever.
+"""End of runs whose process was killed: Dagster would show them as started and keep their pool slots for ever.
 
-A command that executes runs has one lock, free again when its process ends, however it ends. Its runs carry a tag with the name of the home and of the lock;
-runs without the tag belong to the daemon of `bellwether ui`. With another run launcher than Dagster's default nothing is locked or ended here: the
-launcher's health check decides.
+A command that executes runs has one lock, which is free again when its process ends, however it ends. Its runs carry a tag with the name of the lock;
+runs without the tag belong to the daemon of `bellwether ui`. All of this applies to runs of a database that only this machine uses. In a fleet, and on a
+shared database, no run is ended here and commands take no locks: the run launcher's health check decides.
 Not here: runs that fail by themselves, which Dagster records.
 Concept: https://docs.dagster.io/guides/operate/managing-concurrency
 """
@@ -16,7 +16,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -24,8 +23,10 @@ import dagster as dg
 
 from bellwether.files import try_lock
 from bellwether.journal.holders import is_running
+from bellwether.settings import settings
+from orchestration.precedence import COMMAND, LAUNCHED_BY
 
-#: Run tag `HOME/LOCK`: the home and the lock of the command that executes the run.
+#: Run tag: lock of the command that executes the run.
 TAG = "bellwether/process"
 UI = "ui"
 #: Message of a run that a user has stopped.
@@ -40,19 +41,19 @@ UNFINISHED = [dg.DagsterRunStatus.QUEUED, *_BEGUN]
 class Process:
     """The lock of a process, given up when the process ends.
 
-    name: of the lock, a new one when left out. `held` is false where another process has the lock, or where runs are not this machine's to end.
+    name: of the lock, a new one when left out. `held` is false where another process has the lock, or where runs are not only this machine's.
     """
 
     def __init__(self, instance: dg.DagsterInstance, name: str | None = None) -> None:
         self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
         self.tags: dict[str, str] = {}
-        self._path = _folder(instance) / self.name
         self._file, self.held = -1, False
-        if name is None and not _is_executed_here(instance):
+        if name is None and not owns_runs(instance):
             return
+        self._path = _folder(instance) / self.name
         self._file, self.held = _locked(self._path, wait=name is None)
         if name is None:
-            self.tags = {TAG: f"{_home(instance)}/{self.name}"}
+            self.tags = {TAG: self.name}
 
     def write(self, note: str) -> None:
         """Store a note in the lock's file, for processes that find it taken."""
@@ -72,10 +73,15 @@ class Process:
             os.close(self._file)
 
 
+def owns_runs(instance: dg.DagsterInstance) -> bool:
+    """Whether all runs of the instance are processes of this machine: of no fleet, launcher or database that others share."""
+    storage = type(instance.run_storage).__name__
+    return settings().fleet is None and isinstance(instance.run_launcher, dg.DefaultRunLauncher) and storage == "SqliteRunStorage"
+
+
 def is_orphan(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Whether a command of this home executed an unfinished run, and was killed."""
-    home, _, lock = run.tags.get(TAG, "").partition("/")
-    return bool(lock) and _is_executed_here(instance) and home == _home(instance) and _is_free(_folder(instance) / lock)
+    return TAG in run.tags and owns_runs(instance) and _is_free(_folder(instance) / Path(run.tags[TAG]).name)
 
 
 def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[str]:
@@ -84,10 +90,12 @@ def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[st
     Without a UI its runs are ended as well whose processes are gone: they would keep their pool slots, for which commands wait.
     of_ui: all of them, where this process is about to start the UI and no other runs.
     """
+    if not owns_runs(instance):
+        return []
     ended = []
     without_ui = ui_note(instance) is None
     for run in _begun(instance):
-        of_dead_ui = _is_of_ui(instance, run) and (of_ui or (without_ui and _is_abandoned(instance, run)))
+        of_dead_ui = TAG not in run.tags and (of_ui or (without_ui and _is_abandoned(instance, run)))
         if is_orphan(instance, run) or of_dead_ui:
             instance.report_run_failed(run, "The process that executed this run was killed; nothing stored is lost.")
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
@@ -104,8 +112,8 @@ def queue_again(instance: dg.DagsterInstance) -> list[str]:
     The daemon launches it at its next start. One that a user was cancelling is canceled.
     """
     queued = []
-    for run in _begun(instance):
-        if not _is_of_ui(instance, run):
+    for run in _begun(instance) if owns_runs(instance) else ():
+        if TAG in run.tags:
             continue
         if run.status is dg.DagsterRunStatus.CANCELING or run.remote_job_origin is None:
             instance.report_run_canceled(run, message=STOPPED)
@@ -117,7 +125,9 @@ def queue_again(instance: dg.DagsterInstance) -> list[str]:
 
 
 def running_commands(instance: dg.DagsterInstance) -> list[str]:
-    """Names of the locks of commands that execute runs in this home, or are between two of them."""
+    """Names of the locks of commands that execute runs in this home, or are between two of them; in a fleet ids of their unfinished runs."""
+    if not owns_runs(instance):
+        return [run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))]
     return sorted(path.name for path in _folder(instance).iterdir() if path.name != UI and not _is_free(path))
 
 
@@ -143,32 +153,10 @@ def _begun(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
     return (record.dagster_run for record in instance.get_run_records(dg.RunsFilter(statuses=_BEGUN)))
 
 
-def _is_executed_here(instance: dg.DagsterInstance) -> bool:
-    """Whether runs are processes of the machine that starts them."""
-    return isinstance(instance.run_launcher, dg.DefaultRunLauncher)
-
-
-def _is_of_ui(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether the UI of this home launched a run: in a database that several homes share, it may be another's."""
-    return TAG not in run.tags and _is_executed_here(instance) and type(instance.run_storage).__name__ == "SqliteRunStorage"
-
-
 def _is_abandoned(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Whether processes have worked on a run and none of them is alive."""
     pids = {entry.dagster_event.pid for entry in instance.all_logs(run.run_id) if entry.dagster_event and entry.dagster_event.pid}
     return bool(pids) and not any(is_running(pid) for pid in pids)
-
-
-def _home(instance: dg.DagsterInstance) -> str:
-    """Name of a home that no other has."""
-    path = Path(instance.root_directory) / "home-id"
-    if not path.exists():
-        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-        draft.write_text(secrets.token_hex(8))
-        with suppress(FileExistsError):
-            os.link(draft, path)
-        draft.unlink()
-    return path.read_text()
 
 
 def _folder(instance: dg.DagsterInstance) -> Path:

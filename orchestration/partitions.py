@@ -7,8 +7,9 @@ Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from math import ceil
 from typing import Any
 
 import dagster as dg
@@ -17,6 +18,7 @@ from dagster_shared.check import CheckError
 from bellwether.lake.partitions import Partition
 from bellwether.settings import World, settings
 from bellwether.tables import Table
+from orchestration.fleet import RUNS_PER_WORKER
 
 
 def days_ahead(end: date) -> int:
@@ -36,13 +38,23 @@ def daily_partitions() -> dg.DailyPartitionsDefinition:
 
 DAY = daily_partitions()
 
+
+def slots() -> int:
+    """Runs among which work is divided: one on one machine, those that its workers execute at once in a fleet."""
+    config = settings()
+    return RUNS_PER_WORKER * config.workers if config.fleet else 1
+
+
 #: Days of one run: a day's own work is far cheaper than a run's start.
 MOST_DAYS = 100
-DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=MOST_DAYS)
+#: Days of one run of a backfill. In a fleet ten days occupy all slots; the policy is fixed before the length of a backfill is known.
+DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=max(1, 10 // slots()) if settings().fleet else MOST_DAYS)
 #: Days whose rows a step holds in memory at once.
 CHUNK = 31
-#: All partitions of a backfill in one run; each is stored as soon as it is made.
+#: All partitions of a backfill in one run, in order; each is stored as soon as it is made.
 ONE_RUN = dg.BackfillPolicy.single_run()
+#: Partitions that are independent of each other: in a fleet each is a run of a backfill.
+INDEPENDENT = dg.BackfillPolicy.multi_run(max_partitions_per_run=1) if settings().fleet else ONE_RUN
 
 #: Tags that say for which partitions a run was launched: one, or the first and the last of several.
 PARTITION, RANGE_START, RANGE_END = "dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -74,6 +86,11 @@ def to_key(declared: Table, partition: Partition) -> str:
     return "|".join(value for _, value in sorted(zip(declared.partitioned_by, partition, strict=True)))
 
 
+def share(count: int) -> int:
+    """Partitions of one run if `count` of them are divided among the slots."""
+    return max(1, ceil(count / slots()))
+
+
 def spans(days: Iterable[str], *, most: int = MOST_DAYS, step: timedelta = timedelta(days=1)) -> list[tuple[str, str]]:
     """Days (ISO), or weeks by their first day, as closed ranges of neighbours, at most `most` long."""
     ranges: list[list[str]] = []
@@ -86,7 +103,15 @@ def spans(days: Iterable[str], *, most: int = MOST_DAYS, step: timedelta = timed
 
 
 def ranges(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance) -> list[list[str]]:
-    """Partition keys as ranges, each of which can be one run: neighbours in Dagster's order, rectangles where there are two dimensions."""
+    """Partition keys as ranges, each of which can be one run: neighbours in Dagster's order, rectangles where there are two dimensions.
+
+    In a fleet they are divided further, into about as many ranges of equal size as there are slots.
+    """
+    keys = list(keys)
+    return [part for group in _neighbours(definition, keys, instance) for part in _divided(group, share(len(keys)))]
+
+
+def _neighbours(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance) -> list[list[str]]:
     if isinstance(definition, dg.MultiPartitionsDefinition):
         first, second = (dimension.partitions_def for dimension in definition.partitions_defs)
         rows: dict[str, list[str]] = defaultdict(list)
@@ -95,9 +120,9 @@ def ranges(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str],
             rows[two].append(one)
         equal: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for two, ones in rows.items():
-            for row in ranges(first, ones, instance):
+            for row in _neighbours(first, ones, instance):
                 equal[tuple(row)].append(two)
-        found = ((row, twos) for row, several in equal.items() for twos in ranges(second, several, instance))
+        found = ((row, twos) for row, several in equal.items() for twos in _neighbours(second, several, instance))
         return [[f"{one}|{two}" for two in twos for one in row] for row, twos in found]
     if definition is None:
         return [[key] for key in keys]
@@ -109,6 +134,29 @@ def ranges(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str],
         else:
             groups.append([key])
     return groups
+
+
+def _divided(group: list[str], most: int) -> list[list[str]]:
+    """A range as ranges of at most `most` partitions, equal as far as possible. A rectangle is cut across its longer side."""
+    if len(group) <= most:
+        return [group]
+    names = [key.split("|") for key in group]
+    place = max(range(len(names[0])), key=lambda one: len({name[one] for name in names}))
+    side = list(dict.fromkeys(name[place] for name in names))
+    parts = min(ceil(len(group) / most), len(side))
+    cuts = [set(side[len(side) * number // parts : len(side) * (number + 1) // parts]) for number in range(parts)]
+    return [part for cut in cuts for part in _divided([key for key in group if key.split("|")[place] in cut], most)]
+
+
+def keys_of_run(definition: dg.PartitionsDefinition[Any] | None, tags: Mapping[str, str], instance: dg.DagsterInstance) -> list[str]:
+    """The partitions that a run with these tags was launched for: all of them without a tag."""
+    if definition is None:
+        return [""]
+    if PARTITION in tags:
+        return [tags[PARTITION]]
+    if RANGE_START in tags:
+        return keys_between(definition, tags[RANGE_START], tags[RANGE_END], instance)
+    return list(definition.get_partition_keys(dynamic_partitions_store=instance))
 
 
 def keys_between(definition: dg.PartitionsDefinition[Any], first: str, last: str, instance: dg.DagsterInstance) -> list[str]:

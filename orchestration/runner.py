@@ -1,4 +1,4 @@
-"""Runs the graph from the command line: the same jobs as the UI's, by its daemon where one runs, otherwise in this process.
+"""Runs the graph from the command line: the same jobs as the UI's, in a fleet or by the daemon of a running UI, otherwise in this process.
 
 Not here: what a domain launches in which order (assets/<domain>/runs.py) or when a partition is out of date (bellwether/lake/staleness.py).
 Concept: https://docs.dagster.io/guides/build/jobs/job-execution
@@ -22,13 +22,13 @@ from bellwether.tables import table
 from orchestration.automation import recipe
 from orchestration.declare import key
 from orchestration.home import LOCATION, REPOSITORY, STORAGE_ADVICE, tells_of_storage
-from orchestration.orphans import STOPPED, Process, end_orphans
-from orchestration.partitions import RANGE_END, RANGE_START, ranges, to_key
+from orchestration.orphans import STOPPED, UNFINISHED, Process, end_orphans
+from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_of_run, ranges, to_key
 from orchestration.precedence import COMMAND, LAUNCHED_BY
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
 from orchestration.steps import causes, partitions_of, reason
-from orchestration.submission import daemon_port, follow, submit
+from orchestration.submission import Endpoint, Submission, endpoint, execute
 from resources import LakeResource, ModelsResource
 from resources.venues import STOPPED as BY_SIGNAL
 from resources.venues import go_on
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 1.0
 #: Lines that steps log go to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
-#: The UI shows a run under its job where this tag names the code location of `workspace.yaml`. A failed run is repeated by the command's user.
-TAGS = {".dagster/repository": f"{REPOSITORY}@{LOCATION}", "dagster/max_retries": "0", LAUNCHED_BY: COMMAND}
+#: The UI shows a run under its job where this tag names the code location of `workspace.yaml`.
+TAGS = {".dagster/repository": f"{REPOSITORY}@{LOCATION}", LAUNCHED_BY: COMMAND}
+#: On one machine the user repeats a failed run; in a fleet, Dagster retries one whose worker was lost.
+NO_RETRIES = {"dagster/max_retries": "0"}
 
 
 class RunFailed(BellwetherError):
@@ -56,13 +58,33 @@ class RunFailed(BellwetherError):
         self.partitions = dict(partitions or {})
 
 
+@dataclass(frozen=True)
+class Launch:
+    """A run of a job. partitions: the range that it makes. run_id: of a run in progress, which is followed instead of a new one."""
+
+    label: str
+    partitions: Sequence[str] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    run_id: str = ""
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Dagster's tags of the partitions."""
+        if len(self.partitions) > 1:
+            return {RANGE_START: self.partitions[0], RANGE_END: self.partitions[-1]}
+        return {PARTITION: self.partitions[0]} if any(self.partitions) else {}
+
+
+#: Receives the number of a launch, its finished run and the failures in it.
+End = Callable[[int, dg.DagsterRun, Sequence[dg.DagsterEvent]], None]
+
+
 @dataclass
 class RunStats:
-    """Counts of a command: runs launched, partitions found fresh, runs that were interrupted, seconds spent in runs."""
+    """Counts of a command: runs that ended, partitions found fresh, seconds spent in runs."""
 
     runs: int = 0
     fresh: int = 0
-    interrupted: int = 0
     seconds: float = 0.0
     by_job: dict[str, float] = field(default_factory=dict)
 
@@ -85,69 +107,90 @@ class Runner:
         """Give the lock up: this process executes no more runs."""
         self.process.close()
 
-    def launch(
-        self,
-        job: Any,
-        label: str,
-        *,
-        partitions: Sequence[str] = (),
-        config: dict[str, Any] | None = None,
-    ) -> None:
+    def launch(self, job: Any, label: str, *, partitions: Sequence[str] = (), config: dict[str, Any] | None = None) -> None:
         """Run a job and wait for it. partitions: the range of partitions that it makes.
 
         Raises:
             RunFailed: it did not succeed.
-            KeyboardInterrupt: a signal ended it; it is recorded as canceled.
+            KeyboardInterrupt: a signal interrupted the command; outside a fleet the run is recorded as canceled.
         """
-        self.doing = label
-        self.progress.say(label)
+        (error,) = self.launch_all(job, [Launch(label, partitions, config or {})])
+        if error:
+            raise error
+
+    def launch_all(self, job: Any, launches: Sequence[Launch], advance: Callable[[int], None] = lambda _: None) -> list[RunFailed | None]:
+        """Run a job several times and wait, in a fleet for all at once; returns how each ended. advance: receives counts of partitions that were run.
+
+        Raises `KeyboardInterrupt` like `launch`.
+        """
         go_on()
-        tags = {RANGE_START: partitions[0], RANGE_END: partitions[-1]} if len(partitions) > 1 else {}
-        started = time.perf_counter()
-        run, events = self._execute(job.name, label, partitions[0] if len(partitions) == 1 else None, {**TAGS, **tags}, config or {})
-        seconds = time.perf_counter() - started
+        ui, ends, clock = endpoint(self.instance), dict[int, RunFailed | None](), time.perf_counter()
+
+        def end(number: int, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent]) -> None:
+            nonlocal clock
+            seconds, clock = time.perf_counter() - clock, time.perf_counter()
+            self._count(job.name, seconds)
+            ends[number] = _error(launches[number].label, run, events, ui)
+            advance(len(launches[number].partitions))
+
+        if ui is not None and ui.of_fleet:
+            self._say(f"{launches[0].label}{f' and {len(launches) - 1} more runs' if launches[1:] else ''}")
+            self._submit(ui, job.name, dict(enumerate(launches)), end)
+            return [ends[number] for number in range(len(launches))]
+        for number, one in enumerate(launches):
+            self._say(one.label)
+            if ui is not None:
+                self._submit(ui, job.name, {number: one}, end)
+            else:
+                end(number, *self._execute(job.name, one))
+        return [ends[number] for number in range(len(launches))]
+
+    def _say(self, doing: str) -> None:
+        self.doing = doing
+        self.progress.say(doing)
+
+    def _count(self, job: str, seconds: float) -> None:
         self.stats.runs += 1
         self.stats.seconds += seconds
-        self.stats.by_job[job.name] = self.stats.by_job.get(job.name, 0.0) + seconds
-        if _was_interrupted(events):
-            self.stats.interrupted += 1
-            if run.status is not dg.DagsterRunStatus.CANCELED:
-                self.instance.report_run_canceled(run, message=STOPPED)
-            raise KeyboardInterrupt
-        if run.status is not dg.DagsterRunStatus.SUCCESS:
-            advice = f" {STORAGE_ADVICE}." if _met_storage(events) else ""
-            raise RunFailed(
-                f"{label}: run {run.run_id} {_failure(run, events)}.{advice} Its history is in the UI (make ui)",
-                _failed_partitions(events),
-            )
+        self.stats.by_job[job] = self.stats.by_job.get(job, 0.0) + seconds
 
-    def _execute(
-        self, job: str, label: str, partition: str | None, tags: dict[str, str], config: dict[str, Any]
-    ) -> tuple[dg.DagsterRun, list[dg.DagsterEvent]]:
-        """The finished run of a job, and its failures: by the daemon of a UI that serves this home, otherwise in this process."""
+    def _told(self, label: str) -> Callable[[str], None]:
+        """Shows lines that steps of a run log."""
+        return lambda line: self.progress.say(f"{label}: {line}")
 
-        def say(line: str) -> None:
-            self.progress.say(f"{label}: {line}")
+    def _submit(self, ui: Endpoint, job: str, launches: Mapping[int, Launch], end: End) -> None:
+        """Have a UI execute runs, all at once, and wait for them."""
+        extra = {} if ui.of_fleet else NO_RETRIES
 
-        port = daemon_port(self.instance)
-        if port is not None:
-            run_id = submit(self.instance, port, job, partition=partition, tags=tags, config=config)
-            run = follow(self.instance, run_id, port, say)
-            entries = self.instance.all_logs(run_id, of_type={dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE})
-            return run, [entry.get_dagster_event() for entry in entries]
+        def submission(number: int, one: Launch) -> Submission:
+            def ended(run: dg.DagsterRun) -> None:
+                entries = self.instance.all_logs(run.run_id, of_type={dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE})
+                end(number, run, [entry.get_dagster_event() for entry in entries])
+
+            return Submission(job, {**TAGS, **extra, **one.tags}, one.config, self._told(one.label), ended, one.run_id)
+
+        execute(self.instance, ui, [submission(number, one) for number, one in launches.items()])
+
+    def _execute(self, job: str, one: Launch) -> tuple[dg.DagsterRun, list[dg.DagsterEvent]]:
+        """Execute a run in this process; returns it with its failures. Raises `KeyboardInterrupt` where a signal ended it."""
         definition = self._defs.resolve_job_def(job)
-        self._wait_for_pools(definition, say)
-        token = listener.set(say)
+        self._wait_for_pools(definition, self._told(one.label))
+        token = listener.set(self._told(one.label))
         result = definition.execute_in_process(
             instance=self.instance,
-            partition_key=partition,
-            tags={**self.process.tags, **tags},
-            run_config={**QUIET, **config},
+            partition_key=one.tags.get(PARTITION),
+            tags={**self.process.tags, **TAGS, **NO_RETRIES, **one.tags},
+            run_config={**QUIET, **one.config},
             raise_on_error=False,
         )
         listener.reset(token)
-        done = self.instance.get_run_by_id(result.run_id) or result.dagster_run
-        return done, [event for event in result.all_events if event.is_step_failure or event.is_job_failure]
+        run = self.instance.get_run_by_id(result.run_id) or result.dagster_run
+        events = [event for event in result.all_events if event.is_step_failure or event.is_job_failure]
+        if _was_interrupted(events):
+            if run.status is not dg.DagsterRunStatus.CANCELED:
+                self.instance.report_run_canceled(run, message=STOPPED)
+            raise KeyboardInterrupt
+        return run, events
 
     def _wait_for_pools(self, job: dg.JobDefinition, say: Callable[[str], None]) -> None:
         """Wait until each pool of a job has a free slot. Dagster would wait as well, but ignore signals meanwhile."""
@@ -187,20 +230,34 @@ class Runner:
     ) -> dict[str, BellwetherError | None]:
         """Run a job for partitions of a table, in one run for each range of them; returns how each ended."""
         ends: dict[str, BellwetherError | None] = dict.fromkeys(partitions)
-        definition = self._defs.resolve_asset_graph().get(key(name)).partitions_def
+        launches = self.launches(job, name, partitions, label, config)
         with self.progress.stage(f"{label}s", len(partitions)) as advance:
-            for group in ranges(definition, partitions, self.instance):
-                try:
-                    shown = " in ".join(group[0].split("|"))
-                    self.launch(
-                        job, f"{label} {shown}{f' and {len(group) - 1} more' if group[1:] else ''}", partitions=group, config=config
-                    )
-                except RunFailed as error:
-                    ends |= {one: RunFailed(f"{label} {one}: {text}") for one, text in error.partitions.items()} or dict.fromkeys(
-                        group, error
-                    )
-                advance(len(group))
+            for one, error in zip(launches, self.launch_all(job, launches, advance), strict=True):
+                if error:
+                    failed = {part: RunFailed(f"{label} {part}: {text}") for part, text in error.partitions.items() if part in ends}
+                    ends |= failed or dict.fromkeys(one.partitions, error)
         return ends
+
+    def launches(self, job: Any, name: str, partitions: Sequence[str], label: str, config: Mapping[str, Any] | None = None) -> list[Launch]:
+        """The runs of a job for partitions of a table. In a fleet, runs of an interrupted command that still make some of them are among them."""
+        definition = self._defs.resolve_asset_graph().get(key(name)).partitions_def
+        rest, found = dict.fromkeys(partitions), list[Launch]()
+
+        def of(group: Sequence[str], run_id: str = "") -> Launch:
+            return Launch(_label(label, group), group, config or {}, run_id)
+
+        for run in self._in_progress(job.name):
+            made = [one for one in keys_of_run(definition, run.tags, self.instance) if one in rest]
+            if made and run.run_config == (config or {}):
+                found.append(of(made, run.run_id))
+                rest = {one: None for one in rest if one not in made}
+        return [*found, *map(of, ranges(definition, rest, self.instance))]
+
+    def _in_progress(self, job: str) -> Sequence[dg.DagsterRun]:
+        """Runs of a job that commands have submitted to the fleet, also from other machines."""
+        if settings().fleet is None:
+            return ()
+        return self.instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))
 
     def reference(self, job: Any, name: str, *others: str, most_age: timedelta, refresh: bool = False) -> None:
         """Run the job of an unpartitioned table and those made with it, unless that was done less than `most_age` ago.
@@ -252,11 +309,28 @@ class Runner:
         return (self._defs.resources or {})[name]
 
 
+def _label(kind: str, group: Sequence[str]) -> str:
+    """A range of partitions, for users."""
+    first = f"{kind} {' in '.join(group[0].split('|'))}"
+    if len(group) == 1:
+        return first
+    return f"{first} and {len(group) - 1} more" if "|" in group[0] else f"{kind}s {group[0]} to {group[-1]}"
+
+
 def _was_interrupted(failures: Sequence[dg.DagsterEvent]) -> bool:
     """Whether a signal ended the run: Dagster records it as a failure of the run or of the running step."""
     errors = [getattr(event.event_specific_data, "error", None) for event in failures]
     texts = [error.to_string() for error in errors if error is not None]
     return any("DagsterExecutionInterruptedError" in text or f"Failure: {BY_SIGNAL}" in text for text in texts)
+
+
+def _error(label: str, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], ui: Endpoint | None) -> RunFailed | None:
+    """The failure of a run, if it did not succeed."""
+    if run.status is dg.DagsterRunStatus.SUCCESS:
+        return None
+    advice = f" {STORAGE_ADVICE}." if _met_storage(events) else ""
+    history = f"at {ui.url}/runs/{run.run_id}" if ui else "in the UI (make ui)"
+    return RunFailed(f"{label}: run {run.run_id} {_failure(run, events)}.{advice} Its history is {history}", _failed_partitions(events))
 
 
 def _failure(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> str:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def runner(*, venues: bool = True) -> Iterator[Runner]:
     """A runner on this world's DAGSTER_HOME that shows its progress on a terminal.
 
-    venues: whether it sends requests to the venues, which must then answer. Ctrl-C and SIGTERM cancel the current run; a message names what is kept.
+    venues: whether it sends requests to the venues, which must then answer. Ctrl-C and SIGTERM cancel the current run, or leave it to the fleet; a message
+    names what is kept.
     """
     from orchestration.home import prepare, storage_errors
 
@@ -49,9 +50,9 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
             renew(work.lake)
             yield work
         except KeyboardInterrupt:
-            ended = work.stats.runs - work.stats.interrupted
+            ended = work.stats.runs
             sys.stderr.write(
-                f"\nStopped at: {work.doing}. Kept: {ended} finished {'run' if ended == 1 else 'runs'}, and what the one under way had stored. "
+                f"\nStopped at: {work.doing}. Kept: {ended} finished {'run' if ended == 1 else 'runs'}, and what unfinished ones had stored. "
                 "The same command goes on from there.\n"
             )
             raise
@@ -60,20 +61,32 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
 
 
 def _announce(work: Runner) -> None:
-    """Name other processes that execute runs here: another command, or the UI that executes those of this one."""
+    """Name other commands whose runs are in progress, and the UI that executes the runs of this one. Raises `ConfigError` if a fleet's UI does not answer."""
     from orchestration.orphans import running_commands
-    from orchestration.submission import HOST, daemon_port
+    from orchestration.submission import endpoint
 
-    if others := [name.partition("-")[0] for name in running_commands(work.instance) if name != work.process.name]:
-        sys.stderr.write(f"Another command is running here (process {', '.join(others)}); steps that use the same venue take turns.\n")
-    if port := daemon_port(work.instance):
-        sys.stderr.write(f"The UI at http://{HOST}:{port} executes the runs of this command.\n")
+    ui = endpoint(work.instance)
+    others = [name for name in running_commands(work.instance) if name != work.process.name]
+    if ui is not None and ui.of_fleet:
+        ui.require()
+        if others:
+            sys.stderr.write(f"Runs of commands are in progress in the fleet ({', '.join(others)}); see {ui.url}/runs.\n")
+    elif others:
+        numbers = ", ".join(name.partition("-")[0] for name in others)
+        sys.stderr.write(f"Another command is running here (process {numbers}); steps that use the same venue take turns.\n")
+    if ui is not None:
+        sys.stderr.write(f"{str(ui)[0].upper()}{str(ui)[1:]} executes the runs of this command.\n")
 
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does."""
-    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """SIGTERM interrupts like Ctrl-C; runs of a fleet continue without a question."""
+    from orchestration.submission import Terminated
+
+    def terminate(*_: object) -> None:
+        raise Terminated
+
+    former = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     finally:
@@ -94,7 +107,7 @@ def require_venues() -> None:
     """Raise `ConfigError` unless the venues answer: without a network, a command would only fail after all retries of a request."""
     from bellwether.doctor import ask_venues
 
-    if settings().world is not World.LIVE:
+    if settings().world is not World.LIVE or settings().fleet is not None:  # a fleet's workers send the requests
         return
     for found in ask_venues(settings()):
         if found.status != "ok":
@@ -125,6 +138,6 @@ def close(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: M
     command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"
     other = "" if "://" in config.warehouse_uri else ", or any DuckDB client: it is never locked"
     console().print(f'Query it   {command} query "FROM benchmark.leaderboard"{other}', soft_wrap=True)
-    console().print("See it     make ui, then http://127.0.0.1:3000")
+    console().print(f"See it     {config.ui if config.fleet else 'make ui, then http://127.0.0.1:3000'}")
     for name, reason in stopped.items():
         console().print(f"Not done   {name}: {reason}", style="red", markup=False, soft_wrap=True)

@@ -1,6 +1,7 @@
-"""Submission of a command's runs to the daemon of a running `bellwether ui`, and the progress of such a run.
+"""Submission of a command's runs to a UI, and the progress of such runs.
 
-The UI writes its port into its lock, with a digest of its settings: a command with other settings or keys executes its runs itself.
+The UI is that of the fleet (BELLWETHER_UI), or one that serves the command's home. The latter writes its port into its lock, with a digest of its settings:
+a command with other settings or keys executes its runs itself.
 Concept: https://docs.dagster.io/guides/operate/graphql/graphql-client
 """
 
@@ -12,25 +13,28 @@ import os
 import re
 import secrets
 import socket
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import dagster as dg
+import httpx
 from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 from pydantic import SecretStr
 
 from bellwether import __version__
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal.holders import is_running
 from bellwether.settings import settings
 from orchestration.home import LOCATION, REPOSITORY
 from orchestration.orphans import Process, ui_note
-from orchestration.partitions import PARTITION
 
 HOST = "127.0.0.1"
 _POLL_SECONDS = 0.5
@@ -40,8 +44,59 @@ SUBMISSION = "bellwether/submission"
 _CREATION_SECONDS = 15.0
 #: Time for a run to end after its command was interrupted.
 _PATIENCE_SECONDS = 60.0
+#: Time in which a fleet's storage may be unreachable while a command follows its runs.
+_OUTAGE_SECONDS = 120.0
+#: Time in which a second Ctrl-C cancels runs of a fleet.
+_CHOICE_SECONDS = 5.0
+#: Tags that Dagster adds to a failed run: whether it will be retried, and the id of the retry.
+_WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
 #: Variables of the environment that a run may need and that are not settings: keys and addresses of model providers and venues.
 _CREDENTIAL = re.compile(r"_(KEY|KEY_ID|TOKEN|SECRET|BASE|URL)$")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A UI that executes the runs of commands.
+
+    of_fleet: an interrupted command leaves its runs in progress. Otherwise it cancels them.
+    """
+
+    url: str
+    of_fleet: bool = False
+
+    def __str__(self) -> str:
+        return f"the fleet's UI at {self.url} (BELLWETHER_UI)" if self.of_fleet else f"the UI at {self.url}"
+
+    @property
+    def client(self) -> DagsterGraphQLClient:
+        """Dagster's client of this UI."""
+        return _client(self.url)
+
+    def require(self) -> None:
+        """Raise `ConfigError` if Dagster does not answer."""
+        try:
+            httpx.get(f"{self.url}/server_info", timeout=5.0).raise_for_status().json()["dagster_webserver_version"]
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{self} does not answer, nothing was submitted: {str(error) or type(error).__name__}") from error
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: the command ends at once."""
+
+
+@dataclass
+class Submission:
+    """A run to submit and to follow, or to follow only if `run_id` is given. say: shows a line that its steps log. end: receives the finished run."""
+
+    job: str
+    tags: Mapping[str, str]
+    config: Mapping[str, Any]
+    say: Callable[[str], None]
+    end: Callable[[dg.DagsterRun], None]
+    run_id: str = ""
+    cursor: str | None = None
+    is_waiting: bool = False
+    failures: int = 0
 
 
 def announce(process: Process, port: int, dagster: int) -> None:
@@ -58,11 +113,13 @@ def serving(instance: dg.DagsterInstance) -> str:
     return f" at http://{HOST}:{found['port']}; to stop it: {stop}"
 
 
-def daemon_port(instance: dg.DagsterInstance) -> int | None:
-    """Port of the UI that serves this home with the settings of this process; None where no such UI runs."""
+def endpoint(instance: dg.DagsterInstance) -> Endpoint | None:
+    """The UI that executes the runs of this process: the fleet's, or the one that serves this home with the same settings; None without one."""
+    if settings().fleet is not None:
+        return Endpoint(settings().ui.rstrip("/"), of_fleet=True)
     note = ui_note(instance)
     found = json.loads(note) if note else {}
-    return int(found["port"]) if found.get("settings") == _digest() and answers(found["port"]) else None
+    return Endpoint(f"http://{HOST}:{found['port']}") if found.get("settings") == _digest() and answers(found["port"]) else None
 
 
 def answers(port: int) -> bool:
@@ -72,88 +129,140 @@ def answers(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def submit(
-    instance: dg.DagsterInstance, port: int, job: str, *, partition: str | None, tags: Mapping[str, str], config: Mapping[str, Any]
-) -> str:
-    """Queue a run of a job, and return its id.
+def execute(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[Submission]) -> None:
+    """Submit runs, wait for all of them, and pass on what their steps log and each run when it has ended.
 
     Raises:
-        BellwetherError: Dagster refuses it or does not answer.
-        KeyboardInterrupt: a signal interrupted the command; a run that was created is canceled.
+        BellwetherError: Dagster refuses a run or does not answer; the UI was stopped, and its runs continue at its next start; or a run was deleted.
+        ConfigError: the UI uses another storage than this process.
+        KeyboardInterrupt: a signal interrupted the command; the runs are canceled, or left in progress in a fleet.
     """
-    submission = {SUBMISSION: secrets.token_hex(8)}
+    token, pending = {SUBMISSION: secrets.token_hex(8)}, list(runs)
     try:
-        run_id = _client(port).submit_job_execution(
-            job,
-            repository_location_name=LOCATION,
-            repository_name=REPOSITORY,
-            run_config=dict(config),
-            tags={**tags, **submission, **({PARTITION: partition} if partition else {})},
+        for one in runs:
+            if not one.run_id:
+                one.run_id = _submit(instance, ui, one, token)
+        _follow(instance, ui, pending)
+    except KeyboardInterrupt as signal:
+        known = {one.run_id for one in pending if one.run_id}
+        end = time.monotonic() + (0 if ui.of_fleet else _CREATION_SECONDS)
+        while not (created := instance.get_runs(dg.RunsFilter(tags=token))) and not known and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+        left = known | {run.run_id for run in created if not run.is_finished}
+        _interrupted(instance, ui, sorted(left), choice=not isinstance(signal, Terminated))
+        raise
+    except BellwetherError as error:
+        if others := [one.run_id for one in pending if ui.of_fleet and one.run_id]:
+            raise type(error)(f"{error}. In progress: {', '.join(others)}, see {ui.url}/runs") from error
+        raise
+
+
+def _submit(instance: dg.DagsterInstance, ui: Endpoint, one: Submission, token: Mapping[str, str]) -> str:
+    """Queue a run, and return its id."""
+    try:
+        run_id = str(
+            ui.client.submit_job_execution(
+                one.job,
+                repository_location_name=LOCATION,
+                repository_name=REPOSITORY,
+                run_config=dict(one.config),
+                tags={**one.tags, **token},
+            )
         )
-    except KeyboardInterrupt:
-        end = time.monotonic() + _CREATION_SECONDS
-        while not (created := instance.get_runs(dg.RunsFilter(tags=submission))) and time.monotonic() < end:
-            time.sleep(_POLL_SECONDS)
-        for run in created:
-            _cancel(instance, run.run_id, port)
-        raise
     except DagsterGraphQLClientError as error:
-        raise BellwetherError(f"submitting {job} to the UI on port {port}: {error.__cause__ or error}") from error
-    return str(run_id)
+        raise BellwetherError(f"submitting {one.job} to {ui}: {error.__cause__ or error}") from error
+    if instance.get_run_by_id(run_id) is None:
+        raise ConfigError(f"{ui} has another storage than this command, which cannot follow run {run_id}: set BELLWETHER_POSTGRES alike")
+    return run_id
 
 
-def follow(instance: dg.DagsterInstance, run_id: str, port: int, say: Callable[[str], None]) -> dg.DagsterRun:
-    """Wait for a submitted run and pass on what its steps log. Returns the finished run.
-
-    Raises:
-        BellwetherError: the UI was stopped; the run continues at its next start.
-        KeyboardInterrupt: a signal interrupted the command; the run is canceled.
-    """
-    cursor: str | None = None
-    is_waiting = False
-    try:
-        while True:
-            is_served, run = ui_note(instance) is not None, instance.get_run_by_id(run_id)
-            page = instance.get_records_for_run(run_id, cursor)
-            cursor = page.cursor
-            for record in page.records:
-                entry = record.event_log_entry
-                if not entry.is_dagster_event and int(entry.level) >= logging.INFO:
-                    say(entry.user_message)
-            if run is None or run.is_finished:
-                return _existing(run, run_id)
-            if not is_served:
-                raise BellwetherError(f"the UI that executes run {run_id} was stopped; the run continues at its next start (bellwether ui)")
-            if run.status is dg.DagsterRunStatus.QUEUED and not is_waiting:
-                is_waiting = True
-                say("waiting in the queue of the UI")
+def _follow(instance: dg.DagsterInstance, ui: Endpoint, pending: list[Submission]) -> None:
+    """Wait for submitted runs, which leave the list when they have ended. Reading a fleet's storage may fail for a while: it may be restarting."""
+    answered = time.monotonic()
+    while pending:
+        is_served = ui.of_fleet or ui_note(instance) is not None
+        try:
+            for one in list(pending):
+                if _has_ended(instance, one, retries=ui.of_fleet):
+                    pending.remove(one)
+            answered = time.monotonic()
+        except BellwetherError:
+            raise
+        except Exception:  # of the database's driver
+            if not ui.of_fleet or time.monotonic() - answered > _OUTAGE_SECONDS:
+                raise
+        if pending and not is_served:
+            raise BellwetherError(
+                f"the UI that executes run {pending[0].run_id} was stopped; the run continues at its next start (bellwether ui)"
+            )
+        if pending:
             time.sleep(_POLL_SECONDS)
-    except KeyboardInterrupt:
-        _cancel(instance, run_id, port)
-        raise
 
 
-def _existing(run: dg.DagsterRun | None, run_id: str) -> dg.DagsterRun:
+def _has_ended(instance: dg.DagsterInstance, one: Submission, *, retries: bool) -> bool:
+    """Pass on what is new about a run; return whether it has ended. retries: another run may take its place."""
+    run = instance.get_run_by_id(one.run_id)
+    page = instance.get_records_for_run(one.run_id, one.cursor)
+    one.cursor = page.cursor
+    for record in page.records:
+        entry = record.event_log_entry
+        if not entry.is_dagster_event and int(entry.level) >= logging.INFO:
+            one.say(entry.user_message)
     if run is None:
-        raise BellwetherError(f"run {run_id} was deleted while a command waited for it")
-    return run
+        raise BellwetherError(f"run {one.run_id} was deleted while a command waited for it")
+    if run.status is dg.DagsterRunStatus.QUEUED and not one.is_waiting:
+        one.is_waiting = True
+        one.say("waiting in the queue")
+    if not run.is_finished:
+        return False
+    if retries and run.status is dg.DagsterRunStatus.FAILURE:
+        one.failures += 1
+        if run.tags.get(_WILL_RETRY) == "true" or (_WILL_RETRY not in run.tags and one.failures == 1):  # it is added after the status
+            if retry := run.tags.get(_RETRY):
+                one.say("its worker was lost; another one repeats it")
+                one.run_id, one.cursor, one.failures = retry, None, 0
+            return False
+    one.end(run)
+    return True
 
 
-def _cancel(instance: dg.DagsterInstance, run_id: str, port: int) -> None:
-    """Cancel a submitted run and wait until it has ended. Where the UI has ended too, the run is queued again."""
+def _interrupted(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str], *, choice: bool = False) -> None:
+    """Cancel runs of an interrupted command. Those of a fleet continue, unless the user interrupts again. choice: wait for that."""
+    if ui.of_fleet and runs:
+        again = f"Ctrl-C again within {_CHOICE_SECONDS:.0f} seconds cancels them." if choice else ""
+        sys.stderr.write(
+            f"\n{'These runs continue' if runs[1:] else 'This run continues'} in the fleet: {', '.join(runs)}. Follow or cancel at {ui.url}/runs, "
+            f"or follow by the same command. {again}\n"
+        )
+        try:
+            time.sleep(_CHOICE_SECONDS if choice else 0)
+        except Terminated:
+            return
+        except KeyboardInterrupt:
+            sys.stderr.write("Canceling.\n")
+        else:
+            return
+    _cancel(instance, ui, runs)
+
+
+def _cancel(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str]) -> None:
+    """Cancel submitted runs and wait until they have ended. Where the UI of this home has ended too, they are queued again."""
     end = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < end and (run := instance.get_run_by_id(run_id)) is not None and not run.is_finished:
-        if run.status is not dg.DagsterRunStatus.CANCELING:
-            with suppress(DagsterGraphQLClientError):  # a run that is being created cannot be canceled yet
-                _client(port).terminate_run(run_id)
-        if ui_note(instance) is None:
+    while time.monotonic() < end:
+        begun = [run for run in map(instance.get_run_by_id, runs) if run is not None and not run.is_finished]
+        for run in begun:
+            if run.status is not dg.DagsterRunStatus.CANCELING:
+                with suppress(DagsterGraphQLClientError):  # a run that is being created cannot be canceled yet
+                    ui.client.terminate_run(run.run_id)
+        if not begun or not (ui.of_fleet or ui_note(instance) is not None):
             return
         time.sleep(_POLL_SECONDS)
 
 
 @cache
-def _client(port: int) -> DagsterGraphQLClient:
-    return DagsterGraphQLClient(HOST, port_number=port)
+def _client(url: str) -> DagsterGraphQLClient:
+    parts = urlsplit(url)
+    return DagsterGraphQLClient(parts.netloc, use_https=parts.scheme == "https", path_prefix=parts.path)
 
 
 def _digest() -> str:

@@ -17,7 +17,7 @@ from bellwether.questions.release import digest
 from bellwether.tables import table
 from orchestration.declare import FOLLOW, Follow, key, of, out
 from orchestration.figures import picture
-from orchestration.partitions import ALL_DAYS, ONE_RUN, of_key
+from orchestration.partitions import ALL_DAYS, INDEPENDENT, of_key
 from orchestration.steps import Made, Rows, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.models import limits, payer
@@ -106,7 +106,7 @@ def _shape(frame: pl.DataFrame) -> dict[str, int | float]:
     **of("benchmark/forecasts", "polars", follows=ONCE),
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
-    backfill_policy=ONE_RUN,
+    backfill_policy=INDEPENDENT,
 )
 def forecasts(
     context: dg.AssetExecutionContext,
@@ -155,7 +155,7 @@ def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
     **of("benchmark/scores", "numpy", follows=FOLLOW),
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
-    backfill_policy=ONE_RUN,
+    backfill_policy=INDEPENDENT,
 )
 def scores(
     context: dg.AssetExecutionContext,
@@ -180,7 +180,7 @@ def scores(
     **of("benchmark/reliability", "numpy", follows=FOLLOW),
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
-    backfill_policy=ONE_RUN,
+    backfill_policy=INDEPENDENT,
 )
 def reliability(
     context: dg.AssetExecutionContext, forecasts: Slice, questions: Slice, io_manager: dg.ResourceParam[LakeIOManager]

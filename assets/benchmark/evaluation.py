@@ -84,7 +84,12 @@ def choose(names: Sequence[str], release: str) -> Chosen:
 
 
 def require_a_key(models: Sequence[LanguageModel]) -> None:
-    """Raise `ConfigError` if no model is available, before anything is built; name the unavailable ones if others are available."""
+    """Raise `ConfigError` if no model is available, before anything is built; name the unavailable ones if others are available.
+
+    In a fleet its workers have the keys.
+    """
+    if settings().fleet is not None:
+        return
     lacking = {model.name: found for model in models if not (found := status(model.model)).is_ready}
     if lacking and len(lacking) == len(models):
         missing = next((found.variable for found in lacking.values() if found.variable), None)
@@ -132,7 +137,8 @@ def evaluate(
     evaluation = begun or _evaluations().begin(Evaluation.of(chosen.release, chosen.named, limits.dollars, questions, datetime.now(UTC)))
     evaluation = replace(evaluation, dollars=limits.dollars, dollars_per_model=limits.dollars_per_model)
     _evaluations().keep(evaluation)
-    ends = _ask(work, chosen.models, questions, evaluation.run, limits) if chosen.models else {}
+    # In a fleet the runs send the requests: one run's models at the same time, each request once on the journal that all share.
+    ends = _ask(work, chosen.models, questions, evaluation.run, limits) if chosen.models and settings().fleet is None else {}
     done = [name for name in chosen.forecasters if ends.get(name) is None]
     ends |= release(
         work, chosen.release, done, again=[model.name for model in chosen.models], asking=_configuration(limits, paid_by=evaluation.run)

@@ -17,7 +17,7 @@ from bellwether.tables import table
 from bellwether.tables.schema import outside
 from orchestration.declare import FOLLOW, OWNER, Follow, key, of, out
 from orchestration.figures import MOST_BYTES, picture
-from orchestration.partitions import ALL_DAYS, ONE_RUN, of_key
+from orchestration.partitions import ALL_DAYS, INDEPENDENT, of_key
 from orchestration.steps import Made, Rows, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
@@ -84,7 +84,7 @@ class BacktestConfig(dg.Config):
     **of("replay/episodes", "parquet"),
     deps=[dg.AssetDep(key(f"raw/{name}"), partition_mapping=ALL_DAYS) for name in SOURCES],
     partitions_def=EPISODE,
-    backfill_policy=ONE_RUN,
+    backfill_policy=INDEPENDENT,
 )
 def episodes(  # noqa: PLR0917 - Dagster passes resources by name
     context: dg.AssetExecutionContext,
@@ -147,7 +147,7 @@ def _book(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
     **of("replay/books", "numba", follows=FOLLOW),
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE,
-    backfill_policy=ONE_RUN,
+    backfill_policy=INDEPENDENT,
 )
 def books(
     context: dg.AssetExecutionContext, episodes: Slice, store: EpisodesResource, io_manager: dg.ResourceParam[LakeIOManager]
@@ -182,7 +182,7 @@ def _of_episode(rows: pl.DataFrame) -> dict[str, Any]:
     outs={name.split("/")[1]: out(name, "numba", follows=ONCE) for name in BACKTEST_TABLES},
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE_AGENT,
-    backfill_policy=ONE_RUN,
+    backfill_policy=INDEPENDENT,
 )
 def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
     context: dg.AssetExecutionContext,

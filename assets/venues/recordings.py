@@ -9,7 +9,7 @@ from assets.venues.partitions import RECORDING
 from bellwether.recordings.frames import batches, gap_rows
 from bellwether.recordings.gaps import gap_report
 from orchestration.declare import out
-from orchestration.partitions import ONE_RUN
+from orchestration.partitions import INDEPENDENT
 from orchestration.steps import Made, Rows, make_each
 from resources import LakeIOManager
 from resources.recordings import RecordingsResource
@@ -21,7 +21,7 @@ RECORDING_TABLES = ("raw/recordings", "raw/recording_gaps")
     name="recording",
     outs={name.split("/")[1]: out(name, "kalshi") for name in RECORDING_TABLES},
     partitions_def=RECORDING,
-    backfill_policy=ONE_RUN,
+    backfill_policy=INDEPENDENT,
 )
 def recording(
     context: dg.AssetExecutionContext, recordings: RecordingsResource, io_manager: dg.ResourceParam[LakeIOManager]

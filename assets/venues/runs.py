@@ -21,8 +21,7 @@ from bellwether.venues.http.following import open_days
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.wire.rejects import curable
 from orchestration.home import STORAGE_ADVICE
-from orchestration.partitions import spans
-from orchestration.runner import RunFailed, Runner
+from orchestration.runner import Launch, RunFailed, Runner
 
 
 class DaysFailed(RunFailed):
@@ -48,39 +47,39 @@ def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> Non
     due = wanted if refresh else _stale_days(work, wanted)
     work.stats.fresh += len(wanted) - len(due)
     config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
-    failed: dict[str, str] = {}
-    with work.progress.stage("days", len(due)) as advance:
-        for start, end in spans(due):
-            span = _days(date.fromisoformat(start), date.fromisoformat(end))
-            failed |= _launch(work, span, config, alone=len(due) == 1)
-            advance(len(span))
+    failed = _run(work, due, config)
     if failed:
         told = "\n".join(f"  {day}: {text}" for day, text in sorted(failed.items()))
         raise DaysFailed(f"{len(failed)} of {len(wanted)} days failed; the others are stored:\n{told}", failed)
 
 
-def _launch(work: Runner, span: list[str], config: dict[str, Any], *, alone: bool) -> dict[str, str]:
-    """Run neighbouring days, and the others once more where some fail: their pages are stored by then. Returns the reasons of those that failed.
+def _run(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str, str]:
+    """Run days, and where some of a run fail the others once more: their pages are stored by then. Returns the reasons of those that failed.
 
-    alone: there is no other day, so that a failure is raised as it is.
+    Raises the failure unchanged if there is only one day, or if the storage failed.
     """
-    try:
-        work.launch(jobs.DAYS, f"days {span[0]} to {span[-1]}", partitions=span, config=config)
-    except RunFailed as error:
-        if alone or STORAGE_ADVICE in str(error):
-            raise
-        if len(span) == 1:
-            return {span[0]: str(error)}
-        failed = error.partitions
-    else:
-        return {}
-    if failed:
-        rest, config = spans(day for day in span if day not in failed), {}
-    else:
-        rest = [(day, day) for day in span]
-    for start, end in rest:
-        failed |= _launch(work, _days(date.fromisoformat(start), date.fromisoformat(end)), config, alone=False)
+    failed = dict[str, str]()
+    launches = work.launches(jobs.DAYS, DAY_TABLES[0], due, "day", config)
+    with work.progress.stage("days", len(due)) as advance:
+        tell = advance
+        while launches:
+            rest, apart = list[str](), list[Launch]()
+            for one, error in zip(launches, work.launch_all(jobs.DAYS, launches, tell), strict=True):
+                if error and (len(due) == 1 or STORAGE_ADVICE in str(error)):
+                    raise error
+                if error and len(one.partitions) == 1:
+                    failed[one.partitions[0]] = str(error)
+                elif error and error.partitions:
+                    failed |= {day: text for day, text in error.partitions.items() if day in one.partitions}
+                    rest += [day for day in one.partitions if day not in error.partitions]
+                elif error:
+                    apart += [Launch(f"day {day}", [day], one.config) for day in one.partitions]
+            launches, tell = [*work.launches(jobs.DAYS, DAY_TABLES[0], rest, "day"), *apart], _nothing
     return failed
+
+
+def _nothing(_: int) -> None:
+    """Repetitions are no progress."""
 
 
 def rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:

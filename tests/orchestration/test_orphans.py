@@ -12,7 +12,9 @@ import dagster as dg
 import pytest
 
 from bellwether.journal.holders import is_running
+from bellwether.settings import settings
 from orchestration.orphans import TAG, UI, Process, end_orphans, is_orphan, queue_again, running_commands, ui_note
+from orchestration.precedence import COMMAND, LAUNCHED_BY
 from tests.shared import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,28 +87,34 @@ def test_runs_of_the_ui_and_of_commands_are_distinguished(instance: dg.DagsterIn
     assert status(instance, mine) == dg.DagsterRunStatus.STARTED
 
 
-def test_runs_of_another_home_in_the_same_database_are_left_alone(instance: dg.DagsterInstance, tmp_path: Path) -> None:
-    """Two nodes with homes of their own share Dagster's database: the other's lock cannot be seen."""
-    other = tmp_path / "other"
-    other.mkdir()
-    with dg.DagsterInstance.local_temp(str(other)) as node:
-        tags = killed(node)
-    run = started(instance, tags)
-    assert not is_orphan(instance, run)
-    assert end_orphans(instance, of_ui=True) == []
-    assert status(instance, run) == dg.DagsterRunStatus.STARTED
+OTHER = {"run_launcher": {"module": "dagster._core.launcher.sync_in_memory_run_launcher", "class": "SyncInMemoryRunLauncher", "config": {}}}
 
 
-def test_with_another_launcher_nothing_is_locked_or_ended(tmp_path: Path) -> None:
-    launcher = {"module": "dagster._core.launcher.sync_in_memory_run_launcher", "class": "SyncInMemoryRunLauncher", "config": {}}
-    with dg.DagsterInstance.local_temp(str(tmp_path), overrides={"run_launcher": launcher}) as instance:
+@pytest.mark.parametrize("case", ["fleet", "shared database", "launcher"])
+def test_where_runs_may_be_of_other_machines_nothing_is_locked_or_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    (tmp_path / "here").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "here")) as here:
+        dead = killed(here)
+    if case == "fleet":
+        monkeypatch.setenv("BELLWETHER_FLEET", "celery")
+    settings.cache_clear()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "here"), overrides=OTHER if case == "launcher" else {}) as instance:
+        if case == "shared database":
+            monkeypatch.setattr(instance.run_storage, "__class__", type("PostgresRunStorage", (type(instance.run_storage),), {}))
+        runs = [started(instance, tags) for tags in (dead, {TAG: "a/b"}, {})]
         process = Process(instance)
-        assert (process.tags, process.held, running_commands(instance)) == ({}, False, [])
-        of_command, of_daemon = started(instance, {TAG: "a/b"}), started(instance, {})
-        assert end_orphans(instance, of_ui=True) == []
-        assert queue_again(instance) == []
-        assert status(instance, of_command) == status(instance, of_daemon) == dg.DagsterRunStatus.STARTED
+        assert (process.tags, process.held) == ({}, False)
+        assert not (tmp_path / "here" / "processes" / process.name).exists()
+        assert not any(is_orphan(instance, run) for run in runs)
+        assert end_orphans(instance, of_ui=True) == end_orphans(instance) == queue_again(instance) == []
+        assert {status(instance, run) for run in runs} == {dg.DagsterRunStatus.STARTED}
+        assert running_commands(instance) == []
+        command = started(instance, {LAUNCHED_BY: COMMAND})
+        assert running_commands(instance) == [command.run_id]
+        instance.report_run_canceled(command)
+        assert running_commands(instance) == []
         process.close()
+    settings.cache_clear()
 
 
 def test_finished_runs_stay_unchanged(instance: dg.DagsterInstance) -> None:

@@ -101,7 +101,7 @@ def test_the_command_requests_whatever_is_not_final(
 
 def test_failed_days_are_counted_among_all_days_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_stale_days", lambda work, wanted: wanted[-2:])
-    monkeypatch.setattr(runs, "_launch", lambda work, span, config, alone: {span[0]: "HTTP 403"})
+    monkeypatch.setattr(runs, "_run", lambda work, due, config: {due[0]: "HTTP 403"})
     work = SimpleNamespace(stats=RunStats(), progress=Silent())
     with pytest.raises(runs.DaysFailed, match="1 of 5 days failed; the others are stored:\n  2026-03-04: HTTP 403"):
         runs.days(work, date(2026, 3, 1), date(2026, 3, 5))  # type: ignore[arg-type]

@@ -108,7 +108,7 @@ def test_a_blocking_check_stops_its_day_and_not_the_range(world: World, monkeypa
     monkeypatch.setattr(checks, "validate", strict)
     monkeypatch.setattr("orchestration.checks.columns_read", lambda declared, rules: declared.names)
     work = world.runner()
-    failed = runs._launch(work, list(DAYS[:3]), {}, alone=False)
+    failed = runs._run(work, list(DAYS[:3]), {})
     assert set(failed) == {bad} and "break the rule" in failed[bad]
     after = {day: world.lake.manifest(table("clean/markets"), (day,)) for day in DAYS[:3]}
     assert [day for day in DAYS[:3] if before[day] == after[day]] == [bad]

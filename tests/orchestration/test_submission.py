@@ -6,14 +6,19 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
 from dagster_graphql import DagsterGraphQLClientError
+from sqlalchemy.exc import OperationalError
 
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -22,15 +27,10 @@ from orchestration.home import prepare
 from orchestration.orphans import TAG, UI, Process
 from orchestration.precedence import COMMAND, LAUNCHED_BY
 from orchestration.session import runner
-from orchestration.submission import announce, daemon_port, follow
+from orchestration.submission import Endpoint, Submission, Terminated, announce, endpoint, execute
 from tests.shared import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@dg.job
-def nothing() -> None:
-    """A job without steps, whose runs only have a status here."""
 
 
 @pytest.fixture
@@ -53,19 +53,19 @@ def test_a_daemon_with_other_settings_or_keys_takes_no_runs(
 ) -> None:
     server = socket.create_server(("127.0.0.1", 0))
     port = int(server.getsockname()[1])
-    assert daemon_port(instance) is None
+    assert endpoint(instance) is None
     ui = Process(instance, UI)
-    assert daemon_port(instance) is None, "it is not ready"
+    assert endpoint(instance) is None, "it is not ready"
     announce(ui, port, dagster=4711)
-    assert daemon_port(instance) == port
+    assert endpoint(instance) == Endpoint(f"http://127.0.0.1:{port}")
     monkeypatch.setenv(name, value)
     settings.cache_clear()
-    assert daemon_port(instance) is None
+    assert endpoint(instance) is None
     monkeypatch.delenv(name)
     settings.cache_clear()
-    assert daemon_port(instance) == port
+    assert endpoint(instance) == Endpoint(f"http://127.0.0.1:{port}")
     server.close()
-    assert daemon_port(instance) is None, "Dagster has just ended"
+    assert endpoint(instance) is None, "Dagster has just ended"
     ui.close()
 
 
@@ -91,54 +91,214 @@ def talking() -> None:
     talk()
 
 
-@pytest.mark.parametrize("tags", [{}, {"broken": "yes"}])
-def test_what_the_steps_of_a_followed_run_log_is_progress(instance: dg.DagsterInstance, tags: dict[str, str]) -> None:
-    run = instance.create_run_for_job(talking, tags=tags)
-    lines: list[str] = []
-    ui = Process(instance, UI)
-    worker = threading.Thread(
-        target=lambda: talking.execute_in_process(instance=instance, run_id=run.run_id, raise_on_error=False, tags=tags)
-    )
-    instance.delete_run(run.run_id)
-    worker.start()
-    wait_until(lambda: instance.get_run_by_id(run.run_id), "the run exists")
-    done = follow(instance, run.run_id, 0, lines.append)
-    worker.join(60)
-    ui.close()
-    assert done.status is (dg.DagsterRunStatus.FAILURE if tags else dg.DagsterRunStatus.SUCCESS)
-    assert lines == ["one of two", "two of two"]
+Lines = list[str]
 
 
-def test_an_interrupted_submission_is_canceled_once_its_run_exists(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
-    created: list[dg.DagsterRun] = []
-    refusals = [DagsterGraphQLClientError("being created")]
+@dataclass
+class Ui:
+    """A UI in this process: a submission is queued; `works` is called with each, instead of a daemon."""
 
-    class Client:
-        def submit_job_execution(self, job: str, tags: dict[str, str], **how: object) -> str:
-            created.append(instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.NOT_STARTED, tags=tags))
-            raise KeyboardInterrupt
+    instance: dg.DagsterInstance
+    works: Callable[[dg.DagsterRun], object] = lambda run: None
+    refusals: list[str] = field(default_factory=list)
+    submitted: list[str] = field(default_factory=list)
 
-        def terminate_run(self, run_id: str) -> None:
-            if refusals:
-                raise refusals.pop()
-            run = instance.get_run_by_id(run_id)
-            assert run is not None
-            instance.report_run_canceled(run)
+    def submit_job_execution(self, job: str, tags: dict[str, str], **how: object) -> str:
+        run = self.instance.create_run_for_job(talking, status=dg.DagsterRunStatus.NOT_STARTED, tags=tags)
+        self.submitted.append(run.run_id)
+        self.works(run)
+        return run.run_id
 
-    monkeypatch.setattr(submission, "_client", lambda port: Client())
+    def terminate_run(self, run_id: str) -> None:
+        if self.refusals:
+            raise DagsterGraphQLClientError(self.refusals.pop())
+        self.instance.report_run_canceled(self.instance.get_run_by_id(run_id))
+
+
+@pytest.fixture
+def ui(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ui]:
+    """One that serves this home."""
+    made, lock = Ui(instance), Process(instance, UI)
+    monkeypatch.setattr(submission, "_client", lambda url: made)
     monkeypatch.setattr(submission, "_POLL_SECONDS", 0.01)
-    ui = Process(instance, UI)
+    yield made
+    lock.close()
+
+
+HERE, FLEET = Endpoint("http://127.0.0.1:1"), Endpoint("http://ui:3000", of_fleet=True)
+
+
+def execute_all(instance: dg.DagsterInstance, where: Endpoint, *tags: dict[str, str]) -> tuple[list[dg.DagsterRun], Lines]:
+    ended: list[dg.DagsterRun] = []
+    lines: Lines = []
+    execute(instance, where, [Submission("talking", one, {}, lines.append, ended.append) for one in tags])
+    return ended, lines
+
+
+def runs_of(instance: dg.DagsterInstance, ui: Ui) -> list[str]:
+    return [instance.get_run_by_id(run_id).status.value for run_id in ui.submitted]
+
+
+def work(instance: dg.DagsterInstance, workers: list[threading.Thread]) -> Callable[[dg.DagsterRun], None]:
+    """Executes a submitted run in a thread, under its id, as a worker does."""
+
+    def begin(run: dg.DagsterRun) -> None:
+        instance.delete_run(run.run_id)
+        how = {"instance": instance, "run_id": run.run_id, "tags": run.tags, "raise_on_error": False}
+        workers.append(threading.Thread(target=talking.execute_in_process, kwargs=how, daemon=True))
+        workers[-1].start()
+        wait_until(lambda: instance.get_run_by_id(run.run_id), "the run exists")
+
+    return begin
+
+
+@pytest.mark.parametrize("where", [HERE, FLEET], ids=["home", "fleet"])
+def test_what_the_steps_of_followed_runs_log_is_progress(instance: dg.DagsterInstance, ui: Ui, where: Endpoint) -> None:
+    workers: list[threading.Thread] = []
+    ui.works = work(instance, workers)
+    ended, lines = execute_all(instance, where, {}, {"broken": "yes"})
+    for worker in workers:
+        worker.join(60)
+    assert {run.tags.get("broken"): run.status.value for run in ended} == {None: "SUCCESS", "yes": "FAILURE"}
+    assert sorted(lines) == ["one of two", "one of two", "two of two", "two of two"]
+
+
+@pytest.mark.parametrize("where", [HERE, FLEET], ids=["home", "fleet"])
+def test_an_interrupted_submission_is_canceled_once_its_run_exists_or_left_to_the_fleet(
+    instance: dg.DagsterInstance, ui: Ui, where: Endpoint, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(run: dg.DagsterRun) -> None:
+        raise KeyboardInterrupt
+
+    ui.works, ui.refusals = interrupt, ["being created"]
+    monkeypatch.setattr(submission, "_CHOICE_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        submission.submit(instance, 1, "nothing", partition=None, tags={}, config={})
-    ui.close()
-    run = instance.get_run_by_id(created[0].run_id)
-    assert run is not None and run.status is dg.DagsterRunStatus.CANCELED
+        execute_all(instance, where, {})
+    assert runs_of(instance, ui) == [{False: "CANCELED", True: "NOT_STARTED"}[where.of_fleet]]
+    assert (ui.submitted[0] in capsys.readouterr().err) == where.of_fleet
+
+
+@pytest.mark.parametrize(
+    ("signals", "left"),
+    [((Terminated,), True), ((KeyboardInterrupt,), True), ((KeyboardInterrupt, Terminated), True), ((KeyboardInterrupt,) * 2, False)],
+)
+def test_runs_of_a_fleet_are_left_in_progress_unless_ctrl_c_is_pressed_twice(
+    instance: dg.DagsterInstance,
+    ui: Ui,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    signals: tuple[type[KeyboardInterrupt], ...],
+    left: bool,
+) -> None:
+    arriving, slept = list(signals), list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if arriving:
+            raise arriving.pop(0)
+
+    monkeypatch.setattr(submission, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    with pytest.raises(signals[0]):
+        execute_all(instance, FLEET, {}, {})
+    assert len(ui.submitted) == 2 and set(runs_of(instance, ui)) == {"NOT_STARTED" if left else "CANCELED"}
+    told = capsys.readouterr().err
+    assert all(run_id in told for run_id in ui.submitted) and "http://ui:3000/runs" in told
+    assert ("Ctrl-C again" in told) == (signals[0] is not Terminated)
+    assert max(slept[1:]) == (0 if signals[0] is Terminated else 5)
+
+
+def test_a_lost_run_is_followed_as_its_retry(instance: dg.DagsterInstance, ui: Ui, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster adds its tags after the status: first that it will retry, then the id of the retry."""
+    steps: list[Callable[[], object]] = []
+
+    def lose(run: dg.DagsterRun) -> None:
+        retry = instance.create_run_for_job(talking, status=dg.DagsterRunStatus.NOT_STARTED)
+        steps.extend(
+            [
+                lambda: instance.report_run_failed(run, "the worker is gone"),
+                lambda: instance.add_run_tags(run.run_id, {"dagster/will_retry": "true"}),
+                lambda: None,
+                lambda: instance.add_run_tags(run.run_id, {"dagster/auto_retry_run_id": retry.run_id}),
+                lambda: instance.report_run_canceled(retry),
+            ]
+        )
+
+    ui.works = lose
+    monkeypatch.setattr(submission, "time", SimpleNamespace(sleep=lambda _: steps.pop(0)(), monotonic=time.monotonic))
+    (ended,), lines = execute_all(instance, FLEET, {})
+    assert not steps and ended.status is dg.DagsterRunStatus.CANCELED and ended.run_id not in ui.submitted
+    assert any("worker was lost" in line for line in lines)
+
+
+def test_a_failure_that_nobody_retries_is_the_end(instance: dg.DagsterInstance, ui: Ui) -> None:
+    ui.works = lambda run: (instance.report_run_failed(run), instance.add_run_tags(run.run_id, {"dagster/will_retry": "false"}))
+    (ended,), _ = execute_all(instance, FLEET, {})
+    assert ended.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_storage_that_restarts_is_waited_for_in_a_fleet(instance: dg.DagsterInstance, ui: Ui, monkeypatch: pytest.MonkeyPatch) -> None:
+    ui.works = instance.report_run_canceled
+    read, outages = instance.get_records_for_run, [3]
+
+    def unreachable(*arguments: object) -> object:
+        if outages[0]:
+            outages[0] -= 1
+            raise OperationalError("SELECT", {}, Exception("the server closed the connection"))
+        return read(*arguments)
+
+    monkeypatch.setattr(instance, "get_records_for_run", unreachable)
+    ended, _ = execute_all(instance, FLEET, {}, {})
+    assert sorted(run.run_id for run in ended) == sorted(ui.submitted), "each once"
+    outages[0] = 1
+    with pytest.raises(OperationalError):
+        execute_all(instance, HERE, {})
+    outages[0] = 1
+    monkeypatch.setattr(submission, "_OUTAGE_SECONDS", -1.0)
+    with pytest.raises(OperationalError):
+        execute_all(instance, FLEET, {})
+
+
+def test_a_run_in_another_storage_is_an_error(instance: dg.DagsterInstance, ui: Ui) -> None:
+    ui.works = lambda run: instance.delete_run(run.run_id)
+    with pytest.raises(ConfigError, match=r"BELLWETHER_UI.*another storage.*BELLWETHER_POSTGRES"):
+        execute_all(instance, FLEET, {})
+
+
+def test_a_refused_submission_names_the_runs_before_it(instance: dg.DagsterInstance, ui: Ui) -> None:
+    def refuse(run: dg.DagsterRun) -> None:
+        if len(ui.submitted) == 2:
+            raise DagsterGraphQLClientError("no such job")
+
+    ui.works = refuse
+    with pytest.raises(BellwetherError, match=r"submitting talking to the fleet's UI at http://ui:3000 .*no such job") as raised:
+        execute_all(instance, FLEET, {}, {})
+    assert f"In progress: {ui.submitted[0]}" in str(raised.value)
+
+
+@pytest.mark.parametrize("server", ["none", "of something else"])
+def test_a_command_of_a_fleet_without_its_ui_submits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"[]")
+
+    http = HTTPServer(("127.0.0.1", 0), Other)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    if server == "none":
+        http.shutdown()
+        http.server_close()
+    with pytest.raises(ConfigError, match=r"BELLWETHER_UI\) does not answer, nothing was submitted"):
+        Endpoint(f"http://127.0.0.1:{http.server_address[1]}", of_fleet=True).require()
+    if server != "none":
+        http.shutdown()
+        http.server_close()
 
 
 def test_a_run_whose_ui_is_stopped_continues_later(instance: dg.DagsterInstance) -> None:
     run = instance.create_run_for_job(talking, status=dg.DagsterRunStatus.STARTED)
     with pytest.raises(BellwetherError, match="was stopped; the run continues at its next start"):
-        follow(instance, run.run_id, 0, lambda _: None)
+        execute(instance, HERE, [Submission("talking", {}, {}, print, print, run.run_id)])
 
 
 def call(home: Path, *arguments: str, **settings: str) -> subprocess.Popen[str]:
