@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from bellwether.models.client import Limits, ModelClient
 
 
-#: Dagster's tag of the runs of a backfill.
-BACKFILL = "dagster/backfill"
+#: Tags of runs that have one budget: Dagster's of a backfill, and that of the runs among which a command divides its partitions.
+BACKFILL, PAID_BY = "dagster/backfill", "bellwether/paid_by"
 
 
 def payer(run: dg.DagsterRun) -> str:
-    """Under which name a run's spending is counted: the backfill that it belongs to, else the run that it repeats, else its own."""
-    return run.tags.get(BACKFILL) or run.root_run_id or run.run_id
+    """Name under which a run's spending is counted: that of its backfill or of the command that divided its work, else the run that it repeats or itself."""
+    return run.tags.get(BACKFILL) or run.tags.get(PAID_BY) or run.root_run_id or run.run_id
 
 
 def limits(dollars: float | None, **others: Any) -> "Limits":
