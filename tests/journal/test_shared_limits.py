@@ -25,6 +25,7 @@ from bellwether.models.client import Limits
 from bellwether.models.outcomes import Result
 from bellwether.models.wire import Call
 from bellwether.settings import settings
+from deploy.loopback import Process
 from resources.venues import KalshiVenue, WorldResource
 from tests.journal.sharers import BURST, COST, MOST, RATE, Sharer, ask, hold, pace
 from tests.models.asking import FakeWire, ask_all, client, model, said
@@ -81,6 +82,16 @@ def test_the_death_of_a_process_costs_the_others_no_more_than_a_reservation(post
         started[0].kill()
         times = [moment for one in started[1:] for moment in one.found()]
     assert admitted(times, begun + 2, begun + 4) == pytest.approx(2 * RATE, rel=0.05)
+
+
+def test_the_rate_holds_again_after_the_server_was_killed_and_restarted(postgres_url: str, postgres_server: Process) -> None:
+    with workers(pace, postgres_url, 12) as started:
+        time.sleep(1)
+        postgres_server.kill()
+        postgres_server.start()
+        back = time.time()
+        times = [moment for one in started for moment in one.found()]
+    assert admitted(times, back + 1, back + 4) == pytest.approx(3 * RATE, rel=0.05)
 
 
 async def test_a_wait_that_a_venue_asks_for_holds_for_all(limits: SharedLimits) -> None:
