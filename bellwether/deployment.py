@@ -58,6 +58,10 @@ def missing_settings(config: Settings) -> list[str]:
         found.append(
             "BELLWETHER_POSTGRES is not set: it is the address of Dagster's storage, such as postgresql://user:password@host/database"
         )
+    elif not config.shares_limits:
+        found.append(
+            f"{SETTING} is a file of one node: calls would be made and paid for once per node. Leave it out, or name a Postgres database"
+        )
     if config.fleet is Fleet.CELERY and config.broker is None:
         found.append("BELLWETHER_BROKER is not set: it is the address of Celery's Redis, such as redis://:password@host:6379/0")
     return found

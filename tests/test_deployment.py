@@ -103,6 +103,10 @@ def test_missing_settings_and_packages_of_a_fleet_are_named(tmp_path: Path, monk
     lacking = missing_settings(Settings(home=tmp_path, fleet=Fleet.CELERY))
     assert [text.split()[0] for text in lacking] == ["psycopg2", "BELLWETHER_POSTGRES", "BELLWETHER_BROKER"]
     assert missing_settings(Settings(home=tmp_path)) == []
+    journal = missing_settings(
+        Settings(home=tmp_path, fleet=Fleet.KUBERNETES, postgres="postgresql://host/db", journal="sqlite:////srv/journal.db")
+    )
+    assert [text for text in journal if "BELLWETHER_JOURNAL is a file of one node" in text]
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_neighbouring_days_are_one_span_of_bounded_length() -> None:
         ({"run_id": "one"}, "one"),
         ({"run_id": "two", "root_run_id": "one", "parent_run_id": "one"}, "one"),
         ({"run_id": "two", "tags": {"dagster/backfill": "many"}}, "many"),
-        ({"run_id": "two", "root_run_id": "one", "tags": {"bellwether/paid_by": "divided"}}, "divided"),
+        ({"run_id": "two", "root_run_id": "one", "parent_run_id": "one", "tags": {"bellwether/paid_by": "divided"}}, "divided"),
     ],
 )
 def test_runs_of_a_backfill_or_of_divided_work_and_repetitions_of_a_run_share_a_budget(run: dict[str, Any], expected: str) -> None:
