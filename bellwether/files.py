@@ -289,7 +289,7 @@ def home_error(error: Exception) -> str | None:
     """Return the message for a home that cannot be used, or an object store that does not answer; None for errors elsewhere."""
     from bellwether.settings import settings
 
-    if not isinstance(error, OSError):
+    if not isinstance(error, OSError) or hasattr(error.__cause__, "response"):
         return f"reaching the object store: {error}. Check AWS_ENDPOINT_URL, the keys and the network; then run again"
 
     home, name = str(settings().home.expanduser().absolute()), str(error.filename or "")

@@ -13,15 +13,15 @@ import click
 import polars as pl
 
 from bellwether.console import console, emit, grid
-from bellwether.errors import ConfigError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
 from bellwether.lake.verification import verify as verify_lake
-from bellwether.places import is_stored
+from bellwether.places import failures, is_stored
 from bellwether.progress import shown
 from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
 from bellwether.recordings.gaps import gap_summary, keep_gap_summary
 from bellwether.recordings.importing import import_captures
-from bellwether.settings import World, settings
+from bellwether.settings import Settings, World, settings
 from bellwether.untrusted_text import visible
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
 from bellwether.worlds import addresses
@@ -123,10 +123,13 @@ def record(
         if not rest:
             venue.credentials()  # a bad key fails before the first request
         _require_answer(venue, config.world)
-        _require_new(config.recordings_path, name or name_of(plan.events))
+        try:
+            _require_new(config.recordings_path, name or name_of(plan.events))
+        except failures() as error:
+            _say(f"{config.recordings_path} does not answer ({error}); what is recorded stays on this machine")
         done = _record(venue, plan, config.recorder_path, name)
     _say(f"{done.name}: {done.done['reason'] if done.done else done.status}, {_counted(done)}")
-    store_finished(config.recorder_path, config.recordings_path)
+    _store(config)
 
 
 @click.command()
@@ -262,8 +265,18 @@ def store() -> None:
         raise ConfigError(
             f"storing recordings: BELLWETHER_RECORDINGS is {config.recordings_path}, a folder; set it to an object store's URL"
         )
-    for recording in store_finished(config.recorder_path, config.recordings_path):
-        _say(f"{recording.name}: in {recording.folder}")
+    _store(config)
+
+
+def _store(config: Settings) -> None:
+    """Move finished recordings into the object store. Raises `BellwetherError` where that fails: they are still on this machine."""
+    try:
+        for recording in store_finished(config.recorder_path, config.recordings_path):
+            _say(f"{recording.name}: in {recording.folder}")
+    except (BellwetherError, *failures()) as error:
+        raise BellwetherError(
+            f"{error}. The recording is kept in {config.recorder_path}; `bellwether recordings store` uploads it"
+        ) from error
 
 
 @recordings.command()

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
 from bellwether.backup import backup
@@ -32,6 +33,7 @@ from bellwether.submissions import Submissions
 from bellwether.submissions.checking import SCHEMA
 from cli.main import main
 from resources.reports import ReportsResource
+from tests.cli.test_recordings import an_event
 from tests.publish.rows import questions
 from tests.recordings.frames import recorded
 from tests.replay.agents.llm.test_trajectory import HEAD, step
@@ -119,6 +121,39 @@ def test_what_could_not_be_uploaded_is_stored_by_command(bucket: str, monkeypatc
     assert done.exit_code == 0 and f"rec: in {bucket}/recordings/rec" in done.output
     assert not (settings().recorder_path / "rec").exists()
     assert CliRunner().invoke(main, ["recordings"]).output == listed
+
+
+@pytest.mark.slow
+def test_a_recorder_records_while_the_store_does_not_answer(bucket: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_RECORDINGS", f"{bucket}/recordings")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    settings.cache_clear()
+    words = ["record", an_event(), "--minutes", "0.02", "--name", "mine"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 1 and "mine: time was up" in done.output
+    assert "does not answer" in done.output and "`bellwether recordings store` uploads it" in done.output
+    frames = list(find_recording(settings().recorder_path, "mine").frames())
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
+    assert CliRunner().invoke(main, ["recordings", "store"]).exit_code == 0
+    assert list(find_recording(settings().recordings_path, "mine").frames()) == frames != []
+    again = CliRunner().invoke(main, words)
+    assert again.exit_code == 1 and "has it, finished; choose another name" in again.output
+
+
+def test_wrong_keys_are_one_line(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, "ListObjectsV2")
+
+    def deny(*_: object, **__: object) -> None:
+        raise PermissionError("Access Denied") from refused
+
+    monkeypatch.setenv("BELLWETHER_EPISODES", f"{bucket}/episodes")
+    settings.cache_clear()
+    monkeypatch.setattr(filesystem(settings().episodes_path)[0], "find", deny)
+    done = CliRunner().invoke(main, ["episode", "list"])
+    assert (done.exit_code, done.output) == (
+        1,
+        "Error: reaching the object store: Access Denied. Check AWS_ENDPOINT_URL, the keys and the network; then run again\n",
+    )
 
 
 def test_a_trajectory_goes_on_where_another_machine_left_it(bucket: str) -> None:

@@ -101,6 +101,7 @@ OTHERS = {
     "record",
     "recordings generate",
     "recordings import",
+    "recordings store",
     "restore",
     "run",
     "sandbox",
