@@ -62,10 +62,10 @@ def filesystem(path: Path) -> tuple[AbstractFileSystem, str]:
     return stored.fs, stored.path.rstrip("/")
 
 
-def failures() -> tuple[type[Exception], ...]:
-    """Errors of reading and writing a place: `OSError`, and the errors of the libraries below s3fs, of connections and credentials."""
+def failures(*more: type[Exception]) -> tuple[type[Exception], ...]:
+    """Errors of reading and writing a place: `OSError`, and the errors of the libraries below s3fs, of connections and credentials, and `more`."""
     names = (("botocore.exceptions", "BotoCoreError"), ("aiohttp", "ClientError"))
-    return (OSError, *(getattr(sys.modules[module], name) for module, name in names if module in sys.modules))
+    return (OSError, *more, *(getattr(sys.modules[module], name) for module, name in names if module in sys.modules))
 
 
 def is_conflict(error: OSError) -> bool:

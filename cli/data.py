@@ -273,7 +273,7 @@ def _store(config: Settings) -> None:
     try:
         for recording in store_finished(config.recorder_path, config.recordings_path):
             _say(f"{recording.name}: in {recording.folder}")
-    except (BellwetherError, *failures()) as error:
+    except failures(BellwetherError) as error:
         raise BellwetherError(
             f"{error}. The recording is kept in {config.recorder_path}; `bellwether recordings store` uploads it"
         ) from error

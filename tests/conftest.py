@@ -16,12 +16,12 @@ import pytest
 
 from deploy import loopback
 from tests.shared import shared
-from tests.stores import bucket, s3_endpoint
+from tests.stores import bucket, s3_server
 
 if TYPE_CHECKING:
     from tests.captures import Captures
 
-__all__ = ["bucket", "s3_endpoint"]
+__all__ = ["bucket", "s3_server"]
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Read before the environment is cleaned: for the commands under test this variable is the folder that they record into. Processes of the run inherit it.

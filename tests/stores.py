@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
-import logging
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
-_BUCKETS = itertools.count()
+from tests.lake.s3_server import S3Server
 
 
 @pytest.fixture(scope="session")
-def s3_endpoint() -> Iterator[str]:
-    """Address of the server."""
-    server = pytest.importorskip("moto.server")
+def s3_server() -> Iterator[S3Server]:
+    """The server, which fails on demand."""
+    pytest.importorskip("moto.server")
     pytest.importorskip("s3fs")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    running.start()
-    host, port = running.get_host_and_port()
-    yield f"http://{host}:{port}"
-    running.stop()
+    server = S3Server()
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """URL of an empty bucket, which the environment's keys open."""
-    for name, value in (("ACCESS_KEY_ID", "key"), ("SECRET_ACCESS_KEY", "secret"), ("ENDPOINT_URL", s3_endpoint), ("REGION", "us-east-1")):
-        monkeypatch.setenv(f"AWS_{name}", value)
-    name = f"store-{next(_BUCKETS)}"
-    urllib.request.urlopen(urllib.request.Request(f"{s3_endpoint}/{name}", method="PUT"))
-    return f"s3://{name}"
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    for name, value in s3_server.options.items():
+        monkeypatch.setenv(name.upper(), value)
+    yield f"s3://{s3_server.bucket()}"
+    s3_server.fault = None

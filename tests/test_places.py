@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from bellwether.files import atomic_file, atomic_folder, create, folders, local_
 from bellwether.places import filesystem, place
 from bellwether.settings import Settings, settings
 from cli.main import main
+from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, torn
 
 
 def put(target: Path, **files: str) -> None:
@@ -112,6 +115,30 @@ def test_readers_of_a_folder_that_is_replaced_again_and_again_see_one_version(bu
     reader.join()
     assert torn == []
     assert len(seen) > 1
+
+
+def test_a_store_that_fails_at_random_gives_no_torn_copy(bucket: str, s3_server: S3Server) -> None:
+    target, listings, draw = place(f"{bucket}/episodes/one"), list[Answer](), random.Random(7)
+
+    def fault(request: dict[str, Any], serve: Callable[[], Answer]) -> Answer | None:
+        """Refuse some requests, cut off some bodies without saying so, and answer some listings with earlier ones."""
+        chance, is_listing = draw.random(), request["QUERY_STRING"].startswith("list-type")
+        if chance < 0.1:
+            return SLOW_DOWN
+        if is_listing:
+            listings.append(serve())
+            return draw.choice(listings[-2:]) if chance < 0.4 else listings[-1]
+        return torn(serve(), silently=True) if request["REQUEST_METHOD"] == "GET" and chance < 0.2 else None
+
+    for number in range(8):
+        with atomic_folder(target, "last") as draft:
+            for name in ("first", "other", "last"):
+                (draft / name).write_text(str(number) * 100)
+        s3_server.fault = fault
+        found = read(local_copy(target, "last"))
+        s3_server.fault = None
+        assert found in [dict.fromkeys(("first", "other", "last"), str(one) * 100) for one in range(number + 1)]
+        assert read(local_copy(target, "last"))["last"] == str(number) * 100
 
 
 def test_of_two_writers_of_a_file_one_is_refused(bucket: str) -> None:

@@ -34,6 +34,7 @@ from bellwether.submissions.checking import SCHEMA
 from cli.main import main
 from resources.reports import ReportsResource
 from tests.cli.test_recordings import an_event
+from tests.lake.s3_server import S3Server
 from tests.publish.rows import questions
 from tests.recordings.frames import recorded
 from tests.replay.agents.llm.test_trajectory import HEAD, step
@@ -124,7 +125,7 @@ def test_what_could_not_be_uploaded_is_stored_by_command(bucket: str, monkeypatc
 
 
 @pytest.mark.slow
-def test_a_recorder_records_while_the_store_does_not_answer(bucket: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorder_records_while_the_store_does_not_answer(bucket: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_RECORDINGS", f"{bucket}/recordings")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     settings.cache_clear()
@@ -133,7 +134,7 @@ def test_a_recorder_records_while_the_store_does_not_answer(bucket: str, s3_endp
     assert done.exit_code == 1 and "mine: time was up" in done.output
     assert "does not answer" in done.output and "`bellwether recordings store` uploads it" in done.output
     frames = list(find_recording(settings().recorder_path, "mine").frames())
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
     assert CliRunner().invoke(main, ["recordings", "store"]).exit_code == 0
     assert list(find_recording(settings().recordings_path, "mine").frames()) == frames != []
     again = CliRunner().invoke(main, words)
