@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -25,7 +26,9 @@ from bellwether.tables import table
 from orchestration import submission
 from orchestration.home import prepare
 from orchestration.orphans import TAG, UI, Process
+from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
 from orchestration.precedence import COMMAND, LAUNCHED_BY
+from orchestration.runner import Runner
 from orchestration.session import runner
 from orchestration.submission import Endpoint, Submission, Terminated, announce, endpoint, execute
 from tests.shared import wait_until
@@ -228,6 +231,39 @@ def test_a_lost_run_is_followed_as_its_retry(instance: dg.DagsterInstance, ui: U
     (ended,), lines = execute_all(instance, FLEET, {})
     assert not steps and ended.status is dg.DagsterRunStatus.CANCELED and ended.run_id not in ui.submitted
     assert any("worker was lost" in line for line in lines)
+
+
+@dg.asset(key=["clean", "markets"], partitions_def=dg.StaticPartitionsDefinition(list("abcdef")))
+def letters() -> None:
+    """A table of letters."""
+
+
+def test_runs_of_an_interrupted_command_are_followed_and_not_submitted_again(
+    instance: dg.DagsterInstance, ui: Ui, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BELLWETHER_FLEET", "celery")
+    settings.cache_clear()
+    job = dg.define_asset_job("letters", [letters])
+    tags = {LAUNCHED_BY: COMMAND, RANGE_START: "a", RANGE_END: "c"}
+    earlier = instance.add_run(dg.DagsterRun("letters", str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED, tags=tags))
+    work = Runner(dg.Definitions([letters], jobs=[job]), instance)
+    assert not any(one.run_id for one in work.launches(job, "clean/markets", ["b"], "letter", {"ops": {}})), "of another configuration"
+    assert not any(one.run_id for one in work.launches(job, "clean/markets", ["e"], "letter"))
+
+    def end(run: dg.DagsterRun) -> None:
+        instance.report_run_canceled(run)
+        if not instance.get_run_by_id(earlier.run_id).is_finished:
+            instance.report_run_failed(earlier)
+            instance.add_run_tags(earlier.run_id, {"dagster/will_retry": "false"})
+
+    ui.works = end
+    ends = work.run_partitions(job, "clean/markets", list("bcdef"), "letter")
+    submitted = [instance.get_run_by_id(run_id).tags for run_id in ui.submitted]
+    assert [(one.get(PARTITION), one.get(RANGE_START), one.get(RANGE_END)) for one in submitted] == [("d", None, None), (None, "e", "f")]
+    assert not any("dagster/max_retries" in one for one in submitted), "Dagster retries lost runs"
+    assert {key: earlier.run_id in str(error) for key, error in ends.items()} == dict.fromkeys("bc", True) | dict.fromkeys("def", False)
+    assert all("http://127.0.0.1:3000/runs/" in str(error) for error in ends.values())
+    assert work.stats.runs == 3
 
 
 def test_a_failure_that_nobody_retries_is_the_end(instance: dg.DagsterInstance, ui: Ui) -> None:
