@@ -20,7 +20,7 @@ import orjson
 from bellwether.errors import LakeError
 from bellwether.lake.manifest import FILE_NAME, NOTE_NAME
 from bellwether.lake.object_store import S3Store
-from bellwether.lake.storage import Storage, reading, writing
+from bellwether.lake.storage import Storage, writing
 
 #: Folder of the indexes below the lake's root.
 INDEX = "_index"
@@ -135,25 +135,23 @@ class IndexCatalog:
     def _fetch(self, table: str) -> tuple[dict[str, Any] | None, str | None]:
         """The index of a table with its ETag; None without one. Raises `LakeError` when it is damaged or the store does not answer."""
         name, place = _name(table), self._place(table)
-        with reading(self._storage.location(name)):
-            for attempt in range(_ATTEMPTS):
-                data, etag = _known.get(place, (b"", None)) if attempt == 0 else (b"", None)
-                try:
-                    if found := self._storage.get(name, etag):
-                        data, etag = found
-                    index = _load(data)
-                except FileNotFoundError:
-                    _known.pop(place, None)
-                    return None, None
-                except (OSError, *_DAMAGED) as error:
-                    if attempt == _ATTEMPTS - 1:
-                        raise OSError(
-                            f"the index is damaged or did not arrive ({error!r}); put back an older version of the object"
-                        ) from error
-                    time.sleep(0.1 * 2**attempt)
-                else:
-                    _known[place] = data, str(etag)
-                    return index, etag
+        for attempt in range(_ATTEMPTS):
+            data, etag = _known.get(place, (b"", None)) if attempt == 0 else (b"", None)
+            try:
+                if found := self._storage.get(name, etag):
+                    data, etag = found
+                index = _load(data)
+            except FileNotFoundError:
+                _known.pop(place, None)
+                return None, None
+            except (OSError, *_DAMAGED) as error:
+                answered = getattr(error.__cause__, "response", None) is not None
+                if answered or attempt == _ATTEMPTS - 1:
+                    raise _unread(self._storage.location(name), error) from error
+                time.sleep(0.1 * 2**attempt)
+            else:
+                _known[place] = data, str(etag)
+                return index, etag
         raise AssertionError("the last attempt returns or raises")
 
     def _first(self, table: str) -> dict[str, Any]:
@@ -185,6 +183,12 @@ def catalog(storage: Storage) -> Catalog:
 
 def _name(table: str) -> str:
     return f"{INDEX}/{table}{_SUFFIX}"
+
+
+def _unread(location: str, error: Exception) -> LakeError:
+    if isinstance(error, _DAMAGED):
+        return LakeError(f"reading {location}: the index is damaged ({error}); put back an older version of the object")
+    return LakeError(f"reading {location}: the store did not return it ({error}); try again when the store answers")
 
 
 def _load(data: bytes) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import gzip
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bellwether import places
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, catalog, warehouse
 from bellwether.lake.copies import Copies
@@ -23,6 +25,7 @@ from bellwether.tables import TABLES
 from bellwether.tables.schema import outside
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, lost, torn
+from tests.shared import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 INDEX = "_index/clean/prices.json.gz"
@@ -182,6 +185,32 @@ def test_a_lost_answer_does_not_undo_a_later_commit(lake: Lake, other: Lake, ser
     assert other.manifests(PRICES)[day].run_id == "later"
 
 
+def test_a_write_that_times_out_and_arrives_later_changes_nothing(
+    lake: Lake, server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fill(lake, 1)
+    monkeypatch.setitem(places._PATIENCE, "read_timeout", 1)
+    impatient, late = Lake(lake.uri, server.options), threading.Event()
+
+    def fault(environ: dict[str, Any], serve: Serve) -> Answer | None:
+        if not is_index(environ, "PUT"):
+            return None
+        server.fault = None
+        assert late.wait(30)
+        answer = serve()
+        arrived.append(answer[0])
+        return answer
+
+    arrived: list[str] = []
+    server.fault = fault
+    impatient.write(PRICES, ("2025-01-02",), prices("2025-01-02"), run_id="r1")
+    lake.write(PRICES, ("2025-01-03",), prices("2025-01-03"), run_id="r1")
+    late.set()
+    wait_until(lambda: bool(arrived), "the late write arrives")
+    assert arrived == ["412 PRECONDITION FAILED"]
+    assert list(lake.manifests(PRICES)) == days(3)
+
+
 def test_writers_that_race_for_a_new_table_both_win(lake: Lake, other: Lake, server: S3Server) -> None:
     def fault(environ: dict[str, Any], serve: Serve) -> Answer | None:
         if is_index(environ, "PUT"):
@@ -218,7 +247,7 @@ def test_a_body_that_is_always_torn_is_an_error_and_no_rows(lake: Lake, other: L
         other.slice(PRICES).read()
     server.fault = lambda environ, serve: torn(serve(), silently=True) if is_index(environ, "GET") else None
     catalog._known.clear()
-    with pytest.raises(LakeError, match=r"_index/clean/prices.json.gz: the index is damaged or did not arrive"):
+    with pytest.raises(LakeError, match=r"_index/clean/prices.json.gz: the index is damaged"):
         other.write(PRICES, ("2025-06-01",), prices("2025-06-01"), run_id="r2")
     server.fault = None
     assert list(lake.manifests(PRICES)) == days(1)
