@@ -1,0 +1,101 @@
+"""The lake on a real object store: writers that race, writers and a store that are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from bellwether.errors import LakeError
+from bellwether.lake import Lake
+from bellwether.lake.verification import verify
+from deploy.loopback import Process, credentials
+from tests.lake.frames import PRICES, prices
+
+pytestmark = pytest.mark.fleet
+ROOT = Path(__file__).resolve().parents[2]
+DAYS = [str(date(2025, 1, 1) + timedelta(days=number)) for number in range(60)]
+WRITER = """
+import sys
+from bellwether.lake import Lake
+from tests.lake.frames import PRICES, prices
+lake = Lake(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for day in sys.argv[2:]:
+    lake.write(PRICES, (day,), prices(day), run_id=f"r{day}")
+    print(day, flush=True)
+"""
+
+
+@pytest.fixture
+def lake(object_store: Process, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
+    for name, value in credentials(object_store.url).items():
+        monkeypatch.setenv(name, value)
+    return Lake(f"s3://bellwether/{request.node.name}", cache=tmp_path / "cache")
+
+
+def writer(lake: Lake, days: list[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, lake.uri, *days]
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def begin(writers: list[subprocess.Popen[str]]) -> None:
+    """Let all write at the same moment."""
+    for one in writers:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    for one in writers:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+
+
+def require_whole(lake: Lake, days: list[str]) -> None:
+    """Each day has the rows of its writer, and nothing is damaged."""
+    assert [day for (day,) in lake.manifests(PRICES)] == days
+    for day in days:
+        assert lake.slice(PRICES, [(day,)]).read().equals(prices(day))
+    assert verify(lake, [PRICES]).damaged == ()
+
+
+def test_two_processes_commit_sixty_partitions_of_a_table(lake: Lake) -> None:
+    writers = [writer(lake, DAYS[share::2]) for share in range(2)]
+    begin(writers)
+    assert [one.communicate(timeout=240) and one.returncode for one in writers] == [0, 0]
+    require_whole(lake, DAYS)
+
+
+def test_a_killed_writer_takes_no_commit_of_another_with_it(lake: Lake) -> None:
+    draw = random.Random(5)
+    for share in range(3):
+        killed, other = writer(lake, DAYS[share:30:3]), writer(lake, DAYS[share:30:3][::-1])
+        begin([killed, other])
+        time.sleep(draw.uniform(0.05, 0.6))
+        os.kill(killed.pid, signal.SIGKILL)
+        other.communicate(timeout=240)
+        assert other.returncode == 0
+        killed.communicate(timeout=60)
+    require_whole(lake, DAYS[:30])
+
+
+def test_acknowledged_commits_survive_a_killed_store(lake: Lake, object_store: Process) -> None:
+    acknowledged, refused = [], 0
+    for number, day in enumerate(DAYS[:30]):
+        if number in {10, 20}:
+            object_store.kill()
+            with pytest.raises(LakeError):
+                lake.write(PRICES, (day,), prices(day), run_id="away")
+            refused += 1
+            object_store.start()
+        lake.write(PRICES, (day,), prices(day), run_id=f"r{day}")
+        acknowledged.append(day)
+    assert refused == 2
+    require_whole(lake, acknowledged)
