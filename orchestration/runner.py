@@ -6,6 +6,7 @@ Concept: https://docs.dagster.io/guides/build/jobs/job-execution
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from orchestration.sensors import registered_partitions
 from orchestration.steps import causes, partitions_of, reason
 from orchestration.submission import Endpoint, Submission, endpoint, execute
 from resources import LakeResource, ModelsResource
+from resources.models import PAID_BY, payer
 from resources.venues import STOPPED as BY_SIGNAL
 from resources.venues import go_on
 
@@ -60,19 +62,24 @@ class RunFailed(BellwetherError):
 
 @dataclass(frozen=True)
 class Launch:
-    """A run of a job. partitions: the range that it makes. run_id: of a run in progress, which is followed instead of a new one."""
+    """A run of a job.
+
+    partitions: the range that it makes. run_id: of a run in progress, which is followed instead of a new one. paid_by: name of the budget that it shares.
+    """
 
     label: str
     partitions: Sequence[str] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     run_id: str = ""
+    paid_by: str = ""
 
     @property
     def tags(self) -> dict[str, str]:
-        """Dagster's tags of the partitions."""
+        """Tags of the partitions and of the shared budget."""
+        paid = {PAID_BY: self.paid_by} if self.paid_by else {}
         if len(self.partitions) > 1:
-            return {RANGE_START: self.partitions[0], RANGE_END: self.partitions[-1]}
-        return {PARTITION: self.partitions[0]} if any(self.partitions) else {}
+            return {RANGE_START: self.partitions[0], RANGE_END: self.partitions[-1], **paid}
+        return {PARTITION: self.partitions[0], **paid} if any(self.partitions) else paid
 
 
 #: Receives the number of a launch, its finished run and the failures in it.
@@ -239,19 +246,21 @@ class Runner:
         return ends
 
     def launches(self, job: Any, name: str, partitions: Sequence[str], label: str, config: Mapping[str, Any] | None = None) -> list[Launch]:
-        """The runs of a job for partitions of a table. In a fleet, runs of an interrupted command that still make some of them are among them."""
+        """The runs of a job for partitions of a table, with one budget. In a fleet, runs of an interrupted command that still make some of them are among them."""
         definition = self._defs.resolve_asset_graph().get(key(name)).partitions_def
-        rest, found = dict.fromkeys(partitions), list[Launch]()
+        rest, found, paid_by = dict.fromkeys(partitions), list[Launch](), ""
 
         def of(group: Sequence[str], run_id: str = "") -> Launch:
-            return Launch(_label(label, group), group, config or {}, run_id)
+            return Launch(_label(label, group), group, config or {}, run_id, paid_by)
 
         for run in self._in_progress(job.name):
             made = [one for one in keys_of_run(definition, run.tags, self.instance) if one in rest]
             if made and run.run_config == (config or {}):
                 found.append(of(made, run.run_id))
-                rest = {one: None for one in rest if one not in made}
-        return [*found, *map(of, ranges(definition, rest, self.instance))]
+                rest, paid_by = {one: None for one in rest if one not in made}, paid_by or payer(run)
+        groups = ranges(definition, rest, self.instance)
+        paid_by = paid_by or (secrets.token_hex(8) if groups[1:] else "")
+        return [*found, *map(of, groups)]
 
     def _in_progress(self, job: str) -> Sequence[dg.DagsterRun]:
         """Runs of a job that commands have submitted to the fleet, also from other machines."""

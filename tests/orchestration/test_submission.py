@@ -24,6 +24,7 @@ from bellwether.lake import Lake
 from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration import submission
+from orchestration.definitions import build_defs
 from orchestration.home import prepare
 from orchestration.orphans import TAG, UI, Process
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
@@ -382,3 +383,26 @@ def test_a_command_submits_its_runs_to_the_ui_of_its_home(tmp_path: Path, monkey
         ui.send_signal(signal.SIGTERM)
         finished(ui)
     assert ui.returncode == 0
+
+
+def test_runs_of_divided_work_share_a_budget_which_the_repeated_command_continues(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BELLWETHER_FLEET", "celery")
+    monkeypatch.setenv("BELLWETHER_WORKERS", "2")
+    settings.cache_clear()
+    work = Runner(build_defs(), instance)
+    days, job = [f"2026-06-{day:02d}" for day in range(1, 13)], SimpleNamespace(name="days")
+    (single,) = work.launches(job, "raw/kalshi_markets", days[:1], "day")
+    assert "bellwether/paid_by" not in single.tags
+    first = work.launches(job, "raw/kalshi_markets", days, "day")
+    assert len(first) == 4
+    (budget,) = {one.tags["bellwether/paid_by"] for one in first}
+    (other,) = {one.tags["bellwether/paid_by"] for one in work.launches(job, "raw/kalshi_markets", days, "day")}
+    assert budget != other
+    run = dg.DagsterRun(job_name="days", tags={**first[0].tags, LAUNCHED_BY: COMMAND}, status=dg.DagsterRunStatus.STARTED)
+    instance.add_run(run)
+    again = work.launches(job, "raw/kalshi_markets", days, "day")
+    assert again[0].run_id == run.run_id
+    assert {one.tags["bellwether/paid_by"] for one in again[1:]} == {budget}
+    assert sorted(day for one in again for day in one.partitions) == days
