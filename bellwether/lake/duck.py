@@ -16,8 +16,8 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from bellwether import places
 from bellwether.errors import LakeError, SchemaError
-from bellwether.lake import s3
 from bellwether.lake.slices import Slice
 from bellwether.tables import Table
 
@@ -99,7 +99,7 @@ def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) 
             f"install the package duckdb-extension-httpfs=={duckdb.__version__}"
         )
     connection.execute(f"LOAD {literal(str(extension))}")
-    fields = "".join(f", {name} {literal(value)}" for name, value in s3.for_duckdb(options).items())
+    fields = "".join(f", {name} {literal(value)}" for name, value in places.for_duckdb(options).items())
     connection.execute(f"CREATE OR REPLACE SECRET lake (TYPE s3{fields})")
     # The lake replaces no file: a connection asks for the size of each once.
     connection.execute("SET enable_http_metadata_cache = true")
@@ -107,7 +107,7 @@ def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) 
 
 def is_s3(location: str) -> bool:
     """True for a file that DuckDB reads through its extension."""
-    return location.split("://", 1)[0] in s3.SCHEMES
+    return location.split("://", 1)[0] in places.SCHEMES
 
 
 def select(table: Table, files: tuple[str, ...]) -> str:

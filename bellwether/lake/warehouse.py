@@ -17,8 +17,9 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from bellwether import places
 from bellwether.errors import ConfigError, LakeError
-from bellwether.lake import build, confine, duck, s3
+from bellwether.lake import build, confine, duck
 from bellwether.lake.duck import literal
 from bellwether.lake.lake import Lake
 from bellwether.lake.publications import Place, place_of
@@ -131,7 +132,7 @@ def _opened(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
         except duckdb.Error as error:
             raise LakeError(f"opening the warehouse {file}: {error}; {PUBLISH_AGAIN}") from error
         if remote and duck.httpfs():
-            duck.allow_s3(connection, s3.resolve({}))
+            duck.allow_s3(connection, places.resolve({}))
         yield connection
 
 
