@@ -141,7 +141,7 @@ class Runner:
             advance(len(launches[number].partitions))
 
         if ui is not None and ui.of_fleet:
-            self._say(f"{launches[0].label}{f' and {len(launches) - 1} more runs' if launches[1:] else ''}")
+            self._say(f"{launches[0].label}{f' and {len(launches) - 1} more' if launches[1:] else ''}")
             self._submit(ui, job.name, dict(enumerate(launches)), end)
             return [ends[number] for number in range(len(launches))]
         for number, one in enumerate(launches):

@@ -229,10 +229,10 @@ def _has_ended(instance: dg.DagsterInstance, one: Submission, *, retries: bool) 
 def _interrupted(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str], *, choice: bool = False) -> None:
     """Cancel runs of an interrupted command. Those of a fleet continue, unless the user interrupts again. choice: wait for that."""
     if ui.of_fleet and runs:
-        again = f"Ctrl-C again within {_CHOICE_SECONDS:.0f} seconds cancels them." if choice else ""
+        again = f" Ctrl-C again within {_CHOICE_SECONDS:.0f} seconds cancels them." if choice else ""
         sys.stderr.write(
             f"\n{'These runs continue' if runs[1:] else 'This run continues'} in the fleet: {', '.join(runs)}. Follow or cancel at {ui.url}/runs, "
-            f"or follow by the same command. {again}\n"
+            f"or follow by the same command.{again}\n"
         )
         try:
             time.sleep(_CHOICE_SECONDS if choice else 0)

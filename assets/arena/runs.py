@@ -100,7 +100,8 @@ def follow(work: Runner, *, present: bool = False) -> BellwetherError | None:
     """
     _evidence(work)
     _marks(work)
-    failed = _mark_now() if present else None
+    # In a fleet the daemon always runs, and its sensor marks.
+    failed = _mark_now() if present and settings().fleet is None else None
     if work.due((*BOOK_TABLES, "arena/submissions", *RANKING_TABLES)) or _submitted_since(work):
         work.launch(jobs.BOOKS, "arena books")
     else:

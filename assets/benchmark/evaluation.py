@@ -137,7 +137,7 @@ def evaluate(
     evaluation = begun or _evaluations().begin(Evaluation.of(chosen.release, chosen.named, limits.dollars, questions, datetime.now(UTC)))
     evaluation = replace(evaluation, dollars=limits.dollars, dollars_per_model=limits.dollars_per_model)
     _evaluations().keep(evaluation)
-    # In a fleet the runs send the requests: one run's models at the same time, each request once on the journal that all share.
+    # In a fleet the runs send the requests, divided among the workers; the journal that all share pays for each once.
     ends = _ask(work, chosen.models, questions, evaluation.run, limits) if chosen.models and settings().fleet is None else {}
     done = [name for name in chosen.forecasters if ends.get(name) is None]
     ends |= release(

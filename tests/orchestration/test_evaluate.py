@@ -13,7 +13,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -21,15 +23,18 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
+from assets.benchmark import evaluation
 from assets.benchmark.runs import questions as fixed_questions
 from assets.benchmark.runs import release as run_release
 from assets.warehouse.runs import publish as publish_warehouse
 from bellwether import forecasting
 from bellwether.figures import canvas
 from bellwether.forecasting import Forecaster
+from bellwether.forecasting.evaluation import Evaluation
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake import Lake
+from bellwether.models.client import Limits
 from bellwether.questions.release import digest
 from bellwether.report import figures
 from bellwether.settings import Settings, settings
@@ -596,3 +601,32 @@ def test_more_history_changes_no_published_number_and_enters_with_a_new_version(
     assert "would have" in refused.output
     assert "add --yes" in refused.output
     assert contents(harness.home / "sandbox" / "lake" / "benchmark") == untouched
+
+
+@pytest.mark.parametrize("fleet", [False, True])
+def test_in_a_fleet_the_runs_send_the_requests_with_the_keys_of_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fleet: bool
+) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+    if fleet:
+        monkeypatch.setenv("BELLWETHER_FLEET", "celery")
+    settings.cache_clear()
+    launched: list[tuple[list[str], Any]] = []
+
+    def release(work: object, name: str, forecasters: list[str], *, again: list[str], asking: Any) -> dict[str, None]:
+        launched.append((forecasters, asking))
+        return dict.fromkeys(forecasters)
+
+    sent: list[object] = []
+    monkeypatch.setattr("assets.benchmark.evaluation._ask", lambda *request: sent.append(request) or {})
+    monkeypatch.setattr("assets.benchmark.runs.release", release)
+    monkeypatch.setattr("assets.warehouse.runs.publish", lambda work: None)
+    model: Any = SimpleNamespace(name="model", model=SimpleNamespace(key_variable="NO_SUCH_KEY"))
+    chosen = evaluation.Chosen("sandbox-2026", ["model"], {"model": model}, [model])
+    begun = Evaluation("evaluate-20260701T000000Z", "sandbox-2026", ("model",), Decimal(1), {})
+    assert evaluation.evaluate(None, chosen, pl.DataFrame(), begun, Limits(dollars=Decimal(2))) == {"model": None}
+    ((forecasters, asking),) = launched
+    assert (forecasters, asking["dollars"], asking["paid_by"], bool(sent)) == (["model"], 2.0, begun.run, not fleet)
+    if fleet:
+        evaluation.require_a_key([model])
+    settings.cache_clear()
