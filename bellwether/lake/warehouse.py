@@ -7,6 +7,7 @@ A place is a local path or an `s3://` URL (`bellwether.lake.publications`).
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -34,8 +35,6 @@ DATABASE = "warehouse"
 PUBLISH_AGAIN = "publish it again: `bellwether warehouse`"
 #: Most bytes of the files of a query's tables for which whole files are fetched from a store, with one request each.
 _WHOLE_FILES = 64 * 2**20
-#: Attempts to publish while other publishers replace what each was based on.
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +85,17 @@ def publish(
     place, chosen = place_of(path), [replace(table, mart=True) if self_contained else table for table in tables]
     with place.only_publisher(lock_timeout):
         try:
-            done, size = _publish(lake, place, chosen, complete_every)
+            done, size = _publish(lake, place, chosen, complete_every, lock_timeout)
         finally:
             place.discard()
     where = place.name if "://" in place.name else Path(place.name)
     return Published(where, done.tables, done.partitions, done.rows, size, done.known_at, done.complete, done.outdated, done.damaged)
 
 
-def _publish(lake: Lake, place: Place, tables: list[Table], complete_every: timedelta) -> tuple[build.Built, int]:
-    """Build and publish, again if another publisher without the lock was faster; the result and the file's bytes."""
-    for _ in range(_ATTEMPTS):
+def _publish(lake: Lake, place: Place, tables: list[Table], complete_every: timedelta, patience: float) -> tuple[build.Built, int]:
+    """Build and publish, for `patience` seconds again if another publisher without the lock was faster; the result and the file's bytes."""
+    deadline = time.monotonic() + patience
+    while True:
         draft = place.draft()
         with place.former() as former:
             done = build.build(lake, tables, former, draft, place=place.name, complete_every=complete_every)
@@ -103,9 +103,10 @@ def _publish(lake: Lake, place: Place, tables: list[Table], complete_every: time
             size = draft.stat().st_size
         if place.replace(draft, done):
             return done, size
-    raise LakeError(
-        f"publishing {place.name}: other publishers replaced it {_ATTEMPTS} times meanwhile; set BELLWETHER_POSTGRES on every machine"
-    )
+        if time.monotonic() > deadline:
+            raise LakeError(
+                f"publishing {place.name}: other publishers were faster for {patience:g} s; set BELLWETHER_POSTGRES on every machine"
+            )
 
 
 @contextmanager

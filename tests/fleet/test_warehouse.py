@@ -39,7 +39,7 @@ while not os.path.exists(sys.argv[2]):
         seen.append(query(sys.argv[1], SQL).row(0))
     except Exception as error:
         failures.append(repr(error))
-    time.sleep(0.1)  # a core for the publisher
+    time.sleep(0.3)  # a core for the publisher
 print(json.dumps([seen, failures]))
 """
 PUBLISHER = """
@@ -51,7 +51,7 @@ from tests.lake.frames import *
 lake, name = Lake(sys.argv[1]), sys.argv[3]
 for n in range(int(sys.argv[4])):
     lake.write(FORECASTS, ("2025q3", f"{name}{n}"), forecasts(forecaster=f"{name}{n}"), run_id="r1")
-    publish(lake, sys.argv[2], tables=(SERIES, PRICES, FORECASTS), complete_every=timedelta(days=1))
+    publish(lake, sys.argv[2], tables=(SERIES, PRICES, FORECASTS), complete_every=timedelta(days=1), lock_timeout=240.0)
 """
 #: Publishes, and is killed at the stage that argument 3 names.
 KILLED = """
@@ -151,7 +151,7 @@ def test_two_machines_publish_at_once_and_nothing_is_lost(
 ) -> None:
     if locked:
         request.getfixturevalue("postgres")
-    warehouse, count = f"{place}/warehouse", 6
+    warehouse, count = f"{place}/warehouse", 4
     both = [started(PUBLISHER, tmp_path / name, lake.uri, warehouse, name, str(count)) for name in ("a", "b")]
     assert [one.wait(timeout=300) for one in both] == [0, 0]
     names = {f"{name}{n}" for name in ("a", "b") for n in range(count)}

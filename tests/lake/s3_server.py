@@ -30,6 +30,9 @@ class S3Server:
         fault: answers requests in the place of the server.
     """
 
+    # Servers of one process share moto's buckets.
+    _buckets = itertools.count()
+
     def __init__(self) -> None:
         from moto.server import DomainDispatcherApplication, create_backend_app
         from werkzeug.serving import make_server
@@ -37,7 +40,6 @@ class S3Server:
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._app = DomainDispatcherApplication(create_backend_app)
         self._lock = threading.Lock()
-        self._buckets = itertools.count()
         self.requests: list[tuple[str, str]] = []
         self.fault: Fault | None = None
         self._server = make_server("127.0.0.1", 0, self._serve, threaded=True)
