@@ -8,6 +8,7 @@ Concept: https://docs.dagster.io/deployment/oss/dagster-yaml
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 import yaml
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -38,6 +39,8 @@ _TABLES_LOCK, DAEMON_LOCK = 0x62656C6C00, 0x62656C6C01
 _WORLD = "bellwether/world"
 #: Seconds between heartbeats of a run, and without one until its worker is asked.
 HEARTBEAT_SECONDS, STALE_SECONDS = 10, 30
+#: Time for which a worker waits for Postgres.
+_OUTAGE_SECONDS = 120
 #: Settings of Celery that daemon and workers share. A task is acknowledged when its execution starts: it is executed once at most.
 CELERY = {
     "broker_connection_max_retries": None,
@@ -204,6 +207,24 @@ def _locked(config: Settings, key: int) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def wait_for_postgres() -> None:
+    """Have every later connection of this process, and of those it forks, wait while Postgres is restarted: a step would fail otherwise."""
+    event.listen(Engine, "do_connect", _connect_patiently)
+
+
+def _connect_patiently(dialect: Dialect, _: object, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    if dialect.name != "postgresql":
+        return None
+    end = time.monotonic() + _OUTAGE_SECONDS
+    while True:
+        try:
+            return dialect.connect(*positional, **named)
+        except dialect.loaded_dbapi.OperationalError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1.0)
 
 
 def postgres_failure(error: SQLAlchemyError) -> str:

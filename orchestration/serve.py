@@ -34,6 +34,8 @@ from orchestration.submission import HOST, announce, answers, serving
 _POLL_SECONDS = 0.2
 #: Seconds between checks of the daemon's lock, and for a daemon to launch the runs that it has taken from the queue.
 _LOCK_SECONDS, _PATIENCE_SECONDS = 10.0, 10.0
+#: Age at which the UI replaces a connection to Postgres: after a restart of the server, the first launch over a former one would fail.
+_POOL_SECONDS = "2"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -76,7 +78,7 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
     say(f"Starting the UI and the daemon of the fleet; their log is {home / 'ui.log'}")
     try:
         with _stopped() as stopped, _log(home).open("w") as out:
-            server = _start(call, out, keep=lock.file)
+            server = _start(call, out, keep=lock.file, DAGSTER_WEBSERVER_DB_POOL_RECYCLE=_POOL_SECONDS)
             try:
                 _wait_fleet(server, lock, stopped)
             finally:
@@ -172,8 +174,8 @@ def _log(home: Path) -> Path:
     return log
 
 
-def _start(call: list[str], out: IO[str], *, keep: int) -> subprocess.Popen[bytes]:
-    """Start Dagster in a session of its own. keep: descriptor of a lock that it holds as well."""
+def _start(call: list[str], out: IO[str], *, keep: int, **environment: str) -> subprocess.Popen[bytes]:
+    """Start Dagster in a session of its own. keep: descriptor of a lock that it holds as well. environment: more variables."""
     return subprocess.Popen(  # noqa: S603
         call,
         start_new_session=True,
@@ -181,14 +183,14 @@ def _start(call: list[str], out: IO[str], *, keep: int) -> subprocess.Popen[byte
         stdout=out,
         stderr=subprocess.STDOUT,
         # Steps are processes of Python, which would import `assets` or `resources` of the present folder.
-        env={**os.environ, "PYTHONSAFEPATH": "1"},
+        env={**os.environ, "PYTHONSAFEPATH": "1", **environment},
     )
 
 
 def _end(server: subprocess.Popen[bytes], patience: float = 0) -> None:
     """Kill Dagster's processes at once: one that gets SIGTERM would record its run as failed. patience: seconds to end in order before."""
     if patience and server.poll() is None:
-        server.terminate()
+        server.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             server.wait(patience)
     with suppress(ProcessLookupError):

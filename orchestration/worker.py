@@ -20,7 +20,7 @@ from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
 from bellwether.settings import Settings
 from orchestration.definitions import defs
-from orchestration.fleet import CELERY, HEARTBEAT_SECONDS, RUNS_PER_WORKER
+from orchestration.fleet import CELERY, HEARTBEAT_SECONDS, RUNS_PER_WORKER, wait_for_postgres
 from orchestration.home import prepare
 from orchestration.launcher import CeleryLauncher
 
@@ -38,6 +38,7 @@ def work(config: Settings, name: str | None = None, say: Callable[[str], None] =
         say: prints a line.
     """
     home = prepare(config)
+    wait_for_postgres()
     app = application(config)
     defs.get_repository_def().get_all_jobs()  # forked processes find all that a run needs loaded
     name = name or f"{socket.gethostname()}-{os.getpid()}"

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import dagster as dg
+import psycopg2
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -98,6 +99,38 @@ def test_a_worker_without_a_fleet_says_what_to_set(monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(main, ["worker"])
     settings.cache_clear()
     assert result.exit_code == 1 and "BELLWETHER_FLEET=celery" in result.output
+
+
+class Postgres:
+    """A dialect whose server refuses connections until a time."""
+
+    name = "postgresql"
+    loaded_dbapi = psycopg2
+
+    def __init__(self, back: float) -> None:
+        self.now, self.back = 0.0, back
+
+    def connect(self, *_: object, **__: object) -> str:
+        if self.now < self.back:
+            raise psycopg2.OperationalError("connection refused")
+        return "connection"
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("back", "connects"), [(0, True), (60, True), (600, False)])
+def test_a_worker_waits_two_minutes_for_postgres(monkeypatch: pytest.MonkeyPatch, back: float, connects: bool) -> None:
+    server = Postgres(back)
+    monkeypatch.setattr(fleet.time, "sleep", server.sleep)
+    monkeypatch.setattr(fleet.time, "monotonic", lambda: server.now)
+    if connects:
+        assert fleet._connect_patiently(server, None, (), {}) == "connection"
+        assert server.now == back
+    else:
+        with pytest.raises(psycopg2.OperationalError):
+            fleet._connect_patiently(server, None, (), {})
+        assert 120 <= server.now < 125
 
 
 class Broker:
