@@ -12,7 +12,7 @@ PRECOMPILE := $(BIN)/python -m orchestration.precompile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui site live test test-fast test-browser test-fleet test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql golden bench bench-replay constraints dictionary reference readme check-readme clean
+.PHONY: help setup setup-dev demo ui fleet site live test test-fast test-browser test-fleet test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql golden bench bench-replay constraints dictionary reference readme check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ demo: setup ## run everything in the sandbox and print the leaderboard; no key, 
 
 ui: setup ## serve Dagster's UI with its daemon on http://127.0.0.1:3000
 	@$(BIN)/bellwether ui
+
+fleet: setup-dev ## start Postgres, Redis, an object store, a UI and two workers on loopback, run the demo on them and compare it
+	@$(BIN)/python -m deploy.fleet
 
 site: setup ## build the static site of the published warehouse and serve it on http://127.0.0.1:8400
 	@$(BIN)/bellwether site --serve

@@ -28,18 +28,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
+
 # Kills the process groups named by files of `groups` and removes the folder when its standard input ends, as it does with the parent.
 # SeaweedFS keeps sockets in /tmp.
+# `bellwether ui` ends the processes of other groups that it started.
 _WATCHDOG = """
 cat > /dev/null
-for group in "$0"/groups/*; do kill -s KILL -- "-${group##*/}" 2> /dev/null; done
+send() { for group in "$0"/groups/*; do kill -s "$1" -- "-${group##*/}" 2> /dev/null; done; }
+for second in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do send TERM || break; sleep 1; done
+send KILL
 rm -f $(cat "$0/sockets")
 rm -rf "$0"
 """
 #: Seconds for which a program that ends at its start is started again: children of a killed Postgres take a moment to notice.
 _SETTLED = 10.0
 _HIGHEST, _GRPC_OFFSET = 2**16, 10_000
-_BUCKET = "bellwether"
+BUCKET = "bellwether"
 #: A crash of the machine ends the tests; a crash of the server loses nothing.
 _POSTGRES = {
     "fsync": "off",
@@ -74,10 +79,15 @@ class Processes:
         self._watchdog.communicate()
 
     def start(self, process: Process) -> Process:
-        """Start a process, which stops with this context. Raises `Unavailable`."""
-        self._started.append(process)
-        process.start()
+        """Start a process, which stops with this context, and wait until it is ready. Raises `Unavailable`."""
+        self.launch(process)
+        process.wait()
         return process
+
+    def launch(self, process: Process) -> None:
+        """Start a process, which stops with this context."""
+        self._started.append(process)
+        process.launch()
 
     def place(self, name: str) -> Path:
         """Folder of a server, below the common one and owned by the server's user."""
@@ -131,7 +141,11 @@ class Process:
 
     def start(self) -> None:
         """Start, and wait until requests are served. Raises `Unavailable`."""
-        self._launch()
+        self.launch()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until requests are served. Raises `Unavailable`."""
         begun = time.monotonic()
         while not self.ready():
             waited = time.monotonic() - begun
@@ -142,10 +156,11 @@ class Process:
                 )
             if not self.is_running:
                 self.kill()
-                self._launch()
+                self.launch()
             time.sleep(0.05)
 
-    def _launch(self) -> None:
+    def launch(self) -> None:
+        """Start without waiting."""
         with self.log.open("ab") as log:
             self._popen = subprocess.Popen(
                 [str(part) for part in self.command],
@@ -169,17 +184,27 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """End the process and its children with SIGKILL."""
+        """End the process and its descendants with SIGKILL."""
         if self._popen is None:
             return
+        for process in descendants(self.pid):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         with suppress(ProcessLookupError):
-            os.killpg(self._popen.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
         self._group.unlink(missing_ok=True)
 
     @property
     def _group(self) -> Path:
         return self.folder.parent / "groups" / str(self.pid)
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """Processes that this one started, and theirs."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).children(recursive=True)
+    return []
 
 
 def unprivileged() -> dict[str, Any]:
@@ -277,7 +302,7 @@ def object_store(processes: Processes) -> Process:
         "ip": "127.0.0.1",
         "ip.bind": "127.0.0.1",
         "dir": ".",
-        "bucket": _BUCKET,
+        "bucket": BUCKET,
         "s3.config": "s3.json",
         "master.telemetry": "false",
     }
@@ -324,8 +349,8 @@ def _has_bucket(url: str) -> bool:
         config=Config(retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=5),
     )
     with suppress(BotoCoreError, ClientError):
-        client.put_object(Bucket=_BUCKET, Key=".ready", Body=b"")
-        client.delete_object(Bucket=_BUCKET, Key=".ready")
+        client.put_object(Bucket=BUCKET, Key=".ready", Body=b"")
+        client.delete_object(Bucket=BUCKET, Key=".ready")
         return True
     return False
 

@@ -14,6 +14,8 @@ from typing import Any
 import duckdb
 from click.testing import CliRunner
 
+from bellwether.lake.warehouse import connect
+
 DIGESTS = Path(__file__).parent / "digests.json"
 #: Columns and JSON fields about the process instead of the result.
 VOLATILE = frozenset(
@@ -59,10 +61,9 @@ def digests(home: Path) -> Digests:
     return {"tables": dict(tables(home / "sandbox" / "warehouse.duckdb")), "printed": printed, "files": files}
 
 
-def tables(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def tables(path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows and a digest per column of each table and view, rows in the order of the table's key, else of all columns."""
-    with duckdb.connect(str(path), read_only=True) as warehouse:
-        warehouse.execute("SET TimeZone = 'UTC'")
+    with connect(path) as warehouse:
         keys = dict(warehouse.execute("SELECT table_name, key FROM meta.tables").fetchall())
         names = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema != 'meta' ORDER BY ALL"
         for schema, table in warehouse.execute(names).fetchall():
@@ -138,7 +139,7 @@ def differences(old: Digests, new: Digests) -> list[str]:
     """The differences in lines: tables that are new, gone or of other rows or columns, printed lines and files."""
     told = []
     for kind in ("tables", "printed", "files"):
-        before, after = old.get(kind, {}), new[kind]
+        before, after = old.get(kind, {}), new.get(kind, {})
         told += [f"{kind}: {name} is gone" for name in sorted(before.keys() - after.keys())]
         told += [f"{kind}: {name} is new" for name in sorted(after.keys() - before.keys())]
         for name in sorted(before.keys() & after.keys()):

@@ -1,0 +1,177 @@
+"""A fleet on loopback: servers, a UI with its daemon, and workers, each node with a home of its own.
+
+`python -m deploy.fleet` runs the demo on it, compares its tables with those of an embedded demo, and serves until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+from unittest.mock import patch
+
+from bellwether.settings import settings
+from deploy import loopback
+from deploy.loopback import Process, Processes
+
+ROOT = Path(__file__).resolve().parent.parent
+_BELLWETHER = Path(sys.executable).with_name("bellwether")
+#: What nodes take over from this environment.
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "COLUMNS", "NUMBA_CACHE_DIR", "PYTHONPATH", "TERM", "TZ")
+
+
+class Fleet:
+    """Servers, nodes and settings of a fleet; all end with this context.
+
+    Args:
+        workers: how many.
+        changes: more environment variables of all nodes.
+    """
+
+    def __init__(self, workers: int = 2, changes: Mapping[str, str] | None = None) -> None:
+        self._count, self._given = workers, dict(changes or {})
+
+    def __enter__(self) -> Self:
+        self._processes = Processes()
+        self.folder = self._processes.__enter__().folder
+        try:
+            self.postgres = loopback.postgres(self._processes)
+            self.redis = loopback.redis(self._processes)
+            self.store = loopback.object_store(self._processes)
+            (port,) = loopback.free_ports(1)
+            self.settings = self._settings(port)
+            self.ui = self._node("ui", ["ui", "--port", str(port)], lambda: loopback.is_listening(port))
+            self.workers = [self._worker(f"worker-{number}") for number in range(1, self._count + 1)]
+            for node in (self.ui, *self.workers):
+                self._processes.launch(node)
+            for node in (self.ui, *self.workers):
+                node.wait()
+        except BaseException:
+            self._processes.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._processes.__exit__()
+
+    def environment(self, node: str) -> dict[str, str]:
+        """Environment variables of a node."""
+        return {**self.settings, "BELLWETHER_HOME": str(self.folder / "homes" / node)}
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Addresses of the servers, without credentials, and the logs."""
+        servers = {"Postgres": self.postgres.url, "Redis": self.redis.url, "object store": self.store.url}
+        return {
+            "UI": self.settings["BELLWETHER_UI"],
+            **{name: url.rpartition("@")[2] for name, url in servers.items()},
+            "files": self.settings["BELLWETHER_STORE"],
+            "logs": f"{self.folder}/*.log",
+        }
+
+    @property
+    def embedded(self) -> dict[str, str]:
+        """Environment variables of a machine without the fleet, for comparison."""
+        return {**_inherited(), **self._given, "BELLWETHER_HOME": str(self.folder / "homes" / "embedded")}
+
+    def command(self, *words: str, node: str = "laptop", check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a command of `bellwether` on a node. Raises `RuntimeError` with its output where it fails."""
+        done = subprocess.run(
+            [_BELLWETHER, *words], env=self.environment(node), cwd=self.folder, capture_output=True, text=True, check=False
+        )
+        if check and done.returncode:
+            raise RuntimeError(f"bellwether {' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        return done
+
+    def begin(self, *words: str, node: str = "laptop") -> subprocess.Popen[str]:
+        """Start a command of `bellwether` on a node."""
+        return subprocess.Popen(
+            [_BELLWETHER, *words],
+            env=self.environment(node),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def _settings(self, port: int) -> dict[str, str]:
+        return {
+            **_inherited(),
+            **loopback.credentials(self.store.url),
+            "BELLWETHER_FLEET": "celery",
+            "BELLWETHER_WORKERS": str(self._count),
+            "BELLWETHER_POSTGRES": self.postgres.url,
+            "BELLWETHER_BROKER": self.redis.url,
+            "BELLWETHER_UI": f"http://127.0.0.1:{port}",
+            "BELLWETHER_STORE": f"s3://{loopback.BUCKET}/files",
+            **self._given,
+        }
+
+    def _worker(self, name: str) -> Process:
+        def ready() -> bool:
+            return f"Worker {name} is ready" in (self.folder / f"{name}.log").read_text(errors="replace")
+
+        return self._node(name, ["worker", "--name", name], ready)
+
+    def _node(self, name: str, words: list[str], ready: Callable[[], bool]) -> Process:
+        folder = self.folder / name
+        folder.mkdir()
+        command = [_BELLWETHER, *words]
+        return Process(command, folder, ready, environment=self.environment(name), patience=300)
+
+
+def _inherited() -> dict[str, str]:
+    given = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {**given, "DAGSTER_DISABLE_TELEMETRY": "1", "GX_ANALYTICS_ENABLED": "false"}
+
+
+def published(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Rows and digests of the columns of each table and view in the warehouse of a node, without run ids and wall times."""
+    from tests.golden.digests import tables
+
+    with patch.dict(os.environ, environment, clear=True):
+        settings.cache_clear()
+        try:
+            return dict(tables(settings().warehouse_uri))
+        finally:
+            settings.cache_clear()
+
+
+def compare(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """Differences between the tables of two nodes, by content."""
+    from tests.golden.digests import differences
+
+    return differences({"tables": published(one)}, {"tables": published(other)})
+
+
+def main(words: list[str]) -> int:
+    """Run the demo on a fleet with the given options, compare it, and serve until Ctrl-C; 1 where tables differ."""
+    print("Starting Postgres, Redis, an object store, a UI and two workers on loopback ...", flush=True)
+    with Fleet() as fleet:
+        for name, address in fleet.addresses.items():
+            print(f"  {name:13} {address}")
+        exports = fleet.folder / "settings.sh"
+        exports.touch(mode=0o600)
+        given = fleet.environment("laptop").items()
+        exports.write_text("".join(f"export {name}={value}\n" for name, value in given if name.startswith(("BELLWETHER_", "AWS_"))))
+        print(f"Commands of another shell use it after: . {exports}\n", flush=True)
+        subprocess.run([_BELLWETHER, "demo", *words], env=fleet.environment("laptop"), cwd=fleet.folder, check=True)
+        print("\nThe same demo on one machine, for comparison ...", flush=True)
+        subprocess.run([_BELLWETHER, "demo", "--json", *words], env=fleet.embedded, cwd=fleet.folder, check=True, stdout=subprocess.DEVNULL)
+        different = compare(fleet.embedded, fleet.environment("laptop"))
+        print("\n".join(different) if different else "All tables are equal.")
+        print(f"UI: {fleet.settings['BELLWETHER_UI']}. Ctrl-C stops everything.", flush=True)
+        with suppress(KeyboardInterrupt):
+            while sys.stdin.isatty():
+                signal.pause()
+    return int(bool(different))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
