@@ -44,6 +44,12 @@ class Copies:
         with ThreadPoolExecutor(min(_READERS, len(manifests))) as pool:
             return tuple(pool.map(lambda manifest: self._one(folder, manifest), manifests))
 
+    def verify(self, manifest: Manifest) -> None:
+        """Fetch a file whether or not there is a copy. Raises `LakeError` when it is damaged, `FileNotFoundError` when it is missing."""
+        location = self._storage.location(manifest.file)
+        with tempfile.TemporaryDirectory(prefix="bellwether-") as folder, reading(location):
+            self._fetch(manifest, location, Path(folder) / "file")
+
     def _one(self, folder: Path, manifest: Manifest) -> str:
         path = folder / f"{manifest.sha256}.parquet"
         with suppress(LakeError, FileNotFoundError):

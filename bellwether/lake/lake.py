@@ -247,10 +247,17 @@ class Lake:
         """Raise `LakeError` when the file that `manifest` names is missing or its bytes are not those that were written."""
         location = self.storage.location(manifest.file)
         try:
+            if self.copies is not None:
+                self.copies.verify(manifest)
+                return
             with self.storage.open(manifest.file) as file:
                 compare(manifest, location, file)
         except FileNotFoundError:
             raise missing(manifest, location) from None
+
+    def local(self, manifest: Manifest) -> str:
+        """Path of the file that `manifest` names, or of a copy of one in an object store, which has its checksum."""
+        return self.copies.local([manifest])[0] if self.copies is not None else self.storage.location(manifest.file)
 
     def is_sound(self, manifest: Manifest) -> bool:
         """Whether the file that `manifest` names is as it was written, as `bellwether.lake.checksums.compare_once` finds."""

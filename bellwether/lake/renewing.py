@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from bellwether.errors import LakeError
+from bellwether.lake import parquet
 from bellwether.lake.lake import Lake
 from bellwether.tables import TABLES, Table
 
@@ -39,8 +40,7 @@ def _renew(lake: Lake, table: Table) -> int:
             lake.verify(manifest)
         except LakeError:
             continue
-        with lake.storage.open(manifest.file) as file:
-            rows = pl.read_parquet(file)
+        rows = parquet.scan([lake.local(manifest)]).collect()
         lacking = [pl.lit(value, table.schema[name]).alias(name) for name, value in table.added[manifest.version].items()]
         lake.write(table, partition, table.validate(rows.with_columns(lacking).select(table.names)), run_id=RUN)
         count += 1
