@@ -140,7 +140,7 @@ class Runner:
             ends[number] = _error(launches[number].label, run, events, ui)
             advance(len(launches[number].partitions))
 
-        if ui is not None and ui.of_fleet:
+        if ui is not None and ui.of_fleet and launches:
             self._say(f"{launches[0].label}{f' and {len(launches) - 1} more' if launches[1:] else ''}")
             self._submit(ui, job.name, dict(enumerate(launches)), end)
             return [ends[number] for number in range(len(launches))]

@@ -406,3 +406,9 @@ def test_runs_of_divided_work_share_a_budget_which_the_repeated_command_continue
     assert again[0].run_id == run.run_id
     assert {one.tags["bellwether/paid_by"] for one in again[1:]} == {budget}
     assert sorted(day for one in again for day in one.partitions) == days
+
+
+def test_nothing_is_submitted_to_a_fleet_when_nothing_is_due(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestration.runner.endpoint", lambda _: FLEET)
+    work = Runner(dg.Definitions(), instance)
+    assert work.launch_all(None, []) == []
