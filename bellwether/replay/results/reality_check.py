@@ -19,6 +19,8 @@ _ALL_FLIPS = 10
 _FLIPS = 9_999
 #: Numbers of one matrix of statistics.
 _CHUNK = 4_000_000
+#: Statistics that differ by less, relative to their size, are equal.
+_ROUNDING = 1e-12
 
 Floats = np.ndarray
 
@@ -81,16 +83,20 @@ def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> Realit
 
 
 def p_value(pnl: Floats) -> float:
-    """The p-value of the agent with the largest sum. pnl: whole micro-dollars by episode and agent, so that sums and ties are exact."""
-    squares, count = (pnl * pnl).sum(0), len(pnl)
+    """The p-value of the agent with the largest sum. pnl: whole micro-dollars by episode and agent, so that sums are exact.
+
+    Of one agent the mean over its standard error grows with its sum over the root of its squares, which no exchange changes: the latter is compared,
+    since it loses no digits, up to rounding, so that equal ratios of different agents are equal.
+    """
+    roots = np.sqrt(np.maximum((pnl * pnl).sum(0), 1))
 
     def statistics(sums: Floats) -> Floats:
-        variance = np.maximum(squares - sums * sums / count, 1e-9 * squares + 1e-9)
-        return np.stack((sums, sums / np.sqrt(variance)))
+        return np.stack((sums, sums / roots))
 
     totals = pnl.sum(0)
     observed = statistics(totals)[:, totals.argmax(), None]
-    reached, flips = np.zeros(2, np.int64), _flips(count)
+    observed -= _ROUNDING * np.abs(observed)
+    reached, flips = np.zeros(2, np.int64), _flips(len(pnl))
     length = max(1, _CHUNK // len(totals))
     for start in range(0, len(flips), length):
         reached += (statistics(flips[start : start + length] @ pnl).max(axis=2) >= observed).sum(axis=1)

@@ -79,6 +79,16 @@ def test_all_exchanges_of_signs_are_counted_by_hand() -> None:
     assert p_value(np.array([[2.0], [3.0], [4.0], [5.0], [-1.0]])) == 2 / 32
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [(11_333_572, 15_519_744), (9_610_054, 30_085_277), (19_873_013, 25_232_801), (7, 1_000_000_000_007)]
+)
+def test_equal_ratios_of_different_agents_are_equal(first: int, second: int) -> None:
+    # Each earns the same in five episodes of its own. Wherever one of the fives keeps its signs, its ratio is that of the best.
+    pnl = np.zeros((10, 2))
+    pnl[:5, 0], pnl[5:, 1] = first, second
+    assert p_value(pnl) == (32 + 32 - 1) / 1024
+
+
 def rows(pnl: dict[str, list[float]], unsettled: tuple[int, ...] = ()) -> pl.DataFrame:
     return pl.DataFrame(
         [
