@@ -15,6 +15,8 @@ from bellwether.lake.manifest import Manifest
 from bellwether.lake.partitions import Partition
 from bellwether.tables import Table
 
+#: By lake and table: the mark of the last commit, and the partitions found then. On a store with indexes a file goes only by a commit.
+_seen: dict[tuple[str, str], tuple[str | None, dict[Partition, Manifest]]] = {}
 #: Stands for a version of an input that a partition may not have been made from: it equals none.
 UNKNOWN = "?"
 
@@ -61,12 +63,26 @@ class Staleness:
     def __init__(self, lake: Lake, today: date) -> None:
         self._lake, self._today = lake, today.isoformat()
         self._stored: dict[str, dict[Partition, Manifest]] = {}
+        self._marks: dict[str, str | None] = {}
 
     def stored(self, table: Table) -> dict[Partition, Manifest]:
-        """The partitions of a table whose file is there, made by the table's current rules."""
+        """The partitions of a table whose file is there, made by the table's current rules.
+
+        On a store a process lists the files of a table again only after a commit: a sensor tick without one costs a single request.
+        """
         if table.name not in self._stored:
-            self._stored[table.name] = self._lake.notes(table) if table.outside else self._lake.intact(table)
+            self._stored[table.name] = self._since_last_commit(table) if self._lake.has_index else self._found(table)
         return self._stored[table.name]
+
+    def _since_last_commit(self, table: Table) -> dict[Partition, Manifest]:
+        self._marks = self._marks or self._lake.marks()
+        place, mark = (self._lake.uri, table.name), self._marks.get(table.name)
+        if mark is None or _seen.get(place, (None, {}))[0] != mark:
+            _seen[place] = mark, self._found(table)
+        return _seen[place][1]
+
+    def _found(self, table: Table) -> dict[Partition, Manifest]:
+        return self._lake.notes(table) if table.outside else self._lake.intact(table)
 
     def versions(self, recipe: Recipe, partition: Partition) -> dict[str, str]:
         """By input a digest of the versions of all its partitions that a partition is made from."""

@@ -342,6 +342,23 @@ def test_out_of_date_partitions_are_found_on_a_store(lake: Lake) -> None:
     assert lake.intact(FORECASTS) == {}
 
 
+def test_staleness_without_a_commit_costs_one_request(lake: Lake, other: Lake, server: S3Server) -> None:
+    def stored() -> dict[str, list[tuple[str, ...]]]:
+        state = Staleness(lake, date(2026, 1, 1))
+        return {table.name: list(state.stored(table)) for table in TABLES.values()}
+
+    lake.write(PRICES, ("2025-01-01",), prices("2025-01-01"), run_id="a")
+    first = stored()
+    assert first["clean/prices"] == [("2025-01-01",)]
+    with server.counting() as quiet:
+        assert stored() == first
+    assert quiet == {"LIST": 1}
+    other.write(PRICES, ("2025-01-02",), prices("2025-01-02"), run_id="b")
+    with server.counting() as one:
+        assert stored()["clean/prices"] == [("2025-01-01",), ("2025-01-02",)]
+    assert one == {"LIST": 2, "GET": 1}
+
+
 def test_a_damaged_copy_is_fetched_again(lake: Lake, tmp_path: Path, server: S3Server) -> None:
     fill(lake, 1)
     (manifest,) = lake.manifests(PRICES).values()
