@@ -46,9 +46,10 @@ class Fleet:
             (port,) = loopback.free_ports(1)
             self.settings = self._settings(port)
             self.ui = self._node("ui", ["ui", "--port", str(port)], lambda: loopback.is_listening(port))
-            self.workers = [self._worker(f"worker-{number}") for number in range(1, self._count + 1)]
-            for node in (self.ui, *self.workers):
-                self._processes.launch(node)
+            self._processes.launch(self.ui)
+            self.workers = list[Process]()
+            for _ in range(self._count):
+                self.add_worker()
             for node in (self.ui, *self.workers):
                 node.wait()
         except BaseException:
@@ -78,6 +79,16 @@ class Fleet:
     def embedded(self) -> dict[str, str]:
         """Environment variables of a machine without the fleet, for comparison."""
         return {**_inherited(), **self._given, "BELLWETHER_HOME": str(self.folder / "homes" / "embedded")}
+
+    def add_worker(self) -> None:
+        """Launch one more worker, without waiting until it is ready."""
+        name = f"worker-{len(self.workers) + 1}"
+
+        def ready() -> bool:
+            return f"Worker {name} is ready" in (self.folder / f"{name}.log").read_text(errors="replace")
+
+        self.workers.append(self._node(name, ["worker", "--name", name], ready))
+        self._processes.launch(self.workers[-1])
 
     def command(self, *words: str, node: str = "laptop", check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command of `bellwether` on a node. Raises `RuntimeError` with its output where it fails."""
@@ -112,12 +123,6 @@ class Fleet:
             "BELLWETHER_STORE": f"s3://{loopback.BUCKET}/files",
             **self._given,
         }
-
-    def _worker(self, name: str) -> Process:
-        def ready() -> bool:
-            return f"Worker {name} is ready" in (self.folder / f"{name}.log").read_text(errors="replace")
-
-        return self._node(name, ["worker", "--name", name], ready)
 
     def _node(self, name: str, words: list[str], ready: Callable[[], bool]) -> Process:
         folder = self.folder / name

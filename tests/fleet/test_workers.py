@@ -1,0 +1,110 @@
+"""A worker that is killed while its runs ask a model and hold a pool's slot."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from unittest.mock import patch
+
+import dagster as dg
+import psycopg
+import pytest
+from dagster_graphql import DagsterGraphQLClient
+
+from assets.benchmark import partitions
+from bellwether.lake import Lake
+from bellwether.lake.publications import place_of
+from bellwether.lake.verification import verify
+from bellwether.settings import settings
+from bellwether.tables import table
+from deploy.fleet import Fleet
+from deploy.loopback import Unavailable
+from orchestration.home import LOCATION, REPOSITORY, prepare
+from orchestration.partitions import to_key
+from tests.publish.rows import questions
+from tests.shared import wait_until
+
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1200)]
+PATIENCE = 300.0
+#: Only requests of users answer the beginning of a release.
+RELEASE, MODEL = "sandbox-2026@30", "sandbox-noisy"
+SLOWLY = {"requests_per_minute": 30, "concurrency": 1}
+ANSWERS = "SELECT key, count(*) FROM attempts WHERE outcome = 'ok' GROUP BY key"
+RETRIES = "SELECT r.status FROM runs r JOIN run_tags t USING (run_id) WHERE t.key = 'dagster/parent_run_id' AND t.value = %s"
+SLOTS = "SELECT run_id FROM concurrency_slots WHERE concurrency_key = 'warehouse' AND run_id IS NOT NULL"
+STATUS = "SELECT status FROM runs WHERE run_id = %s"
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    try:
+        with Fleet(workers=1, changes={"BELLWETHER_WORKERS": "2"}) as running:
+            yield running
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+def rows(fleet: Fleet, sql: str, *values: str) -> list[tuple[Any, ...]]:
+    """Rows of a query; none until a run has created the journal."""
+    time.sleep(0.3)
+    with suppress(psycopg.errors.UndefinedTable), psycopg.connect(fleet.postgres.url) as database:
+        return database.execute(sql, values).fetchall()
+    return []
+
+
+@contextmanager
+def node(fleet: Fleet) -> Iterator[None]:
+    """The settings of one more node in this process."""
+    with patch.dict(os.environ, fleet.environment("observer"), clear=True):
+        settings.cache_clear()
+        try:
+            yield
+        finally:
+            settings.cache_clear()
+
+
+@contextmanager
+def sampled(fleet: Fleet) -> Iterator[Lake]:
+    """Thirty questions of a release in the lake, and the lock of publishers: a publication waits for it, with a slot of its pool."""
+    with node(fleet):
+        lake = Lake(settings().lake_uri)
+        lake.write(table("benchmark/questions"), (RELEASE,), questions(30, release=RELEASE), run_id="made")
+        prepare(settings())
+        with dg.DagsterInstance.get() as instance:
+            instance.add_dynamic_partitions(str(partitions.RELEASE.name), [RELEASE])
+            instance.add_dynamic_partitions(str(partitions.FORECASTER.name), [MODEL])
+        with place_of(settings().warehouse_uri).only_publisher(60):
+            yield lake
+
+
+def test_runs_of_a_killed_worker_end_on_another_within_two_minutes_and_ask_nothing_twice(fleet: Fleet) -> None:
+    client = DagsterGraphQLClient(fleet.settings["BELLWETHER_UI"].removeprefix("http://"))
+
+    def submit(job: str, **more: Any) -> str:
+        return client.submit_job_execution(job, repository_location_name=LOCATION, repository_name=REPOSITORY, **more)
+
+    with sampled(fleet) as lake:
+        pair = to_key(table("benchmark/forecasts"), (RELEASE, MODEL))
+        evaluation = submit("evaluate", run_config={"ops": {"benchmark__forecasts": {"config": SLOWLY}}}, tags={"dagster/partition": pair})
+        submit("publish", run_config={})
+        wait_until(lambda: rows(fleet, ANSWERS) and rows(fleet, SLOTS), "the model has answered, and a publication waits", PATIENCE)
+        ((publication,),), answered = rows(fleet, SLOTS), rows(fleet, ANSWERS)
+        assert rows(fleet, STATUS, evaluation) == [("STARTED",)] and len(answered) < 30
+        fleet.workers[0].kill()
+        killed = time.monotonic()
+        fleet.add_worker()
+        for run in (publication, evaluation):
+            wait_until(lambda run=run: rows(fleet, STATUS, run) == [("FAILURE",)] and rows(fleet, RETRIES, run), "it is retried", PATIENCE)
+        wait_until(lambda: (publication,) not in rows(fleet, SLOTS), "its slot is free", PATIENCE)
+        assert time.monotonic() - killed < 120
+    for run in (publication, evaluation):
+        wait_until(lambda run=run: rows(fleet, RETRIES, run) == [("SUCCESS",)], "another worker has finished it", PATIENCE)
+    calls = rows(fleet, ANSWERS)
+    assert set(answered) < set(calls) and len(calls) == 30
+    assert all(count == 1 for _, count in calls)
+    with node(fleet):
+        assert lake.slice(table("benchmark/forecasts"), [(RELEASE, MODEL)]).read()["question_id"].n_unique() == 30
+        assert not verify(lake).damaged
