@@ -37,6 +37,13 @@ _LOCK_SECONDS, _PATIENCE_SECONDS = 10.0, 10.0
 #: Age at which the UI replaces a connection to Postgres: after a restart of the server, the first launch over a former one would fail.
 _POOL_SECONDS = "2"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Ends Dagster, whose number is $0, in order and then with SIGKILL when standard input ends, as it does with the process that started it.
+_WATCHDOG = """
+cat > /dev/null
+kill -s INT "$0" 2> /dev/null
+for second in 1 2 3 4 5 6 7 8 9 10; do kill -s 0 "$0" 2> /dev/null || break; sleep 1; done
+kill -s KILL -- "-$0" 2> /dev/null
+"""
 
 
 def serve(config: Settings, port: int, say: Callable[[str], None], host: str = HOST) -> int:
@@ -79,11 +86,12 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
     try:
         with _stopped() as stopped, _log(home).open("w") as out:
             server = _start(call, out, keep=lock.file, DAGSTER_WEBSERVER_DB_POOL_RECYCLE=_POOL_SECONDS)
-            try:
-                _wait_fleet(server, lock, stopped)
-            finally:
-                ended = server.poll()
-                _end(server, patience=_PATIENCE_SECONDS)
+            with _watched(server):
+                try:
+                    _wait_fleet(server, lock, stopped)
+                finally:
+                    ended = server.poll()
+                    _end(server, patience=_PATIENCE_SECONDS)
     finally:
         lock.release()
     if ended is None:
@@ -185,6 +193,17 @@ def _start(call: list[str], out: IO[str], *, keep: int, **environment: str) -> s
         # Steps are processes of Python, which would import `assets` or `resources` of the present folder.
         env={**os.environ, "PYTHONSAFEPATH": "1", **environment},
     )
+
+
+@contextmanager
+def _watched(server: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Have Dagster end with this process, also after SIGKILL: its daemon would go on without the lock once Postgres had been restarted."""
+    watchdog = subprocess.Popen(["sh", "-c", _WATCHDOG, str(server.pid)], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603, S607
+    try:
+        yield
+    finally:
+        watchdog.kill()
+        watchdog.communicate()
 
 
 def _end(server: subprocess.Popen[bytes], patience: float = 0) -> None:

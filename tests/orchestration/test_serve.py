@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sqlite3
+import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
@@ -192,3 +193,20 @@ def test_another_ui_is_named_with_its_address_and_how_to_stop_it(
 def test_a_port_that_is_taken_is_refused_at_once(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match=r"port \d+ is taken .* --port"):
         serve.serve(Settings(home=home), taken.getsockname()[1], lambda _: None)
+
+
+def test_dagster_of_a_fleet_ends_with_a_killed_ui(home: Path) -> None:
+    notes = home / "notes"
+    program = f"""
+import subprocess, sys, time
+from orchestration import serve
+server = serve._start([sys.executable, "-c", "import time; time.sleep(600)"], sys.stderr, keep=sys.stderr.fileno())
+with serve._watched(server):
+    open({str(notes)!r}, "w").write(f"{{server.pid}} ")
+    time.sleep(600)
+"""
+    ui = subprocess.Popen([sys.executable, "-c", program])
+    wait_until(lambda: notes.exists() and notes.read_text().endswith(" "), "Dagster has started")
+    ui.kill()
+    ui.wait()
+    wait_until(lambda: not is_running(int(notes.read_text())), "Dagster has ended")
