@@ -119,7 +119,11 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
     cloup.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark."),
     cloup.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers."),
     cloup.option("--on", metavar="tcp://HOST:PORT", help="Run on the Dask cluster with this scheduler."),
-    cloup.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder."),
+    cloup.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Write the rows of all tables into this folder; of a sweep, backtests and its reality check.",
+    ),
     cloup.option("--lake", is_flag=True, help="Keep the rows of a portfolio in the lake, beside the backtests that the graph makes."),
     cloup.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder."),
 )

@@ -31,6 +31,8 @@ _MOST_CHANGED = 200
 _COMMITS = 200
 #: Characters of a digest that are recorded.
 _DIGITS = 16
+#: A percent escape in the name of a place.
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 #: Colours and arrows in messages of deltalake.
 _DECORATION = re.compile("\x1b\\[\\d+m|\u21b3")
 _NANOSECONDS = pl.Datetime("ns", "UTC")
@@ -53,7 +55,7 @@ def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[Cop
 
     url: a folder or an object store's URL; credentials come from the environment. A repetition commits nothing. Other programs may compact and vacuum a
     copy; rows that they change are replaced when their partition changes.
-    Raises `ConfigError` without the extra `delta`, and `BellwetherError` for a copy that cannot be written; it then keeps its previous state.
+    Raises `ConfigError` without the extra `delta` and for a place with a percent escape, and `BellwetherError` for a copy that cannot be written; it then keeps its previous state.
     """
     try:
         from deltalake.exceptions import DeltaError
@@ -61,6 +63,10 @@ def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[Cop
         raise ConfigError("exporting to Delta Lake needs the extra `delta`; install it: pip install 'bellwether[delta]'") from None
     scheme, _, _ = url.rpartition("://")
     root = url.rstrip("/") if scheme else str(Path(url).expanduser().absolute())
+    if _ESCAPE.search(root):
+        raise ConfigError(
+            f"exporting to {url!r}: readers of Delta Lake decode {_ESCAPE.findall(root)[0]!r}; name a place without such escapes"
+        )
     options = {**resolve({}), "aws_conditional_put": "etag"} if scheme in SCHEMES else {}
     for table in tables:
         location = f"{root}/{table.name}"

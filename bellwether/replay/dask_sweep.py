@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +24,13 @@ _SECONDS = 2.0
 #: Batches in progress or queued for each thread of the cluster.
 _QUEUED = 2
 _CONNECT_SECONDS = 10
+_ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?[^/\s]+:\d+/?")
 
 
 def connect(address: str) -> Client:
     """A client of the scheduler at `address`, such as `tcp://scheduler:8786`. Raises `ConfigError` where none answers."""
+    if not _ADDRESS.fullmatch(address):
+        raise ConfigError(f"connecting to Dask at {address!r}: not an address; use one such as tcp://scheduler:8786")
     try:
         from distributed import Client
     except ImportError:

@@ -51,8 +51,10 @@ class Request:
     @classmethod
     def of(cls, agents: Sequence[str], episodes: Sequence[str], options: Mapping[str, Any]) -> Request:
         """The request of a command line: its options by name. Raises `ConfigError` for what is wrong with them."""
-        combinations = grid(options["grid"])
-        candidates = [found for name in agents for found in _candidates(name, parameters(options["params"]), combinations, options)]
+        combinations, fixed = grid(options["grid"]), parameters(options["params"])
+        if both := sorted(fixed.keys() & combinations[0].keys()):
+            raise ConfigError(f"reading --param {both[0]}: --grid {both[0]} sets it as well; leave one out")
+        candidates = [found for name in agents for found in _candidates(name, fixed, combinations, options)]
         candidates += [_repetition(place(name), options) for name in options["replays"]]
         return cls(
             sources=_sources(episodes, portfolio=options["portfolio"]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -163,7 +164,9 @@ def _workers(count: int, *, threads: bool) -> Iterator[Executor]:
         return
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([SERVER])
-    with _without_main(), ProcessPoolExecutor(count, mp_context=context) as processes:
+    # Ctrl-C in a terminal reaches workers as well; this process ends them.
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    with _without_main(), ProcessPoolExecutor(count, mp_context=context, initializer=signal.signal, initargs=ignore) as processes:
         yield processes
 
 

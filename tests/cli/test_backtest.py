@@ -165,6 +165,8 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
         (("--agent", "random", "--bankroll", "much"), "no number of dollars"),
         (("--agent", "random", "--bankroll", "0.0000001"), "finer than a millionth"),
         (("--agent", "random", "--grid", "size=3..1"), "holds no value"),
+        (("--agent", "random", "--grid", "size=1,2", "--param", "size=4"), "--grid size sets it as well"),
+        (("--agent", "random", "--grid", "max_size=1,2", "--on", "http://127.0.0.1:8786"), "use one such as tcp://scheduler:8786"),
     ],
 )
 def test_what_cannot_be_run_is_said_in_one_line(episode: Path, words: tuple[str, ...], message: str) -> None:

@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 
-from bellwether.errors import BellwetherError, LakeError
+from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.lake import Lake
 from bellwether.publish.delta import Copy, update_copies
 from bellwether.tables import Table, table
@@ -142,6 +142,12 @@ def test_a_table_of_another_program_is_refused(lake: Lake, tmp_path: Path) -> No
     write_deltalake(tmp_path / "delta" / PRICES.name, pl.DataFrame({"a": [1]}).to_arrow())
     with pytest.raises(BellwetherError, match="another program made the Delta table"):
         exported(lake, tmp_path / "delta")
+
+
+def test_a_place_that_readers_would_decode_is_refused(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="decode '%20'"):
+        list(update_copies(lake, str(tmp_path / "a %20b"), [PRICES]))
+    assert not list(tmp_path.rglob("_delta_log"))
 
 
 def test_a_damaged_partition_leaves_the_copy_unchanged(lake: Lake, tmp_path: Path) -> None:
