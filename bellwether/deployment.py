@@ -62,6 +62,8 @@ def missing_settings(config: Settings) -> list[str]:
         found.append(
             f"{SETTING} is a file of one node: calls would be made and paid for once per node. Leave it out, or name a Postgres database"
         )
+    if config.store is None and config.lake is None:
+        found.append("BELLWETHER_STORE is not set: files would be on one node each; name an object store or a folder that all nodes share")
     if config.fleet is Fleet.CELERY and config.broker is None:
         found.append("BELLWETHER_BROKER is not set: it is the address of Celery's Redis, such as redis://:password@host:6379/0")
     return found

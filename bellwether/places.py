@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,10 +46,21 @@ def open_store(url: str, options: Mapping[str, Any]) -> UPath:
 
         root = UPath(url.rstrip("/"), use_listings_cache=False, **options)
         root.fs  # noqa: B018 - made now, so that a missing package is found here
+        if url.partition("://")[0] in SCHEMES:
+            _retry_connections()
     except (ImportError, ValueError) as error:
         scheme = url.partition("://")[0]
         raise ConfigError(f"opening {url}: {error}. Install the package that serves {scheme}:// (for s3: bellwether[s3])") from error
     return root
+
+
+@cache
+def _retry_connections() -> None:
+    """Have s3fs retry refused and broken connections, as it does for timeouts: a store that restarts is away for seconds."""
+    from botocore.exceptions import ConnectionError as NoConnection
+    from s3fs.core import add_retryable_error
+
+    add_retryable_error(NoConnection)
 
 
 def is_stored(path: Path) -> bool:

@@ -101,7 +101,7 @@ def test_silent_servers_are_given_up_after_seconds_without_a_secret(tmp_path: Pa
 def test_missing_settings_and_packages_of_a_fleet_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment, "find_spec", lambda name: None if name == "psycopg2" else name)
     lacking = missing_settings(Settings(home=tmp_path, fleet=Fleet.CELERY))
-    assert [text.split()[0] for text in lacking] == ["psycopg2", "BELLWETHER_POSTGRES", "BELLWETHER_BROKER"]
+    assert [text.split()[0] for text in lacking] == ["psycopg2", "BELLWETHER_POSTGRES", "BELLWETHER_STORE", "BELLWETHER_BROKER"]
     assert missing_settings(Settings(home=tmp_path)) == []
     journal = missing_settings(
         Settings(home=tmp_path, fleet=Fleet.KUBERNETES, postgres="postgresql://host/db", journal="sqlite:////srv/journal.db")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,40 @@ def test_a_file_is_stored_when_its_block_ends_and_not_when_it_fails(bucket: str)
         raise RuntimeError
     assert target.read_text() == "whole"
     assert not draft.exists()
+
+
+def test_a_store_that_starts_within_seconds_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Empty(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_HEAD(self) -> None:
+            self.send_error(404)
+
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    servers: list[HTTPServer] = []
+
+    def start() -> None:
+        servers.append(HTTPServer(("127.0.0.1", port), Empty))
+        servers[0].serve_forever()
+
+    starting = threading.Timer(5, start)
+    starting.start()
+    try:
+        assert folders(place("s3://late/episodes"), "last") == {}
+        assert servers
+    finally:
+        starting.cancel()
+        if servers:
+            servers[0].shutdown()
 
 
 def test_a_folder_is_replaced_and_its_copy_with_it(bucket: str) -> None:

@@ -48,6 +48,9 @@ def reading(what: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except (OSError, PolarsError) as error:
-        raise LakeError(
-            f"reading {what}: {error}; fix its permissions, or materialize that partition again if the file is damaged"
-        ) from error
+        advice = (
+            "run again when the store answers"
+            if "://" in what
+            else "fix its permissions, or materialize that partition again if the file is damaged"
+        )
+        raise LakeError(f"reading {what}: {error}; {advice}") from error

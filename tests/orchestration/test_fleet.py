@@ -34,6 +34,7 @@ CELERY_FLEET = {
     "workers": 3,
     "postgres": f"postgresql://bellwether:{SECRET}@db.internal/fleet",
     "broker": f"redis://:{SECRET}@redis.internal:6379/0",
+    "store": "/srv/bellwether",
 }
 TASK = "dagster-celery/task_id"
 
