@@ -1,0 +1,85 @@
+"""Work of a fleet of two workers: the rows of one machine, each model call once, though Redis and Postgres are killed."""
+
+from __future__ import annotations
+
+import shlex
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from typing import Any
+
+import psycopg
+import pytest
+from celery import Celery
+
+from deploy.fleet import BELLWETHER, Fleet, compare
+from deploy.loopback import Unavailable
+from tests.shared import wait_until
+
+pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900)]
+PULL = ("pull", "2026-06-01", "2026-06-06")
+#: All forecasters that cost nothing, models of the sandbox included: those that automation runs between two commands.
+RELEASE = ("release", "sandbox-2026")
+ANSWERS = "SELECT key, count(*) FROM attempts WHERE outcome = 'ok' GROUP BY key"
+STARTED = "SELECT run_id FROM runs WHERE status = 'STARTED'"
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    try:
+        with Fleet(changes={"BELLWETHER_CANDLE_MARKETS": "2"}) as running:
+            yield running
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+def rows(fleet: Fleet, sql: str) -> list[tuple[Any, ...]]:
+    """Rows of a query; none until a run has created the table."""
+    with suppress(psycopg.errors.UndefinedTable), psycopg.connect(fleet.postgres.url) as database:
+        return database.execute(sql).fetchall()
+    return []
+
+
+def begin_embedded(fleet: Fleet) -> subprocess.Popen[str]:
+    """The same work on one machine, in the background."""
+    script = " && ".join(shlex.join((str(BELLWETHER), *words)) for words in (PULL, RELEASE))
+    log = (fleet.folder / "embedded.log").open("w")
+    return subprocess.Popen(["sh", "-c", script], env=fleet.embedded, cwd=fleet.folder, stdout=log, stderr=log, text=True)
+
+
+def release_through_kills(fleet: Fleet) -> int:
+    """Release while Redis and Postgres are killed and started again; returns how many calls had been answered at the last kill."""
+    release, answered = fleet.begin(*RELEASE), 0
+    for server in (fleet.redis, fleet.postgres):
+        wait_until(lambda seen=answered: len(rows(fleet, ANSWERS)) > seen, "models answer", 300)
+        assert rows(fleet, STARTED)
+        answered = len(rows(fleet, ANSWERS))
+        server.kill()
+        server.start()
+    release.communicate(timeout=600)
+    return answered
+
+
+def shares(fleet: Fleet) -> list[int]:
+    """Runs that each worker has executed."""
+    found = Celery(broker=fleet.redis.url).control.inspect(timeout=20).stats() or {}
+    return [sum(worker["total"].values()) for worker in found.values()]
+
+
+def test_two_workers_have_the_rows_of_one_machine_though_servers_are_killed(fleet: Fleet) -> None:
+    alone = begin_embedded(fleet)
+    fleet.command(*PULL)
+    answered = release_through_kills(fleet)
+    fleet.command(*RELEASE)  # a run whose write was in flight failed
+    calls = rows(fleet, ANSWERS)
+    assert answered < len(calls)
+    assert all(count == 1 for _, count in calls)
+    wait_until(lambda: len(shares(fleet)) == 2, "both workers answer")
+    executed = shares(fleet)
+    assert min(executed) >= 0.35 * sum(executed), executed
+    fleet.command("verify")
+    assert alone.wait(600) == 0, (fleet.folder / "embedded.log").read_text()
+    with closing(sqlite3.connect(fleet.folder / "homes/embedded/sandbox/journal.db")) as journal:
+        assert set(calls) == set(journal.execute(ANSWERS).fetchall())
+    assert compare(fleet.embedded, fleet.environment("laptop")) == []
