@@ -192,6 +192,11 @@ class Settings(BaseSettings):
     def _listed(cls, value: object) -> object:
         return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
+    @field_validator("store", "lake", "warehouse", "reports", "recordings", "episodes", "submissions", "site", mode="before")
+    @classmethod
+    def _text(cls, value: object) -> object:
+        return str(value) if isinstance(value, Path) else value
+
     def now(self) -> datetime:
         """The present of this world, UTC: the sandbox's own clock, otherwise the real one."""
         return self.sandbox_now.astimezone(UTC) if self.world is World.SANDBOX else datetime.now(UTC)

@@ -178,7 +178,7 @@ async def test_credentials_in_an_address_are_not_repeated(journal: Journal) -> N
 
 
 async def test_a_server_that_starts_late_or_restarts_is_no_dead_endpoint(journal: Journal) -> None:
-    port, servers = unused_port(), list[asyncio.Server]()
+    port, servers, starting = unused_port(), list[asyncio.Server](), asyncio.Lock()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -190,8 +190,9 @@ async def test_a_server_that_starts_late_or_restarts_is_no_dead_endpoint(journal
 
     async def sleep(seconds: float) -> None:
         await asyncio.sleep(0.02)
-        if not any(server.is_serving() for server in servers):
-            servers.append(await asyncio.start_server(serve, "127.0.0.1", port))
+        async with starting:  # two calls wait at once
+            if not any(server.is_serving() for server in servers):
+                servers.append(await asyncio.start_server(serve, "127.0.0.1", port))
 
     url = f"http://127.0.0.1:{port}"
     async with client(journal, url, sleep=sleep) as opened:
