@@ -22,6 +22,7 @@ IMPORTED = [
     *(f"bellwether.domains.{name}" for name in ("arena", "benchmark", "domain", "replay", "venues", "warehouse")),
     "bellwether.errors",
     "bellwether.extras",
+    "bellwether.places",
     "cli.lazy",
     "cli.main",
 ]

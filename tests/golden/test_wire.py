@@ -85,6 +85,7 @@ def test_a_changed_number_is_seen_and_a_run_is_not(tmp_path: Path, factor: float
     def made(name: str, value: float, run: str) -> dict[str, object]:
         with duckdb.connect(str(tmp_path / name)) as warehouse:
             warehouse.execute("CREATE SCHEMA meta; CREATE TABLE meta.tables AS SELECT 'a.t' AS table_name, ['k'] AS key")
+            warehouse.execute("CREATE TABLE meta.partitions (table_name TEXT, file TEXT, published BOOL, damage TEXT)")
             warehouse.execute("CREATE SCHEMA a; CREATE TABLE a.t (k INT, value DOUBLE, run_id TEXT)")
             warehouse.executemany("INSERT INTO a.t VALUES (?, ?, ?)", [(2, 0.5, run), (1, value, run)])
         return {"tables": dict(tables(tmp_path / name)), "printed": {}, "files": {}}
