@@ -108,12 +108,14 @@ def _is_alive(pid: str) -> bool:
 
 def test_nothing_survives_a_killed_parent() -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    folder, *pids = parent.stdout.readline().split()
-    sockets = Path(folder, "sockets").read_text().split()
-    assert len(pids) == 3
-    assert all(Path(path).exists() for path in sockets)
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
-    wait_until(lambda: not any(map(_is_alive, pids)), "the servers end", 30)
-    wait_until(lambda: not Path(folder).exists(), "their folder is removed", 30)
+    try:
+        folder, *pids = parent.stdout.readline().split()
+        sockets = Path(folder, "sockets").read_text().split()
+        assert len(pids) == 3
+        wait_until(lambda: all(Path(path).exists() for path in sockets), "the store opens its sockets", 30)
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    wait_until(lambda: not any(map(_is_alive, pids)), "the servers end", 60)
+    wait_until(lambda: not Path(folder).exists(), "their folder is removed", 60)
     assert not any(Path(path).exists() for path in sockets)
