@@ -39,7 +39,7 @@ while not os.path.exists(sys.argv[2]):
         seen.append(query(sys.argv[1], SQL).row(0))
     except Exception as error:
         failures.append(repr(error))
-    time.sleep(0.3)  # a core for the publisher
+    time.sleep(0.1)  # a core for the publisher
 print(json.dumps([seen, failures]))
 """
 PUBLISHER = """
@@ -139,7 +139,7 @@ def test_no_reader_is_refused_and_none_sees_parts_of_two_publications(lake: Lake
     for reader in readers:
         seen, failures = json.loads(reader.communicate(timeout=60)[0])
         assert failures == []
-        assert len(seen) > 30
+        assert len(seen) > 10
         assert all(rows == described == published[at] for at, rows, described in seen)
         distinct |= {at for at, _, _ in seen}
     assert len(distinct) > 10, "they read while it was published"
