@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,14 @@ async def until(condition: Callable[[], object], what: str = "what other tasks d
     while not condition():
         assert time.monotonic() < end, f"not after {seconds:g} seconds: {what}"
         await asyncio.sleep(0.002)
+
+
+def start_together(processes: Sequence[subprocess.Popen[str]]) -> None:
+    """Have processes that print `ready` and then read a line continue at the same moment."""
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()

@@ -18,6 +18,7 @@ from bellwether.lake import Lake
 from bellwether.lake.verification import verify
 from deploy.loopback import Process, credentials
 from tests.lake.frames import PRICES, prices
+from tests.shared import start_together
 
 pytestmark = pytest.mark.fleet
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,17 +48,6 @@ def writer(lake: Lake, days: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def begin(writers: list[subprocess.Popen[str]]) -> None:
-    """Let all write at the same moment."""
-    for one in writers:
-        assert one.stdout is not None
-        assert one.stdout.readline() == "ready\n"
-    for one in writers:
-        assert one.stdin is not None
-        one.stdin.write("go\n")
-        one.stdin.flush()
-
-
 def require_whole(lake: Lake, days: list[str]) -> None:
     """Each day has the rows of its writer, and nothing is damaged."""
     assert [day for (day,) in lake.manifests(PRICES)] == days
@@ -68,7 +58,7 @@ def require_whole(lake: Lake, days: list[str]) -> None:
 
 def test_two_processes_commit_sixty_partitions_of_a_table(lake: Lake) -> None:
     writers = [writer(lake, DAYS[share::2]) for share in range(2)]
-    begin(writers)
+    start_together(writers)
     assert [one.communicate(timeout=240) and one.returncode for one in writers] == [0, 0]
     require_whole(lake, DAYS)
 
@@ -77,7 +67,7 @@ def test_a_killed_writer_takes_no_commit_of_another_with_it(lake: Lake) -> None:
     draw = random.Random(5)
     for share in range(3):
         killed, other = writer(lake, DAYS[share:30:3]), writer(lake, DAYS[share:30:3][::-1])
-        begin([killed, other])
+        start_together([killed, other])
         time.sleep(draw.uniform(0.05, 0.6))
         os.kill(killed.pid, signal.SIGKILL)
         other.communicate(timeout=240)

@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,22 +31,6 @@ DENIED: Answer = (
     [("Content-Type", "application/xml")],
     b"<Error><Code>AccessDenied</Code><Message>denied</Message></Error>",
 )
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    pytest.importorskip("moto.server")
-    running = S3Server()
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for name, value in server.options.items():
-        monkeypatch.setenv(name.upper(), value)
-    yield f"s3://{server.bucket()}"
-    server.fault = None
 
 
 @pytest.fixture
@@ -174,7 +158,7 @@ def test_an_object_that_is_not_as_it_was_published_is_refused_and_published_agai
     assert query(place, "FROM clean.prices").equals(prices())
 
 
-def test_a_torn_download_is_repeated(lake: Lake, place: str, server: S3Server) -> None:
+def test_a_torn_download_is_repeated(lake: Lake, place: str, s3_server: S3Server) -> None:
     publish(lake, place, tables=CHOSEN)
     for copy in cached():
         copy.unlink()
@@ -186,7 +170,7 @@ def test_a_torn_download_is_repeated(lake: Lake, place: str, server: S3Server) -
         calls.append(environ["REQUEST_METHOD"])
         return torn(serve(), silently=True) if len(calls) < 3 else None
 
-    server.fault = fault
+    s3_server.fault = fault
     assert query(place, "FROM clean.prices").equals(prices())
     assert calls == ["GET"] * 3
 
@@ -229,7 +213,7 @@ def is_switch(environ: dict[str, Any]) -> bool:
     return environ["REQUEST_METHOD"] == "PUT" and environ["PATH_INFO"].endswith(POINTER)
 
 
-def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, place: str, server: S3Server) -> None:
+def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, place: str, s3_server: S3Server) -> None:
     switches = []
 
     def fault(environ: dict[str, Any], serve: Callable[[], Answer]) -> Answer | None:
@@ -238,7 +222,7 @@ def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, pla
         switches.append(environ["PATH_INFO"])
         return lost(serve) if len(switches) % 2 else None
 
-    server.fault = fault
+    s3_server.fault = fault
     for _ in range(2):
         publish(lake, place, tables=CHOSEN)
     assert len(switches) > 2
@@ -246,10 +230,10 @@ def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, pla
     assert query(place, "FROM clean.prices").equals(prices())
 
 
-def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any, place: str, server: S3Server) -> None:
+def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any, place: str, s3_server: S3Server) -> None:
     publish(lake, place, tables=CHOSEN)
     before = pointer(store, place)
-    server.fault = lambda environ, _: DENIED if is_switch(environ) else None
+    s3_server.fault = lambda environ, _: DENIED if is_switch(environ) else None
     with pytest.raises(LakeError, match=r"writing s3://bucket-\d+/some/prefix/pointer.json: denied"):
         publish(lake, place, tables=CHOSEN)
     assert pointer(store, place) == before
@@ -257,7 +241,7 @@ def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any,
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_faulty_store_shows_no_wrong_row(lake: Lake, place: str, server: S3Server, seed: int) -> None:
+def test_a_faulty_store_shows_no_wrong_row(lake: Lake, place: str, s3_server: S3Server, seed: int) -> None:
     """Slow-downs, torn bodies and lost answers of the warehouse's objects: a reader gets the rows of the latest publication or an error."""
     rng, rows, failures = random.Random(seed), 3, 0
 
@@ -268,7 +252,7 @@ def test_a_faulty_store_shows_no_wrong_row(lake: Lake, place: str, server: S3Ser
         return SLOW_DOWN if kind == "slow" else lost(serve) if kind == "lost" else torn(serve(), silently=rng.random() < 0.5)
 
     publish(lake, place, tables=CHOSEN)
-    server.fault = fault
+    s3_server.fault = fault
     for number in range(4):
         lake.write(SERIES, (), series(rows=number + 4), run_id=f"r{number}")
         try:
@@ -285,25 +269,25 @@ def test_a_faulty_store_shows_no_wrong_row(lake: Lake, place: str, server: S3Ser
             assert found in {rows, number + 4}
             rows = found
     assert failures < 8
-    server.fault = None
+    s3_server.fault = None
     publish(lake, place, tables=CHOSEN)
     assert query(place, "SELECT count(*) FROM raw.kalshi_series").item() == 7
 
 
-def test_requests_follow_what_has_changed(lake: Lake, place: str, server: S3Server) -> None:
+def test_requests_follow_what_has_changed(lake: Lake, place: str, s3_server: S3Server) -> None:
     found = []
     for count in (4, 9):
         for day in range(count):
             lake.write(PRICES, (f"2025-10-0{day + 1}",), prices(f"2025-10-0{day + 1}"), run_id=f"r{count}")
         publish(lake, place, tables=CHOSEN)
         lake.write(PRICES, ("2025-10-01",), prices("2025-10-01", seed=count), run_id="new")
-        with server.counting() as looking:
+        with s3_server.counting() as looking:
             assert written_since(lake, place, CHOSEN) == [PRICES]
         assert looking == {"GET": 1, "LIST": 1}
-        with server.counting() as publishing:
+        with s3_server.counting() as publishing:
             publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
         found.append(publishing.total())
-        with server.counting() as asking:
+        with s3_server.counting() as asking:
             assert query(place, "SELECT count(*) FROM clean.prices").item() == (count + 1) * 6
         assert asking.total() <= 1 + count + 1 + 1
         assert "HEAD" not in asking
@@ -344,8 +328,8 @@ def test_a_damaged_pointer_is_one_clear_error(lake: Lake, store: Any, place: str
             attempt()
 
 
-def test_a_store_that_refuses_is_one_clear_error(place: str, server: S3Server) -> None:
-    server.fault = lambda *_: DENIED
+def test_a_store_that_refuses_is_one_clear_error(place: str, s3_server: S3Server) -> None:
+    s3_server.fault = lambda *_: DENIED
     with pytest.raises(LakeError, match=r"reading s3://bucket-\d+/some/prefix/pointer.json: denied; check the store and its keys"):
         query(place, "SELECT 1")
 

@@ -19,7 +19,7 @@ from bellwether.replay.batches import Batch, SweepPlan
 from bellwether.replay.dask_sweep import connect
 from bellwether.replay.units import SECOND
 from cli.main import main
-from tests.replay.episode.folders import Native
+from tests.replay.episode.folders import three_episodes
 
 pytestmark = pytest.mark.slow
 SETTINGS = BacktestSettings(cadence=5 * SECOND)
@@ -54,13 +54,7 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> list[Path]:
-    made = []
-    for number in range(3):
-        episode = Native()
-        episode.metadata["episode_id"] = f"E{number}"
-        episode.book = [(*row[:6], row[6] and row[6] + 100 * number) for row in episode.book]
-        made.append(episode.write(tmp_path / f"E{number}"))
-    return made
+    return three_episodes(tmp_path)
 
 
 def candidates(file: Path, pause: float = 0.0) -> list[Candidate]:

@@ -14,7 +14,7 @@ from bellwether.replay.grid import grid, label, parameters
 from bellwether.replay.results.metrics import metrics
 from bellwether.replay.sweep import Sweep, run_sweep
 from bellwether.replay.units import SECOND
-from tests.replay.episode.folders import Native
+from tests.replay.episode.folders import Native, three_episodes
 
 MAKER = "bellwether.replay.agents.market_maker:MarketMaker"
 COMPILED = "bellwether.replay.agents.compiled_maker:CompiledMarketMaker"
@@ -24,13 +24,7 @@ SETTINGS = BacktestSettings(cadence=5 * SECOND)
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     root = tmp_path_factory.mktemp("episodes")
-    made = []
-    for number in range(3):
-        episode = Native()
-        episode.metadata["episode_id"] = f"E{number}"
-        episode.book = [(*row[:6], row[6] and row[6] + 100 * number) for row in episode.book]
-        made.append(episode.write(root / f"E{number}"))
-    return made
+    return three_episodes(root)
 
 
 def candidates(agent: str) -> list[Candidate]:

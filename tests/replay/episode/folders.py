@@ -134,3 +134,14 @@ def replaced(rows: list[tuple[Any, ...]], row: int, index: int, value: Any) -> l
     found = list(rows)
     found[row] = (*found[row][:index], value, *found[row][index + 1 :])
     return found
+
+
+def three_episodes(root: Path) -> list[Path]:
+    """Episodes E0 to E2 below `root`, whose books differ in one size."""
+    made = []
+    for number in range(3):
+        episode = Native()
+        episode.metadata["episode_id"] = f"E{number}"
+        episode.book = [(*row[:6], row[6] and row[6] + 100 * number) for row in episode.book]
+        made.append(episode.write(root / f"E{number}"))
+    return made
