@@ -215,7 +215,7 @@ def _broker(config: Settings) -> Finding:
 
 
 def _persists(client: Any) -> bool:
-    """Whether Redis keeps an append-only file; assumed where the server does not tell."""
+    """Return whether Redis keeps an append-only file; True if the server does not report it."""
     return bool(client.info("persistence").get("aof_enabled", 1))
 
 

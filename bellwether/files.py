@@ -1,6 +1,6 @@
 """Atomic writes, copies and locks of files outside the lake: a file or a folder appears whole or not at all.
 
-Locally it is made under another name beside its place, then renamed. On an object store it is made locally, then uploaded, and one file of a folder, its
+Locally it is written under another name in the same folder, then renamed. On an object store it is built locally, then uploaded, and one file of a folder, its
 marker, is uploaded last: readers require it.
 """
 
@@ -178,7 +178,7 @@ def _stored(folder: Path) -> dict[str, tuple[str, int]]:
 
 
 def local_copy(folder: Path | str, marker: str) -> Path:
-    """The folder itself where it is local, otherwise a copy in this machine's cache, made again when the stored one has changed.
+    """Return a local folder unchanged, and a stored one as a copy in this machine's cache, refreshed when the stored one has changed.
 
     Raises `BellwetherError` where a store has no such folder with the file `marker`, or it cannot be read.
     """
@@ -203,7 +203,7 @@ def local_copy(folder: Path | str, marker: str) -> Path:
 
 
 def _copied(folder: Path, stored: Mapping[str, tuple[str, int]], cache: Path) -> Path | None:
-    """The copy of these files, made where there is none; None when they changed meanwhile."""
+    """Return the copy of these files, created if missing; None if they changed meanwhile."""
     copy = cache / f"{folder.name}-{hashlib.sha256(repr(stored).encode()).hexdigest()[:16]}"
     if copy.is_dir():
         os.utime(copy)

@@ -49,7 +49,7 @@ def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: P
         folder: replaced as a whole.
 
     Raises:
-        BellwetherError: an expectation could not be evaluated, whatever the data. It names table and rule.
+        BellwetherError: an expectation could not be evaluated. The message names table and rule; it implies nothing about the data.
     """
     import great_expectations as gx
     from great_expectations.core.run_identifier import RunIdentifier

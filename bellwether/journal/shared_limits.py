@@ -88,7 +88,7 @@ class SharedLimits:
         return self._thread.submit(lambda: self._execute(_RESERVE, name=name, seconds=seconds)[0])
 
     def pause(self, name: str, seconds: float) -> Future[float]:
-        """Reserve a rate's capacity for so many seconds from now, for nobody."""
+        """Block a rate for so many seconds from now."""
         return self._thread.submit(lambda: self._execute(_PAUSE, name=name, seconds=seconds)[0])
 
     def take(self, name: str, most: int) -> Future[int | None]:

@@ -114,7 +114,7 @@ class Lake:
 
     @property
     def has_index(self) -> bool:
-        """Whether the manifests of each table are one object, so that reading one costs as much as reading all."""
+        """True if the manifests of each table are one object, so that reading one costs as much as reading all."""
         return isinstance(self._catalog, IndexCatalog)
 
     def marks(self, tables: Iterable[Table] = tuple(TABLES.values())) -> dict[str, str | None]:

@@ -46,7 +46,7 @@ class Place(Protocol):
     name: str
 
     def state(self) -> build.State | None:
-        """How the latest publication was built; None without a readable one."""
+        """Build state of the latest publication; None without a readable one."""
 
     def modified(self) -> int:
         """Time of the latest publication in nanoseconds since 1970; 0 without one."""
