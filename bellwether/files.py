@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _FORMER_CLASSES = re.compile(r"module: orchestration\.(event_log|run_storage|schedule_storage|compute_logs)\b")
 #: Seconds for which an unused copy of a stored folder is kept, and attempts to copy one that is being replaced.
 _KEEP_COPY, _ATTEMPTS = 7 * 86_400, 6
+#: Bytes of a SHA-256.
+_CHECKSUM = 32
 _DRAFT = re.compile(r"\.(?P<target>.+)\.(tmp|old)-[0-9a-f]{8}")
 
 
@@ -314,6 +316,18 @@ def require_whole_home(config: Settings) -> None:
         raise BellwetherError(
             f"opening {config.world_home}: the restoration of {name} into it was interrupted; `bellwether restore` of the same backup finishes it"
         )
+
+
+def with_checksum(content: bytes | memoryview) -> bytes:
+    """The content of a cached file, followed by its SHA-256."""
+    return b"".join((content, hashlib.sha256(content).digest()))
+
+
+def checked(data: bytes | memoryview) -> memoryview | None:
+    """The content of a cached file that `with_checksum` wrote, not copied; None where it is damaged."""
+    view = memoryview(data)
+    content, stated = view[:-_CHECKSUM], view[-_CHECKSUM:]
+    return content if hashlib.sha256(content).digest() == stated else None
 
 
 def checksum(path: Path) -> str:

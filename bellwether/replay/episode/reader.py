@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.files import atomic_file, local_copy
+from bellwether.files import atomic_file, checked, local_copy, with_checksum
 from bellwether.places import place
 from bellwether.replay.arrow import plain_memory
 from bellwether.replay.episode import checks, trades
@@ -86,7 +86,7 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
     """
     folder = place(folder)
     files = None if cache is None else _files_digest(local_copy(folder, METADATA), trade_price)
-    receipt = _receipt(cache / f"{files}.json") if cache is not None else None
+    receipt = None if cache is None or files is None else _receipt(cache, files)
     if receipt is not None:
         return _known(folder, receipt)
     content, report = _examine(folder, trade_price)
@@ -99,7 +99,8 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
         with atomic_file(cache / f"{files}.json") as draft:
             found = content.metadata
             gaps = [(gap.ticker, gap.start, gap.end, gap.cause) for gap in found.gaps]
-            draft.write_bytes(orjson.dumps({"digest": report.digest, "source": dict(found.source), "gaps": gaps}))
+            receipt = {"files": files, "digest": report.digest, "source": dict(found.source), "gaps": gaps}
+            draft.write_bytes(with_checksum(orjson.dumps(receipt)))
     return _episode(folder, content.metadata, content.settlements, report.digest).holding(content)
 
 
@@ -206,9 +207,11 @@ def _files_digest(folder: Path, trade_price: str) -> str:
     return found.hexdigest()
 
 
-def _receipt(kept: Path) -> dict[str, Any] | None:
+def _receipt(cache: Path, files: str) -> dict[str, Any] | None:
+    """The receipt of these files; None if it is missing or damaged."""
     try:
-        receipt = orjson.loads(kept.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
+        content = checked((cache / f"{files}.json").read_bytes())
+    except OSError:
         return None
-    return receipt if isinstance(receipt, dict) and {"digest", "source", "gaps"} <= receipt.keys() else None
+    receipt: dict[str, Any] = {} if content is None else orjson.loads(content)
+    return receipt if receipt.get("files") == files else None

@@ -1,4 +1,4 @@
-"""Tapes kept as Arrow IPC files, which are mapped into memory instead of read. A file appears whole or not at all."""
+"""Cache of tapes: Arrow streams with a checksum, mapped into memory instead of read. A file appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from bellwether.files import atomic_file
+from bellwether.files import atomic_file, checked, with_checksum
 from bellwether.replay.arrow import array_of, values_of
 from bellwether.replay.tape.layout import LAYOUT_VERSION, PRICES, Tape
 
@@ -27,19 +27,26 @@ def keep(path: Path, tape: Tape) -> None:
     # One row of lists: the columns differ in length.
     lists = [pa.LargeListArray.from_arrays(array_of(np.array([0, len(array)])), array) for array in arrays]
     batch = pa.record_batch(lists, names=list(_COLUMNS)).replace_schema_metadata({"tape": orjson.dumps(about)})
-    with atomic_file(path) as draft, pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
+    with atomic_file(path) as draft:
+        draft.write_bytes(with_checksum(memoryview(sink.getvalue())))
 
 
 def read(path: Path, digest: str) -> Tape | None:
-    """The tape in `path`, its arrays mapped; None if it is missing or of another digest."""
+    """The tape in `path`, its arrays mapped; None if it is missing, damaged or of another digest."""
     try:
-        reader = pa.ipc.open_file(pa.memory_map(str(path)))
-        batch, about = reader.get_batch(0), orjson.loads(reader.schema.metadata[b"tape"])
-    except (OSError, pa.ArrowException, orjson.JSONDecodeError, KeyError, TypeError):
+        # Arrow and the engine trust lengths and offsets: nothing is parsed before its checksum agrees.
+        content = checked(memoryview(pa.memory_map(str(path)).read_buffer()))
+        if content is None:
+            return None
+        reader = pa.ipc.open_stream(pa.py_buffer(content))
+        batch, about = reader.read_next_batch(), orjson.loads(reader.schema.metadata[b"tape"])
+        if about["digest"] != digest:
+            return None
+        columns: dict[str, np.ndarray] = {name: values_of(batch.column(name).values) for name in _COLUMNS}
+        columns["grid"] = columns["grid"].reshape(-1, PRICES)
+        return Tape(tickers=tuple(about["tickers"]), start=about["start"], end=about["end"], digest=digest, **columns)
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError):
         return None
-    if about.get("digest") != digest:
-        return None
-    columns: dict[str, np.ndarray] = {name: values_of(batch.column(name).values) for name in _COLUMNS}
-    columns["grid"] = columns["grid"].reshape(-1, PRICES)
-    return Tape(tickers=tuple(about["tickers"]), start=about["start"], end=about["end"], digest=digest, **columns)

@@ -24,6 +24,7 @@ from bellwether.replay.episode import (
     load,
     write,
 )
+from bellwether.replay.episode.reader import _receipt
 from tests.replay.episode.folders import BOOK, TRADES, Native, at, book_table, replaced, series_table, trade_table
 
 DRAFT = EpisodeDraft(
@@ -233,6 +234,15 @@ class TestReceipts:
         folder, cache = self.episode(tmp_path), tmp_path / "cache"
         first = load(folder, cache=cache)
         (receipt,) = cache.iterdir()
-        receipt.write_bytes(b"{")
-        assert load(folder, cache=cache).digest == first.digest
-        assert json.loads(receipt.read_bytes())["digest"] == first.digest
+        written = receipt.read_bytes()
+        for place in range(8 * len(written)):
+            damaged = bytearray(written)
+            damaged[place // 8] ^= 1 << place % 8
+            receipt.write_bytes(damaged)
+            assert _receipt(cache, receipt.stem) is None
+        load(Native(book=replaced(BOOK, 6, 6, 6_000)).write(tmp_path / "other"), cache=cache)
+        (other,) = set(cache.iterdir()) - {receipt}
+        for damaged in (b"{", written[:-1], written[:-32], b"", other.read_bytes()):
+            receipt.write_bytes(damaged)
+            assert load(folder, cache=cache).digest == first.digest
+            assert receipt.read_bytes() == written
