@@ -12,7 +12,7 @@ PRECOMPILE := $(BIN)/python -m orchestration.precompile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui fleet site live test test-fast test-browser test-fleet test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql golden bench bench-replay constraints dictionary reference readme check-readme clean
+.PHONY: help setup setup-dev demo ui fleet site live test test-fast test-browser test-fleet test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql golden bench bench-replay constraints docs readme check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,11 +113,8 @@ constraints: setup-dev ## pin the newest versions that fit pyproject.toml
 	@$(BIN)/pip-compile -q --upgrade --upgrade-package duckdb==1.5.5 --all-extras --strip-extras --allow-unsafe --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o constraints.txt pyproject.toml
 	@sed -i.tmp '/^bellwether @ /d' constraints.txt && rm constraints.txt.tmp
 
-dictionary: setup ## write docs/data-dictionary.md from the table declarations
-	@$(BIN)/python -m bellwether.lake.dictionary
-
-reference: setup-dev ## write docs/api from signatures and docstrings
-	@$(BIN)/python -m tests.reference
+docs: setup-dev ## build the documentation as a site in build/docs; no network
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict && echo "build/docs/index.html"
 
 readme: setup-dev ## write the tables and pictures of the README from the demo, which it runs first
 	@$(BIN)/bellwether demo > /dev/null

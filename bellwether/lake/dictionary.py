@@ -1,19 +1,15 @@
-"""Writes the data dictionary: every table and column as declared, as one Markdown page."""
+"""The data dictionary: every table and column as declared, as one Markdown page of the documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from bellwether.formatting import escape_cell, markdown_table
 from bellwether.lake import meta
 from bellwether.lake.duck import sql_type
 from bellwether.tables import TABLES, Column, Table
 
-PAGE = Path("docs/data-dictionary.md")
 _OPENING = """# Data dictionary
-
-Made from the declarations in `bellwether/tables` by `python -m bellwether.lake.dictionary`; do not edit.
 
 A table's name is the same everywhere: the asset `clean/markets` is the folder `clean/markets/` of the lake and
 `clean.markets` in the warehouse, where `COMMENT`s carry the same texts. Times are UTC; types are DuckDB's.
@@ -60,7 +56,3 @@ def _column(column: Column) -> list[str]:
 
 def _names(columns: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in columns)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(dictionary(), encoding="utf-8")
