@@ -122,7 +122,7 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
     cloup.option(
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Write the rows of all tables into this folder; of a sweep, backtests and its reality check.",
+        help="Write all tables and the reality check into this folder.",
     ),
     cloup.option("--lake", is_flag=True, help="Keep the rows of a portfolio in the lake, beside the backtests that the graph makes."),
     cloup.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder."),
@@ -184,7 +184,7 @@ def _each(request: Request, out: Path | None, html: Path | None, as_json: bool, 
     runs = list(request.runs())
     frame = backtests(runs)
     if out is not None:
-        write_runs(runs, out)
+        write_runs(runs, out, request)
     if html is not None:
         _tear_sheets(runs, html)
     if lake:
@@ -216,7 +216,6 @@ def _check_lake(*, portfolio: bool, sweeping: bool) -> None:
 
 def _sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_json: bool) -> pl.DataFrame:
     """Every combination in every episode; one row each."""
-    from bellwether.replay.request import write, write_csv
     from bellwether.replay.sweep import run_sweep
 
     total = len(request.sources) * len(request.candidates)
@@ -230,12 +229,10 @@ def _sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_jso
             client=client,
             isolated=request.isolated,
             out=out,
+            unsettled=request.unsettled,
             progress=advance,
         )
     frame, check = done.frame(), done.reality_check(unsettled=request.unsettled)
-    if out is not None:
-        write({"reality_check": check.frame()}, out)
-        write_csv(frame, out, request.candidates)
     if as_json:
         emit({"backtests": frame.to_dicts(), "reality_check": check.row()} if request.combinations > 1 else frame.to_dicts())
         return frame

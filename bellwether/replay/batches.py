@@ -9,16 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.load import make_agent
-from bellwether.replay.backtest import BacktestSettings, run
+from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.episode import load
 from bellwether.replay.isolation import AgentSource, Isolation
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.results.metrics import metrics
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Folder of an episode, or folders of those of a portfolio.
 Source = Path | tuple[Path, ...]
@@ -53,24 +56,24 @@ class Candidate:
         """A new agent."""
         return make_agent(self.agent, self.params, self.name)
 
-    def source(self) -> AgentSource:
-        """Where another process loads it from."""
-        return AgentSource(self.agent, self.params, self.name)
-
-    def settings(self, settings: BacktestSettings) -> BacktestSettings:
-        """The settings of its runs."""
-        return settings if self.cadence is None else replace(settings, cadence=self.cadence)
+    def run(self, prepared: Prepared, settings: BacktestSettings, isolated: Isolation | None) -> Backtest:
+        """One backtest, under the candidate's label. isolated: limits that are set for all agents."""
+        limits = self.limits(isolated)
+        agent = AgentSource(self.agent, self.params, self.name) if limits else self.make()
+        chosen = settings if self.cadence is None else replace(settings, cadence=self.cadence)
+        return replace(run(prepared, agent, chosen, isolated=limits or False), agent=self.label)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive runs. first: place of the first one's row among all rows."""
+    """Consecutive runs. first: place of the first one's row among all rows. tables: return the tables of the runs as well."""
 
     first: int
     runs: Sequence[tuple[Source, Candidate]]
     settings: BacktestSettings
     cache: Path | None
     isolated: Isolation | None
+    tables: bool
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class SweepPlan:
     settings: BacktestSettings
     cache: Path | None
     isolated: Isolation | None
+    tables: bool = False
 
     def __len__(self) -> int:
         return len(self.sources) * len(self.candidates)
@@ -91,17 +95,18 @@ class SweepPlan:
         width = len(self.candidates)
         places = range(first, min(first + length, len(self)))
         runs = [(self.sources[place // width], self.candidates[place % width]) for place in places]
-        return Batch(first, runs, self.settings, self.cache, self.isolated)
+        return Batch(first, runs, self.settings, self.cache, self.isolated, self.tables)
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Rows of a batch. cpu, server: CPU seconds of the worker's process so far, and of the process that forked it. spent, busy: of the
-    batch, and of that in engine and agents. seconds: wall time of the batch.
+    """Rows of a batch. tables: of its runs by name, if wanted. cpu, server: CPU seconds of the worker's process so far, and of the process that forked
+    it. spent, busy: of the batch, and of that in engine and agents. seconds: wall time of the batch.
     """
 
     first: int
     rows: list[dict[str, Any]]
+    tables: Mapping[str, pl.DataFrame]
     worker: int
     cpu: float
     server: float
@@ -113,18 +118,35 @@ class BatchResult:
 def run_batch(batch: Batch) -> BatchResult:
     """All runs of a batch, in a worker."""
     begun, clock, rows, busy = time.thread_time(), time.perf_counter(), [], 0.0
+    parts: list[dict[str, pl.DataFrame]] = []
     for source, candidate in batch.runs:
         prepared = open_source(source, batch.settings, batch.cache)
-        limits = candidate.limits(batch.isolated)
-        agent = candidate.source() if limits else candidate.make()
         start = time.thread_time()
-        backtest = run(prepared, agent, candidate.settings(batch.settings), isolated=limits or False)
+        backtest = candidate.run(prepared, batch.settings, batch.isolated)
         backtest.digest  # noqa: B018 - cached here, so that its cost counts as the engine's
         busy += time.thread_time() - start
-        rows.append({**metrics(backtest), "agent": candidate.label})
+        rows.append(metrics(backtest))
+        if batch.tables:
+            parts.append(_details(backtest))
     server = getattr(sys.modules.get(SERVER), "CPU", 0.0)
+    tables = _together(parts, rows) if batch.tables else {}
     spent, seconds = time.thread_time() - begun, time.perf_counter() - clock
-    return BatchResult(batch.first, rows, os.getpid(), time.process_time(), server, spent, busy, seconds)
+    return BatchResult(batch.first, rows, tables, os.getpid(), time.process_time(), server, spent, busy, seconds)
+
+
+def _details(backtest: Backtest) -> dict[str, pl.DataFrame]:
+    """Data frames are imported only where tables are wanted."""
+    from bellwether.replay.results.frames import details
+
+    return details(backtest)
+
+
+def _together(parts: Sequence[Mapping[str, pl.DataFrame]], rows: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
+    import polars as pl
+
+    from bellwether.tables.replay import BACKTESTS
+
+    return {BACKTESTS.name: BACKTESTS.frame(rows), **{name: pl.concat([part[name] for part in parts]) for name in parts[0]}}
 
 
 def open_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:

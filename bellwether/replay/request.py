@@ -10,30 +10,26 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from bellwether.errors import ConfigError
-from bellwether.files import atomic_file, folders
+from bellwether.files import folders
 from bellwether.lake import Lake
 from bellwether.places import place
 from bellwether.replay.agents.llm import LLMReplay, Trajectory
-from bellwether.replay.backtest import Backtest, BacktestSettings, run
+from bellwether.replay.backtest import Backtest, BacktestSettings
 from bellwether.replay.batches import Candidate, Source, open_source
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.episode.metadata import METADATA
 from bellwether.replay.grid import grid, label, parameters
 from bellwether.replay.isolation import Isolation
 from bellwether.replay.registry import agent_of
-from bellwether.replay.results.frames import backtests, equity, fills, frames, market_pnl, orders
+from bellwether.replay.results.folder import written_tables
+from bellwether.replay.results.frames import frames
 from bellwether.replay.units import MICROS, SECOND
 from bellwether.settings import settings
 from bellwether.tables import table
-from bellwether.tables.outgoing import neutralised
 from bellwether.units import MicroDollars
 
 _MILLISECOND = 1_000_000
-#: Every time of a CSV, whatever its dtype: ISO 8601 in UTC, to the microsecond.
-_CSV_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,7 @@ class Request:
         for source in self.sources:
             prepared = open_source(source, self.settings, self.cache)
             for candidate in self.candidates:
-                limits, chosen = candidate.limits(self.isolated), candidate.settings(self.settings)
-                yield run(prepared, candidate.source() if limits else candidate.make(), chosen, isolated=limits or False)
+                yield candidate.run(prepared, self.settings, self.isolated)
 
     def titles(self) -> dict[str, str]:
         """Return the agents' names in tables, by label: titles and varied parameters; the parameters alone for a single agent."""
@@ -187,25 +182,8 @@ def keep(runs: Sequence[Backtest]) -> None:
             lake.write(table(name), (one.episode, one.agent), frame, run_id=f"portfolio-{one.digest[:16]}")
 
 
-def write_runs(runs: Sequence[Backtest], out: Path) -> None:
-    """Write the rows of all tables into a folder."""
-    parts = {"orders": orders, "fills": fills, "equity": equity, "market_pnl": market_pnl}
-    rows = backtests(runs)
-    write({"backtests": rows, **{name: pl.concat([of(one) for one in runs]) for name, of in parts.items()}}, out)
-    write_csv(rows, out)
-
-
-def write(frames: Mapping[str, pl.DataFrame], out: Path) -> None:
-    """Write each frame as Parquet."""
-    for name, frame in frames.items():
-        with atomic_file(out / f"{name}.parquet") as draft:
-            frame.write_parquet(draft)
-
-
-def write_csv(backtests: pl.DataFrame, out: Path, candidates: Sequence[Candidate] = ()) -> None:
-    """Write the rows of backtests as CSV, with the parameters that candidates vary as columns."""
-    if candidates:
-        varied = pl.DataFrame([{"agent": one.label, **one.varied} for one in candidates], infer_schema_length=None)
-        backtests = backtests.join(varied, on="agent", how="left", maintain_order="left")
-    with atomic_file(out / "backtests.csv") as draft:
-        neutralised(backtests).write_csv(draft, datetime_format=_CSV_TIME)
+def write_runs(runs: Sequence[Backtest], out: Path, request: Request) -> None:
+    """Write the tables of a request's runs into a folder."""
+    with written_tables(out, [{"agent": one.label, **one.varied} for one in request.candidates], unsettled=request.unsettled) as add:
+        for number, one in enumerate(runs):
+            add(number, frames(one))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -72,6 +71,7 @@ def run_sweep(
     batch: int | None = None,
     isolated: Isolation | None = None,
     out: Path | None = None,
+    unsettled: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Sweep:
     """Run every candidate in every episode or portfolio; rows do not depend on the workers.
@@ -79,13 +79,13 @@ def run_sweep(
     sources: folders of episodes, and tuples of folders that are traded as one portfolio each. cache: folder of tapes, by which workers of this machine
     share them. jobs: workers of this machine. client: of a Dask cluster whose workers run everything instead; they must see the folders under the same
     names, and keep tapes below their own BELLWETHER_HOME. batch: runs of a batch on Dask; about two seconds of work if omitted. isolated: each agent in a
-    process of its own, which alone loads it. out: folder for the rows, `backtests.parquet`; until the sweep ends, each finished batch is a file in
-    `backtests.parts`. progress: called with the number of runs of each finished batch.
+    process of its own, which alone loads it. out: folder for the tables of all runs and the reality check; until the sweep ends, each finished batch is
+    files in its `parts`. unsettled: count unsettled episodes in the reality check. progress: called with the number of runs of each finished batch.
     Raises `ConfigError` for a candidate or a portfolio that cannot be made and `SchemaError` for a bad episode: before anything runs, on Dask when a
     worker opens it.
     """
     agents = [candidate.make() for candidate in candidates if candidate.limits(isolated) is None]
-    plan = SweepPlan(sources, candidates, settings, cache, isolated)
+    plan = SweepPlan(sources, candidates, settings, cache, isolated, tables=out is not None)
     if client is None:
         for source in sources:
             open_source(source, settings, cache)
@@ -96,7 +96,7 @@ def run_sweep(
     rows: list[Mapping[str, Any]] = [{}] * len(plan)
     cpu: dict[int, float] = {}
     busy = other = 0.0
-    with nullcontext() if out is None else _streamed(out, rows) as keep:
+    with nullcontext() if out is None else _tables(out, candidates, unsettled=unsettled) as keep:
         for done in results:
             rows[done.first : done.first + len(done.rows)] = done.rows
             busy += done.busy
@@ -105,29 +105,19 @@ def run_sweep(
             else:
                 other += done.spent
             if keep is not None:
-                keep(done)
+                keep(done.first, done.tables)
             if progress is not None:
                 progress(len(done.rows))
     cpu[os.getpid()] = time.process_time()
     return Sweep(rows, sum(cpu.values()) + other, busy)
 
 
-@contextmanager
-def _streamed(out: Path, rows: list[Mapping[str, Any]]) -> Iterator[Callable[[BatchResult], None]]:
-    """Write each batch of rows as a file, and all rows in their order in place of the files at the end."""
-    from bellwether.files import atomic_file
-    from bellwether.tables.replay import BACKTESTS
+def _tables(
+    out: Path, candidates: Sequence[Candidate], *, unsettled: bool
+) -> AbstractContextManager[Callable[[int, Mapping[str, pl.DataFrame]], None]]:
+    from bellwether.replay.results.folder import written_tables
 
-    parts = out / "backtests.parts"
-    shutil.rmtree(parts, ignore_errors=True)
-
-    def write(target: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-        with atomic_file(target) as draft:
-            BACKTESTS.frame(rows).write_parquet(draft)
-
-    yield lambda done: write(parts / f"{done.first:09d}.parquet", done.rows)
-    write(out / "backtests.parquet", rows)
-    shutil.rmtree(parts, ignore_errors=True)
+    return written_tables(out, [{"agent": one.label, **one.varied} for one in candidates], unsettled=unsettled)
 
 
 def _batches(plan: SweepPlan, jobs: int) -> list[Batch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
+from bellwether.errors import ConfigError
 from bellwether.replay.results.folder import read_backtests
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 from cli.main import main
@@ -49,21 +51,76 @@ def test_json_has_a_row_per_episode_and_agent(episode: Path) -> None:
     assert json.loads(row["parameters"])["size"] == 1
 
 
+TABLES = (BACKTESTS, ORDERS, FILLS, EQUITY, MARKET_PNL)
+FILES = [
+    "backtests.csv",
+    "backtests.parquet",
+    "equity.parquet",
+    "fills.parquet",
+    "market_pnl.parquet",
+    "orders.parquet",
+    "reality_check.parquet",
+]
+
+
 def test_the_folder_holds_every_table_and_can_be_read_again(episode: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for _ in range(2):
         assert backtest("--agent", "buy-and-hold", "--episode", episode, "--cadence", 5, "--out", out).exit_code == 0
-    for table in (BACKTESTS, ORDERS, FILLS, EQUITY, MARKET_PNL):
+    for table in TABLES:
         table.validate(pl.read_parquet(out / f"{table.short_name}.parquet"))
     assert read_backtests(out).height == 1
-    assert sorted(path.name for path in out.iterdir()) == [
-        "backtests.csv",
-        "backtests.parquet",
-        "equity.parquet",
-        "fills.parquet",
-        "market_pnl.parquet",
-        "orders.parquet",
-    ]
+    assert sorted(path.name for path in out.iterdir()) == FILES
+
+
+def test_every_mode_writes_the_same_tables(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
+    words = ["--agent", "random", "--cadence", 5, "--param", "trade_probability=1"]
+    words += [word for path in two_episodes for word in ("--episode", path)]
+    modes = {
+        "single": ("--param", "max_size=2"),
+        "jobs": ("--param", "max_size=2", "--jobs", 2),
+        "grid": ("--grid", "max_size=1,2"),
+        "grid on jobs": ("--grid", "max_size=1,2", "--jobs", 2),
+    }
+    for mode, more in modes.items():
+        result = backtest(*words, *more, "--out", tmp_path / mode)
+        assert result.exit_code == 0, result.output
+        assert sorted(path.name for path in (tmp_path / mode).iterdir()) == FILES
+
+    def tables(mode: str) -> dict[str, pl.DataFrame]:
+        return {name: pl.read_parquet(tmp_path / mode / name) for name in FILES if name.endswith(".parquet")}
+
+    single, grid = tables("single"), tables("grid")
+    assert all(frame.height for frame in single.values())
+    assert single["equity.parquet"]["episode"].unique(maintain_order=True).to_list() == [path.name for path in two_episodes]
+    for name, frame in single.items():
+        assert frame.equals(tables("jobs")[name])
+        assert grid[name].equals(tables("grid on jobs")[name])
+        assert frame.schema == grid[name].schema
+    for table in TABLES:
+        one = grid[f"{table.short_name}.parquet"].filter(agent="random[max_size=2]").drop("agent")
+        assert one.equals(single[f"{table.short_name}.parquet"].drop("agent"))
+
+
+def test_tables_of_two_commands_are_never_mixed(episode: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, words = tmp_path / "out", ("--agent", "buy-and-hold", "--episode", episode, "--cadence", 5, "--out", tmp_path / "out")
+    assert backtest(*words).exit_code == 0
+    replace = os.replace
+
+    def breaking(source: Path, target: Path) -> None:
+        if Path(target) == out / "orders.parquet":
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr("os.replace", breaking)
+    result = backtest(*words, "--seed", 1)
+    assert result.exit_code == 1
+    assert f"writing {out}: it cannot be written (No space left on device)" in result.output
+    with pytest.raises(ConfigError, match=r"holds no backtests\.parquet"):
+        read_backtests(out)
+    monkeypatch.undo()
+    assert backtest(*words).exit_code == 0
+    assert sorted(path.name for path in out.iterdir()) == FILES
 
 
 @pytest.mark.slow

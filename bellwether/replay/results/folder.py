@@ -1,14 +1,29 @@
-"""Reads backtests from folders that `bellwether backtest --out` wrote: one Parquet file per table."""
+"""Folders of `bellwether backtest --out`: one Parquet file per table, the reality check, and the backtests as CSV."""
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from bellwether.errors import ConfigError, LakeError, SchemaError
+from bellwether.files import atomic_file, writing
+from bellwether.replay.results.reality_check import reality_check
 from bellwether.tables import Table
-from bellwether.tables.replay import BACKTESTS
+from bellwether.tables.outgoing import neutralised
+from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
+
+#: Tables of runs.
+_TABLES = (ORDERS, FILLS, EQUITY, MARKET_PNL, BACKTESTS)
+#: Readers require it: it is written last.
+_MARKER = f"{BACKTESTS.short_name}.parquet"
+#: Times of the CSV: ISO 8601 in UTC, to the microsecond.
+_CSV_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
 #: What makes a backtest one; two rows with all of these need another folder.
 _ONE = ("agent", "rules", "episode")
@@ -51,3 +66,46 @@ def read_backtests(folder: Path) -> pl.DataFrame:
             "another folder"
         )
     return once
+
+
+@contextmanager
+def written_tables(
+    out: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool
+) -> Iterator[Callable[[int, Mapping[str, pl.DataFrame]], None]]:
+    """Give a function that adds the tables of consecutive runs, in any order; the folder has all of them when the block ends.
+
+    Its arguments are the position of the first run among all runs, and its frames by the name of their table. Until the end they are files in
+    `out/parts/<table>`, which remain if the block fails. varied: `agent` and the parameters that vary, of each agent: columns of the CSV. unsettled:
+    count unsettled episodes in the reality check. Raises `BellwetherError` when the folder cannot be written.
+    """
+    parts = out / "parts"
+    with writing(parts):
+        shutil.rmtree(parts, ignore_errors=True)
+
+    def add(first: int, frames: Mapping[str, pl.DataFrame]) -> None:
+        for table in _TABLES:
+            with atomic_file(parts / table.short_name / f"{first:09d}.parquet") as draft:
+                frames[table.name].write_parquet(draft)
+
+    yield add
+    with writing(out):
+        _join(parts, out, varied, unsettled=unsettled)
+        shutil.rmtree(parts, ignore_errors=True)
+
+
+def _join(parts: Path, out: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool) -> None:
+    """Join the parts of each table in the order of runs, then replace the files of `out`: those of two commands are never mixed."""
+    drafts = parts / "joined"
+    drafts.mkdir(parents=True)
+    for table in _TABLES:
+        files = sorted((parts / table.short_name).glob("*.parquet"))
+        rows = pl.scan_parquet(files, glob=False) if files else table.empty().lazy()
+        rows.sink_parquet(drafts / f"{table.short_name}.parquet.draft")
+    backtests = pl.read_parquet(drafts / f"{_MARKER}.draft", glob=False)
+    columns = pl.DataFrame(varied, infer_schema_length=None).unique("agent")
+    named = backtests.join(columns, on="agent", how="left", maintain_order="left")
+    neutralised(named).write_csv(drafts / "backtests.csv.draft", datetime_format=_CSV_TIME)
+    reality_check(backtests, unsettled=unsettled).frame().write_parquet(drafts / "reality_check.parquet.draft")
+    (out / _MARKER).unlink(missing_ok=True)
+    for draft in sorted(drafts.iterdir(), key=lambda file: file.stem == _MARKER):
+        os.replace(draft, out / draft.stem)

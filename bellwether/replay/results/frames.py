@@ -37,12 +37,16 @@ def frames(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, p
 
     known_at: as of when the episode was known; its end when left out, here as in the functions for one table.
     """
+    return {**details(backtest, known_at), BACKTESTS.name: backtests([backtest], known_at)}
+
+
+def details(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
+    """The frames of `frames` but that of replay/backtests."""
     return {
         ORDERS.name: orders(backtest, known_at),
         FILLS.name: fills(backtest, known_at),
         EQUITY.name: equity(backtest, known_at),
         MARKET_PNL.name: market_pnl(backtest, known_at),
-        BACKTESTS.name: backtests([backtest], known_at),
     }
 
 
