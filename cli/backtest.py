@@ -53,6 +53,7 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 @cloup.option_group(
     "Rules of the market",
     cloup.option("--rules", help="Rule set; that of the episode, else of its venue and day, when left out."),
+    cloup.option("--fees", metavar="RULES|none", help="Fees of another rule set of the venue, or none."),
     cloup.option(
         "--execution", type=click.Choice(["maker_taker", "taker_only"]), help="Whether orders may rest; as the episode says when left out."
     ),

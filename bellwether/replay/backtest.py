@@ -202,11 +202,22 @@ def _run_again(
 
 def _ready(source: Episode | Tape | Prepared | Sequence[Episode | Prepared], settings: BacktestSettings, cache: Path | None) -> Prepared:
     for one in source if isinstance(source, Sequence) else (source,):
-        if isinstance(one, Prepared) and settings.rules not in (None, one.rules.name):
-            raise ConfigError(f"replaying {one.info.id}: it was prepared for {one.rules.name}, not for {settings.rules}; prepare it again")
+        if isinstance(one, Prepared):
+            _check_rules(one, settings)
     if isinstance(source, Prepared):
         return source
-    return prepare(source, settings.rules, cache=cache, bankroll=settings.bankroll, execution=settings.execution)
+    return prepare(source, settings.rules, cache=cache, bankroll=settings.bankroll, execution=settings.execution, fees=settings.fees)
+
+
+def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:
+    """Raise `ConfigError` where the settings name other rules or fees than those that it was prepared for."""
+    for one in prepared.parts or (prepared,):
+        name = one.rules.name
+        wanted = name if settings.rules is None else settings.rules
+        if settings.fees is not None:
+            wanted = f"{wanted.partition('[')[0]}[fees={settings.fees}]"
+        if wanted not in (name, prepared.rules.name):
+            raise ConfigError(f"replaying {one.info.id}: it was prepared for {name}, not for {wanted}; prepare it again")
 
 
 def _info(prepared: Prepared, bankroll: MicroDollars) -> EpisodeInfo:

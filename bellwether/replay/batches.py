@@ -152,16 +152,16 @@ def _together(parts: Sequence[Mapping[str, pl.DataFrame]], rows: Sequence[Mappin
 def open_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
     """An episode or a portfolio made ready under these settings; those opened last are kept."""
     if isinstance(source, tuple):
-        return _portfolio(source, settings.rules, settings.bankroll, settings.execution, cache)
-    return _episode(source, settings.rules, cache)
+        names = ("rules", "fees", "bankroll", "execution")
+        return _portfolio(source, cache, **{name: getattr(settings, name) for name in names})
+    return _episode(source, settings.rules, settings.fees, cache)
 
 
 @lru_cache(maxsize=_OPEN_EPISODES)
-def _episode(folder: Path, rules: str | None, cache: Path | None) -> Prepared:
-    return prepare(load(folder, cache=cache), rules, cache=cache)
+def _episode(folder: Path, rules: str | None, fees: str | None, cache: Path | None) -> Prepared:
+    return prepare(load(folder, cache=cache), rules, cache=cache, fees=fees)
 
 
 @lru_cache(maxsize=1)
-def _portfolio(folders: tuple[Path, ...], rules: str | None, bankroll: int | None, execution: str | None, cache: Path | None) -> Prepared:
-    parts = [prepare(load(folder, cache=cache), rules, cache=cache) for folder in folders]
-    return prepare(parts, bankroll=bankroll, execution=execution)
+def _portfolio(folders: tuple[Path, ...], cache: Path | None, **settings: Any) -> Prepared:
+    return prepare([load(folder, cache=cache) for folder in folders], cache=cache, **settings)

@@ -12,7 +12,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.portfolio import combine
 from bellwether.replay.prepared import Prepared
-from bellwether.replay.rules import RuleSet, rule_set, rules_for
+from bellwether.replay.rules import RuleSet, rule_set, rules_for, with_fees
 from bellwether.replay.tape import Tape, tape_of
 from bellwether.replay.units import SECOND
 from bellwether.units import MicroDollars
@@ -32,22 +32,25 @@ def prepare(
     cache: Path | None = None,
     bankroll: int | None = None,
     execution: str | None = None,
+    fees: str | None = None,
 ) -> Prepared:
     """Make an episode, or a tape alone, or several episodes as one portfolio, ready.
 
     rules: those that are asked for; of an episode by default its own, else its venue's of its first day. A tape alone keeps its own fees and needs
-    rules. cache: folder of tapes, written when it lacks this one. bankroll, execution: of a portfolio whose episodes differ in them. Raises `ConfigError`
+    rules. fees: name of the set of the venue whose fees apply instead, or none. cache: folder of tapes, written when it lacks this one. bankroll, execution: of a portfolio whose episodes differ in them. Raises `ConfigError`
     for rules that are not known or not given, and for episodes that make no portfolio.
     """
     if isinstance(source, Sequence):
-        parts = [one if isinstance(one, Prepared) else prepare(one, rules, cache=cache) for one in source]
+        parts = [one if isinstance(one, Prepared) else prepare(one, rules, cache=cache, fees=fees) for one in source]
         return parts[0] if len(parts) == 1 else combine(parts, bankroll=bankroll, execution=execution)
     if isinstance(source, Tape):
-        return _of_tape(source, rules)
-    return _of_episode(source, rules, cache)
+        return _of_tape(source, rules, fees)
+    return _of_episode(source, rules, cache, fees)
 
 
-def _of_tape(tape: Tape, rules: str | RuleSet | None) -> Prepared:
+def _of_tape(tape: Tape, rules: str | RuleSet | None, fees: str | None) -> Prepared:
+    if fees is not None:
+        raise ConfigError(f"replaying a tape: it keeps its own fees and cannot have those of {fees}; change Tape.fees")
     if rules is None:
         raise ConfigError("replaying a tape: it does not say by which rules; name them (BacktestSettings.rules)")
     chosen = rule_set(rules) if isinstance(rules, str) else rules
@@ -56,12 +59,12 @@ def _of_tape(tape: Tape, rules: str | RuleSet | None) -> Prepared:
     return Prepared(info, tape.digest, chosen, tape)
 
 
-def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None) -> Prepared:
+def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None, fees: str | None) -> Prepared:
     about = episode.metadata
     wanted = rules or about.rules
     if wanted is None:
         wanted = rules_for(about.venue, datetime.fromtimestamp(about.start // SECOND, UTC).date())
-    chosen = rule_set(wanted) if isinstance(wanted, str) else wanted
+    chosen = with_fees(rule_set(wanted) if isinstance(wanted, str) else wanted, fees)
     tape = tape_of(episode, chosen, cache)
     exogenous = episode.exogenous
     # The original tells agents the time to the end of the recording.

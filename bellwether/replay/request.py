@@ -97,7 +97,7 @@ def _isolation(options: Mapping[str, Any]) -> Isolation | None:
 
 def _settings(options: Mapping[str, Any]) -> BacktestSettings:
     given: dict[str, Any] = {
-        name: options[name] for name in ("rules", "queue", "queue_exponent", "band", "execution", "seed", "calls_per_step")
+        name: options[name] for name in ("rules", "fees", "queue", "queue_exponent", "band", "execution", "seed", "calls_per_step")
     }
     if options["cadence"] is not None:
         given["cadence"] = _duration("cadence", options["cadence"], SECOND)

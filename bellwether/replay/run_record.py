@@ -34,7 +34,7 @@ _LARGEST_SEED = 2**63
 class BacktestSettings:
     """Settings of a backtest. Durations in ns, money in micro-dollars. Raises `ConfigError` for values that make no sense.
 
-    rules: name of a rule set; the episode's, else the venue's of the episode's first day. cadence: between decisions. sample_every: between points
+    rules: name of a rule set; the episode's, else the venue's of the episode's first day. fees: name of the set of the venue whose fees apply instead, or none. cadence: between decisions. sample_every: between points
     of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. response_latency: until it learns what
     became of an order, no less than data_latency. latencies: recorded ones, in the place of order_latency and response_latency. execution: maker_taker or taker_only;
     the episode's when left out. queue: trade_only, reconciled, proportional, power, log or optimistic; the rules'
@@ -44,6 +44,7 @@ class BacktestSettings:
     """
 
     rules: str | None = None
+    fees: str | None = None
     cadence: int = 5 * MINUTE
     sample_every: int = MINUTE
     order_latency: int = 0
@@ -79,10 +80,11 @@ class BacktestSettings:
         return EngineSettings(**{name: value for name, value in given.items() if name not in left_out})
 
     def of(self, prepared: Prepared) -> BacktestSettings:
-        """With what the episode and its rules decide filled in."""
+        """With what the episode and its rules decide filled in; the name of the rules has that of other fees."""
         return replace(
             self,
             rules=prepared.rules.name,
+            fees=None,
             execution=self.execution or prepared.execution,
             queue=self.queue or prepared.rules.queue,
             bankroll=prepared.info.bankroll if self.bankroll is None else self.bankroll,
@@ -90,7 +92,7 @@ class BacktestSettings:
 
     def digest(self) -> str:
         """SHA-256 of all settings that can change a result: not of the time limit of a step, nor of the exponent of another queue model than power."""
-        without = {"seconds_per_step"} if self.queue == "power" else {"seconds_per_step", "queue_exponent"}
+        without = {"seconds_per_step", *(() if self.queue == "power" else ("queue_exponent",)), *(() if self.fees else ("fees",))}
         values = {name: value for name, value in settings_values(self).items() if name not in without}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from fractions import Fraction
 from functools import cache
@@ -45,6 +45,10 @@ class FeeRates:
     maker: Fraction
 
 
+#: Name of fees of nothing; the rates of such rules; and what precedes the name of other fees in the name of rules.
+NO_FEES = "none"
+_FREE: Mapping[str, FeeRates] = MappingProxyType({"*": FeeRates(Fraction(0), Fraction(0))})
+_FEES = "[fees="
 _POLYMARKET_FEES_SINCE = 2026
 
 
@@ -106,17 +110,48 @@ class RuleSet:
         return tuple(int(getattr(self, name)) for name in UNITS)
 
     @property
+    def is_free(self) -> bool:
+        """Return whether no market has fees."""
+        return self.fees == _FREE
+
+    @property
     def looks_at_terms(self) -> bool:
         """Return whether fees depend on the terms of a market: not where all pay the same, and not before there were any."""
         return "*" not in self.fees and (self.venue != "polymarket" or self.since.year >= _POLYMARKET_FEES_SINCE)
 
 
 def rule_set(name: str) -> RuleSet:
-    """The rule set of that name. Raises `ConfigError` for an unknown one."""
+    """The rule set of that name; `NAME[fees=OTHER]` is `with_fees`. Raises `ConfigError` for an unknown one."""
+    base, sign, fees = name.removesuffix("]").partition(_FEES)
+    if sign:
+        return with_fees(rule_set(base), fees)
     try:
         return rule_sets()[name]
     except KeyError:
         raise ConfigError(f"choosing the rules: there is no rule set {name!r}; there are {', '.join(rule_sets())}") from None
+
+
+def with_fees(rules: RuleSet, fees: str | None) -> RuleSet:
+    """The rules with fees, and their rounding, of another set of the venue, or with `none`; unchanged for None. The name of the result has both names.
+
+    Raises `ConfigError` for an unknown set, for one of another venue, and for rules whose fees have been replaced already.
+    """
+    if fees is None:
+        return rules
+    name = f"{rules.name}{_FEES}{fees}]"
+    if _FEES in rules.name or _FEES in fees:
+        raise ConfigError(f"choosing the fees: {name} has fees twice; name them once")
+    if fees == NO_FEES:
+        return replace(
+            rules, name=name, default=False, fees=_FREE, balance_unit=MicroDollars(0), rebate_unit=MicroDollars(0), rebate_above=False
+        )
+    other = rule_set(fees)
+    if other.venue != rules.venue:
+        raise ConfigError(
+            f"choosing the fees: {fees} are fees of {other.venue}, and {rules.name} are rules of {rules.venue}; name a set of {rules.venue}"
+        )
+    taken = {field: getattr(other, field) for field in ("since", "fees", "fee_unit", "balance_unit", "rebate_unit", "rebate_above")}
+    return replace(rules, name=name, default=False, sources=(*rules.sources, *other.sources), **taken)
 
 
 def rules_for(venue: str, day: date) -> RuleSet:

@@ -50,7 +50,7 @@ def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
     or time that cannot be read, and for a rate of more digits than the engine's integers hold.
     """
     fee = fee or {}
-    sides = _polymarket(rules, fee) if rules.venue == "polymarket" else _kalshi(rules, fee)
+    sides = (_polymarket if rules.venue == "polymarket" else _kalshi)(rules, fee)
     for kind, numerator, denominator in sides:
         rooted = kind in (BY_SHARES_HALF, BY_VALUE_HALF) and numerator > _MOST_OF_ROOTS
         if rooted or max(numerator, 1000) * denominator * rules.fee_unit > _MOST:
@@ -62,6 +62,8 @@ def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
 
 
 def _kalshi(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    if rules.is_free:
+        return _NOTHING, _NOTHING
     if "*" in rules.fees:
         return _float(rules.fees["*"].taker), _float(rules.fees["*"].maker)
     rates = _rates(rules, fee.get("type") or _DEFAULT_TYPE)
@@ -88,11 +90,9 @@ def _float(coefficient: Fraction) -> tuple[int, int, int]:
 
 
 def _polymarket(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    # Imported here: it brings polars, which no Kalshi replay needs.
-
     market = {"id": fee.get("source"), "feeType": fee.get("type"), "feeSchedule": fee.get("schedule"), "feesEnabled": fee.get("enabled")}
     schedule = schedule_of(market, datetime.combine(rules.since, time(), UTC), category=fee.get("category"))
-    if schedule.is_free:
+    if rules.is_free or schedule.is_free:
         return _NOTHING, _NOTHING
     exponent = Fraction(schedule.exponent)
     if exponent not in CURVES:
