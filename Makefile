@@ -12,7 +12,7 @@ PRECOMPILE := $(BIN)/python -m orchestration.precompile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui fleet site live test test-fast test-browser test-fleet test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql golden bench bench-replay constraints docs readme check-readme clean
+.PHONY: help setup setup-dev demo ui fleet site live test test-fast test-browser test-fleet test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql golden bench bench-replay constraints docs readme screenshots check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,9 @@ docs: setup-dev ## build the documentation as a site in build/docs; no network
 readme: setup-dev ## write the tables and pictures of the README from the demo, which it runs first
 	@$(BIN)/bellwether demo > /dev/null
 	@$(BIN)/python -m tests.readme
+
+screenshots: setup-dev ## take pictures of one page of every kind in Chromium, and a contact sheet, in build/screenshots/
+	@$(BIN)/python -m tests.site.screenshots
 
 check-readme: setup-dev ## run the demo in a folder of its own and compare the README's tables with what it prints
 	@README_HOME=$${README_HOME:-$$(mktemp -d)} $(BIN)/python -m pytest -q tests/test_readme.py

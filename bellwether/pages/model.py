@@ -114,10 +114,19 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Values by name."""
+    """Values by name. meanings: of names, shown on pointing."""
 
     rows: Sequence[tuple[str, Cell]]
+    meanings: Mapping[str, str] = field(default_factory=dict)
     kind: str = "facts"
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Headline numbers, each in a tile: name, value, and a short remark."""
+
+    rows: Sequence[tuple[str, Cell, str]]
+    kind: str = "stats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +137,16 @@ class Links:
     kind: str = "links"
 
 
-Part = Links | Table | Grid | Chart | Text | Texts | Note | Code | Facts
+Part = Stats | Links | Table | Grid | Chart | Text | Texts | Note | Code | Facts
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page under a heading."""
+    """A part of a page under a heading, on a grid of twelve columns. spans: columns of each part on a wide screen; all twelve when left out."""
 
     title: str
     parts: Sequence[Part]
+    spans: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,13 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from html import escape
 from importlib.resources import files
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from bellwether.errors import BellwetherError
 from bellwether.files import atomic_file
-from bellwether.pages.model import Cell, Chart, Entry, Grid, Head, Page, Part, Section, Table, Text, Texts
+from bellwether.pages.model import Cell, Chart, Entry, Facts, Grid, Head, Page, Part, Table, Text, Texts
 from bellwether.pages.values import visible
 
 #: Only the site's own scripts, styles and pictures; no request to other addresses and no form is sent.
@@ -50,6 +53,18 @@ PARTS = (
 
 File = tuple[str, bytes]
 
+_banner: ContextVar[str] = ContextVar("banner", default="")
+
+
+@contextmanager
+def banner(text: str) -> Iterator[None]:
+    """Begin every page of a site that is rendered in the block with a sentence."""
+    token = _banner.set(text)
+    try:
+        yield
+    finally:
+        _banner.reset(token)
+
 
 class _Shown(NamedTuple):
     """A part of a page with what the template needs in addition. data: JSON that may be within a script element (`json_bytes`)."""
@@ -61,6 +76,7 @@ class _Shown(NamedTuple):
     rows: Sequence[Sequence[Cell]] = ()
     beginning: str = ""
     rest: int = 0
+    span: str = ""
 
 
 def render(page: Page) -> Iterator[File]:
@@ -68,7 +84,8 @@ def render(page: Page) -> Iterator[File]:
     stem = page.path.removesuffix(".html")
     sections, extra, charts = _sections(page, stem, _INLINE)
     here, root = page.path.partition("/")[0], "../" * page.path.count("/")
-    html = _html(page, sections, root, POLICY, parts=[(title, path, path.partition("/")[0] == here) for title, path in PARTS])
+    parts = [(title, path, path.partition("/")[0] == here) for title, path in PARTS]
+    html = _html(page, sections, root, POLICY, parts=parts, banner=_banner.get())
     yield page.path, html.encode()
     yield from extra
     if charts:
@@ -77,9 +94,9 @@ def render(page: Page) -> Iterator[File]:
 
 def alone(page: Page) -> str:
     """The page as one HTML file that needs no other: style, scripts and all rows are in it. Its grids are tables; long texts are whole."""
-    parts = [Section(section.title, [_whole(part) for part in section.parts]) for section in page.sections]
+    parts = [replace(section, parts=[_whole(part) for part in section.parts]) for section in page.sections]
     sections, _, _ = _sections(replace(page, sections=parts), "", None)
-    style, script_ = (files("bellwether.pages").joinpath("static", name).read_text("utf-8") for name in ("site.css", "site.js"))
+    style, script_ = (data.decode() for _, data in static())
     scripts = [script_, *([library().decode()] if any(isinstance(part, Chart) for section in parts for part in section.parts) else [])]
     scripts.reverse()
     hashes = " ".join(_hash(one) for one in scripts)
@@ -120,7 +137,7 @@ def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str
     charts: list[bytes] = []
     for section in page.sections:
         parts = []
-        for part in section.parts:
+        for part, span in zip_longest(section.parts, section.spans):
             count += 1
             if isinstance(part, Chart):
                 data = _chart(part)
@@ -131,7 +148,7 @@ def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str
             else:
                 shown, made = _part(part, f"p{count}", stem)
                 extra.extend(made)
-            parts.append(shown)
+            parts.append(shown._replace(span=f" s{span}") if span else shown)
         sections.append((section.title, parts))
     return sections, extra, charts
 
@@ -146,7 +163,7 @@ def _html(page: Page, sections: Any, root: str, policy: str, **more: Any) -> str
         heads=lambda heads: _heads(tuple(heads)),
         entries=_entries,
         facts=partial(_facts, root),
-        **{"style": "", "scripts": (), **more},
+        **{"style": "", "scripts": (), "banner": "", **more},
     )
 
 
@@ -178,11 +195,12 @@ def _entries(entries: Sequence[Entry]) -> str:
     return "\n".join(made)
 
 
-def _facts(root: str, rows: Sequence[tuple[str, Cell]]) -> str:
+def _facts(root: str, facts: Facts) -> str:
     """Values by name as rows of HTML."""
-    cells = _cells(root, [one for _, one in rows], [False] * len(rows))
-    names = _escaped([name for name, _ in rows])
-    return "\n".join(f'<tr><th scope="row">{name}</th>{cell}</tr>' for name, cell in zip(names, cells, strict=True))
+    cells = _cells(root, [one for _, one in facts.rows], [False] * len(facts.rows))
+    titles = (f' title="{escape(facts.meanings[name])}"' if facts.meanings.get(name) else "" for name, _ in facts.rows)
+    names = _escaped([name for name, _ in facts.rows])
+    return "\n".join(f'<tr><th scope="row"{title}>{name}</th>{cell}</tr>' for name, cell, title in zip(names, cells, titles, strict=True))
 
 
 def _cells(root: str, cells: Sequence[Cell], numbers: Sequence[bool], *, keyed: bool = True) -> list[str]:
@@ -278,10 +296,10 @@ def _texts(part: Texts, name: str, path: str) -> tuple[_Shown, list[File]]:
 
 
 def static() -> Iterator[File]:
-    """The stylesheet and the script of all pages."""
+    """The stylesheet, Pico's before the site's own, and the script of all pages."""
     folder = files("bellwether.pages").joinpath("static")
-    for name in ("site.css", "site.js"):
-        yield f"static/{name}", folder.joinpath(name).read_bytes()
+    yield "static/site.css", folder.joinpath("pico.css").read_bytes() + b"\n" + folder.joinpath("site.css").read_bytes()
+    yield "static/site.js", folder.joinpath("site.js").read_bytes()
 
 
 @cache

@@ -58,7 +58,7 @@ def text(value: object, href: str = "", *, most: int = MOST) -> Cell:
 
 
 def number(value: object, digits: int | None = None, *, signed: bool = False, unit: str = "") -> Cell:
-    """A number with `digits` decimals, or as it is; sorted by its exact value, which is shown on pointing where it was rounded.
+    """A number with `digits` decimals, or with the digits it has; sorted by its exact value, which is shown on pointing where it was rounded.
 
     `unit` precedes it for $, otherwise follows.
     """
@@ -82,7 +82,7 @@ def number(value: object, digits: int | None = None, *, signed: bool = False, un
         plain = f"+${plain}" if signed and plain.strip("0.,") else f"${plain}"
     elif signed and plain.strip("0.,"):
         plain = f"+{plain}"
-    return Cell(f"{plain}%" if unit == "%" else plain, float(value), "", title)
+    return Cell(f"{plain}\u00a0%" if unit == "%" else plain, float(value), "", title)
 
 
 _NUMBERS = (int, float, Decimal)

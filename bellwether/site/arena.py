@@ -7,10 +7,11 @@ from functools import partial
 
 import polars as pl
 
+from bellwether.pages import columns
 from bellwether.pages.charts import Colours
 from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, Section, Table
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, money, number, percent, slug, text, when, yes_no
+from bellwether.pages.values import money, number, percent, slug, text, when, yes_no
 from bellwether.site import arena_agents, arena_curves, arena_markets, arena_rankings
 from bellwether.site.arena_names import ABOVE, agent_path, cohort_path, family_path
 from bellwether.site.arena_rankings import Rankings
@@ -200,8 +201,7 @@ def _family(
         sections.append(Section(f"Metrics: {title}", [arena_rankings.estimates(name_of, f"{name} in {title}", [part])]))
     for line in board.iter_rows(named=True):
         title = arena_rankings.group_title(line["methodology"], line["reconstructed"])
-        facts = [[Cell(column.replace("_", " ")), any_value(value)] for column, value in line.items() if column != "rank"]
-        sections.append(Section(f"Books: {title}", [Table(f"Books of {name}: {title}", [Head("Number"), Head("Value")], facts)]))
+        sections.append(Section(f"Books: {title}", [columns.facts("arena/leaderboard", line, ("rank",))]))
     yield from render(Page(family_path(name), name, f"{agents.height} agents, one per cohort.", sections, ABOVE))
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.pages import charts
-from bellwether.pages.model import Cell, Facts, Grid, Head, Links, Note, Page, Section, Table
+from bellwether.pages import charts, columns
+from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, Section, Table
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, finite, floats, grouped, minute, money, number, percent, text, thin, when, yes_no
+from bellwether.pages.values import finite, floats, grouped, minute, money, number, percent, text, thin, when, yes_no
 from bellwether.site import arena_decisions
 from bellwether.site.arena_decisions import Rows
 from bellwether.site.arena_names import ABOVE, agent_path, archive_path, cohort_path, decision_path, family_path, market_cell, market_path
@@ -189,7 +189,7 @@ def _agent(
         Section("Positions", [_positions(own["positions"], questions)]),
         Section("Trades", [_trades(own["trades"], questions, scored)]),
         Section("Ledger", [_ledger(own["ledger"], questions)]),
-        Section("The agent", [Facts([(name, any_value(value)) for name, value in agent.items()])]),
+        Section("The agent", [columns.facts("arena/agents", agent)]),
     ]
     last = own["portfolios"][-1] if own["portfolios"] else None
     lead = f"Model {agent['model']}, cohort of {week}." + (

@@ -8,9 +8,10 @@ from typing import Any
 
 import orjson
 
-from bellwether.pages.model import Cell, Entry, Facts, Head, Note, Page, Part, Section, Table, Text, Texts
+from bellwether.pages import columns
+from bellwether.pages.model import Cell, Entry, Head, Note, Page, Part, Section, Table, Text, Texts
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, money, number, text, yes_no
+from bellwether.pages.values import money, number, text, yes_no
 from bellwether.site.arena_names import ABOVE, agent_path, cohort_path, decision_path, market_cell
 
 #: Rows of a table of the arena.
@@ -75,7 +76,6 @@ def page(
     reasons = Text("The model's own words", decision["reasoning"]) if decision["reasoning"] else Note("The model gave no reasoning.")
     words: list[Part] = [Texts("said", said)] if said else [Note("The warehouse has no messages of this decision.")]
     wrong = [Text("What was wrong with it", decision["message"])] if decision["message"] else []
-    facts = [(name.replace("_", " "), any_value(value)) for name, value in decision.items() if name not in _TEXTS]
     sections = [
         Section("Read as", [parsed, reasons, *wrong]),
         Section("Filled, and what became of it", [Table("Executed legs", _LEG_HEADS, legs)]),
@@ -84,7 +84,7 @@ def page(
             [Table("Legs that were not executed", [Head("Leg", number=True), Head("Reason"), Head("What was found")], not_executed)],
         ),
         Section("Prompt and answers, word for word", words),
-        Section("The decision", [Facts(facts)]),
+        Section("The decision", [columns.facts("arena/decisions", decision, _TEXTS)]),
     ]
     title = f"{agent['family']}: {text(decision['action'] or decision['state']).text}, {decision['week']}"
     above = [*ABOVE, (f"Cohort of {week}", cohort_path(week)), (agent["family"], agent_path(agent["agent_id"]))]

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from bellwether.figures.reliability import rows_of as bins
-from bellwether.pages import charts
-from bellwether.pages.model import Facts, Grid, Head, Note, Page, Part, Section
+from bellwether.pages import charts, columns
+from bellwether.pages.model import Grid, Head, Note, Page, Part, Section
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, grouped, interval, money, number, text, yes_no
+from bellwether.pages.values import grouped, interval, money, number, text, yes_no
 from bellwether.site.questions import answer_cell
 from bellwether.site.release import Material, forecaster_path, question_path
 from bellwether.site.release import path as release_path
@@ -39,7 +39,7 @@ def pages(material: Material) -> Iterator[File]:
             Section("Its forecasts", [_answers(material, answers.get(name, []), asked)]),
             Section("Calibration", calibration),
             Section("Every metric", [_scores(scores.get(name, []))]),
-            Section("Its line of the leaderboard", [Facts([(column, any_value(value)) for column, value in line.items()])]),
+            Section("Its line of the leaderboard", [columns.facts("benchmark/leaderboard", line)]),
         ]
         above = [("Benchmark", "benchmark/index.html"), (material.name, release_path(material.name))]
         lead = f"In release {material.name}: {line['n']:,} forecasts scored of {line['n_questions']:,} questions."

@@ -11,11 +11,11 @@ import polars as pl
 
 from bellwether.figures.canvas import palette
 from bellwether.figures.equity import extremes
-from bellwether.pages import charts
+from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
-from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
+from bellwether.pages.model import Cell, Grid, Head, Note, Page, Part, Section, Table
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, finite, floats, grouped, interval, money, number, percent, slug, text, when, yes_no
+from bellwether.pages.values import finite, floats, grouped, interval, money, number, percent, slug, text, when, yes_no
 from bellwether.replay.results import tear_sheet
 from bellwether.replay.results.lines import ends_of_band
 from bellwether.replay.results.tear_sheet import book_rows, price_chart
@@ -204,7 +204,7 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[s
         parts.insert(0, charts.intervals("P&L by episode, with the queue band", "dollars", drawn, every))
     sections = [Section("Episodes", parts)]
     for line in summary.iter_rows(named=True):
-        sections.append(Section(f"Summary under {line['rules']}", [Facts([(column, any_value(value)) for column, value in line.items()])]))
+        sections.append(Section(f"Summary under {line['rules']}", [columns.facts("replay/summary", line)]))
     yield from render(Page(agent_path(name), name, f"A tear sheet over {runs.height} episodes.", sections, _ABOVE))
 
 

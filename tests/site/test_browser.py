@@ -18,35 +18,13 @@ from PIL import Image
 from bellwether.site import build
 from cli.site import _Handler
 from tests.site import chromium
+from tests.site.screenshots import KINDS, SCHEMES, WIDTHS, page_of
 from tests.site.test_site import HOSTILE
 from tests.site.world import Size, published
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 #: Milliseconds that a page may take to show what a test asks for; a busy machine needs some.
 PATIENCE = 30_000
-
-WIDTHS, SCHEMES = (360, 1000, 1920), ("light", "dark")
-#: One page of every kind.
-KINDS = (
-    "index.html",
-    "benchmark/index.html",
-    "benchmark/*/index.html",
-    "benchmark/*/forecaster/*.html",
-    "benchmark/*/question/*.html",
-    "trading/index.html",
-    "trading/agent/*.html",
-    "trading/episode/*/index.html",
-    "trading/episode/*/agent/*.html",
-    "arena/index.html",
-    "arena/family/*.html",
-    "arena/cohort/*/index.html",
-    "arena/cohort/*/family*.html",
-    "arena/cohort/*/decision/*.html",
-    "arena/markets.html",
-    "arena/market/*.html",
-    "data/index.html",
-    "data/table/benchmark.leaderboard.html",
-)
 _MARKS = "[...document.querySelectorAll('.chart .canvas')].map(one => one.querySelectorAll('svg [class^=mark-] path, svg [class^=mark-] line').length)"
 
 
@@ -123,8 +101,7 @@ def draw(page: Any) -> list[int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_page_opens_from_the_folder(kind: str, site: Path, page: Any) -> None:
-    path = sorted(one for one in site.glob(kind) if "*" in kind.rpartition("/")[2] or one.name == kind.rpartition("/")[2])[0]
-    page.goto(path.as_uri())
+    page.goto(page_of(site, kind).as_uri())
     assert all(draw(page))
     for scheme, width in product(SCHEMES, WIDTHS):
         page.emulate_media(color_scheme=scheme)

@@ -21,6 +21,7 @@ from bellwether.calibration import reliability_bands
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
+from bellwether.pages import columns
 from bellwether.pages.model import Chart, Note
 from bellwether.pages.render import POLICY, script
 from bellwether.pages.values import money, number, p_value, percent, slug, thin
@@ -95,19 +96,18 @@ def test_every_cell_of_a_benchmark_leaderboard_is_the_warehouses(site: Path, war
         exact = (0, "rank"), (3, "brier"), (5, "brier_skill"), (9, "accuracy"), (10, "ece"), (12, "coverage"), (13, "could_know")
         assert [float(str(cells[place][1])) for place, _ in exact] == [float(row[name]) for _, name in exact]
         assert cells[3][0] == f"{row['brier']:.3f} [{row['brier_lower']:.3f}, {row['brier_upper']:.3f}]"
-        assert (cells[4][0], cells[9][0]) == (row["group"], f"{row['accuracy'] * 100:.1f}%")
-        own = {
-            name[0]: value[0]
-            for name, value in Reader(site / f"benchmark/release-0/forecaster/{row['forecaster']}.html").tables[
-                "Its line of the leaderboard"
-            ]
-        }
-        assert set(own) == set(row)
-        for name, value in row.items():
-            if isinstance(value, float):
-                assert float(own[name].replace("−", "-").replace(",", "")) == value, name
-            elif value is None:
-                assert own[name] == "–", name
+        assert (cells[4][0], cells[9][0]) == (row["group"], f"{row['accuracy'] * 100:.1f}\u00a0%")
+        facts = Reader(site / f"benchmark/release-0/forecaster/{row['forecaster']}.html").tables["Its line of the leaderboard"]
+        own = {name[0]: value for name, value in facts}
+        estimated = {name for name in row if f"{name}_lower" in row}
+        parts_of = {f"{name}_{end}" for name in estimated for end in ("lower", "upper", "reason")}
+        for name in row.keys() - parts_of - {"brier_method"}:
+            shown_text, shown_key = own[columns.title(name) + (" [95 %]" if name in estimated else "")]
+            if isinstance(row[name], float):
+                assert float(str(shown_key)) == row[name], name
+            elif row[name] is None:
+                assert shown_text == "–", name
+        assert len(own) == len(row.keys() - parts_of)
 
 
 def test_every_cell_of_the_arenas_books_is_the_warehouses(site: Path, warehouse: Path) -> None:
@@ -145,7 +145,7 @@ def test_every_cell_of_the_arenas_ranking_is_the_warehouses_with_its_interval(si
         for head, (name, form) in heads.items():
             value, lower, upper = (own[name][one] for one in ("value", "lower", "upper"))
             assert float(str(shown[head][1])) == value
-            assert shown[head][0] == f"{value:{form}} [{lower:{form}}, {upper:{form}}]"
+            assert shown[head][0].replace("\u00a0", "") == f"{value:{form}} [{lower:{form}}, {upper:{form}}]"
         assert (shown["Rank"][1], shown["Group"][0]) == (str(float(own["brier_stated"]["rank"])), own["brier_stated"]["letters"])
 
 
@@ -166,7 +166,7 @@ def test_every_cell_of_the_table_of_agents_is_the_warehouses(site: Path, warehou
 
 def test_numbers_are_written_as_they_are_rounded() -> None:
     assert (number(-0.0004, 3).text, number(float("nan"), 2).text, number(None).text, number(float("inf")).text) == ("0.000", "–", "–", "∞")
-    assert (money(-1234.5, signed=True).text, percent(0.256, 1).text, number(1234567).text) == ("−$1,234.50", "25.6%", "1,234,567")
+    assert (money(-1234.5, signed=True).text, percent(0.256, 1).text, number(1234567).text) == ("−$1,234.50", "25.6\u00a0%", "1,234,567")
     assert [(p_value(p).text, p_value(p).key) for p in (0.0, 9.9e-5, 1e-4, None, float("nan"))] == [
         ("< 0.0001", 0.0),
         ("< 0.0001", 9.9e-5),

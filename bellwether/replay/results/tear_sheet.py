@@ -11,10 +11,10 @@ import polars as pl
 
 from bellwether.figures.canvas import palette
 from bellwether.figures.equity import banded
-from bellwether.pages import charts
+from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, Part, Section, Table
 from bellwether.pages.render import write
-from bellwether.pages.values import any_value, floats, instant, money, number, percent, seconds, text, thin, when, yes_no
+from bellwether.pages.values import floats, instant, money, number, percent, seconds, text, thin, when, yes_no
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
 from bellwether.replay.results.lines import band, signed
@@ -99,7 +99,7 @@ def sections(
         Section("Markets", [_markets(markets)]),
         Section("Orders", _orders(orders)),
         Section("Fills", [_fills(fills)]),
-        Section("Every number of the backtest", [Facts([(name, any_value(value)) for name, value in run.items()])]),
+        Section("Every number of the backtest", [columns.facts(BACKTESTS.name, run)]),
     ]
 
 

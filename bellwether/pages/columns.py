@@ -1,0 +1,103 @@
+"""Rows of tables of the lake as named values: names and definitions of the data dictionary, numbers in the unit of their column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any
+
+from bellwether.pages.model import Cell, Facts, Head
+from bellwether.pages.values import any_value, interval, money, number, percent
+from bellwether.tables import table
+from bellwether.tables.schema import Column
+
+#: Words of column names that are written in another way.
+_WORDS = {
+    **{one: one.upper() for one in ("auc", "ece", "id", "mcs", "roc", "sha256", "uma", "url", "utc", "yes", "no")},
+    "pnl": "P&L", "brier": "Brier", "sharpe": "Sharpe", "kalshi": "Kalshi", "polymarket": "Polymarket", "df": "degrees of freedom",
+}  # fmt: skip
+_SHARES = frozenset({"share", "fraction", "ratio"})
+#: Ranges of means that an interval by Student's t may exceed, by the beginning of their names.
+_RANGES = {"fill_ratio": (0.0, 1.0), "max_drawdown": (0.0, 1.0), "maker_share": (0.0, 1.0), "win_rate": (0.0, 1.0), "accuracy": (0.0, 1.0)}
+
+
+@cache
+def title(name: str) -> str:
+    """A column's name in words."""
+    words = " ".join(_WORDS.get(word, word) for word in name.split("_"))
+    return words[:1].upper() + words[1:]
+
+
+def head(name: str, column: str, text: str = "", *, numeric: bool = False) -> Head:
+    """The head of a column of a table, with its definition."""
+    found = _column(name, column)
+    return Head(text or title(column), meaning(found) if found else "", numeric)
+
+
+def meaning(column: Column) -> str:
+    """The definition of a column with its unit."""
+    return f"{column.description} [{column.unit}]" if column.unit else column.description
+
+
+def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) -> Facts:
+    """A row of a table as named values; an estimate with its interval is one of them.
+
+    Args:
+        name: The table, as `group/name`.
+        row: Its columns.
+        leave_out: Columns that are not shown.
+    """
+    shown, meanings = list[tuple[str, Cell]](), dict[str, str]()
+    for column, value in row.items():
+        base, _, end = column.rpartition("_")
+        if column in leave_out or (end in ("lower", "upper", "reason") and base in row):
+            continue
+        estimated = f"{column}_lower" in row
+        text = f"{title(column)} [95 %]" if estimated else title(column)
+        found = _column(name, column)
+        shown.append((text, _estimate(column, row, found) if estimated else cell(found, value)))
+        meanings[text] = meaning(found) if found else ""
+    return Facts(shown, meanings)
+
+
+def cell(column: Column | None, value: Any) -> Cell:
+    """A value in the unit of its column, with three significant digits."""
+    if not _is_real(value):
+        return any_value(value)
+    unit = column.unit if column else None
+    if unit == "dollars":
+        return money(value) if abs(value) >= 0.1 or not value else number(value, _digits(value), unit="$")
+    if unit in _SHARES:
+        return percent(value, max(0, _digits(100 * value, 2)))
+    return number(value, _digits(value))
+
+
+def _is_real(value: Any) -> bool:
+    return hasattr(value, "__float__") and not isinstance(value, int) and math.isfinite(value)
+
+
+def _digits(value: Any, most: int = 5) -> int:
+    """Decimals with which a number has three significant digits."""
+    size = abs(float(value))
+    return min(most, max(0, 2 - math.floor(math.log10(size)))) if size else 2
+
+
+def _estimate(name: str, row: Mapping[str, Any], column: Column | None) -> Cell:
+    value, lower, upper = row[name], row[f"{name}_lower"], row[f"{name}_upper"]
+    unit = {"dollars": "$", **dict.fromkeys(_SHARES, "%")}.get((column.unit if column else None) or "", "")
+    lower, upper = within(name, lower, upper)
+    digits = 2 if unit == "$" else 1 if unit == "%" or abs(value or 0) >= 10 else 3
+    return interval(value, lower, upper, digits, row.get(f"{name}_reason"), unit=unit)
+
+
+def within(name: str, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
+    """The ends of an interval, within the range that the metric can take."""
+    for metric, (least, most) in _RANGES.items():
+        if name.startswith(metric) and lower is not None and upper is not None:
+            return max(lower, least), min(upper, most)
+    return lower, upper
+
+
+def _column(name: str, column: str) -> Column | None:
+    return next((one for one in table(name).columns if one.name == column), None)
