@@ -33,6 +33,15 @@ PriceRange = tuple[Mills, Mills, Mills]
 #: A cent from 0 to a dollar: the grid of a market that names none.
 CENTS: tuple[PriceRange, ...] = ((Mills(0), Mills(1000), Mills(10)),)
 
+
+def _is_range(span: Any) -> bool:
+    """Return whether a value is the start, end and step of prices."""
+    if not isinstance(span, tuple) or len(span) != 3 or not all(type(price) is int for price in span):
+        return False
+    start, end, step = span
+    return 0 <= start <= end <= units.DOLLAR and step > 0
+
+
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -64,6 +73,14 @@ class Market:
     price_ranges: tuple[PriceRange, ...] = CENTS
     fee: Mapping[str, Any] = field(default_factory=dict)
     lifecycle: tuple[Phase, ...] = ()
+
+    def __post_init__(self) -> None:
+        for span in self.price_ranges:
+            if not _is_range(span):
+                raise SchemaError(
+                    f"making the market {self.ticker}: price_ranges has {span!r:.80}; a range is (start, end, step) in whole units of "
+                    f"bellwether.replay.units, from 0 to {units.DOLLAR}, such as {CENTS[0]}"
+                )
 
     @property
     def has_default_fee(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -193,6 +194,14 @@ def test_full_snapshots_give_the_same_episode_as_changes(tmp_path: Path) -> None
     folder = Native().write(tmp_path / "snapshots")
     pq.write_table(table, folder / "orderbook.parquet")
     assert load(folder).digest == digest(tmp_path / "changes")
+
+
+@pytest.mark.parametrize(
+    "span", [("0", "1", "0.01"), "0:1:0.01", (0, 1000), (0, 1000, 0), (0, 1000, 1.5), (-10, 1000, 10), (0, 10**6, 10), (True, 10, 1)]
+)
+def test_a_price_range_that_is_none_is_refused_at_once(span: Any) -> None:
+    with pytest.raises(SchemaError, match=r"making the market KXA: price_ranges has .*; a range is \(start, end, step\) in whole units"):
+        Market("KXA", price_ranges=(span,))
 
 
 class TestReceipts:
