@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 @cloup.command()
 @cloup.option_group(
     "Agents and episodes",
-    cloup.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py:CLASS", help="Who trades; may be repeated."),
+    cloup.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py[:CLASS]", help="Who trades; may be repeated."),
     cloup.option("--replay", "replays", multiple=True, metavar="FOLDER", help="Repeat a model's finished trajectory without the model."),
     cloup.option("--episode", "episodes", multiple=True, required=True, metavar="ID|FOLDER", help="What is replayed; may be repeated."),
     cloup.option("--portfolio", is_flag=True, help="Trade all episodes as one portfolio, of one bankroll and one clock."),
@@ -305,8 +306,9 @@ def new(name: str, to: Path | None) -> None:
     written = write_agent(name, to)
     shown = written.agent.name if to is None else to
     click.echo(f"wrote {shown} and {written.test.name}; try them:")
-    click.echo(f"    bellwether backtest --agent {shown}:{written.name} --episode ID")
-    click.echo(f"    python -m pytest {written.test.name if to is None else to.with_name(written.test.name)}")
+    click.echo(f"    bellwether backtest --agent {shown} --episode ID")
+    if find_spec("pytest"):
+        click.echo(f"    python -m pytest {written.test.name if to is None else to.with_name(written.test.name)}")
 
 
 @click.command()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
@@ -161,6 +162,13 @@ def compare(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 def main(words: list[str]) -> int:
     """Run the demo on a fleet with the given options, compare it, and serve until Ctrl-C; 1 where tables differ."""
+    parser = argparse.ArgumentParser(
+        prog="python -m deploy.fleet",
+        allow_abbrev=False,
+        description="Run the demo on a fleet on loopback, compare its tables with those of an embedded demo, and serve until Ctrl-C.",
+        epilog="Options are those of `bellwether demo`.",
+    )
+    words = parser.parse_known_args(words)[1]
     print("Starting Postgres, Redis, an object store, a UI and two workers on loopback ...", flush=True)
     with Fleet() as fleet:
         for name, address in fleet.addresses.items():

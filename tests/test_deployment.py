@@ -17,6 +17,7 @@ import pytest
 from bellwether import deployment
 from bellwether.deployment import Finding, missing_settings
 from bellwether.settings import Fleet, Settings
+from deploy import fleet
 
 SECRET = "hunter2"
 PLACES = ("store", "lake", "warehouse", "reports", "episodes", "recordings", "site", "submissions")
@@ -124,3 +125,10 @@ def test_a_ui_without_a_daemon_is_told_from_one_with_it(tmp_path: Path, daemons:
         found = look(Settings(home=tmp_path, fleet=Fleet.KUBERNETES, ui=url))["ui"]
     assert found.status == status and SECRET not in str(found)
     assert ("sensor" in found.found) == (status == "bad")
+
+
+def test_the_help_of_a_fleet_starts_none(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "Fleet", lambda: pytest.fail("a fleet was started"))
+    with pytest.raises(SystemExit, match="0"):
+        fleet.main(["--help"])
+    assert "Options are those of `bellwether demo`" in capsys.readouterr().out

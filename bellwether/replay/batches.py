@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bellwether.errors import BellwetherError
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.load import make_agent
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
@@ -29,6 +30,8 @@ Source = Path | tuple[Path, ...]
 SERVER = "bellwether.replay.warm"
 #: Episodes that a worker keeps open.
 _OPEN_EPISODES = 16
+#: Agents that an error names.
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,16 @@ class BatchResult:
     spent: float
     busy: float
     seconds: float
+
+
+def lost_worker(batches: Sequence[Batch], where: str = "") -> BellwetherError:
+    """Error of a sweep that lost its worker in one of these batches, for example because an agent ended its process."""
+    labels = list(dict.fromkeys(candidate.label for batch in batches for _, candidate in batch.runs))
+    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+    return BellwetherError(
+        f"running a sweep{where}: the process ended in a run of {', '.join(labels[:_MOST_NAMED])}{more}: by the agent itself, or for lack of memory; "
+        "--isolated runs each agent in a process of its own, where it fails alone"
+    )
 
 
 def run_batch(batch: Batch) -> BatchResult:

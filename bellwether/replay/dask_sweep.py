@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
-from bellwether.replay.batches import Batch, BatchResult, Candidate, SweepPlan, run_batch
+from bellwether.replay.batches import Batch, BatchResult, Candidate, SweepPlan, lost_worker, run_batch
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.settings import settings
 
@@ -24,6 +24,8 @@ _SECONDS = 2.0
 #: Batches in progress or queued for each thread of the cluster.
 _QUEUED = 2
 _CONNECT_SECONDS = 10
+#: Scheduler's metadata with the batch that each worker started last, by its address.
+_RUNNING = "bellwether-batch"
 _ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?[^/\s]+:\d+/?")
 
 
@@ -50,6 +52,7 @@ def run_on_dask(plan: SweepPlan, client: Client, length: int | None = None) -> I
     from distributed import as_completed
 
     files = _agent_files(plan.candidates)
+    batches: dict[int, Batch] = {}
     started, size = 0, length or 1
     finished = as_completed(loop=client.loop)
     try:
@@ -57,22 +60,26 @@ def run_on_dask(plan: SweepPlan, client: Client, length: int | None = None) -> I
             queue = _QUEUED * max(1, sum(client.nthreads().values()))
             while started < len(plan) and finished.count() < queue:
                 batch = plan.batch(started, size)
+                batches[started] = batch
                 finished.add(client.submit(_run, batch, files, ENGINE_VERSION, pure=False))
                 started += len(batch.runs)
-            result = _result(next(finished))
+            result = _result(next(finished), client, batches)
+            del batches[result.first]
             size = length or max(1, math.ceil(_SECONDS * len(result.rows) / max(result.seconds, 1e-6)))
             yield result
     finally:
         client.cancel(list(finished.futures))
 
 
-def _result(future: Future) -> BatchResult:
+def _result(future: Future, client: Client, batches: Mapping[int, Batch]) -> BatchResult:
     from distributed import KilledWorker
 
     try:
         result: BatchResult = future.result()
     except KilledWorker as error:
-        raise BellwetherError(f"running a sweep on Dask: a batch ended every worker that ran it ({error}); see their logs") from None
+        # The batch of this future may only have waited on the worker that another one ended.
+        first = client.get_metadata([_RUNNING, error.last_worker.address])
+        raise lost_worker([batches[first]], " on Dask") from None
     finally:
         future.release()
     return result
@@ -86,10 +93,13 @@ def _agent_files(candidates: Sequence[Candidate]) -> dict[str, bytes]:
 
 def _run(batch: Batch, files: Mapping[str, bytes], engine: int) -> BatchResult:
     """Run a batch in a worker, with tapes and source files in the worker's own folders."""
+    from distributed import get_client, get_worker
+
     if engine != ENGINE_VERSION:
         raise ConfigError(
             f"running a sweep on Dask: a worker has engine version {ENGINE_VERSION}, not {engine}; install one version everywhere"
         )
+    get_client().set_metadata([_RUNNING, get_worker().address], batch.first)
     local = {path: _local(path, source) for path, source in files.items()}
     runs = [(source, _relocated(candidate, local)) for source, candidate in batch.runs]
     return run_batch(replace(batch, runs=runs, cache=batch.cache and settings().tapes_path))

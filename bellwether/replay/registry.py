@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bellwether import registry
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.load import agent_class, make_agent
+from bellwether.replay.agents.load import agent_class, make_agent, only_agent
 from bellwether.replay.isolation import AgentSource, Isolation
 from bellwether.replay.units import SECOND
 from bellwether.settings import settings
@@ -73,10 +73,12 @@ def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
 
 
 def agent_of(name: str, folder: Path | None = None, *, isolated: Isolation | None = None) -> RegisteredAgent:
-    """The agent called `name`, or the class that `file.py:Class` or `module:Class` names. Raises `ConfigError` for an unknown name.
+    """The agent called `name`, the class that `file.py:Class` or `module:Class` names, or the only one of `file.py`. Raises `ConfigError` for others.
 
     isolated: load such a class in a process of its own and not in this one.
     """
+    if name.endswith(".py"):
+        name = f"{name}:{only_agent(Path(name))}"
     if ":" in name:
         return _unregistered(name, isolated)
     known = agents(folder)
@@ -84,7 +86,7 @@ def agent_of(name: str, folder: Path | None = None, *, isolated: Isolation | Non
         return known[name]
     close = get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(known)};"
-    raise ConfigError(f"no agent is called {name!r:.60}; {hint} `bellwether agents` lists them, and file.py:Class names your own")
+    raise ConfigError(f"no agent is called {name!r:.60}; {hint} `bellwether agents` lists them, and file.py names your own")
 
 
 def _registered(entry: registry.Entry) -> RegisteredAgent:

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.replay.agents.agent import CompiledAgent
 from bellwether.replay.backtest import BacktestSettings
-from bellwether.replay.batches import SERVER, Batch, BatchResult, Candidate, Source, SweepPlan, open_source, run_batch
+from bellwether.replay.batches import SERVER, Batch, BatchResult, Candidate, Source, SweepPlan, lost_worker, open_source, run_batch
 from bellwether.replay.dask_sweep import run_on_dask
 from bellwether.replay.isolation import Isolation
 
@@ -137,10 +137,13 @@ def _run_here(batches: Sequence[Batch], jobs: int, *, threads: bool) -> Iterator
         yield from map(run_batch, batches)
         return
     with _workers(min(jobs, len(batches)), threads=threads) as pool:
-        futures = [pool.submit(run_batch, batch) for batch in batches]
+        futures = {pool.submit(run_batch, batch): batch for batch in batches}
         try:
-            for future in as_completed(futures):
+            for future in as_completed(list(futures)):
                 yield future.result()
+                del futures[future]
+        except BrokenExecutor:
+            raise lost_worker(list(futures.values())[:jobs]) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -43,12 +43,20 @@ def test_a_new_agent_trades_an_episode_with_the_command_shown(folder: Path) -> N
     assert written.exit_code == 0, written.output
     assert sorted(path.name for path in folder.glob("*.py")) == ["my_maker.py", "test_my_maker.py"]
     (shown,) = [line.split() for line in written.output.splitlines() if "bellwether backtest" in line]
-    assert shown[1:5] == ["backtest", "--agent", "my_maker.py:MyMaker", "--episode"]
+    assert shown[1:5] == ["backtest", "--agent", "my_maker.py", "--episode"]
     result = CliRunner().invoke(main, [*shown[1:-1], str(episode), "--cadence", "5", "--json"])
     assert result.exit_code == 0, result.output
     (row,) = json.loads(result.stdout)
     assert (row["agent"], row["failure"]) == ("my-maker", None)
     assert row["orders"] > 0
+
+
+def test_only_what_is_installed_is_recommended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "python -m pytest test_first.py" in new("first").output
+    monkeypatch.setattr("cli.backtest.find_spec", lambda name: None)
+    written = new("second").output
+    assert "bellwether backtest --agent second.py" in written
+    assert "pytest" not in written
 
 
 def test_the_test_of_a_new_agent_passes_and_can_fail(folder: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
-from bellwether.errors import ConfigError, SchemaError
+from bellwether.errors import BellwetherError, ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, Candidate, run_sweep
 from bellwether.replay.batches import Batch, SweepPlan
 from bellwether.replay.dask_sweep import connect
@@ -147,3 +147,14 @@ def test_an_absent_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("bellwether.replay.dask_sweep._CONNECT_SECONDS", 1)
     with pytest.raises(ConfigError, match=r"connecting to Dask at tcp://127\.0\.0\.1:1"):
         connect("tcp://127.0.0.1:1")
+
+
+def test_an_agent_that_ends_its_worker_is_named(cluster: LocalCluster, client: Client, folders: list[Path], tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(MINE.replace("time.sleep(self.pause)", "self.wait == 1 and os._exit(1)").replace("import time", "import os"))
+    cluster.scheduler.allowed_failures = 0
+    try:
+        with pytest.raises(BellwetherError, match=r"on Dask: the process ended in a run of mine\[wait=1\]: by the agent itself"):
+            run_sweep(folders, candidates(file), SETTINGS, cache=tmp_path, client=client, batch=1)
+    finally:
+        cluster.scheduler.allowed_failures = 3

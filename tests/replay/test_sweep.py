@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.errors import ConfigError, SchemaError
+from bellwether.errors import BellwetherError, ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, load, run
 from bellwether.replay.batches import Candidate
 from bellwether.replay.grid import grid, label, parameters
@@ -76,6 +76,13 @@ def test_an_episode_that_is_refused_stops_the_sweep_before_anything_runs(folders
     (broken / "settlement.json").write_text("[]")
     with pytest.raises(SchemaError):
         run_sweep([*folders, broken], candidates(MAKER), SETTINGS, cache=tmp_path / "tapes", progress=pytest.fail)
+
+
+def test_an_agent_that_ends_its_worker_is_named(folders: list[Path], tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import os\nfrom bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        os._exit(3)\n")
+    with pytest.raises(BellwetherError, match=r"the process ended in a run of mine: by the agent itself.*--isolated"):
+        run_sweep(folders, [Candidate(f"{file}:Mine", "mine", "mine")], SETTINGS, cache=tmp_path, jobs=2)
 
 
 # Parameters as people write them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -33,6 +34,24 @@ def agent_class(reference: str) -> type[Agent]:
         )
     check_complete(found)
     return found
+
+
+def only_agent(path: Path) -> str:
+    """Name of the only agent that a file defines, read from its source without running it. Raises `ConfigError` where it has none or several."""
+    try:
+        classes = [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ClassDef)]
+    except (OSError, SyntaxError, ValueError, RecursionError) as error:
+        raise ConfigError(f"loading an agent from {path}: {_said(error)}; correct the file or its name") from error
+    bases = {node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases} for node in classes}
+    agents: list[str] = []
+    for name, of in bases.items():  # a class follows those that it derives from
+        if of & {Agent.__name__, CompiledAgent.__name__, *agents}:
+            agents.append(name)
+    found = [name for name in agents if not any(name in of for of in bases.values())]
+    if len(found) != 1:
+        what = f"several agents, {', '.join(found)}" if found else "no class that derives from Agent"
+        raise ConfigError(f"loading an agent from {path}: it has {what}; name one as {path.name}:{found[0] if found else 'Class'}")
+    return found[0]
 
 
 def check_complete(cls: type[Agent]) -> None:

@@ -21,8 +21,8 @@ _TAKEN = ("Agent", "AgentContext", "BacktestSettings", "EpisodeInfo", "Market", 
 _AGENT = Template('''\
 """$title: an agent that trades recorded episodes.
 
-    bellwether backtest --agent $file:$cls --episode ID
-    bellwether backtest --agent $file:$cls --param size=20 --episode ID --html sheets
+    bellwether backtest --agent $file --episode ID
+    bellwether backtest --agent $file --param size=20 --episode ID --html sheets
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay import Agent, AgentSource, cents, contracts
+from bellwether.replay import Agent, AgentSource, Isolation, cents, contracts
 from bellwether.replay.agents.agent import callbacks_of, stable_seed
 from bellwether.replay.agents.baselines import Passive, RandomAgent
 from bellwether.replay.agents.load import agent_class
@@ -35,6 +35,39 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "my_file.py"
     path.write_text(MINE)
     return path
+
+
+AGENT = "class {}({}):\n    def act(self, ctx): ...\n"
+IMPORTS = "from bellwether import replay\nfrom bellwether.replay import Agent\n"
+
+
+@pytest.mark.parametrize("isolated", [None, Isolation()])
+def test_a_file_names_its_only_agent(file: Path, isolated: Isolation | None) -> None:
+    found = agent_of(str(file), isolated=isolated)
+    assert (found.name, found.agent) == ("mine", f"{file}:Mine")
+    file.write_text(IMPORTS + AGENT.format("Base", "replay.Agent") + AGENT.format("Last", "Base") + AGENT.format("Helper", "dict"))
+    assert agent_of(str(file), isolated=Isolation()).agent == f"{file}:Last"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            IMPORTS + AGENT.format("First", "Agent") + AGENT.format("Second", "Agent"),
+            r"several agents, First, Second; name one as mine\.py:First",
+        ),
+        (IMPORTS, r"no class that derives from Agent; name one as mine\.py:Class"),
+        ("class :", "SyntaxError: invalid syntax"),
+        ("x = " + "(" * 5000, "correct the file"),
+        (None, "No such file"),
+    ],
+)
+def test_a_file_without_exactly_one_agent_is_refused_in_words(tmp_path: Path, source: str | None, said: str) -> None:
+    path = tmp_path / "mine.py"
+    if source is not None:
+        path.write_text(source)
+    with pytest.raises(ConfigError, match=said):
+        agent_of(str(path))
 
 
 def registered(folder: Path, text: str) -> Path:
