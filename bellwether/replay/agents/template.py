@@ -105,11 +105,10 @@ def test_it_does_not_bid_into_a_narrow_spread() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The files of a new agent. name: of its class."""
+    """The files of a new agent."""
 
     agent: Path
     test: Path
-    name: str
 
 
 def write_agent(name: str, to: Path | None = None) -> Written:
@@ -130,7 +129,7 @@ def write_agent(name: str, to: Path | None = None) -> Written:
     for target, text in ((test, _TEST), (path, _AGENT)):
         with atomic_file(target) as draft:
             draft.write_text(text.substitute(values), encoding="utf-8")
-    return Written(path, test, cls)
+    return Written(path, test)
 
 
 def _words(name: str) -> list[str]:
