@@ -60,123 +60,28 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> Rows:
-    """A frame as a table of at most `most` rows that breaks no word; cells are text, never markup.
-
-    A table that is too wide is drawn without rules, its column names broken after underscores. If it is still too wide, each row becomes a block
-    with a line per column.
-    """
-    names = [visible(name) for name in frame.columns]
-    cells = [[visible(_cell(value), "\n") for value in row] for row in frame.head(most).iter_rows()]
-    numeric = [dtype.is_numeric() for dtype in frame.schema.values()]
-    return Rows(names, cells, numeric, title, f"{most} of {frame.height} rows" if frame.height > most else None)
-
-
-class Rows:
-    """Rows as rich draws them in the width that it has."""
-
-    def __init__(self, names: list[str], cells: list[list[str]], numeric: list[bool], title: str | None, caption: str | None) -> None:
-        self._names, self._cells, self._numeric = names, cells, numeric
-        self._title, self._caption = title, caption
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        heads, count = [_parts(name) for name in self._names], len(self._names)
-        # Every column has a space on both sides and a line on its left; the last one on its right too.
-        if widths := self._widths(options.max_width - 3 * count - 1, [[name] for name in self._names]):
-            yield self._table(self._names, widths)
-        elif widths := self._widths(options.max_width - count + 1, heads):
-            folded = [_folded(head, width) for head, width in zip(heads, widths, strict=True)]
-            yield self._table(folded, widths, box=SIMPLE_HEAD, padding=0, show_edge=False)
-        else:
-            yield from self._blocks(options.max_width)
-
-    def _table(self, heads: list[str], widths: list[int], **look: Any) -> Grid:
-        table = Grid(title=Text(self._title) if self._title else None, title_justify="left", caption=self._caption, **look)
-        for name, width, numeric in zip(heads, widths, self._numeric, strict=True):
-            table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", width=width)
-        for row in self._cells:
-            table.add_row(*map(Text, row))
-        return table
-
-    def _widths(self, room: int, heads: list[list[str]]) -> list[int] | None:
-        """Characters for each column, of which none is shorter than its longest word or part of its head; None where there is no room for these."""
-        cells = [[row[index] for row in self._cells] for index in range(len(heads))]
-        least = [
-            max((cell_len(word) for text in (*head, *column) for word in text.split()), default=1) or 1
-            for head, column in zip(heads, cells, strict=True)
-        ]
-        wanted = [
-            max((cell_len(line) for text in ("".join(head), *column) for line in text.split("\n")), default=1) or 1
-            for head, column in zip(heads, cells, strict=True)
-        ]
-        free = room - sum(least)
-        if free < 0:
-            return None
-        # Columns that want least get all of it first: a text takes what the others leave.
-        widths = list(least)
-        for index in sorted(range(len(least)), key=lambda one: wanted[one] - least[one]):
-            more = min(wanted[index] - least[index], free)
-            widths[index] += more
-            free -= more
-        return widths
-
-    def _blocks(self, room: int) -> Iterator[Text]:
-        """A block per row: the column's name, and its text from a common edge on, broken between words."""
-        edge = min(max(map(cell_len, self._names), default=0) + 2, max(room // 2, 1))
-        if self._title:
-            yield Text(self._title)
-        for place, row in enumerate(self._cells, start=1):
-            yield Text(f"row {place}", style="dim")
-            for name, text in zip(self._names, row, strict=True):
-                first, *others = [
-                    part
-                    for line in (text.split("\n") or [""])
-                    for part in (wrap(line, max(room - edge, 1), break_long_words=False) or [""])
-                ]
-                yield Text(f"{name:<{edge}}{first}", no_wrap=True, overflow="ignore")
-                for part in others:
-                    yield Text(" " * edge + part, no_wrap=True, overflow="ignore")
-        if self._caption:
-            yield Text(self._caption, style="dim")
-
-
-def _parts(name: str) -> list[str]:
-    """A column's name in parts that each end with an underscore, but for the last."""
-    return re.findall(r"[^_]*_+|[^_]+", name) or [name]
-
-
-def _folded(parts: list[str], width: int) -> str:
-    """The parts of a name in lines of at most so many characters."""
-    lines = [parts[0]]
-    for part in parts[1:]:
-        if cell_len(lines[-1] + part) <= width:
-            lines[-1] += part
-        else:
-            lines.append(part)
-    return "\n".join(lines)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:z.6g}"
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value)
-
-
-# --- tables of named rows -----------------------------------------------------------------------------------------------
+def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> TextTable:
+    """A frame as a table of at most `most` rows that breaks no word; cells are text, never markup."""
+    table = TextTable(
+        title or "",
+        [visible(name) for name in frame.columns],
+        f"{most} of {frame.height} rows" if frame.height > most else "",
+        numeric=[dtype.is_numeric() for dtype in frame.schema.values()],
+    )
+    table.rows = [((), [visible(_cell(value), "\n") for value in row]) for row in frame.head(most).iter_rows()]
+    return table
 
 
 @dataclass(slots=True)
 class TextTable:
-    """A table with a row per name or pair of names, and cells; control characters are shown, never sent to the terminal.
+    """A table of text; control characters are shown, never sent to the terminal.
+
+    Printed alone it breaks no word: a table that is too wide is drawn without rules, its column names broken after underscores, and if it is still too
+    wide, each row becomes a block with a line per column. `print_tables` prints tables whose rows have names, shortened alike in all of them.
 
     columns: heads of all columns, with a line break where the head may take two lines. wraps: the last column is text that may take several lines.
-    shortens: the first column holds names that are shortened where they do not fit; else it may take several lines too.
+    shortens: the first column has names that are shortened where they do not fit; else it may take several lines too. numeric: columns aligned at the
+    right; none for a table of named rows. rows: names of the row, then its other cells.
     """
 
     title: str
@@ -184,6 +89,7 @@ class TextTable:
     caption: str = ""
     wraps: bool = False
     shortens: bool = True
+    numeric: Sequence[bool] = ()
     rows: list[tuple[tuple[str, ...], list[str]]] = field(default_factory=list)
 
     def add(self, names: str | tuple[str, ...], *cells: str) -> None:
@@ -215,6 +121,97 @@ class TextTable:
         for name, (_, cells) in zip(shown, self.rows, strict=True):
             table.add_row(Text(name), *(Text(cell) for cell in cells))
         return table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if not self.numeric:
+            yield self.grid({})
+            return
+        heads, count = [_parts(name) for name in self.columns], len(self.columns)
+        # Every column has a space on both sides and a line on its left; the last one on its right too.
+        if widths := self._widths(options.max_width - 3 * count - 1, [[name] for name in self.columns]):
+            yield self._table(self.columns, widths)
+        elif widths := self._widths(options.max_width - count + 1, heads):
+            folded = [_folded(head, width) for head, width in zip(heads, widths, strict=True)]
+            yield self._table(folded, widths, box=SIMPLE_HEAD, padding=0, show_edge=False)
+        else:
+            yield from self._blocks(options.max_width)
+
+    def _table(self, heads: Sequence[str], widths: list[int], **look: Any) -> Grid:
+        table = Grid(title=Text(self.title) if self.title else None, title_justify="left", caption=self.caption or None, **look)
+        for name, width, numeric in zip(heads, widths, self.numeric, strict=True):
+            table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", width=width)
+        for _, row in self.rows:
+            table.add_row(*map(Text, row))
+        return table
+
+    def _widths(self, room: int, heads: list[list[str]]) -> list[int] | None:
+        """Characters for each column, of which none is shorter than its longest word or part of its head; None where there is no room for these."""
+        cells = [[row[index] for _, row in self.rows] for index in range(len(heads))]
+        least = [
+            max((cell_len(word) for text in (*head, *column) for word in text.split()), default=1) or 1
+            for head, column in zip(heads, cells, strict=True)
+        ]
+        wanted = [
+            max((cell_len(line) for text in ("".join(head), *column) for line in text.split("\n")), default=1) or 1
+            for head, column in zip(heads, cells, strict=True)
+        ]
+        free = room - sum(least)
+        if free < 0:
+            return None
+        # Columns that want least get all of it first: a text takes what the others leave.
+        widths = list(least)
+        for index in sorted(range(len(least)), key=lambda one: wanted[one] - least[one]):
+            more = min(wanted[index] - least[index], free)
+            widths[index] += more
+            free -= more
+        return widths
+
+    def _blocks(self, room: int) -> Iterator[Text]:
+        """A block per row: the column's name, and its text from a common edge on, broken between words."""
+        edge = min(max(map(cell_len, self.columns), default=0) + 2, max(room // 2, 1))
+        if self.title:
+            yield Text(self.title)
+        for place, (_, row) in enumerate(self.rows, start=1):
+            yield Text(f"row {place}", style="dim")
+            for name, text in zip(self.columns, row, strict=True):
+                first, *others = [
+                    part
+                    for line in (text.split("\n") or [""])
+                    for part in (wrap(line, max(room - edge, 1), break_long_words=False) or [""])
+                ]
+                yield Text(f"{name:<{edge}}{first}", no_wrap=True, overflow="ignore")
+                for part in others:
+                    yield Text(" " * edge + part, no_wrap=True, overflow="ignore")
+        if self.caption:
+            yield Text(self.caption, style="dim")
+
+
+def _parts(name: str) -> list[str]:
+    """A column's name in parts that each end with an underscore, but for the last."""
+    return re.findall(r"[^_]*_+|[^_]+", name) or [name]
+
+
+def _folded(parts: list[str], width: int) -> str:
+    """The parts of a name in lines of at most so many characters."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if cell_len(lines[-1] + part) <= width:
+            lines[-1] += part
+        else:
+            lines.append(part)
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:z.6g}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
 
 
 def plain_grid(

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from assets.benchmark.results import leaderboard_table
-from bellwether.console import console, emit, grid
+from bellwether.console import TextTable, console, emit, grid
 from cli.main import main
 from cli.options import INSTANT
 from tests.report.frames import example
@@ -110,6 +110,14 @@ def test_a_table_fits_and_breaks_no_word(width: int, columns: list[str]) -> None
     for name in frame.columns:
         lines_of_name = [word for word in shown if word and word in name]
         assert name in shown or all(any(part in word for word in lines_of_name) for part in re.findall(r"[^_]+_?", name))
+
+
+def test_a_table_of_named_rows_is_printed_alone_too() -> None:
+    table = TextTable("Scores", ("model", "n"), caption="of all")
+    table.add(("first", "other"), "12")
+    stream = io.StringIO()
+    Console(file=stream, width=40).print(table)
+    assert "first – other 12" in stream.getvalue()
 
 
 def test_negative_zero_is_zero() -> None:

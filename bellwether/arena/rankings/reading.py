@@ -87,7 +87,7 @@ def standings(rows: pl.DataFrame, imputation: str = "none") -> Iterator[Renderab
                 *((_percent(mine["return"]["value"]),) if imputation == "none" else ()),
                 main["letters"] or "–",
             )
-        yield table.grid({})
+        yield table
         yield table.caption
         yield from (
             f"{name}: not ranked, {found[name][RELATIVE]['unranked_because']}"
