@@ -1,6 +1,6 @@
 """Compare the replay engine with its peers: interleaved in one run, CPU time, medians of the rounds' ratios.
 
-    python -m benchmarks._replay [--rounds 5] [--only hftbacktest …] [--write]
+    python -m benchmarks._replay [--rounds 5] [--only hftbacktest nautilus_trader …] [--write]
 
 The table goes to standard output, every number to `.bench/replay-speed.json`, and with --write the table into docs/replay-speed.md. The exit code is 1
 when a target is missed or something could not be measured.
@@ -14,15 +14,16 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bellwether.formatting import markdown_table
 from benchmarks._replay import processes, tapes
-from benchmarks._replay.environments import CACHE, HFTBACKTEST, NAUTILUS, ROOT, Environment, environment
+from benchmarks._replay.environments import CACHE, PEERS, ROOT, Environment, environment, worker_of
 from benchmarks._replay.market import DAY, START
 from benchmarks._replay.processes import spread
 from benchmarks._replay.protocol import Worker
@@ -66,35 +67,42 @@ class Run:
     lines: list[Line] = field(default_factory=list)
 
 
-def main() -> int:
-    """See the module."""
+def options(words: Sequence[str]) -> argparse.Namespace:
+    """The command line's options."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks._replay", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="rounds of every measurement")
-    parser.add_argument("--only", nargs="*", choices=sorted(PARTS), help="parts to measure")
+    parser.add_argument("--only", nargs="*", choices=[*PEERS, *PARTS], help="peers and parts to measure")
     parser.add_argument("--write", action="store_true", help="write the table into docs/replay-speed.md")
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> int:
+    """See the module."""
+    given = options(sys.argv[1:])
+    chosen = given.only or [*PEERS, *PARTS]
     CACHE.mkdir(exist_ok=True)
     run = Run(datetime.now(UTC).isoformat(timespec="seconds"), _machine())
-    for name, part in PARTS.items():
-        if options.only and name not in options.only:
-            continue
+    parts = {name: part for name, part in PARTS.items() if name in chosen}
+    if peers := [peer for peer in PEERS if peer in chosen]:
+        parts = {"engines": partial(engines, peers=peers), **parts}
+    for name, part in parts.items():
         run.load.append(os.getloadavg())
         try:
-            part(run, options.rounds)
+            part(run, given.rounds)
         except RuntimeError as error:
             run.lines.append(Line(name, "", bound="", reason=str(error)))
     run.load.append(os.getloadavg())
     (CACHE / "replay-speed.json").write_text(json.dumps(asdict(run), indent=1) + "\n")
     text = table(run)
     print(text)
-    if options.write:
+    if given.write:
         _write(text)
     return 1 if any(line.missed or line.reason for line in run.lines) else 0
 
 
-def engines(run: Run, rounds: int) -> None:
+def engines(run: Run, rounds: int, peers: Collection[str]) -> None:
     """Every tape through every engine."""
-    environments = {peer.name: environment(peer) for peer in (HFTBACKTEST, NAUTILUS)}
+    environments = {peer: environment(peer) for peer in peers}
     run.versions |= {name: found.version for name, found in environments.items() if found.python}
     for tape in tapes.names():
         print(f"replaying {tape}", file=sys.stderr)
@@ -104,20 +112,25 @@ def engines(run: Run, rounds: int) -> None:
 
 
 def _tape(run: Run, tape: str, environments: dict[str, Environment], rounds: int) -> None:
-    workers, reasons = _workers(run, tape, environments)
+    lines = rows(tape, environments)
+    workers, reasons = _workers(run, tape, lines, environments)
     cpu: dict[str, list[float]] = {}
     sizes: dict[str, str] = {}
     try:
         for _ in range(rounds):
-            for task in tasks(rows(tape)):
-                if task.engine not in workers:
+            for task in tasks(lines):
+                if task.engine not in workers or task.key in reasons:
                     continue
-                answer = _ask(workers[task.engine], task, tape)
+                try:
+                    answer = _ask(workers[task.engine], task, tape)
+                except RuntimeError as error:
+                    reasons[task.key] = str(error)
+                    continue
                 cpu.setdefault(task.key, []).append(answer["cpu"] / answer["events"])
                 sizes[task.key] = f"{answer['steps']:,} steps, {answer['orders']:,} orders, {answer['fills']:,} fills"
             touched = workers["ours"].ask("touch", tape=tape)
             cpu.setdefault("touch", []).append(touched["cpu"] / touched["events"])
-        for row in rows(tape):
+        for row in lines:
             run.lines.append(_line(row, tape, cpu, sizes, reasons))
         distance = [ours / touch for ours, touch in zip(cpu["ours noop 300 s"], cpu["touch"], strict=True)]
         run.lines.append(Line("CPU of the no-op run, of a pass that touches every event once", tape, *spread(distance), bound="<= 2"))
@@ -128,20 +141,20 @@ def _tape(run: Run, tape: str, environments: dict[str, Environment], rounds: int
             worker.close()
 
 
-def _workers(run: Run, tape: str, environments: dict[str, Environment]) -> tuple[dict[str, Worker], dict[str, str]]:
+def _workers(run: Run, tape: str, lines: Sequence[Row], environments: dict[str, Environment]) -> tuple[dict[str, Worker], dict[str, str]]:
     ours = Worker([sys.executable, "-m", "benchmarks._replay.ours"], CACHE / "ours.log", ROOT)
     workers, reasons = {"ours": ours}, {}
     loaded = ours.ask("load", tape=tape)
     run.tapes[tape] = loaded
     path = CACHE / f"{tape}.npz"
     tapes.columns(tapes.prepared(tape).tape, path)
-    for name in {task.engine for task in tasks(rows(tape))} - {"ours"}:
+    for name in {row.peer.engine for row in lines}:
         found = environments[name]
         if found.python is None:
             reasons[name] = found.reason
             continue
-        worker = Worker([found.python, found.peer.worker], CACHE / f"{name}.log")
-        limit = {"until": START + DAY // NAUTILUS_SHARE} if name == NAUTILUS.name else {}
+        worker = Worker([found.python, worker_of(name)], CACHE / f"{name}.log")
+        limit = {"until": START + DAY // NAUTILUS_SHARE} if name == "nautilus_trader" else {}
         try:
             worker.ask("load", path=str(path), data_latency=DATA_LATENCY, **limit)
             workers[name] = worker
@@ -154,16 +167,15 @@ def _workers(run: Run, tape: str, environments: dict[str, Environment]) -> tuple
 def _ask(worker: Worker, task: Task, tape: str) -> dict[str, Any]:
     arguments = {"agent": task.agent, "cadence": task.seconds * 10**9, "size": SIZE, "limit": LIMIT, "order_latency": ORDER_LATENCY}
     if task.engine == "ours":
-        arguments |= {"tape": tape, "data_latency": DATA_LATENCY}
-    if task.book:
-        arguments |= {"book": task.book}
+        arguments |= {"tape": tape, "data_latency": DATA_LATENCY, "bounds": task.bounds}
     return worker.ask("run", **arguments)
 
 
 def _line(row: Row, tape: str, cpu: dict[str, list[float]], sizes: dict[str, str], reasons: dict[str, str]) -> Line:
-    bound = "" if row.at_least is None else f">= {row.at_least:g}"
-    if row.peer.key not in cpu:
-        return Line(row.title, tape, bound=bound, reason=reasons.get(row.peer.engine, "not measured"))
+    bound = "" if row.goal is None else f">= {row.goal:g}"
+    for task in (row.ours, row.peer):
+        if task.key not in cpu:
+            return Line(row.title, tape, bound=bound, reason=reasons.get(task.key) or reasons.get(task.engine, "not measured"))
     ours, theirs = cpu[row.ours.key], cpu[row.peer.key]
     ratios = [their / our for our, their in zip(ours, theirs, strict=True)]
     fast = [f"{1 / spread(side)[0] / 1e6:.3g} M events/s" for side in (ours, theirs)]
@@ -203,6 +215,13 @@ def start(run: Run, rounds: int) -> None:
     run.lines.append(Line(title, "2 hours", *spread(beyond), bound="<= 1.5", unit=" s"))
 
 
+def compilation(run: Run, rounds: int) -> None:
+    """The first process after an installation."""
+    print("compiling the engine", file=sys.stderr)
+    seconds = processes.compilation()
+    run.lines.append(Line("CPU of the first compilation", "2 hours", seconds, seconds, seconds, bound="<= 15", unit=" s"))
+
+
 def sweep(run: Run, rounds: int) -> None:
     """A thousand backtests."""
     print("running 1,000 backtests", file=sys.stderr)
@@ -224,7 +243,13 @@ def dask(run: Run, rounds: int) -> None:
     )
 
 
-PARTS: dict[str, Callable[[Run, int], None]] = {"engines": engines, "original": original, "start": start, "sweep": sweep, "dask": dask}
+PARTS: dict[str, Callable[[Run, int], None]] = {
+    "original": original,
+    "start": start,
+    "compilation": compilation,
+    "sweep": sweep,
+    "dask": dask,
+}
 
 
 def table(run: Run) -> str:
@@ -242,16 +267,18 @@ def table(run: Run) -> str:
         ),
         "",
     ]
-    return "\n".join([*head, *markdown_table(["measured, against", "tape", "ratio", "range", "target", ""], map(_cells, run.lines)), ""])
+    return "\n".join(
+        [*head, *markdown_table(["measured, against", "tape", "goal", "measured", "range", "reached", ""], map(_cells, run.lines)), ""]
+    )
 
 
 def _cells(line: Line) -> list[str]:
-    target = line.bound.replace(">=", "at least").replace("<=", "at most") + (line.unit if line.bound else "")
+    goal = line.bound.replace(">=", "at least").replace("<=", "at most") + (line.unit if line.bound else "")
     if line.median is None:
-        return [line.title, line.tape, "not measured", "", target, line.reason]
+        return [line.title, line.tape, goal, "not measured", "", "", line.reason]
     middle, low, high = (f"{value:.3g}{line.unit}" for value in (line.median, line.low, line.high))
-    wide = "" if low == high else f"{low} to {high}"
-    return [line.title, line.tape, f"{middle}{' (missed)' if line.missed else ''}", wide, target, line.detail]
+    reached = ("no" if line.missed else "yes") if goal else ""
+    return [line.title, line.tape, goal, middle, "" if low == high else f"{low} to {high}", reached, line.detail]
 
 
 def _write(text: str) -> None:

@@ -13,60 +13,45 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".bench"
 
 
-@dataclass(frozen=True)
-class Peer:
-    """An engine to compare with: the versions to try, newest first, and the oldest Python each needs."""
-
-    name: str
-    versions: tuple[tuple[str, tuple[int, int]], ...]
-
-    @property
-    def worker(self) -> Path:
-        return Path(__file__).with_name(f"peer_{self.name}.py")
-
-
-HFTBACKTEST = Peer("hftbacktest", (("2.4.4", (3, 11)),))
-# From 1.222 on it needs Python 3.12.
-NAUTILUS = Peer("nautilus_trader", (("1.231.0", (3, 12)), ("1.221.0", (3, 11))))
+#: Engines to compare with, by name, and the minor version of Python 3 that is preferred for them: nautilus_trader supports the newest ones alone.
+PEERS = {"hftbacktest": 11, "nautilus_trader": 13}
 
 
 @dataclass(frozen=True)
 class Environment:
     """A peer's interpreter and version, or the reason why it is missing."""
 
-    peer: Peer
     python: Path | None
     version: str = ""
     reason: str = ""
 
 
-def environment(peer: Peer) -> Environment:
-    """The peer's environment, made when it is not there."""
-    reasons = []
-    for version, least in peer.versions:
-        folder = CACHE / f"{peer.name}-{version}"
-        python = folder / "bin" / "python"
-        done = folder / ".installed"
-        if done.exists():
-            return Environment(peer, python, version)
-        interpreter = _interpreter(least)
-        if interpreter is None:
-            reasons.append(f"{version} needs Python {least[0]}.{least[1]}, which is not installed")
-            continue
+def worker_of(peer: str) -> Path:
+    """The program that measures a peer."""
+    return Path(__file__).with_name(f"peer_{peer}.py")
+
+
+def environment(peer: str) -> Environment:
+    """The environment of a peer with its newest release; without a network the release that is installed."""
+    folder = CACHE / peer
+    python, pip = folder / "bin" / "python", ["-m", "pip", "--disable-pip-version-check", "-q", "install", "--upgrade", peer]
+    if not python.exists():
         shutil.rmtree(folder, ignore_errors=True)
-        print(f"installing {peer.name} {version} into {folder.relative_to(ROOT)}", file=sys.stderr)
-        failure = _run([interpreter, "-m", "venv", str(folder)]) or _run(
-            [str(python), "-m", "pip", "--disable-pip-version-check", "-q", "install", f"{peer.name}=={version}"]
-        )
-        if failure is None:
-            done.touch()
-            return Environment(peer, python, version)
-        reasons.append(f"{version}: {failure}")
-    return Environment(peer, None, reason="; ".join(reasons))
+        if failure := _run([_interpreter(PEERS[peer]), "-m", "venv", str(folder)]):
+            return Environment(None, reason=failure)
+    print(f"installing the newest {peer} into {folder.relative_to(ROOT)}", file=sys.stderr)
+    failure = _run([str(python), *pip])
+    version = f"from importlib.metadata import version; print(version({peer!r}))"
+    found = subprocess.run([str(python), "-c", version], capture_output=True, text=True, check=False)
+    if found.returncode:
+        return Environment(None, reason=failure or "it is not installed")
+    return Environment(python, found.stdout.strip())
 
 
-def _interpreter(least: tuple[int, int]) -> str | None:
-    return next((path for path in _interpreters() if _version(path)[:2] >= least), None)
+def _interpreter(preferred: int) -> str:
+    """The interpreter of a version, else the one that runs."""
+    versions = {_version(path): path for path in _interpreters()}
+    return versions.get((3, preferred)) or sys.executable
 
 
 def _interpreters() -> Iterator[str]:

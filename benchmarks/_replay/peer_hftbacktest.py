@@ -1,4 +1,4 @@
-"""Worker of hftbacktest 2.4.4: runs in its own virtual environment, `python peer_hftbacktest.py TAPE.npz`.
+"""Worker of hftbacktest: runs in its own virtual environment, `python peer_hftbacktest.py TAPE.npz`.
 
 Every ticker is an asset: its YES bids are bids, its NO bids asks at one dollar less their price. Both clocks differ by the latency of the market
 data; orders take the latency of orders each way. Compilation is done before the first measurement.
@@ -19,14 +19,12 @@ from hftbacktest import (
     SELL_EVENT,
     TRADE_EVENT,
     BacktestAsset,
-    HashMapMarketDepthBacktest,
     ROIVectorMarketDepthBacktest,
     event_dtype,
 )
 from numba import njit
 from protocol import serve, timed
 
-BOOKS = {"roi": ROIVectorMarketDepthBacktest, "hashmap": HashMapMarketDepthBacktest}
 PRINT = 2
 #: What `wait_next_feed` answers at the end.
 END_OF_DATA = 1
@@ -127,15 +125,14 @@ class Bench:
         records["qty"] = columns["lots"] / 100
         self.data = [np.ascontiguousarray(records[columns["ticker"] == code]) for code in range(int(columns["ticker"].max()) + 1)]
         for agent in AGENTS:
-            for book in BOOKS:
-                self._run(book, agent, 10**9, 10, 0, 1, [part[:2_000] for part in self.data])
+            self._run(agent, 10**9, 10, 0, 1, [part[:2_000] for part in self.data])
         return {"events": self.events}
 
-    def run(self, book: str, agent: str, cadence: int, size: int, order_latency: int, limit: int) -> dict[str, object]:
-        return self._run(book, agent, cadence, size, order_latency, limit, self.data)
+    def run(self, agent: str, cadence: int, size: int, order_latency: int, limit: int) -> dict[str, object]:
+        return self._run(agent, cadence, size, order_latency, limit, self.data)
 
-    def _run(self, book: str, agent: str, cadence: int, size: int, latency: int, limit: int, data: list[np.ndarray]) -> dict[str, object]:
-        hbt = BOOKS[book]([asset(part, latency) for part in data])
+    def _run(self, agent: str, cadence: int, size: int, latency: int, limit: int, data: list[np.ndarray]) -> dict[str, object]:
+        hbt = ROIVectorMarketDepthBacktest([asset(part, latency) for part in data])
         cpu, (steps, sent) = timed(lambda: AGENTS[agent](hbt, cadence, float(size), float(limit)))
         trades = sum(int(hbt.state_values(code).num_trades) for code in range(len(data)))
         hbt.close()

@@ -86,9 +86,17 @@ def start_up(rounds: int) -> dict[str, Any]:
     return {"beyond": beyond}
 
 
-def _children(command: list[Any]) -> tuple[float, str]:
+def compilation() -> float:
+    """CPU seconds of the first process after an installation, beyond those of a later one."""
+    command = [sys.executable, "-m", "benchmarks._replay.start", _short(0), CACHE / "start-cache"]
+    with TemporaryDirectory() as empty:
+        first, later = (_children(command, os.environ | {"NUMBA_CACHE_DIR": empty})[0] for _ in range(2))
+    return first - later
+
+
+def _children(command: list[Any], environment: dict[str, str] | None = None) -> tuple[float, str]:
     before = os.times()
-    output = _output(command)
+    output = _run(command, environment).stdout
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system, output
 

@@ -1,4 +1,4 @@
-"""The tapes that are measured: the synthetic day, and the real recordings where they are."""
+"""The tapes that are measured: the synthetic day, and a real recording where it is at hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks._replay.market import RULES, synthetic
 
 RECORDINGS = Path(os.environ.get("BELLWETHER_RECORDINGS", ROOT.parent / "shared" / "data"))
 #: Name -> folder of captures below the recordings. The episode with most rows represents each.
-CAPTURES = {"nba": "kalshi/ws_nba_2026_03", "btc": "kalshi/ws_btc15m_2026_05"}
+CAPTURES = {"nba": "kalshi/ws_nba_2026_03"}
 _EPISODES = CACHE / "episodes"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 SECOND = 10**9
@@ -16,69 +16,56 @@ NAUTILUS_SHARE = 8
 
 @dataclass(frozen=True)
 class Task:
-    """One run of one engine. book: of hftbacktest."""
+    """One run of one engine. bounds: compute the P&L band, of this engine."""
 
     engine: str
     agent: str
     seconds: int
-    book: str = ""
+    bounds: bool = True
 
     @property
     def key(self) -> str:
-        return " ".join(part for part in (self.engine, self.book, self.agent, f"{self.seconds} s") if part)
+        return f"{self.engine} {self.agent} {self.seconds} s{'' if self.bounds else ' without bounds'}"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: our task against a peer's; `at_least` None where the line only informs."""
+    """A line of the table: our task against a peer's. goal: least ratio; None where the line only informs."""
 
     title: str
     ours: Task
     peer: Task
-    at_least: float | None
+    goal: float | None
 
 
-def ours(agent: str, seconds: int) -> Task:
-    return Task("ours", agent, seconds)
-
-
-def hft(agent: str, seconds: int, book: str = "roi") -> Task:
-    return Task("hftbacktest", agent, seconds, book)
-
-
-def nautilus(agent: str, seconds: int) -> Task:
-    return Task("nautilus_trader", agent, seconds)
-
-
-HFTBACKTEST = (
-    Row("no-op at 300 s, hftbacktest ROIVector", ours("noop", 300), hft("noop", 300), 10),
-    Row("compiled maker at 60 s, hftbacktest's compiled maker", ours("compiled", 60), hft("maker", 60), 10),
-    Row("compiled maker at 5 s, hftbacktest's compiled maker", ours("compiled", 5), hft("maker", 5), 10),
-    Row("compiled maker at each change of a touch, hftbacktest's event loop", ours("follower", 300), hft("follower", 300), None),
-    Row("Python maker at 60 s, hftbacktest's compiled maker", ours("vector", 60), hft("maker", 60), 3),
-    Row("Python maker at 5 s, hftbacktest's compiled maker", ours("vector", 5), hft("maker", 5), 1),
+#: Title, our agent, seconds between its decisions, hftbacktest's agent, and the goals with and without bounds.
+_HFTBACKTEST = (
+    ("no-op at 300 s", "noop", 300, "noop", 15, None),
+    ("compiled maker at 60 s", "compiled", 60, "maker", 10, 12),
+    ("compiled maker at 5 s", "compiled", 5, "maker", 10, 12),
+    ("compiled maker at each touch", "follower", 300, "follower", 5, None),
+    ("Python maker at 60 s", "vector", 60, "maker", 3, None),
+    ("Python maker at 5 s", "vector", 5, "maker", 1, None),
 )
-FURTHER = (
-    Row("plain Python maker at 60 s, hftbacktest's compiled maker", ours("python", 60), hft("maker", 60), None),
-    Row("no-op at 300 s, hftbacktest HashMap", ours("noop", 300), hft("noop", 300, "hashmap"), None),
-    Row("compiled maker at 60 s, hftbacktest's on HashMap", ours("compiled", 60), hft("maker", 60, "hashmap"), None),
-)
-NAUTILUS = (
-    Row("no-op at 300 s, nautilus_trader", ours("noop", 300), nautilus("noop", 300), 300),
-    Row("Python maker at 60 s, nautilus_trader's", ours("vector", 60), nautilus("maker", 60), 150),
-)
+_NAUTILUS = (("no-op at 300 s", "noop", 300, "noop"), ("Python maker at 60 s", "vector", 60, "maker"))
+_NAUTILUS_GOAL = 300
 
 
-def rows(tape: str) -> tuple[Row, ...]:
-    """The lines of a tape: all of the synthetic one, those against hftbacktest of a recording."""
-    return (*HFTBACKTEST, *FURTHER, *NAUTILUS) if tape == "synthetic" else HFTBACKTEST
+def rows(tape: str, peers: Collection[str]) -> list[Row]:
+    """The lines of a tape against some peers; nautilus_trader replays the synthetic one alone."""
+    found = []
+    for title, agent, seconds, theirs, *goals in _HFTBACKTEST if "hftbacktest" in peers else ():
+        peer = Task("hftbacktest", theirs, seconds)
+        for bounds, goal in zip((True, False), goals, strict=True):
+            found.append(
+                Row(f"{title}{'' if bounds else ', without bounds'}, hftbacktest", Task("ours", agent, seconds, bounds), peer, goal)
+            )
+    for title, agent, seconds, theirs in _NAUTILUS if tape == "synthetic" and "nautilus_trader" in peers else ():
+        peer = Task("nautilus_trader", theirs, seconds)
+        found.append(Row(f"{title}, nautilus_trader", Task("ours", agent, seconds), peer, _NAUTILUS_GOAL))
+    return found
 
 
-def tasks(of: tuple[Row, ...]) -> Iterator[Task]:
+def tasks(of: Iterable[Row]) -> list[Task]:
     """Every task once, ours and theirs side by side."""
-    seen = set()
-    for row in of:
-        for task in (row.ours, row.peer):
-            if task not in seen:
-                seen.add(task)
-                yield task
+    return list(dict.fromkeys(task for row in of for task in (row.ours, row.peer)))
