@@ -80,7 +80,7 @@ def run_sweep(
     share them. jobs: workers of this machine. client: of a Dask cluster whose workers run everything instead; they must see the folders under the same
     names, and keep tapes below their own BELLWETHER_HOME. batch: runs of a batch on Dask; about two seconds of work if omitted. isolated: each agent in a
     process of its own, which alone loads it. out: folder for the tables of all runs and the reality check; until the sweep ends, each finished batch is
-    files in its `parts`. unsettled: count unsettled episodes in the reality check. progress: called with the number of runs of each finished batch.
+    files in its `backtests.parts`. unsettled: count unsettled episodes in the reality check. progress: called with the number of runs of each finished batch.
     Raises `ConfigError` for a candidate or a portfolio that cannot be made and `SchemaError` for a bad episode: before anything runs, on Dask when a
     worker opens it.
     """

@@ -75,7 +75,7 @@ def test_rows_survive_a_killed_worker_and_need_no_file_of_this_machine(client: C
             file.unlink()
             os.kill(killed, signal.SIGKILL)
         seen.append(runs)
-        parts.append(sum(pl.read_parquet(one).height for one in (out / "parts" / "backtests").iterdir()))
+        parts.append(sum(pl.read_parquet(one).height for one in (out / "backtests.parts" / "backtests").iterdir()))
 
     out = tmp_path / "out"
     there = run_sweep(folders, candidates(file, 0.001), SETTINGS, cache=tmp_path / "t", client=client, batch=2, out=out, progress=progress)
@@ -86,7 +86,7 @@ def test_rows_survive_a_killed_worker_and_need_no_file_of_this_machine(client: C
     for path in (tmp_path / "alone").glob("*.parquet"):
         assert pl.read_parquet(out / path.name).equals(pl.read_parquet(path))
     assert pl.read_parquet(out / "orders.parquet")["agent"].n_unique() == 10
-    assert not (out / "parts").exists()
+    assert not (out / "backtests.parts").exists()
     client.wait_for_workers(2, timeout=60)
     assert killed not in client.run(os.getpid).values()
 
@@ -114,7 +114,7 @@ def test_a_bad_episode_ends_the_sweep_and_keeps_the_finished_rows(client: Client
     (folders[2] / "settlement.json").write_text("[]")
     with pytest.raises(SchemaError, match="settlement"):
         run_sweep(folders, candidates(file), SETTINGS, cache=tmp_path, client=client, batch=10, out=tmp_path / "out")
-    kept = pl.concat([pl.read_parquet(one) for one in (tmp_path / "out" / "parts" / "backtests").iterdir()])
+    kept = pl.concat([pl.read_parquet(one) for one in (tmp_path / "out" / "backtests.parts" / "backtests").iterdir()])
     assert kept.height in (10, 20)
     assert not (tmp_path / "out" / "backtests.parquet").exists()
 

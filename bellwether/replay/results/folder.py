@@ -75,10 +75,10 @@ def written_tables(
     """Give a function that adds the tables of consecutive runs, in any order; the folder has all of them when the block ends.
 
     Its arguments are the position of the first run among all runs, and its frames by the name of their table. Until the end they are files in
-    `out/parts/<table>`, which remain if the block fails. varied: `agent` and the parameters that vary, of each agent: columns of the CSV. unsettled:
+    `out/backtests.parts/<table>`, which remain if the block fails. varied: `agent` and the parameters that vary, of each agent: columns of the CSV. unsettled:
     count unsettled episodes in the reality check. Raises `BellwetherError` when the folder cannot be written.
     """
-    parts = out / "parts"
+    parts = out / "backtests.parts"
     with writing(parts):
         shutil.rmtree(parts, ignore_errors=True)
 
