@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from bellwether.errors import BellwetherError, ConfigError, SchemaError
@@ -57,6 +58,14 @@ def test_progress_counts_every_run(folders: list[Path], tmp_path: Path) -> None:
     counts: list[int] = []
     run_sweep(folders[:2], candidates(COMPILED), SETTINGS, cache=tmp_path, progress=counts.append)
     assert sum(counts) == 16
+
+
+def test_tables_are_written_for_values_of_several_types_and_for_no_candidate(folders: list[Path], tmp_path: Path) -> None:
+    mixed = [Candidate(COMPILED, "maker", f"maker[{value}]", varied={"size": value}) for value in (1, 0.5, "all", None)]
+    run_sweep(folders[:1], mixed, SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "mixed")
+    assert pl.read_csv(tmp_path / "mixed" / "backtests.csv")["size"].to_list() == ["1", "0.5", "all", None]
+    run_sweep(folders[:1], [], SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "none")
+    assert pl.read_parquet(tmp_path / "none" / "orders.parquet").is_empty()
 
 
 def test_an_agent_has_its_own_cadence(folders: list[Path], tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def written_tables(
     """Give a function that adds the tables of consecutive runs, in any order; the folder has all of them when the block ends.
 
     Its arguments are the position of the first run among all runs, and its frames by the name of their table. Until the end they are files in
-    `out/backtests.parts/<table>`, which remain if the block fails. varied: `agent` and the parameters that vary, of each agent: columns of the CSV. unsettled:
-    count unsettled episodes in the reality check. Raises `BellwetherError` when the folder cannot be written.
+    `out/backtests.parts/<table>`, which remain if the block fails. varied: `agent` and the parameters that vary, of each agent: columns of the CSV.
+    unsettled: count unsettled episodes in the reality check. Raises `BellwetherError` when the folder cannot be written.
     """
     parts = out / "backtests.parts"
     with writing(parts):
@@ -102,7 +102,7 @@ def _join(parts: Path, out: Path, varied: Sequence[Mapping[str, Any]], *, unsett
         rows = pl.scan_parquet(files, glob=False) if files else table.empty().lazy()
         rows.sink_parquet(drafts / f"{table.short_name}.parquet.draft")
     backtests = pl.read_parquet(drafts / f"{_MARKER}.draft", glob=False)
-    columns = pl.DataFrame(varied, infer_schema_length=None).unique("agent")
+    columns = pl.DataFrame(varied or [{"agent": ""}], infer_schema_length=None, strict=False).unique("agent")
     named = backtests.join(columns, on="agent", how="left", maintain_order="left")
     neutralised(named).write_csv(drafts / "backtests.csv.draft", datetime_format=_CSV_TIME)
     reality_check(backtests, unsettled=unsettled).frame().write_parquet(drafts / "reality_check.parquet.draft")
