@@ -7,7 +7,22 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from bellwether.figures.canvas import BLUE, INK, MOST_LINES, Palette, colour, distinct, filled, label, layered, nothing, number, titled
+from bellwether.figures.canvas import (
+    BLUE,
+    GREY,
+    INK,
+    MOST_LINES,
+    Palette,
+    colour,
+    distinct,
+    filled,
+    label,
+    layered,
+    nothing,
+    number,
+    time,
+    titled,
+)
 from bellwether.formatting import floor_percent
 
 #: Colours of the commonest kinds of failure; the rest are one.
@@ -17,13 +32,17 @@ _ANSWERED, _OTHER, _KNOWN, _NOT_ASKED = "answered", "other failures", "could hav
 _APART = {_KNOWN: "#c5d3df", _NOT_ASKED: "#e6eaed"}
 
 
-def scatter(x: str, y: str, names: Palette, *, log: bool = False) -> alt.LayerChart:
-    """Points with their names. rows: name, x, y."""
-    along = alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False))
-    tips = [alt.Tooltip("name:N"), alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y, format=".4f")]
+def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = False) -> alt.LayerChart:
+    """Points with their names, and a line through those of the frontier. rows: name, x, y, frontier (y where no smaller x has a y as low), label."""
+    along = time("x", x) if timed else alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False))
+    tips = [alt.Tooltip("name:N"), alt.Tooltip("x:T" if timed else "x:Q", title=x), alt.Tooltip("y:Q", title=y, format=".4f")]
     own = alt.Chart().encode(x=along, y=number("y", title=y), tooltip=tips)
     points = own.mark_point(filled=True, size=90, opacity=1).encode(color=colour(names))
-    return layered(points, own.mark_text(dy=-10, fontSize=10, limit=140).encode(text="name:N")).properties(height=300)
+    front = (
+        alt.Chart().transform_filter(alt.FieldValidPredicate(field="frontier", valid=True)).encode(x=along, y=number("frontier", title=y))
+    )
+    line = front.mark_line(interpolate="step-after", strokeDash=[4, 3], strokeWidth=1.5, color=GREY)
+    return layered(line, points, own.mark_text(dy=-10, fontSize=10, limit=140).encode(text="label:N")).properties(height=300)
 
 
 def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:

@@ -75,9 +75,10 @@ def lines(
     band: bool = False,
     dots: bool = True,
     legend: bool = False,
+    points: bool = False,
     height: int = 300,
 ) -> alt.LayerChart:
-    """Curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper."""
+    """Curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper, with `points` also point, a large dot."""
     along: Any = time("x", x) if timed else alt.X("x:Q", title=x)
     tips = [alt.Tooltip("name:N"), _at(x) if timed else alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y, format=",.4~f")]
     own = alt.Chart().encode(x=along, color=colour(names, legend=legend))
@@ -86,6 +87,11 @@ def lines(
     layers.append(own.mark_line(strokeWidth=1.6, **shape).encode(y=number("y", title=y), tooltip=tips))
     if dots:
         layers.append(own.mark_point(filled=True, size=12, opacity=0.9).encode(y=number("y", title=y), tooltip=tips))
+    if points:
+        told = own.transform_filter(alt.FieldValidPredicate(field="point", valid=True))
+        layers.append(
+            told.mark_point(filled=True, size=90, opacity=1).encode(y=number("point", title=y), tooltip=[tips[0], tips[1], "point:Q"])
+        )
     return layered(*layers).properties(height=height)
 
 

@@ -189,3 +189,12 @@ def _histogram(rows: pl.DataFrame, *, alone: bool) -> alt.LayerChart:
     text = alt.Chart().mark_text(dy=-6, fontSize=8.5, color=GREY).encode(x=alt.X("middle:Q"), y="all:Q", text="share:N")
     size = (400, 300) if alone else (200, 150)
     return filled(layered(good, bad, text).properties(width=size[0], height=size[1]), values)
+
+
+def distribution(colour: str) -> alt.Chart:
+    """Bars of the forecasts in each bin. rows: low, high, n."""
+    tips = [alt.Tooltip("low:Q", title="from"), alt.Tooltip("high:Q", title="to"), alt.Tooltip("n:Q", title="forecasts")]
+    x = alt.X("low:Q", title="forecast probability of yes", scale=alt.Scale(domain=[0, 1]))
+    y = alt.Y("n:Q", title="forecasts", scale=alt.Scale(zero=True))
+    bars = alt.Chart().mark_rect(color=colour, opacity=0.85).encode(x=x, x2="high:Q", y=y, y2=alt.datum(0), tooltip=tips)
+    return bars.properties(height=320)

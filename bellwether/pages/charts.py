@@ -14,6 +14,8 @@ from bellwether.pages.model import Chart
 
 #: Colours of a single line, and of names without a colour of their own.
 LINE, GREY = PALETTE[0], "#8a949c"
+#: Points up to which each has its name next to it; of more, those of the frontier.
+_NAMED = 5
 __all__ = ["GREY", "LINE", "PALETTE", "Colours", "curves", "depths", "intervals", "lines", "matrix", "quotes", "reliability", "scatter"]
 
 
@@ -51,6 +53,11 @@ def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Seque
     return Chart(title, described, {**form, "height": 320}, rows, "name", first, colours)
 
 
+def distribution(title: str, rows: Rows, colour: str) -> Chart:
+    """Forecasts per bin of their probability. rows: low, high, n."""
+    return Chart(title, f"{title}: bars per tenth of the probability", spec(reliability_charts.distribution, colour), rows)
+
+
 def curves(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
     """Calibration without bins. rows: name, forecast, recalibrated, lower, upper."""
     form = spec(reliability_charts.curves, tuple(colours.items()))
@@ -58,10 +65,19 @@ def curves(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[s
     return Chart(title, described, {**form, "height": 320}, rows, "name", first, colours)
 
 
-def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], *, log: bool = False) -> Chart:
-    """Points with their names. rows: name, x, y."""
-    form = spec(costs.scatter, x, y, tuple(colours.items()), log=log)
-    return Chart(title, f"{title}: {y} against {x}, a point per name", form, rows, colours=colours)
+def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], **options: Any) -> Chart:
+    """Points with their names, and a dashed line through those with the lowest y up to their x. rows: name, x, y.
+
+    The options are those of `bellwether.figures.costs.scatter`.
+    """
+    lowest, shown = float("inf"), []
+    for row in sorted(rows, key=lambda row: (row["x"], row["y"])):
+        first = row["y"] < lowest
+        shown.append({**row, "frontier": row["y"] if first else None, "label": row["name"] if first or len(rows) <= _NAMED else ""})
+        lowest = min(lowest, row["y"])
+    form = spec(costs.scatter, x, y, tuple(colours.items()), **options)
+    described = f"{title}: {y} against {x}, a point per name; dashed: the lowest so far"
+    return Chart(title, described, form, shown, colours=colours)
 
 
 def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Sequence[str], *, middle: float | None = None) -> Chart:

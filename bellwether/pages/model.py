@@ -42,7 +42,8 @@ class Table:
 class Grid:
     """A table of any length: the page has its first rows, files next to the page have all of them.
 
-    filters: columns with a list to choose a value from. search: columns that a search looks at.
+    filters: columns with a list to choose a value from. search: columns that a search looks at. chosen: filters at the start, by column.
+    size: rows of a page.
     """
 
     name: str
@@ -51,6 +52,8 @@ class Grid:
     rows: Sequence[Sequence[Cell]]
     filters: Sequence[int] = ()
     search: Sequence[int] = ()
+    chosen: Mapping[int, str] = field(default_factory=dict)
+    size: int = 25
     kind: str = "grid"
 
 
@@ -147,6 +150,11 @@ class Section:
     title: str
     parts: Sequence[Part]
     spans: Sequence[int] = ()
+
+    @classmethod
+    def even(cls, title: str, parts: Sequence[Part]) -> Section:
+        """A section whose one to four parts are side by side, equally wide."""
+        return cls(title, parts, [12 // len(parts)] * len(parts) if parts else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache, lru_cache, partial
 from html import escape
 from importlib.resources import files
-from itertools import zip_longest
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +27,7 @@ from bellwether.pages.values import visible
 
 #: Only the site's own scripts, styles and pictures; no request to other addresses and no form is sent.
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
-#: Rows of a grid that its page holds, and those of one file.
-SHOWN = 25
+#: Rows of one file of a grid.
 CHUNK = 250
 #: Values of a column beyond which it gets no list to choose from.
 MOST_CHOICES = 100
@@ -137,7 +136,7 @@ def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str
     charts: list[bytes] = []
     for section in page.sections:
         parts = []
-        for part, span in zip_longest(section.parts, section.spans):
+        for part, span in zip(section.parts, chain(section.spans, repeat(0)), strict=False):
             count += 1
             if isinstance(part, Chart):
                 data = _chart(part)
@@ -237,8 +236,9 @@ def _part(part: Any, name: str, stem: str) -> tuple[_Shown, list[File]]:
 
 def _grid(grid: Grid, name: str, path: str) -> tuple[_Shown, list[File]]:
     """A grid whose rows all stand in the page is a table. A cell in its files is a text; or text, link and title."""
-    if len(grid.rows) <= SHOWN:
+    if len(grid.rows) <= grid.size and not grid.chosen:
         return _Shown("table", grid, name, rows=grid.rows), []
+    matching = [row for row in grid.rows if all(str(row[column].key) == value for column, value in grid.chosen.items())]
     choices = {}
     for column in grid.filters:
         values = sorted({str(row[column].key) for row in grid.rows if row[column].key is not None})
@@ -248,7 +248,9 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_Shown, list[File]]:
         "path": path,
         "rows": len(grid.rows),
         "chunk": CHUNK,
-        "shown": SHOWN,
+        "shown": grid.size,
+        "chosen": grid.chosen,
+        "matching": len(matching),
         "choices": choices,
         "search": list(grid.search),
         "numbers": [head.number for head in grid.heads],
@@ -264,7 +266,7 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_Shown, list[File]]:
             for place, start in enumerate(range(0, len(rows), CHUNK))
         ]
         made += [(f"{path}.c{column}.js", script(f"{path}.c{column}", values)) for column, values in enumerate(keys)]
-    return _Shown("grid", grid, name, json_bytes(about).decode(), grid.rows[:SHOWN]), made
+    return _Shown("grid", grid, name, json_bytes(about).decode(), matching[: grid.size]), made
 
 
 def _chart(chart: Chart) -> bytes:

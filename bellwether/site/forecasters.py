@@ -1,17 +1,20 @@
-"""The page of a forecaster in a release: its line of the leaderboard, every metric, calibration, every forecast."""
+"""The page of a forecaster in a release: headline, calibration, strengths and weaknesses, best and worst questions, every forecast and metric."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import polars as pl
+
 from bellwether.figures.reliability import rows_of as bins
+from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Grid, Head, Note, Page, Part, Section
+from bellwether.pages.model import Cell, Grid, Head, Note, Page, Part, Section, Stats, Table
 from bellwether.pages.render import File, render
-from bellwether.pages.values import grouped, interval, money, number, text, yes_no
+from bellwether.pages.values import finite, grouped, interval, number, p_value, percent, text, yes_no
 from bellwether.site.questions import answer_cell
-from bellwether.site.release import Material, forecaster_path, question_path
+from bellwether.site.release import Material, cost_cell, forecaster_path, question_path
 from bellwether.site.release import path as release_path
 
 path = forecaster_path
@@ -28,16 +31,20 @@ def pages(material: Material) -> Iterator[File]:
     for line in material.board.iter_rows(named=True):
         name = line["forecaster"]
         diagram = bins(drawn[name,], "forecaster") if (name,) in drawn else []
+        own = answers.get(name, [])
         calibration: list[Part] = [Note("The warehouse has no reliability diagram of this forecaster.")]
         if diagram:
+            title = f"Reliability of {name}; shaded: where calibrated forecasts would lie"
+            bars = drawn[name,].filter(pl.col("n") > 0).select("n", low="lower_edge", high="upper_edge").rows(named=True)
             calibration = [
-                charts.reliability(
-                    f"Reliability of {name}; shaded: where calibrated forecasts would lie", diagram, {name: material.colours[name]}
-                )
+                charts.reliability(title, diagram, {name: material.colours[name]}),
+                charts.distribution("Distribution of its forecasts", bars, material.colours[name]),
             ]
         sections = [
-            Section("Its forecasts", [_answers(material, answers.get(name, []), asked)]),
-            Section("Calibration", calibration),
+            Section("", [_headline(line, own, material.board["rank"].count())]),
+            Section.even("Calibration", calibration),
+            Section.even("Strengths and weaknesses", _strengths(material, line, own, scores.get(name, []), asked)),
+            Section("Its forecasts", [_answers(material, own, asked)]),
             Section("Every metric", [_scores(scores.get(name, []))]),
             Section("Its line of the leaderboard", [columns.facts("benchmark/leaderboard", line)]),
         ]
@@ -46,18 +53,53 @@ def pages(material: Material) -> Iterator[File]:
         yield from render(Page(path(material.name, name), name, lead, sections, above))
 
 
-def _answers(material: Material, answers: list[dict[str, Any]], asked: dict[str, dict[str, object]]) -> Grid:
-    heads = [
-        Head("Question"),
-        Head("Category"),
-        Head("Probability of yes", "leads to the prompt and the answer", number=True),
-        Head("Price 24 h before", number=True),
-        Head("Outcome"),
-        Head("Brier", number=True),
-        Head("Could know", "the forecaster could have known the outcome: not scored"),
-        Head("Cost", number=True),
-        Head("Problem", "why there is no forecast"),
+def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: int) -> Stats:
+    """Rank, score, skill, calibration, cost and coverage."""
+    costs = [row["cost"] for row in answers]
+    known = [float(cost) for cost in costs if cost is not None]
+    skill = interval(line["brier_skill"], line["brier_skill_lower"], line["brier_skill_upper"], 2).text.partition(" ")[2]
+    rank = number(line["rank"]) if line["rank"] is not None else Cell("not ranked", title=line["unranked_because"] or "")
+    return Stats(
+        [
+            ("Rank", rank, f"of {ranked} ranked" if line["rank"] is not None else (line["unranked_because"] or "")),
+            (
+                "Brier score",
+                number(line["brier"], 3),
+                interval(line["brier"], line["brier_lower"], line["brier_upper"]).text.partition(" ")[2],
+            ),
+            ("Skill over the base rate", number(line["brier_skill"], 2), skill),
+            ("Calibration error", number(line["ece"], 3), f"p {p_value(line['ece_p_calibrated'], 3).text} of a test of calibration"),
+            ("Cost per question", cost_cell(sum(known) / len(known) if known else None), "of questions with a known cost"),
+            ("Coverage", percent(rounded_down(line["coverage"]), 1), f"{line['n']:,} of {line['n_questions']:,} questions"),
+        ]
+    )
+
+
+def _strengths(
+    material: Material, line: Mapping[str, Any], answers: list[dict[str, Any]], scores: list[dict[str, Any]], asked: Mapping[str, Any]
+) -> list[Part]:
+    """Scores by category, the ten best and the ten worst questions."""
+    name = line["forecaster"]
+    rows = [
+        {"name": row["scope"].partition(":")[2], "value": row["value"], "lower": finite(row["lower"]), "upper": finite(row["upper"])}
+        for row in scores
+        if row["metric"] == "brier" and row["scope"].startswith("category:") and finite(row["value"]) is not None
     ]
+    rows.sort(key=lambda row: (row["value"], row["name"]))
+    parts: list[Part] = []
+    if rows:
+        title = "Brier score by category, best first; dotted: over all questions"
+        every = {str(row["name"]): material.colours[name] for row in rows}
+        parts.append(charts.intervals(title, "Brier score", rows, every, reference=finite(line["brier"])))
+    scored = sorted((row for row in answers if row["brier"] is not None and not row["could_know"]), key=lambda row: row["brier"])
+    heads = [Head("Question"), Head("Forecast", "probability of yes", number=True), Head("Outcome"), Head("Brier", number=True)]
+    for caption, chosen in (("Best ten questions", scored[:10]), ("Worst ten questions", scored[::-1][:10])):
+        lines = [[row[place] for place in (0, 2, 4, 5)] for row in _rows(material, chosen, asked)]
+        parts.append(Table(caption, heads, lines))
+    return parts
+
+
+def _rows(material: Material, answers: list[dict[str, Any]], asked: Mapping[str, Any]) -> list[list[Cell]]:
     rows = []
     for row in answers:
         about = asked.get(row["question_id"])
@@ -71,11 +113,26 @@ def _answers(material: Material, answers: list[dict[str, Any]], asked: dict[str,
                 text(about["ground_truth"] if about else None),
                 number(row["brier"], 3),
                 yes_no(row["could_know"]),
-                money(row["cost"]) if row["cost"] is None or row["cost"] >= 1 else number(row["cost"], 5, unit="$"),
+                cost_cell(row["cost"]),
                 text(row["error"]),
             ]
         )
-    return Grid("forecasts", "One row per question", heads, rows, filters=(1, 4, 6), search=(0, 1, 8))
+    return rows
+
+
+def _answers(material: Material, answers: list[dict[str, Any]], asked: Mapping[str, Any]) -> Grid:
+    heads = [
+        Head("Question"),
+        Head("Category"),
+        Head("Probability of yes", "leads to the prompt and the answer", number=True),
+        Head("Price 24 h before", number=True),
+        Head("Outcome"),
+        Head("Brier", number=True),
+        Head("Could know", "the forecaster could have known the outcome: not scored"),
+        Head("Cost", number=True),
+        Head("Problem", "why there is no forecast"),
+    ]
+    return Grid("forecasts", "One row per question", heads, _rows(material, answers, asked), filters=(1, 4, 6), search=(0, 1, 8))
 
 
 def _scores(scores: list[dict[str, Any]]) -> Grid:

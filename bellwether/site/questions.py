@@ -9,7 +9,7 @@ import polars as pl
 
 from bellwether.lake.sql import sql_text
 from bellwether.pages import charts
-from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section, Table, Text, Texts
+from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section, Stats, Table, Text, Texts
 from bellwether.pages.render import File, render
 from bellwether.pages.values import any_value, finite, grouped, minute, number, text, when, yes_no
 from bellwether.site import words
@@ -56,15 +56,31 @@ def _page(
     if title != row["question"]:
         texts.insert(0, Text("The whole question", row["question"]))
     sections = [
-        Section("Outcome", [Facts(_facts(row, evidence))]),
+        Section("", [_headline(row, answers)]),
+        Section("Price and forecasts over time", [*_price(material, prices, answers), Facts(_facts(row, evidence))], (8, 4)),
         Section("Forecasts", _answers(material, row["id"], answers)),
-        Section("Price", _price(prices)),
         Section("Text", texts),
-        Section("Prompts and answers, word for word", _words(row, asked)),
+        Section("Prompts and answers, verbatim", _words(row, asked)),
     ]
     above = [("Benchmark", "benchmark/index.html"), (material.name, release_path(material.name))]
     lead = f"Question {row['ordinal']} of {material.name}: {text(row['category'], most=60).text}; the outcome was {row['ground_truth']}."
     yield from render(Page(question_path(material.name, row["id"]), title, lead, sections, above))
+
+
+def _headline(row: dict[str, Any], answers: list[dict[str, Any]]) -> Stats:
+    scored = [one for one in answers if one["brier"] is not None and not one["could_know"]]
+    mean = sum(one["brier"] for one in scored) / len(scored) if scored else None
+    best = scored[0] if scored else None
+    return Stats(
+        [
+            ("Outcome", text(row["ground_truth"]), "as the venue settled it"),
+            ("Price 24 h before", number(row["price_24h"], 2), "probability of yes"),
+            ("Forecasts that count", number(len(scored)), f"of {len(answers)}"),
+            ("Mean Brier score", number(mean, 3), "lower is better"),
+            ("Best forecast", text(best["forecaster"] if best else None), f"Brier {number(best['brier'], 3).text}" if best else ""),
+            ("Closed", when(row["close_time"].date()), ""),
+        ]
+    )
 
 
 def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[str, Cell]]:
@@ -85,7 +101,7 @@ def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[s
 
 def _answers(material: Material, question: str, answers: list[dict[str, Any]]) -> list[Part]:
     if not answers:
-        return [Note("Nobody was asked this question.")]
+        return [Note("No forecaster has this question.")]
     heads = [
         Head("Forecaster"),
         Head("Probability of yes", number=True),
@@ -121,17 +137,36 @@ def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
     return Cell(shown.text, shown.key, f"{question_path(release, question)}#{words.anchor(answer['forecaster'])}", shown.title)
 
 
-def _price(prices: list[dict[str, Any]]) -> list[Part]:
-    if not prices:
+def _price(material: Material, prices: list[dict[str, Any]], answers: list[dict[str, Any]]) -> list[Part]:
+    """The price of YES, and each forecast at the time as of which it was made."""
+    rows = [{"name": "price", "x": minute(row["at"]), "y": finite(row["price"]), "point": None} for row in prices]
+    made = [
+        {"name": one["forecaster"], "x": minute(one["as_of"]), "y": None, "point": one["p_yes"]}
+        for one in answers
+        if one["p_yes"] is not None and one["as_of"] is not None
+    ]
+    if not rows and not made:
         return [Note("The warehouse has no prices of this market.")]
-    rows = [{"name": "price", "x": minute(row["at"]), "y": finite(row["price"])} for row in prices]
-    return [charts.lines("Price of YES over time", "UTC", "dollars", rows, {"price": charts.LINE}, step=True, height=220)]
+    colours = {"price": charts.GREY, **{str(one["name"]): material.colours.get(one["name"], charts.GREY) for one in made}}
+    return [
+        charts.lines(
+            "Price of YES, and forecasts as dots",
+            "UTC",
+            "probability of yes",
+            [*rows, *made],
+            colours,
+            step=True,
+            dots=False,
+            points=True,
+            height=300,
+        )
+    ]
 
 
 def _words(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
     """Prompts and answers of models, verbatim, and their readings."""
     if not asked:
-        return [Note("No language model was asked.")]
+        return [Note("No language model forecast this question.")]
     note = "A prompt is made again from the question, and shown where its hash is the one that was recorded with the forecast."
     return [Note(note), Texts("said", words.entries(row, asked))]
 

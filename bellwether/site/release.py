@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import polars as pl
 
 from bellwether.calibration import reliability_bands
 from bellwether.figures.reliability import rows_of as bins
 from bellwether.formatting import rounded_down
-from bellwether.pages import charts
-from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
+from bellwether.pages import charts, columns
+from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, interval, number, p_value, percent, slug, text, when
 from bellwether.site import pairs
 from bellwether.site.source import Source
+from bellwether.tables.schema import Column
 
 #: Resamples of a band: as few as a report takes for many forecasts; more take a quarter of a build.
 _RESAMPLES = 200
-#: Metrics of the table of parts.
+#: Metrics of a leaderboard that parts of a release have too.
 METRICS = ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy", "ece")
+#: Name of the whole release among its parts; and upper ends of bands of costs, in dollars per question.
+WHOLE, _BANDS = "all questions", (0.001, 0.01, 0.1, 1.0)
+#: Words for the kinds of parts.
+_PARTS = {"category": "category: ", "horizon": "horizon: ", "distance": "after the knowledge cutoff: "}
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Rows of one release, and the colours of its forecasters. answers: question_id, forecaster, p_yes, brier, cost, could_know, samples, asked."""
+    """Rows of one release, and the colours of its forecasters. answers: question_id, forecaster, p_yes, brier, cost, could_know, samples, asked, as_of."""
 
     name: str
     colours: dict[str, str]
@@ -73,6 +79,7 @@ def read(source: Source, name: str, colours: dict[str, str]) -> Material:
             cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").sum()),
             could_know=pl.col("could_know").any(),
             samples=pl.len(),
+            as_of=pl.col("as_of").max(),
             error=pl.col("error").drop_nulls().first(),
             asked=(pl.col("raw_response").is_not_null() | pl.col("call_key").is_not_null()).any(),
         )
@@ -110,56 +117,119 @@ def pages(material: Material) -> Iterator[File]:
     ]
     if board.height:
         facts.append(("Digest", text(board["questions_digest"][0])))
-    sections = [Section("Leaderboard", _board(material))]
+    sections = [Section("", [_headline(material)]), Section("Leaderboard", _board(material), (5, 7) if board.height else ())]
     if board.height:
-        sections += [Section("By category, horizon and contamination", _parts(material)), Section("Calibration", _calibration(material))]
-        sections += [Section("Score against cost", _cost(material)), Section("Pairs", _pairs(material))]
+        sections.append(Section.even("Calibration, cost and knowledge", [*_calibration(material), *_costs(material)]))
+        sections.append(Section("Differences", [*_categories(material), *_pairs(material)], (6, 6)))
     sections += [Section("Questions", [_questions(material)]), Section("The release", [Facts(facts)])]
     lead = f"{asked.height:,} questions, {board.height} forecasters. Lower Brier scores are better; names lead to every single forecast."
     yield from render(Page(path(material.name), material.name, lead, sections, [("Benchmark", "benchmark/index.html")]))
 
 
+def _headline(material: Material) -> Stats:
+    asked, board = material.questions, material.board.filter(pl.col("rank").is_not_null())
+    first = board.head(1).rows(named=True)
+    rows = [("Questions", number(asked.height), f"{asked['category'].n_unique()} categories")]
+    for row in first:
+        rows.append(
+            ("Best forecaster", text(row["forecaster"], forecaster_path(material.name, row["forecaster"])), f"of {board.height} ranked")
+        )
+        rows.append(
+            ("Its Brier score", number(row["brier"], 3), interval(None, row["brier_lower"], row["brier_upper"]).text.partition(" ")[2])
+        )
+        equal = board.filter(pl.col("group").str.contains_any(list(row["group"] or "?"))).height
+        rows.append(("Not significantly worse", number(equal - 1), "share a letter with the best"))
+    rows.append(("Answered yes", percent((asked["ground_truth"] == "yes").mean(), 1), "of all questions"))
+    rows.append(("Last close", when(asked["close_time"].max().date()), ""))  # type: ignore[union-attr]
+    return Stats(rows)
+
+
 def board_heads() -> list[Head]:
     """Heads of a leaderboard."""
+    of = partial(columns.head, "benchmark/leaderboard")
     return [
-        Head("Rank", number=True),
-        Head("Forecaster"),
-        Head("Kind"),
+        of("rank", numeric=True),
+        of("forecaster"),
         Head("Brier [95 %]", "mean Brier score with its interval; lower is better", number=True),
         Head("Group", "forecasters that share a letter do not differ significantly"),
         Head("Skill [95 %]", "over the base rate", number=True),
         Head("vs market [95 %]", "skill over the market's price at the same time", number=True),
-        Head("Log loss", number=True),
-        Head("ROC AUC", number=True),
-        Head("Accuracy", number=True),
+        of("log_loss", numeric=True),
+        of("roc_auc", numeric=True),
+        of("accuracy", numeric=True),
         Head("ECE", "expected calibration error; biased upwards", number=True),
         Head("p", "of a test of calibration by ECE", number=True),
-        Head("Coverage", "share of questions with a forecast that counts", number=True),
-        Head("Could know", "questions left out because the forecaster could have known the outcome", number=True),
+        of("coverage", numeric=True),
+        Head("Scored", "questions that count", number=True),
+        Head("Cost", "per question, of all samples", number=True),
+        Head("Part", "all questions, a category, days before the close (horizon), or days from the knowledge cutoff"),
+        Head("Provider"),
+        of("kind"),
+        Head("Could know", "questions left out because the forecaster could have known the outcome"),
+        Head("Cost band", "dollars per question"),
     ]
 
 
-def board_rows(release: str, board: pl.DataFrame) -> list[list[Cell]]:
-    """Rows of a leaderboard under `board_heads`."""
-    return [
-        [
-            number(row["rank"]) if row["rank"] is not None else Cell("–", title=row["unranked_because"] or ""),
-            text(row["forecaster"], forecaster_path(release, row["forecaster"])),
+def board_rows(material: Material) -> list[list[Cell]]:
+    """Rows of a leaderboard under `board_heads`: of the whole release by rank, then of its parts."""
+    costs = dict(material.answers.group_by("forecaster").agg(pl.col("cost").mean()).iter_rows())
+    models = dict(material.forecasts.group_by("forecaster").agg(pl.col("model").drop_nulls().first()).iter_rows())
+    rows, about = [], {}
+    for row in material.board.iter_rows(named=True):
+        name, could = row["forecaster"], row["could_know"] or 0
+        about[name] = [
+            text((models.get(name) or "").partition("/")[0] or "none"),
             text(row["kind"].replace("_", " ")),
-            interval(row["brier"], row["brier_lower"], row["brier_upper"], 3, row["brier_reason"]),
-            text(row["group"]),
-            interval(row["brier_skill"], row["brier_skill_lower"], row["brier_skill_upper"], 2, row["brier_skill_reason"]),
-            interval(row["skill_vs_market"], row["skill_vs_market_lower"], row["skill_vs_market_upper"], 2, row["skill_vs_market_reason"]),
-            number(row["log_loss"], 3),
-            number(row["roc_auc"], 3),
-            percent(row["accuracy"], 1),
-            number(row["ece"], 3),
-            p_value(row["ece_p_calibrated"], 3),
-            percent(rounded_down(row["coverage"]), 1),
-            number(row["could_know"]),
+            Cell(f"{could:,} left out" if could else "none", "some" if could else "none"),
+            _band(costs.get(name)),
         ]
-        for row in board.iter_rows(named=True)
+        rank = number(row["rank"]) if row["rank"] is not None else Cell("–", title=row["unranked_because"] or "")
+        rows.append([rank, *_measured(material, row, row, costs.get(name)), text(WHOLE), *about[name]])
+    for (name, scope), part in material.scores.filter(pl.col("metric").is_in([*METRICS, "coverage"]) & (pl.col("scope") != "all")).group_by(
+        "forecaster", "scope", maintain_order=True
+    ):
+        found: dict[str, Any] = {"forecaster": name}
+        for metric, *values in part.select("metric", "value", "lower", "upper", "reason", "n").iter_rows():
+            found |= dict(zip((metric, f"{metric}_lower", f"{metric}_upper", f"{metric}_reason", "n"), values, strict=True))
+        if name in about:
+            kind, colon, rest = str(scope).partition(":")
+            title = f"{_PARTS.get(kind, kind)}{rest}" if colon else str(scope).replace("_", " ")
+            rows.append([Cell("–"), *_measured(material, found, {}, None), text(title), *about[str(name)]])
+    return rows
+
+
+def _measured(material: Material, row: Mapping[str, Any], whole: Mapping[str, Any], cost: float | None) -> list[Cell]:
+    """Cells from the forecaster to its cost. row: metrics with their intervals. whole: what only the whole release has."""
+    estimates = [
+        interval(row.get(one), row.get(f"{one}_lower"), row.get(f"{one}_upper"), digits, row.get(f"{one}_reason"))
+        for one, digits in (("brier", 3), ("brier_skill", 2), ("skill_vs_market", 2))
     ]
+    return [
+        text(row["forecaster"], forecaster_path(material.name, row["forecaster"])),
+        estimates[0],
+        text(whole.get("group")),
+        *estimates[1:],
+        number(row.get("log_loss"), 3),
+        number(row.get("roc_auc"), 3),
+        percent(row.get("accuracy"), 1),
+        number(row.get("ece"), 3),
+        p_value(whole.get("ece_p_calibrated"), 3),
+        percent(rounded_down(row.get("coverage")), 1),
+        number(row.get("n")),
+        cost_cell(cost),
+    ]
+
+
+def cost_cell(cost: Any) -> Cell:
+    """Dollars of a forecast, small ones with three significant digits."""
+    return columns.cell(Column("cost", pl.Float64(), "cost", "dollars"), None if cost is None else float(cost))
+
+
+def _band(cost: Any) -> Cell:
+    if cost is None or not cost:
+        return text("no cost known" if cost is None else "free")
+    band = next((f"up to ${end:g}" for end in _BANDS if cost <= end), f"above ${_BANDS[-1]:g}")
+    return text(band)
 
 
 def drawn(board: pl.DataFrame) -> list[dict[str, object]]:
@@ -177,39 +247,23 @@ def _board(material: Material) -> list[Part]:
     shown = drawn(material.board)
     title = "Brier scores with 95 % intervals"
     parts: list[Part] = [charts.intervals(title, "Brier score", shown, material.colours)] if shown else []
-    return [*parts, Table(f"Leaderboard of {material.name}", board_heads(), board_rows(material.name, material.board))]
+    filters = (14, 15, 16, 17, 18)
+    grid = Grid("board", f"Leaderboard of {material.name}", board_heads(), board_rows(material), filters, (1,), {14: WHOLE}, 50)
+    return [*parts, grid]
 
 
-def _parts(material: Material) -> list[Part]:
-    rows = material.scores.filter(pl.col("metric").is_in(METRICS))
-    by_category = rows.filter((pl.col("metric") == "brier") & pl.col("scope").str.starts_with("category:") & pl.col("value").is_finite())
-    ranked = material.board["forecaster"].to_list()
-    parts: list[Part] = []
-    if by_category.height:
-        cells = [
-            {"name": name, "other": scope.partition(":")[2], "value": value, "note": f"{n} forecasts"}
-            for name, scope, value, n in by_category.select("forecaster", "scope", "value", "n").iter_rows()
-        ]
-        others = sorted({str(cell["other"]) for cell in cells})
-        parts.append(charts.matrix("Brier score by category", "Brier score", cells, ranked, others))
-    grid = [
-        [
-            text(row["forecaster"], forecaster_path(material.name, row["forecaster"])),
-            text(row["scope"]),
-            text(row["metric"]),
-            interval(row["value"], row["lower"], row["upper"], 3, row["reason"]),
-            number(row["n"]),
-        ]
-        for row in rows.sort("scope", "metric", "forecaster").iter_rows(named=True)
+def _categories(material: Material) -> list[Part]:
+    rows = material.scores.filter(
+        (pl.col("metric") == "brier") & pl.col("scope").str.starts_with("category:") & pl.col("value").is_finite()
+    )
+    cells = [
+        {"name": name, "other": scope.partition(":")[2], "value": value, "note": f"{n} forecasts"}
+        for name, scope, value, n in rows.select("forecaster", "scope", "value", "n").iter_rows()
     ]
-    heads = [
-        Head("Forecaster"),
-        Head("Part", "category, days before the close (horizon), days from the knowledge cutoff (distance), or could_know: contaminated"),
-        Head("Metric"),
-        Head("Value [95 %]", number=True),
-        Head("Forecasts", number=True),
-    ]
-    return [*parts, Grid("parts", "Scores by part of the release", heads, grid, filters=(1, 2, 0), search=(0, 1))]
+    if not cells:
+        return []
+    others = sorted({str(cell["other"]) for cell in cells})
+    return [charts.matrix("Brier score by category", "Brier score", cells, material.board["forecaster"].to_list(), others)]
 
 
 def _calibration(material: Material) -> list[Part]:
@@ -226,23 +280,29 @@ def _calibration(material: Material) -> list[Part]:
     ]
 
 
-def _cost(material: Material) -> list[Part]:
+def _costs(material: Material) -> list[Part]:
+    """The score against the cost, and against the time until which a model may know outcomes."""
     costs = material.answers.group_by("forecaster").agg(
-        cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").sum())
+        cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").mean())
     )
-    found = (
-        material.board.select("forecaster", "brier")
-        .join(costs, on="forecaster", maintain_order="left")
-        .filter(pl.col("cost").is_not_null())
+    cutoffs = material.forecasts.group_by("forecaster").agg(pl.col("knowledge_cutoff").max())
+    found = material.board.select("forecaster", "brier").filter(pl.col("brier").is_finite())
+    found = found.join(costs, on="forecaster", how="left", maintain_order="left").join(
+        cutoffs, on="forecaster", how="left", maintain_order="left"
     )
-    priced = [
-        {"name": name, "x": float(cost), "y": brier} for name, brier, cost in found.iter_rows() if cost > 0 and finite(brier) is not None
+    priced = [{"name": row["forecaster"], "x": float(row["cost"]), "y": row["brier"]} for row in found.rows(named=True) if row["cost"]]
+    dated = [
+        {"name": row["forecaster"], "x": f"{row['knowledge_cutoff']:%Y-%m-%d}", "y": row["brier"]}
+        for row in found.rows(named=True)
+        if row["knowledge_cutoff"]
     ]
-    if not priced:
-        return [Note("No forecaster of this release has a known cost above 0.")]
-    return [
-        charts.scatter("Brier score against cost", "cost of all its forecasts, dollars", "Brier score", priced, material.colours, log=True)
-    ]
+    parts: list[Part] = []
+    if priced:
+        parts.append(charts.scatter("Brier score against cost", "dollars per question", "Brier score", priced, material.colours, log=True))
+    if dated:
+        title = "Brier score against the knowledge cutoff"
+        parts.append(charts.scatter(title, "knowledge cutoff", "Brier score", dated, material.colours, timed=True))
+    return parts or [Note("No forecaster of this release has a known cost above 0.")]
 
 
 def _pairs(material: Material) -> list[Part]:

@@ -176,13 +176,31 @@ def test_a_grid_pages_sorts_and_filters_all_its_rows(site: Path, page: Any) -> N
 
 def test_a_table_sorts_by_exact_values_and_a_long_text_is_shown_whole(site: Path, page: Any) -> None:
     page.goto((site / "benchmark/release-0/index.html").as_uri())
-    table = page.locator(".sortable table").first
-    table.locator("th button", has_text="Rank").click()
-    table.locator("th button", has_text="Rank").click()
-    shows(table.locator("tbody td:first-child")).to_have_text(["3", "2", "1"])
+    board = page.locator(".grid", has=page.locator("caption", has_text="Leaderboard of release-0"))
+    board.locator("th button", has_text="Rank").click()
+    board.locator("th button", has_text="Rank").click()
+    shows(board.locator("tbody td:first-child")).to_have_text(["3", "2", "1"])
+    board.get_by_label("Part").select_option(index=2)
+    shows(board.locator("tbody td:first-child")).to_have_text(["–", "–", "–"])
     details = page.locator("details.data").first
     details.locator("summary").click()
     shows(details.locator("tbody tr")).to_have_count(3)
+    assert page.seen == []
+
+
+def test_three_clicks_lead_from_a_score_to_its_prompt_in_view(site: Path, page: Any) -> None:
+    page.goto((site / "index.html").as_uri())
+    page.locator("a[href='benchmark/release-0/index.html']").first.click()
+    page.locator("td a", has_text="model-0").first.click()
+    page.locator("td a[href*='#said-']").first.click()
+    opened = page.locator("details.text[open]#said-model-0")
+    opened.locator("pre").nth(3).wait_for()
+    shows(opened.locator("pre").first).to_be_in_viewport()
+    page.locator(".chart svg").first.wait_for(state="attached")  # Charts above the prompt get their height last.
+    page.wait_for_timeout(500)
+    shows(opened.locator("pre").first).to_be_in_viewport()
+    page.mouse.wheel(0, -5000)
+    page.wait_for_function("scrollY === 0")
     assert page.seen == []
 
 

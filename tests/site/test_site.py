@@ -85,6 +85,13 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def data_of(path: Path) -> dict[str, Any]:
+    """The value in a script of data: {texts, entries} of a page's texts, {rows, columns} of a grid."""
+    text = path.read_text("utf-8")
+    found: dict[str, Any] = json.loads("[" + text[len("bellwether.put(") : -3] + "]")[1]
+    return found
+
+
 # --- numbers -----------------------------------------------------------------------------------------------------------
 
 
@@ -92,11 +99,13 @@ def test_every_cell_of_a_benchmark_leaderboard_is_the_warehouses(site: Path, war
     board = query(warehouse, "FROM benchmark.leaderboard ORDER BY rank")
     found = Reader(site / "benchmark/release-0/index.html").tables["Leaderboard of release-0"][1:]
     assert [row[1][0] for row in found] == board["forecaster"].to_list()
-    for cells, row in zip(found, board.iter_rows(named=True), strict=True):
-        exact = (0, "rank"), (3, "brier"), (5, "brier_skill"), (9, "accuracy"), (10, "ece"), (12, "coverage"), (13, "could_know")
-        assert [float(str(cells[place][1])) for place, _ in exact] == [float(row[name]) for _, name in exact]
-        assert cells[3][0] == f"{row['brier']:.3f} [{row['brier_lower']:.3f}, {row['brier_upper']:.3f}]"
-        assert (cells[4][0], cells[9][0]) == (row["group"], f"{row['accuracy'] * 100:.1f}\u00a0%")
+    keys = data_of(site / "benchmark/release-0/index.board.js")["columns"]
+    assert [one for one, part in zip(keys[1], keys[14], strict=True) if part == "all questions"] == board["forecaster"].to_list()
+    for place, (cells, row) in enumerate(zip(found, board.iter_rows(named=True), strict=True)):
+        exact = (0, "rank"), (2, "brier"), (4, "brier_skill"), (8, "accuracy"), (9, "ece"), (11, "coverage"), (12, "n")
+        assert [keys[column][place] for column, _ in exact] == [float(row[name]) for _, name in exact]
+        assert cells[2][0] == f"{row['brier']:.3f} [{row['brier_lower']:.3f}, {row['brier_upper']:.3f}]"
+        assert (cells[3][0], cells[8][0]) == (row["group"], f"{row['accuracy'] * 100:.1f}\u00a0%")
         facts = Reader(site / f"benchmark/release-0/forecaster/{row['forecaster']}.html").tables["Its line of the leaderboard"]
         own = {name[0]: value for name, value in facts}
         estimated = {name for name in row if f"{name}_lower" in row}
@@ -179,8 +188,7 @@ def test_numbers_are_written_as_they_are_rounded() -> None:
 
 
 def test_the_files_of_a_grid_hold_every_row(site: Path, warehouse: Path) -> None:
-    text = (site / "trading/episode/episode-0/agent/agent-0.orders.js").read_text()
-    kept = json.loads("[" + text[len("bellwether.put(") : -3] + "]")[1]
+    kept = data_of(site / "trading/episode/episode-0/agent/agent-0.orders.js")
     orders = query(warehouse, "FROM replay.orders WHERE episode = 'episode-0' AND agent = 'agent-0' ORDER BY order_id")
     assert [row[0] for row in kept["rows"]] == [str(one) for one in orders["order_id"]] and kept["columns"][0] == orders[
         "order_id"
@@ -232,13 +240,6 @@ def test_every_link_leads_to_a_file_of_the_site_and_every_page_has_the_policy(si
         assert places <= {named.get("id") for _, named in Reader(target).tags}, target
 
 
-def said(path: Path) -> dict[str, Any]:
-    """The texts of a page: {texts, entries}."""
-    text = path.read_text("utf-8")
-    found: dict[str, Any] = json.loads("[" + text[len("bellwether.put(") : -3] + "]")[1]
-    return found
-
-
 def test_a_score_leads_to_the_prompt_and_the_answer_in_three_clicks(site: Path, warehouse: Path) -> None:
     home = site / "benchmark/release-0/index.html"
     board = [link for link in Reader(home).links if "forecaster/model-0" in link]
@@ -246,7 +247,7 @@ def test_a_score_leads_to_the_prompt_and_the_answer_in_three_clicks(site: Path, 
     path, _, place = next(link for link in Reader(forecaster).links if "#said-" in link).partition("#")
     question = (forecaster.parent / path).resolve()
     assert place == "said-model-0" and place in [named.get("id") for _, named in Reader(question).tags]
-    found = said(question.with_suffix(".said.js"))
+    found = data_of(question.with_suffix(".said.js"))
     number = re.findall(r'<details class="text" id="(said-[^"]+)"', question.read_text()).index(place)
     words_of = {label: found["texts"][at] for label, at, _ in found["entries"][number]}
     row = query(warehouse, "FROM benchmark.questions WHERE id = $id", {"id": question.stem}).row(0, named=True)
@@ -268,14 +269,14 @@ def test_a_prompt_of_another_protocol_is_not_made_up() -> None:
 
 def test_a_decision_has_its_prompt_and_its_answer(site: Path) -> None:
     page = next(site.glob("arena/cohort/*/decision/*.html"))
-    prompt, answer = said(page.with_suffix(".said.js"))["entries"]
-    texts = said(page.with_suffix(".said.js"))["texts"]
+    prompt, answer = data_of(page.with_suffix(".said.js"))["entries"]
+    texts = data_of(page.with_suffix(".said.js"))["texts"]
     assert next((label, texts[at]) for label, at, _ in prompt) == ("system", "rules-0") and texts[answer[0][1]] == "answer-0"
     label, at, rest = prompt[1]
     assert (
         label == "user"
         and texts[at].startswith("portfolio-0 of ")
-        and "market_id" in texts[at] + (said(site / f"{rest}.js") if rest else "")
+        and "market_id" in texts[at] + (data_of(site / f"{rest}.js") if rest else "")
     )  # type: ignore[operator]
 
 

@@ -70,7 +70,7 @@ const bellwether = (() => {
 
   function grid(holder) {
     const about = json(holder), table = holder.querySelector("table"), pages = holder.querySelector(".pages");
-    const state = { page: 0, sort: null, sign: 1, words: "", chosen: {}, order: null, turn: 0 };
+    const state = { page: 0, sort: null, sign: 1, words: "", chosen: { ...about.chosen }, order: null, turn: 0 };
     const isSmall = about.rows <= about.chunk;
     const column = (number) => isSmall ? load(about.path).then((all) => all.columns[number]) : load(`${about.path}.c${number}`);
     const chunk = (number) => isSmall ? load(about.path).then((all) => all.rows) : load(`${about.path}.r${number}`);
@@ -131,7 +131,7 @@ const bellwether = (() => {
     for (const [number, values] of Object.entries(about.choices)) {
       const label = element("label", about.heads[number] + " "), select = element("select");
       select.append(new Option("all", ""));
-      values.forEach((value, place) => select.append(new Option(value, String(place + 1))));
+      values.forEach((value, place) => select.append(new Option(value, String(place + 1), false, value === about.chosen[number])));
       select.addEventListener("change", () => {
         if (select.value) state.chosen[number] = values[Number(select.value) - 1]; else delete state.chosen[number];
         change(true);
@@ -144,8 +144,8 @@ const bellwether = (() => {
     next.addEventListener("click", () => { state.page += 1; change(false); });
     pages.append(back, status, next);
     sortable(table, (number, sign) => { state.sort = number; state.sign = sign; change(true); });
-    status.textContent = `1–${Math.min(about.shown, about.rows)} of ${about.rows.toLocaleString("en")}`;
-    back.disabled = true;
+    status.textContent = `1–${Math.min(about.shown, about.matching)} of ${about.matching.toLocaleString("en")}`;
+    back.disabled = true; next.disabled = about.matching <= about.shown;
   }
 
   // --- charts ---------------------------------------------------------------------------------------------------------
@@ -245,7 +245,13 @@ const bellwether = (() => {
     }));
     const open = () => {
       const found = all.find((details) => details.id === decodeURIComponent(location.hash.slice(1)));
-      if (found) { found.open = true; found.scrollIntoView(); }
+      if (!found) return;
+      found.open = true;
+      found.scrollIntoView();
+      // Charts above it get their height later: the text stays in view until the reader moves.
+      const keep = new ResizeObserver(() => found.scrollIntoView());
+      keep.observe(document.body);
+      for (const name of ["wheel", "touchstart", "keydown", "pointerdown"]) window.addEventListener(name, () => keep.disconnect(), { once: true, passive: true });
     };
     window.addEventListener("hashchange", open);
     open();
