@@ -104,9 +104,18 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
     "Limits of agents",
     cloup.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision."),
     cloup.option(
-        "--decision-seconds", default=60.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Real seconds of a decision."
+        "--decision-seconds",
+        default=60.0,
+        show_default=True,
+        type=click.FloatRange(0, min_open=True),
+        help="Real seconds of a decision, and of loading an isolated agent.",
     ),
     cloup.option("--isolated", is_flag=True, help="Run each agent in a process of its own, without the tape, network and files."),
+    cloup.option(
+        "--isolation",
+        type=click.Choice(["full", "partial"]),
+        help="full: as --isolated. partial: also on a system without namespaces, which shows agents the names of files.",
+    ),
     cloup.option("--memory", default=2048, show_default=True, type=click.IntRange(256), help="MB of memory of an isolated agent."),
     cloup.option(
         "--run-seconds",

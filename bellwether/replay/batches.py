@@ -38,8 +38,8 @@ _MOST_NAMED = 5
 class Candidate:
     """An agent with its parameters. agent: `module:Class` or `file.py:Class`. name: what seeds call it. label: what results call it, different for each.
 
-    params: all arguments of the class. varied: those that the grid varies. cadence: between decisions, ns; None: that of the settings. isolated: always in
-    a process of its own.
+    params: all arguments of the class. varied: those that the grid varies. cadence: between decisions, ns; None: that of the settings. isolated: limits of
+    an agent that always runs in a process of its own.
     """
 
     agent: str
@@ -49,11 +49,11 @@ class Candidate:
     varied: Mapping[str, Any] = field(default_factory=dict)
     cadence: int | None = None
     title: str = ""
-    isolated: bool = False
+    isolated: Isolation | None = None
 
     def limits(self, asked: Isolation | None) -> Isolation | None:
-        """Those of its process, `asked` for all agents or for this one alone; None where it runs in this process."""
-        return asked or (Isolation() if self.isolated else None)
+        """Limits of its process, `asked` for all agents or for this one alone; None where it runs in this process."""
+        return asked or self.isolated
 
     def make(self) -> Agent:
         """A new agent."""

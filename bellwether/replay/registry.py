@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,7 +23,8 @@ class RegisteredAgent(BaseModel):
     """An entry: where the class is and what it is made with.
 
     agent: `package.module:Class`, or `file.py:Class` next to the registry's file. params: keyword arguments of the class. cadence_seconds: between
-    decisions by default; 300 when left out. isolated: run it in a process of its own.
+    decisions by default; 300 when left out. isolated: run it in a process of its own; "partial": also where the system
+    cannot isolate it fully.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -34,7 +35,12 @@ class RegisteredAgent(BaseModel):
     description: str = ""
     params: dict[str, Any] = {}
     cadence_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    isolated: bool = False
+    isolated: bool | Literal["partial"] = False
+
+    @property
+    def limits(self) -> Isolation | None:
+        """Limits of its process; None where it runs in that of the simulator."""
+        return Isolation(partial=self.isolated == "partial") if self.isolated else None
 
     @property
     def cadence(self) -> int | None:
@@ -72,15 +78,15 @@ def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
     return {name: entry for name, entry in agents(folder).items() if entry.asks is None or entry.asks in models}
 
 
-def agent_of(name: str, folder: Path | None = None, *, isolated: Isolation | None = None) -> RegisteredAgent:
+def agent_of(name: str, folder: Path | None = None, *, isolated: Isolation | None = None, seconds: float = 60.0) -> RegisteredAgent:
     """The agent called `name`, the class that `file.py:Class` or `module:Class` names, or the only one of `file.py`. Raises `ConfigError` for others.
 
-    isolated: load such a class in a process of its own and not in this one.
+    isolated: load such a class in a process of its own and not in this one, within `seconds`; one that fails there is named after its class.
     """
     if name.endswith(".py"):
         name = f"{name}:{only_agent(Path(name))}"
     if ":" in name:
-        return _unregistered(name, isolated)
+        return _unregistered(name, isolated, seconds)
     known = agents(folder)
     if name in known:
         return known[name]
@@ -100,16 +106,16 @@ def _registered(entry: registry.Entry) -> RegisteredAgent:
     return found.model_copy(update={"agent": f"{path.absolute()}:{name}"})
 
 
-def _unregistered(reference: str, isolated: Isolation | None) -> RegisteredAgent:
+def _unregistered(reference: str, isolated: Isolation | None, seconds: float) -> RegisteredAgent:
     where, _, name = reference.rpartition(":")
     if not where or not name.isidentifier():
         raise ConfigError(f"no agent is called {reference!r:.80}; write my_file.py:MyAgent")
     if where.endswith(".py"):
         where = str(Path(where).absolute())
     if isolated is not None:
-        from bellwether.replay.isolation.host import look
+        from bellwether.replay.isolation.host import IsolatedAgent
 
-        there = look(AgentSource(f"{where}:{name}"), isolated)
+        there = IsolatedAgent(AgentSource(f"{where}:{name}"), isolated, seconds).look()
         return RegisteredAgent(name=there.name, agent=f"{where}:{name}", description=there.about)
     found = agent_class(f"{where}:{name}")
     return RegisteredAgent(name=found.name, agent=f"{where}:{name}", description=(found.__doc__ or "").strip().partition("\n")[0])

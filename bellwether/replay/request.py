@@ -90,9 +90,9 @@ def _different(values: list[Any], names: Sequence[str], option: str) -> list[Any
 
 def _isolation(options: Mapping[str, Any]) -> Isolation | None:
     """The limits of isolated agents; None where agents run in this process."""
-    if not options["isolated"]:
+    if not (options["isolated"] or options["isolation"]):
         return None
-    return Isolation(memory=options["memory"] << 20, seconds_per_run=options["run_seconds"])
+    return Isolation(options["memory"] << 20, options["run_seconds"], partial=options["isolation"] == "partial")
 
 
 def _settings(options: Mapping[str, Any]) -> BacktestSettings:
@@ -130,7 +130,7 @@ def _money(text: str) -> MicroDollars:
 
 
 def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, Any]], options: Mapping[str, Any]) -> list[Candidate]:
-    found = agent_of(name, isolated=_isolation(options))
+    found = agent_of(name, isolated=_isolation(options), seconds=options["decision_seconds"])
     cadence = found.cadence if options["cadence"] is None else None
     return [
         Candidate(
@@ -141,7 +141,7 @@ def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, 
             varied,
             cadence,
             found.title,
-            found.isolated,
+            found.limits,
         )
         for varied in combinations
     ]

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
 
 
+def default_name(class_name: str) -> str:
+    """Return the name of a class in words with hyphens."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", class_name).strip("_").lower()
+
+
 class Agent:
     """A trading agent. Write `act`; parameters are the keyword arguments of `__init__`, state belongs in `start`.
 
@@ -44,7 +49,7 @@ class Agent:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" not in vars(cls):
-            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", cls.__name__).strip("_").lower()
+            cls.name = default_name(cls.__name__)
 
     @property
     def params(self) -> dict[str, Any]:

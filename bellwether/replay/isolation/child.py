@@ -1,4 +1,4 @@
-"""The agent's process: confines itself, then loads the agent, and answers the simulator phase by phase.
+"""The agent's process: it confines itself, loads the agent, and answers the simulator phase by phase.
 
 What runs here before the agent's file is loaded can be relied on; nothing that comes from here afterwards can.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from importlib.machinery import PathFinder
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,7 +19,7 @@ from bellwether.replay.agents.failures import described, returned, traced
 from bellwether.replay.agents.gateway import Row
 from bellwether.replay.agents.load import agent_class, make_agent
 from bellwether.replay.agents.records import FILL_COLUMNS, TRADE_COLUMNS, EpisodeInfo, MarketInfo
-from bellwether.replay.isolation.confine import confine
+from bellwether.replay.isolation.confine import Unavailable, confine
 from bellwether.replay.isolation.wire import Channel
 from bellwether.units import Lots, MicroDollars, Mills
 
@@ -155,33 +153,25 @@ def _array(values: Any, dtype: Any) -> Any:
 
 
 def main(descriptor: int) -> NoReturn:
-    """All that this process does."""
+    """Run this process from its start to its end."""
     channel = Channel(descriptor)
     plan = channel.receive()
-    reference = plan["reference"]
-    held = confine(_own_files(reference), plan["memory"], plan["cpu_seconds"])
-    channel.send(["confined", held.network, held.files, held.processes, held.memory])
     try:
-        _serve(channel, _load(channel, reference, plan))
+        held = confine(plan["files"], plan["links"], plan["memory"], partial=plan["partial"])
+    except Unavailable as error:
+        channel.send(["refused", str(error)])
+        os._exit(0)
+    channel.send(["confined", held.network, held.files, held.processes, held.memory, held.names])
+    try:
+        _serve(channel, _load(channel, plan["reference"], plan))
     except BaseException as error:
         kind, message = described(error)
         channel.send(["failed", kind, message, traced(error, __file__)])
     os._exit(0)
 
 
-def _own_files(reference: str) -> list[Path]:
-    """The agent's own file, or the folder of the package that has it."""
-    where = reference.rpartition(":")[0]
-    if where.endswith(".py"):
-        return [Path(where)]
-    found = PathFinder.find_spec(where.partition(".")[0])
-    if found is None:
-        return []
-    return [Path(place) for place in found.submodule_search_locations or [found.origin or ""] if place]
-
-
 def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
-    """Return the agent; end the process without one, and after a request for a class alone."""
+    """Return the agent; end the process without one, and after a request for a class alone. Raises what the agent's own code does."""
     try:
         found = agent_class(reference)
         if plan["params"] is None:
@@ -189,14 +179,18 @@ def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
             os._exit(0)
         agent = make_agent(reference, plan["params"], plan["name"] or found.name)
         params = _json(agent.params)
-    except BaseException as error:
-        kind, message = described(error)
+    except ConfigError as error:
+        message, cause = described(error)[1], error.__cause__
         if _UNCACHED in message:
             message = (
                 f"isolating the agent {reference}: it uses code that numba compiles and keeps (cache=True), and an isolated agent can write no file. "
                 "Leave cache=True away; compiled agents run within the simulator and cannot be isolated"
             )
-        channel.send(["refused", message if isinstance(error, ConfigError) else f"loading the agent {reference}: {kind}: {message}"])
+        elif cause is not None and not (
+            isinstance(cause, ModuleNotFoundError) and f"{reference.replace(':', '.')}".startswith(f"{cause.name}.")
+        ):
+            raise cause from None
+        channel.send(["refused", message])
         os._exit(0)
     channel.send(["loaded", agent.name, params, _kind(found), str(callbacks_of(found))])
     return agent

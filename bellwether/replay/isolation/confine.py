@@ -1,7 +1,6 @@
-"""Takes from this process what an agent does not need: network, files, other processes, memory beyond a limit.
+"""Confinement of this process: namespaces with the agent's files alone, a filter of system calls, limits of resources.
 
-Linux: an empty network namespace where the system lets one be made, Landlock for files (man landlock(7)), seccomp for sockets and processes, no
-capabilities. Elsewhere: resource limits alone. Nothing of it can be undone by the process.
+Linux alone has namespaces. Without them, Landlock (man landlock(7)) keeps the contents of files. Nothing of it can be undone by the process.
 """
 
 from __future__ import annotations
@@ -11,90 +10,186 @@ import os
 import platform
 import resource
 import signal
+import stat
 import struct
 import sys
-import sysconfig
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
-import bellwether
 from bellwether.replay.isolation.settings import Confinement
 from bellwether.replay.isolation.syscalls import filter_program
 
 _OPEN_FILES = 256
-_SYSTEM = (
-    "/lib",
-    "/lib64",
-    "/usr/lib",
-    "/usr/lib64",
-    "/etc/ld.so.cache",
-    "/etc/localtime",
-    "/usr/share/zoneinfo",
-    "/dev/urandom",
-    "/dev/null",
-)
 
-# prctl(2), unshare(2), capset(2), landlock(7), seccomp(2)
+# prctl(2), unshare(2), capset(2), mount(2), mount_setattr(2), landlock(7), seccomp(2)
 _PDEATHSIG, _NO_NEW_PRIVS = 1, 38
-_NEW_NETWORK, _NEW_USER = 0x40000000, 0x10000000
+_NEW_USER, _NEW_PIDS, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+_NEW_MOUNTS_IPC_UTS = 0x00020000 | 0x08000000 | 0x04000000
+_BIND, _RECURSIVE, _PRIVATE, _DETACH = 4096, 16384, 1 << 18, 2
+_READ_ONLY, _NO_SETUID, _NO_DEVICES = 1, 2, 4
+_SET_ATTRIBUTES, _HERE, _WHOLE_TREE = 442, -100, 0x8000
 _CAPABILITY_VERSION = 0x20080522
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
 #: Rights over files, over network ports, and scopes, that a version of Landlock knows: (from version, all bits up to it).
 _FILE_RIGHTS = ((1, (1 << 13) - 1), (2, (1 << 14) - 1), (3, (1 << 15) - 1), (5, (1 << 16) - 1))
 _PORT_RIGHTS, _SCOPES = (4, 0b11), (6, 0b11)
-_SECCOMP = {"x86_64": 317, "aarch64": 277, "arm64": 277}
-_CAPSET = {"x86_64": 126, "aarch64": 91, "arm64": 91}
+#: System calls that the C library does not wrap: (number on x86_64, on aarch64).
+_SECCOMP, _CAPSET, _PIVOT_ROOT = (317, 277), (126, 91), (155, 41)
 _FILTER, _ALL_THREADS = 1, 1
+#: The new root is put together here.
+_ROOT = "/proc"
 
 
-def confine(readable: Iterable[Path], memory: int, cpu_seconds: float) -> Confinement:
-    """Confine this process. readable: what may be read besides Python and its installed packages. memory: bytes of address space.
+class Unavailable(Exception):
+    """Full isolation is not possible on this system."""
 
-    Steps that this system refuses are left out; returns the protections in force. Raises `OSError` when resource limits cannot be set.
+
+def confine(files: Sequence[str], links: Iterable[Sequence[str]], memory: int, *, partial: bool) -> Confinement:
+    """Confine this process; it continues as a child of itself. files, links: of `visible_files`. memory: bytes of address space.
+
+    partial: leave out what this system refuses; returns the protections in force. Raises `Unavailable` if not partial, `OSError` when resource
+    limits cannot be set.
     """
-    linux = sys.platform == "linux"
-    if linux:
-        _attempt(lambda: _prctl(_PDEATHSIG, signal.SIGKILL))
-        apart = _attempt(lambda: _unshare(_NEW_NETWORK)) or _attempt(lambda: _unshare(_NEW_USER | _NEW_NETWORK))
-    _limit_resources(memory, cpu_seconds)
-    if not linux:
-        _limit(resource.RLIMIT_NPROC, 0)
-        return Confinement(processes="RLIMIT_NPROC" if os.getuid() else None, memory="RLIMIT_AS" if sys.platform != "darwin" else None)
-    _attempt(_drop_capabilities)
+    if sys.platform != "linux":
+        return _confine_elsewhere(memory, partial=partial)
+    _prctl(_PDEATHSIG, signal.SIGKILL)
+    apart = not (missing := _refusal(lambda: _separate(files, links)))
+    if missing and not partial:
+        raise Unavailable(f"no namespaces of its own ({missing})")
+    networkless = apart or not _refusal(lambda: _unshare(_NEW_USER | _NEW_NETWORK))
+    _limit_resources(memory)
+    _refusal(_drop_capabilities)
     _prctl(_NO_NEW_PRIVS, 1)
-    landlocked = _attempt(lambda: _landlock([*_python(), *readable]))
-    filtered = _attempt(_seccomp)
-    if not filtered:
+    landlocked = not apart and not _refusal(lambda: _landlock(files))
+    missing = _refusal(_seccomp)
+    if missing and not partial:
+        raise Unavailable(f"no filter of system calls ({missing})")
+    if missing:
         _limit(resource.RLIMIT_NPROC, 0)
     return Confinement(
-        network=_named(seccomp=filtered, namespace=apart),
-        files=_named(Landlock=landlocked),
-        processes=_named(seccomp=filtered),
+        network=_named(namespace=networkless, seccomp=not missing),
+        files=_named(namespace=apart, Landlock=landlocked),
+        processes=_named(namespace=apart, seccomp=not missing),
         memory="RLIMIT_AS",
+        names=_named(namespace=apart),
     )
+
+
+def _confine_elsewhere(memory: int, *, partial: bool) -> Confinement:
+    if not partial:
+        raise Unavailable(f"no namespaces ({sys.platform}; they exist on Linux)")
+    _limit_resources(memory)
+    _limit(resource.RLIMIT_NPROC, 0)
+    return Confinement(processes="RLIMIT_NPROC" if os.getuid() else None, memory="RLIMIT_AS" if sys.platform != "darwin" else None)
 
 
 def _named(**means: bool) -> str | None:
     return " and ".join(name for name, holds in means.items() if holds) or None
 
 
-def _attempt(step: Callable[[], Any]) -> bool:
+def _refusal(step: Callable[[], Any]) -> str:
+    """Why a step failed; empty if it did not."""
     try:
         step()
-    except (OSError, AttributeError, KeyError):
-        return False
-    return True
+    except (OSError, AttributeError, KeyError) as error:
+        return str(error) or type(error).__name__
+    return ""
 
 
-def _limit_resources(memory: int, cpu_seconds: float) -> None:
+# Namespaces.
+
+
+def _separate(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
+    """Continue as a process without the files, network, processes and shared memory of others."""
+    user, group = os.getuid(), os.getgid()
+    try:
+        _unshare(_NEW_USER | _NEW_NETWORK | _NEW_MOUNTS_IPC_UTS)
+    except OSError:
+        if user:
+            raise
+        _unshare(_NEW_NETWORK | _NEW_MOUNTS_IPC_UTS)
+    else:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"65534 {user} 1"), ("gid_map", f"65534 {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    _checked(_libc().sethostname(b"agent", 5), "sethostname")
+    _mount(None, "/", None, _RECURSIVE | _PRIVATE)
+    _mount("tmpfs", _ROOT, "tmpfs", 0)
+    try:
+        _show(files, links)
+        _unshare(_NEW_PIDS)
+        os.chdir(_ROOT)
+        _syscall(_PIVOT_ROOT, b".", b".")
+    except OSError:
+        _libc().umount2(_ROOT.encode(), _DETACH)
+        raise
+    _checked(_libc().umount2(b".", _DETACH), "umount2")
+    os.chdir("/")
+    # The first child is the first process of its namespace, which ends with it; the second is the agent's.
+    _continue_in_child(signal.SIGTERM)
+    _continue_in_child(signal.SIGKILL)
+
+
+def _show(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
+    """Mount files and folders below the new root, and allow no change of them."""
+    for path in files:
+        target = _ROOT + path
+        os.makedirs(target if os.path.isdir(path) else os.path.dirname(target), exist_ok=True)
+        if not os.path.isdir(path):
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+        with suppress(FileNotFoundError):
+            _mount(path, target, None, _BIND | _RECURSIVE)
+            is_device = stat.S_ISCHR(os.stat(path).st_mode)
+            _restrict(target, _READ_ONLY | _NO_SETUID | (0 if is_device else _NO_DEVICES))
+    for link, target in links:
+        os.makedirs(os.path.dirname(_ROOT + link), exist_ok=True)
+        os.symlink(target, _ROOT + link)
+    _restrict(_ROOT, _READ_ONLY | _NO_SETUID | _NO_DEVICES, tree=0)
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
+    source_, target_, kind_ = (None if text is None else os.fsencode(text) for text in (source, target, kind))
+    _checked(_libc().mount(source_, target_, kind_, ctypes.c_ulong(flags), None), f"mount {source or target}")
+
+
+def _restrict(target: str, attributes: int, tree: int = _WHOLE_TREE) -> None:
+    wanted = struct.pack("=QQQQ", attributes, 0, 0, 0)
+    arguments = ctypes.c_int(_HERE), os.fsencode(target), ctypes.c_uint(tree), wanted, ctypes.c_size_t(len(wanted))
+    _checked(_libc().syscall(ctypes.c_long(_SET_ATTRIBUTES), *arguments), f"mount_setattr {target}")
+
+
+def _continue_in_child(parent_ends: signal.Signals) -> None:
+    """Return in a new process. This one waits for it and ends with its exit code, 128 and the signal for one that a signal ended.
+
+    parent_ends: signal to this process when its own parent has ended. At SIGTERM it kills the child.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        _prctl(_PDEATHSIG, signal.SIGKILL)
+        return
+    try:
+        signal.signal(signal.SIGTERM, lambda number, frame: os.kill(child, signal.SIGKILL))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        _prctl(_PDEATHSIG, parent_ends)
+        os.closerange(0, _OPEN_FILES)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os._exit(code if code >= 0 else 128 - code)
+    finally:
+        os._exit(1)
+
+
+# Limits.
+
+
+def _limit_resources(memory: int) -> None:
     _limit(resource.RLIMIT_AS, memory)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
-    if cpu_seconds < 2**31:
-        _limit(resource.RLIMIT_CPU, int(cpu_seconds) + 1)
 
 
 def _limit(which: int, value: int) -> None:
@@ -109,42 +204,38 @@ def _limit(which: int, value: int) -> None:
             raise
 
 
-def _python() -> list[Path]:
-    """Return the folders of Python, its installed packages, this package and the system's libraries."""
-    paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    installed = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages", "lib-dynload")]
-    own = Path(bellwether.__file__).parent
-    return [own, Path(sys.base_prefix) / "lib", *(Path(path) for path in (*paths, *installed, *_SYSTEM))]
+# System calls.
 
 
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(answer: int) -> int:
+def _checked(answer: int, step: str) -> int:
     if answer < 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, f"{step}: {os.strerror(number)}")
     return answer
 
 
 def _prctl(option: int, value: int) -> None:
-    _checked(_libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+    _checked(_libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0), "prctl")
 
 
 def _unshare(flags: int) -> None:
-    _checked(_libc().unshare(flags))
+    _checked(_libc().unshare(flags), "unshare")
 
 
-def _syscall(number: int, *arguments: Any) -> int:
-    return _checked(_libc().syscall(ctypes.c_long(number), *arguments))
+def _syscall(numbers: int | tuple[int, int], *arguments: Any) -> int:
+    number = numbers if isinstance(numbers, int) else numbers[{"x86_64": 0, "aarch64": 1, "arm64": 1}[platform.machine()]]
+    return _checked(_libc().syscall(ctypes.c_long(number), *arguments), f"system call {number}")
 
 
 def _drop_capabilities() -> None:
-    _syscall(_CAPSET[platform.machine()], struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24))
+    _syscall(_CAPSET, struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24))
 
 
-def _landlock(paths: Iterable[Path]) -> None:
+def _landlock(paths: Iterable[str]) -> None:
     """Allow reading files below `paths` and no other file access; no TCP port, no abstract socket, no signal to other processes."""
     version = _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))
     handled = [bits for since, bits in _FILE_RIGHTS if version >= since][-1]
@@ -153,20 +244,17 @@ def _landlock(paths: Iterable[Path]) -> None:
     attributes = struct.pack("=QQQ", handled, ports, scopes)[:size]
     ruleset = _syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint(0))
     try:
-        for path in {path.resolve() for path in paths}:
-            _let_read(ruleset, path)
+        for path in paths:
+            _allow_reading(ruleset, path)
         _syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
     finally:
         os.close(ruleset)
 
 
-def _let_read(ruleset: int, path: Path) -> None:
+def _allow_reading(ruleset: int, path: str) -> None:
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        rights = _READ_FILE | _READ_DIRECTORY if path.is_dir() else _READ_FILE
+        rights = _READ_FILE | _READ_DIRECTORY if os.path.isdir(path) else _READ_FILE
         _syscall(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(1), struct.pack("=Qi", rights, place), ctypes.c_uint(0))
     finally:
         os.close(place)
@@ -178,4 +266,4 @@ def _seccomp() -> None:
         raise OSError("the numbers of this machine's system calls are not known here")
     lines = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(lines))
-    _syscall(_SECCOMP[platform.machine()], ctypes.c_uint(_FILTER), ctypes.c_uint(_ALL_THREADS), header)
+    _syscall(_SECCOMP, ctypes.c_uint(_FILTER), ctypes.c_uint(_ALL_THREADS), header)

@@ -10,19 +10,21 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
 import orjson
 
 from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import default_name
 from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, plain, readable
 from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.records import Callbacks, EpisodeInfo
 from bellwether.replay.engine import Session
 from bellwether.replay.engine.clock import AT_DECISION
-from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
+from bellwether.replay.isolation.filesystem import visible_files
+from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation, check_isolable
 from bellwether.replay.isolation.wire import CHANGES, REQUESTS, Channel, Closed, Malformed, OutOfTime, checked
 
 _PROGRAM = (
@@ -44,8 +46,12 @@ _ENVIRONMENT = {
 _PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
-#: Real seconds in which an agent must be loaded, unless a decision may take more.
-_LOADING = 60.0
+#: Real seconds for Python and its packages to start, before any code of the agent.
+_STARTING = 600.0
+#: Real seconds for the process above an agent to kill it.
+_ENDING = 30.0
+#: Exit code of the process above an agent that a signal ended, less the signal.
+_SIGNALLED = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +70,23 @@ class Loaded:
 class IsolatedAgent:
     """An agent in a process of its own. As a context manager it starts and loads it; at the end the process is killed.
 
-    seconds: that each decision may take. Raises `ConfigError` on entry when the agent cannot be loaded there, or not be isolated at all.
+    seconds: limit of loading the agent and of each decision. An agent that cannot be loaded has failed before its first decision. Raises
+    `ConfigError` on entry if this system cannot isolate it, or if its file is missing.
     """
 
     def __init__(self, source: AgentSource, limits: Isolation, seconds: float) -> None:
         self._source, self._limits, self._seconds = source, limits, seconds
         self._left = limits.seconds_per_run
         self.confinement = Confinement()
-        self.loaded: Loaded
+        self.loaded = Loaded(source.name or default_name(source.reference.rpartition(":")[2]), source.params, "timed")
+        self._failure: Failure | None = None
 
     def __enter__(self) -> Self:
-        self._start()
+        self._start(class_alone=False)
         try:
-            self.loaded = self._load(class_alone=False)
+            self._load(class_alone=False)
+        except ConfigError as error:
+            self._failure = Failure("ConfigError", plain(str(error)), -1, 0)
         except BaseException:
             self._stop()
             raise
@@ -86,16 +96,18 @@ class IsolatedAgent:
         self._stop()
 
     def look(self) -> Loaded:
-        """The class alone, loaded in a process that then ends. Raises `ConfigError` as on entry."""
-        self._start()
+        """Load the class alone, in a process that then ends. Raises `ConfigError` as on entry, and for a reference to no agent that can be isolated."""
+        self._start(class_alone=True)
         try:
-            return self._load(class_alone=True)
+            self._load(class_alone=True)
         finally:
             self._stop()
+        return self.loaded
 
     # The process.
 
-    def _start(self) -> None:
+    def _start(self, *, class_alone: bool) -> None:
+        plan = self._plan(class_alone=class_alone)
         ours, theirs = socket.socketpair()
         reading, writing = os.pipe()
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | _ENVIRONMENT
@@ -120,56 +132,84 @@ class IsolatedAgent:
             os.close(writing)
         self._socket, self._reading = ours, reading
         self._channel = Channel(ours.fileno(), reading)
+        try:
+            self._confine(plan)
+        except BaseException:
+            self._stop()
+            raise
+
+    def _confine(self, plan: dict[str, Any]) -> None:
+        """Wait until the process has confined itself; no code of the agent has run by then."""
+        problem, deadline = f"isolating the agent {self._source.reference}", time.monotonic() + _STARTING
+        try:
+            self._channel.send(plan, deadline)
+            name, held = checked(self._channel.receive(deadline))
+        except (Closed, OutOfTime, Malformed):
+            raise ConfigError(f"{problem}: its process did not start: {self._end()}\n{readable(self._channel.printed)}".rstrip()) from None
+        if name != "confined":
+            raise ConfigError(
+                f"{problem}: this system gives {plain(held[0])}; allow unprivileged user namespaces (a container: also the system calls unshare, "
+                "mount and pivot_root), or accept less with --isolation partial, in Python Isolation(partial=True)"
+            )
+        self.confinement = Confinement(*held)
 
     def _stop(self) -> None:
-        """End the process and all of its group, whatever it does with signals."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()
+        """End the process, whatever it does with signals."""
+        if self.confinement.names is not None:
+            # The process above the agent's kills it and waits for it.
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_ENDING)
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
         self._process.wait()
         self._socket.close()
         os.close(self._reading)
 
-    def _load(self, *, class_alone: bool) -> Loaded:
-        source = self._source
-        plan = {
-            "reference": _placed(source.reference),
+    def _plan(self, *, class_alone: bool) -> dict[str, Any]:
+        """Contents of the first message. Raises `ConfigError` for a file that does not exist or that must not be shown."""
+        source, limits = self._source, self._limits
+        where, _, name = source.reference.rpartition(":")
+        if where.endswith(".py"):
+            where = os.path.abspath(where)
+            if not os.path.isfile(where):
+                raise ConfigError(f"loading an agent: there is no file {where}; correct its name")
+        files, links = visible_files(f"{where}:{name}")
+        return {
+            "reference": f"{where}:{name}",
             "params": None if class_alone else dict(source.params),
             "name": source.name,
-            "memory": self._limits.memory,
-            "cpu_seconds": min(self._limits.seconds_per_run + self._seconds + _LOADING, 2.0**31),
+            "files": files,
+            "links": links,
+            "memory": limits.memory,
+            "partial": limits.partial,
         }
-        seconds = max(self._seconds, _LOADING)
-        deadline = time.monotonic() + seconds
+
+    def _load(self, *, class_alone: bool) -> None:
+        """Load the agent, or note its failure. Raises `ConfigError` for an agent that cannot be isolated."""
+        begun = time.monotonic()
         try:
-            self._channel.send(plan, deadline)
-            name, held = checked(self._channel.receive(deadline))
-            if name == "confined":
-                self.confinement = Confinement(*held)
-                name, said = checked(self._channel.receive(deadline))
-            if name not in ("loaded", "refused", "failed"):
+            name, said = checked(self._channel.receive(begun + min(self._seconds, self._left)))
+            if name == "loaded":
+                self.loaded = self._checked(*said, class_alone=class_alone)
+            elif name == "refused":
+                raise ConfigError(plain(said[0]))
+            elif name == "failed":
+                self._failure = self._raised(said, -1, 0)
+            else:
                 raise Malformed(f"{name} before it was loaded")
-        except OutOfTime:
-            raise ConfigError(f"loading the agent {source.reference}: it took longer than {seconds:g} s") from None
-        except Closed:
-            raise ConfigError(f"loading the agent {source.reference}: {self._end()}\n{readable(self._channel.printed)}".rstrip()) from None
-        except Malformed as error:
-            raise ConfigError(f"loading the agent {source.reference}: it sent {plain(str(error))}") from None
-        if name != "loaded":
-            raise ConfigError(plain(": ".join(said[:2])))
-        return self._checked(*said, class_alone=class_alone)
+        except (Closed, OutOfTime, Malformed) as error:
+            self._failure = self._failed(error, -1, 0)
+        finally:
+            self._left -= time.monotonic() - begun
 
     def _checked(self, name: str, said: str, kind: str, callbacks: str, *, class_alone: bool) -> Loaded:
         reference = self._source.reference
         if not name or name != plain(name) or len(name) > 100:
             raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
-        if kind == "compiled":
-            raise ConfigError(
-                f"isolating the agent {name}: compiled agents run within the simulator and cannot be isolated; "
-                "run it without isolation, or write it with act(self, ctx)"
-            )
-        if kind == "waiting":
-            raise ConfigError(f"isolating the agent {name}: it waits for a service such as a model, and an isolated agent has no network")
+        check_isolable(name, kind)
         if class_alone:
             return Loaded(name, {}, kind, plain(said))
         try:
@@ -187,10 +227,9 @@ class IsolatedAgent:
         code = self._process.returncode
         if code is None:
             return "its process closed the connection"
-        if code < 0:
-            known = {one.value: one.name for one in signal.Signals}
-            return f"its process was ended by {known.get(-code, f'signal {-code}')}"
-        return f"its process ended with code {code}"
+        number = code - _SIGNALLED if self.confinement.names is not None else -code
+        known = {one.value: one.name for one in signal.Signals}
+        return f"its process was ended by {known.get(number, f'signal {number}')}" if number > 0 else f"its process ended with code {code}"
 
     # The run.
 
@@ -221,7 +260,8 @@ class IsolatedAgent:
             gateway.watch(callbacks)
         opened = session.open()
         opening.begin()
-        failure = self._send(about, session) or self._phase("start", -1, session, opening, calls_per_step)
+        failure = self._failure and replace(self._failure, at=session.now)
+        failure = failure or self._send(about, session) or self._phase("start", -1, session, opening, calls_per_step)
         failure = failure or self._decide(session, gateway, calls_per_step, opened)
         gateway.end()
         if failure is not None:
@@ -267,14 +307,17 @@ class IsolatedAgent:
                 elif name == "done":
                     return None
                 elif name == "failed":
-                    kind, message, trace = arguments
-                    return Failure(plain(kind), plain(message), step, now, self._with_output(readable(trace)))
+                    return self._raised(arguments, step, now)
                 else:
                     raise Malformed(f"{name} while it ran")
         except (Closed, OutOfTime, Malformed) as error:
             return self._failed(error, step, now)
         finally:
             self._left -= time.monotonic() - begun
+
+    def _raised(self, said: list[str], step: int, now: int) -> Failure:
+        kind, message, trace = said
+        return Failure(plain(kind), plain(message), step, now, self._with_output(readable(trace)))
 
     def _failed(self, error: Exception, step: int, now: int) -> Failure:
         output = self._with_output("")
@@ -289,17 +332,6 @@ class IsolatedAgent:
     def _with_output(self, trace: str) -> str:
         printed = readable(self._channel.printed)
         return "\n".join(part for part in (trace, f"The agent printed last:\n{printed}" if printed else "") if part)
-
-
-def look(source: AgentSource, limits: Isolation) -> Loaded:
-    """Describe a class, loaded in a process that then ends. Raises `ConfigError` if it cannot be loaded or isolated."""
-    return IsolatedAgent(source, limits, _LOADING).look()
-
-
-def _placed(reference: str) -> str:
-    """With the whole path of a file, which the other process looks for from another folder."""
-    where, _, name = reference.rpartition(":")
-    return f"{os.path.abspath(where)}:{name}" if where.endswith(".py") else reference
 
 
 def _state(gateway: Gateway) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent
+from bellwether.replay.agents.agent import Agent, CompiledAgent
 
 _LEAST_MEMORY = 256 << 20
 
@@ -20,11 +20,13 @@ _LEAST_MEMORY = 256 << 20
 class Isolation:
     """Limits of an isolated agent, beyond `BacktestSettings.seconds_per_step`. Raises `ConfigError` for values that make no sense.
 
-    memory: bytes of address space. seconds_per_run: real seconds that its decisions may take in all.
+    memory: bytes of address space. seconds_per_run: real seconds that its decisions may take in all. partial: accept a system without namespaces;
+    `Backtest.confinement` states what it leaves open.
     """
 
     memory: int = 2 << 30
     seconds_per_run: float = 3600.0
+    partial: bool = False
 
     def __post_init__(self) -> None:
         if type(self.memory) is not int or not self.memory >= _LEAST_MEMORY:
@@ -35,12 +37,16 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Protections of the system against an isolated agent and their means; None if unavailable."""
+    """Protections of the system against an isolated agent and their means; None if unavailable.
+
+    files: contents of files outside of its own. names: names, sizes and times of these files.
+    """
 
     network: str | None = None
     files: str | None = None
     processes: str | None = None
     memory: str | None = None
+    names: str | None = None
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -49,7 +55,8 @@ class Confinement:
 
     def __str__(self) -> str:
         kept = ", ".join(f"{name} ({means})" for name in self.__slots__ if (means := getattr(self, name)) is not None)
-        return f"kept from it: {kept or 'nothing'}" + (f"; this system cannot keep from it: {', '.join(self.open)}" if self.open else "")
+        left = ", ".join("names, sizes and times of files" if name == "names" else name for name in self.open)
+        return f"kept from it: {kept or 'nothing'}" + (f"; this system cannot keep from it: {left}" if left else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,9 @@ class AgentSource:
 
     @classmethod
     def of(cls, agent: Agent | type[Agent]) -> AgentSource:
-        """Return the source of a loaded agent. Raises `ConfigError` for a class that another process cannot load."""
+        """Return the source of a loaded agent. Raises `ConfigError` for a class that another process cannot load or that cannot be isolated."""
         kind = agent if isinstance(agent, type) else type(agent)
+        check_isolable(kind.name, "compiled" if issubclass(kind, CompiledAgent) else "timed" if kind.timed else "waiting")
         name, params = (agent.name, agent.params) if isinstance(agent, Agent) else (None, {})
         module = sys.modules.get(kind.__module__)
         if getattr(module, kind.__qualname__, None) is not kind:
@@ -86,3 +94,14 @@ class AgentSource:
         if not found and file is None:
             raise ConfigError(f"isolating the agent {kind.__qualname__}: its module {kind.__module__} has no file; write it to one")
         return cls(f"{kind.__module__ if found else file}:{kind.__qualname__}", params, name)
+
+
+def check_isolable(name: str, kind: str) -> None:
+    """Raise `ConfigError` unless the kind of an agent is `timed`."""
+    if kind == "compiled":
+        raise ConfigError(
+            f"isolating the agent {name}: compiled agents run within the simulator and cannot be isolated; "
+            "run it without isolation, or write it with act(self, ctx)"
+        )
+    if kind == "waiting":
+        raise ConfigError(f"isolating the agent {name}: it waits for a service such as a model, and an isolated agent has no network")

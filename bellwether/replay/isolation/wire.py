@@ -104,10 +104,10 @@ REQUESTS: dict[str, tuple[Callable[[Any], Any], ...]] = {
 }
 #: Those that may change books and account.
 CHANGES = frozenset({"place", "place_many", "cancel", "cancel_many", "cancel_all", "amend", "quote", "quote_many"})
-#: How a phase ends: done, or failed with type, message and traceback. Before the first comes `confined`, the fields of a `Confinement`, and `loaded`
-#: (name, parameters, kind, names of its callbacks) or `refused` with the reason.
+#: How a phase ends: done, or failed with type, message and traceback. Before the first comes `confined`, the fields of a `Confinement`, or `refused`
+#: with the reason; then `loaded` (name, parameters, kind, names of its callbacks), `refused` or `failed`.
 ENDS: dict[str, tuple[Callable[[Any], Any], ...]] = {
-    "confined": (_optional_text, _optional_text, _optional_text, _optional_text),
+    "confined": (_optional_text,) * 5,
     "loaded": (_text, _text, _text, _text),
     "refused": (_text,),
     "done": (),

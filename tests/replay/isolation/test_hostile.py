@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import orjson
 import pytest
+from click.testing import CliRunner
 
+from bellwether.errors import ConfigError
 from bellwether.replay import AgentSource, Backtest, Isolation, run
 from bellwether.replay.engine.codes import O_COUNT
+from bellwether.replay.isolation import filesystem
+from bellwether.replay.isolation.filesystem import visible_files
+from bellwether.settings import settings as settings_of
+from cli.main import main
 from tests.replay.agents.scenes import market, settings
 from tests.replay.episode.folders import Native
 
@@ -157,3 +169,232 @@ def test_the_failure_states_how_the_process_ended(attack: str, message: str) -> 
     failure = attacked(attack).failure
     assert failure is not None
     assert (failure.type, failure.message) == ("ProcessEnded", message)
+
+
+# What namespaces hide
+
+
+def episode_next_to(folder: Path) -> tuple[str, Path]:
+    """An agent's file in a folder that also has an episode, a home, results and a link."""
+    folder.mkdir()
+    shutil.copy(FILE, folder / "agents.py")
+    (folder / "weights.json").write_text("[1, 2]")
+    (folder / ".env").write_text("VENUE_SECRET=hunter2")
+    (folder / "out").mkdir()
+    (folder / "out" / "backtests.csv").write_text("pnl\n1\n")
+    episode = Native().write(folder / "episodes" / "KXTEST-26JAN20") / "settlement.json"
+    assert episode.is_file()
+    (folder / "link").symlink_to(episode)
+    return f"{folder / 'agents.py'}:Hostile", episode
+
+
+#: Attack -> what it is aimed at, of the settlement's path and the name of a shared memory.
+HIDDEN: dict[str, Callable[[Path, str], object]] = {
+    "stat_it": lambda settlement, memory: settlement,
+    "list_around": lambda settlement, memory: settlement,
+    "walk_up_with_dots": lambda settlement, memory: settlement,
+    "follow_a_link": lambda settlement, memory: settlement,
+    "search_everywhere": lambda settlement, memory: settlement,
+    "read_mountinfo": lambda settlement, memory: "",
+    "list_processes": lambda settlement, memory: os.getpid(),
+    "use_inherited_descriptors": lambda settlement, memory: "",
+    "look_into_shared_memory": lambda settlement, memory: memory,
+    "attach_system_v_memory": lambda settlement, memory: 0,
+    "connect_to_an_abstract_socket": lambda settlement, memory: "bellwether-test",
+    "use_a_socket_pair": lambda settlement, memory: "bellwether-test",
+    "list_interfaces": lambda settlement, memory: "",
+    "name_the_host": lambda settlement, memory: socket.gethostname(),
+    "name_the_user": lambda settlement, memory: os.getuid(),
+    "own_the_parent_by_a_file": lambda settlement, memory: os.getpid(),
+    "kill_the_first_process": lambda settlement, memory: "",
+    "call_the_kernel": lambda settlement, memory: "",
+    "execute_from_memory": lambda settlement, memory: "",
+    "change_its_own_files": lambda settlement, memory: "",
+    "read_devices": lambda settlement, memory: "",
+    "read_the_system": lambda settlement, memory: "",
+    "raise_its_limits": lambda settlement, memory: "",
+}
+
+
+@linux
+@pytest.mark.parametrize("attack", HIDDEN)
+def test_the_rest_of_the_machine_is_hidden(attack: str, tmp_path: Path) -> None:
+    reference, settlement = episode_next_to(tmp_path / "mine")
+    memory = SharedMemory(create=True, size=64)
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("\0bellwether-test")
+            server.listen()
+            source = AgentSource(reference, {"attack": attack, "target": str(HIDDEN[attack](settlement, memory.name))})
+            backtest = run(market(), source, settings(seconds_per_step=SECONDS), isolated=LIMITS)
+    finally:
+        memory.close()
+        memory.unlink()
+    assert (backtest.failure, len(backtest.outcome.orders)) == (None, 1), "it succeeded"
+
+
+@linux
+@pytest.mark.parametrize("attack", ["stat_it", "follow_a_link", "read_mountinfo", "list_processes", "name_the_host", "read_the_system"])
+def test_in_this_process_nothing_is_hidden(attack: str, tmp_path: Path) -> None:
+    reference, settlement = episode_next_to(tmp_path / "mine")
+    source = AgentSource(reference, {"attack": attack, "target": str(HIDDEN[attack](settlement, ""))})
+    assert LOOT in run(market(), source, settings()).outcome.orders[:, O_COUNT]
+
+
+@linux
+def test_an_agent_sees_its_folder_without_episodes_homes_and_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference, _ = episode_next_to(tmp_path / "mine")
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "mine" / "home"))
+    (tmp_path / "mine" / "home" / "sandbox").mkdir(parents=True)
+    (tmp_path / "mine" / "home" / "sandbox" / "tape").write_text("x")
+    (tmp_path / "mine" / "episodes" / "notes.txt").write_text("x")
+    settings_of.cache_clear()
+    try:
+        files, _ = visible_files(reference)
+    finally:
+        settings_of.cache_clear()
+    own = {str(Path(path).relative_to(tmp_path / "mine")) for path in files if Path(path).is_relative_to(tmp_path / "mine")}
+    assert own == {"agents.py", "weights.json", "episodes/notes.txt"}
+
+
+def test_an_agent_in_an_episode_is_refused(tmp_path: Path) -> None:
+    folder = Native().write(tmp_path / "KXTEST-26JAN20")
+    shutil.copy(FILE, folder / "agents.py")
+    with pytest.raises(ConfigError, match=r"contains settlement\.json, the outcome of an episode; move the agent"):
+        run(market(), AgentSource(f"{folder / 'agents.py'}:Hostile", {"attack": "sleep"}), settings(), isolated=True)
+
+
+def test_an_agent_in_a_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+    shutil.copy(FILE, tmp_path / "agents.py")
+    settings_of.cache_clear()
+    try:
+        with pytest.raises(ConfigError, match="is part of a home of Bellwether"):
+            visible_files(f"{tmp_path / 'agents.py'}:Hostile")
+    finally:
+        settings_of.cache_clear()
+
+
+def test_a_folder_that_is_too_large_to_check_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filesystem, "_MOST_ENTRIES", 3)
+    reference, _ = episode_next_to(tmp_path / "mine")
+    with pytest.raises(ConfigError, match="has more than 3 files"):
+        visible_files(reference)
+
+
+@linux
+def test_a_process_that_leaves_its_group_ends_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    late = attacked("outlive_the_run", seconds=FEW_SECONDS).failure
+    assert late is not None
+    assert late.type == "StepTimeout"
+    assert [command for command in _commands() if str(tmp_path) in command] == []
+
+
+def _commands() -> Iterator[str]:
+    """Command lines of all processes; those of agents contain the paths of this one."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and entry.name != str(os.getpid()):
+            with suppress(OSError):
+                yield (entry / "cmdline").read_text()
+
+
+# Failures while it is loaded
+
+LOADING = """
+import os, stat, time
+from bellwether.replay import Agent
+def is_socket(one):
+    try:
+        return stat.S_ISSOCK(os.fstat(one).st_mode)
+    except OSError:
+        return False
+def wire():
+    return next(one for one in range(3, 256) if is_socket(one))
+{imported}
+class Fails(Agent):
+    def __init__(self):
+        {made}
+    def act(self, ctx):
+        pass
+"""
+#: What the file does -> type of the failure.
+BEFORE = {
+    "raise ValueError('no')": "ValueError",
+    "raise SystemExit(3)": "SystemExit",
+    "raise KeyboardInterrupt": "KeyboardInterrupt",
+    "time.sleep(10**6)": "StepTimeout",
+    "exec('while True: pass')": "StepTimeout",
+    "os._exit(7)": "ProcessEnded",
+    "os.abort()": "ProcessEnded",
+    "bytearray(10 << 30)": "MemoryError",
+    "os.close(wire()); time.sleep(10**6)": "ProcessEnded",
+    "os.write(wire(), b'x' * 100); time.sleep(10**6)": "MalformedMessage",
+    "from bellwether.errors import ConfigError; raise ConfigError('stop')": "ConfigError",
+    "import no_such_module": "ModuleNotFoundError",
+}
+
+
+@pytest.mark.parametrize("where", ["imported", "made"])
+@pytest.mark.parametrize("code", BEFORE)
+def test_an_agent_that_fails_while_it_is_loaded_fails_alone(code: str, where: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine" / "fails.py"
+    file.parent.mkdir()
+    file.write_text(LOADING.format(**{"imported": "", "made": "pass", where: code}))
+    seconds = FEW_SECONDS if BEFORE[code] == "StepTimeout" else SECONDS
+    begun = time.monotonic()
+    backtest = run(market(), AgentSource(f"{file}:Fails"), settings(seconds_per_step=seconds), isolated=LIMITS)
+    assert time.monotonic() - begun < SECONDS + 20
+    assert backtest.failure is not None
+    assert (backtest.failure.type, backtest.failure.step) == (BEFORE[code], -1)
+    assert (backtest.agent, len(backtest.outcome.orders), backtest.outcome.pnl[0]) == ("fails", 0, 0)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("where", ["imported", "made"])
+def test_the_others_of_a_command_run_to_the_end(where: str, jobs: int, tmp_path: Path) -> None:
+    episode, file = Native().write(tmp_path / "KXTEST-26JAN20"), tmp_path / "mine" / "fails.py"
+    file.parent.mkdir()
+    file.write_text(LOADING.format(**{"imported": "", "made": "pass", where: "time.sleep(10**6)"}))
+    words = ["backtest", "--agent", f"{file}:Fails", "--agent", "passive", "--episode", str(episode), "--decision-seconds", "3"]
+    result = CliRunner().invoke(main, [*words, "--isolated", "--jobs", str(jobs), "--json"])
+    assert result.exit_code == 1, result.output
+    rows = {row["agent"]: row["failure"] for row in orjson.loads(result.stdout)}
+    assert rows["passive"] is None
+    assert rows["fails"].startswith("StepTimeout")
+
+
+# Systems without namespaces
+
+_RUN = """
+from bellwether.replay import AgentSource, Isolation, run
+from tests.replay.agents.scenes import market, settings
+done = run(market(), AgentSource("bellwether.replay.agents.baselines:Passive"), settings(), isolated=Isolation(partial=PARTIAL))
+print(done.failure, done.confinement)
+"""
+
+
+def without_namespaces(*, partial: bool) -> str:
+    """What the run prints on a system that refuses them, as a container does."""
+    inner = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set -all --inh-caps -all --no-new-privs "$@"'
+    command = ["unshare", "--user", "--map-root-user", "sh", "-c", inner, "sh", sys.executable, "-c", _RUN.replace("PARTIAL", str(partial))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=FILE.parents[4])
+    return (done.stdout + done.stderr).strip()
+
+
+@linux
+@pytest.mark.skipif(shutil.which("unshare") is None or shutil.which("setpriv") is None, reason="util-linux is not installed")
+def test_a_system_without_namespaces_is_refused_unless_partial_isolation_is_accepted() -> None:
+    refused = without_namespaces(partial=False)
+    assert "this system gives no namespaces of its own" in refused.splitlines()[-1]
+    assert "--isolation partial" in refused
+    accepted = without_namespaces(partial=True)
+    assert accepted.startswith("None kept from it: ")
+    assert accepted.endswith("this system cannot keep from it: names, sizes and times of files")
+
+
+def test_the_command_accepts_partial_isolation(tmp_path: Path) -> None:
+    episode = Native().write(tmp_path / "KXTEST-26JAN20")
+    result = CliRunner().invoke(main, ["backtest", "--agent", "passive", "--episode", str(episode), "--isolation", "partial"])
+    assert result.exit_code == 0, result.output
+    assert "Isolated agents: kept from it: " in result.output

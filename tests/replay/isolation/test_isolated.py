@@ -85,19 +85,41 @@ def test_a_failure_comes_back_with_its_traceback() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (f"{CompiledMarketMaker.__module__}:CompiledMarketMaker", "compiled agents run within the simulator and cannot be isolated"),
+        (f"{FILE}:Waits", "waits for a service such as a model, and an isolated agent has no network"),
+        (f"{FILE}:Nowhere", "Nowhere is no class that derives from Agent; it has Everything"),
+        ("no_such_module:One", "the module no_such_module cannot be imported"),
+        (f"{FILE}:BadName", "give it one of at most 100 printable characters"),
+    ],
+    ids=lambda value: value.rpartition(":")[2],
+)
+def test_an_agent_that_cannot_be_isolated_is_refused_by_name_and_fails_in_a_run(reference: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        agent_of(reference, isolated=Isolation())
+    failure = run(market(), AgentSource(reference), settings(), isolated=True).failure
+    assert failure is not None
+    assert (failure.type, failure.step) == ("ConfigError", -1)
+    assert message in failure.message
+
+
+def test_wrong_parameters_fail_the_agent_before_its_first_decision() -> None:
+    failure = run(market(), AgentSource(f"{FILE}:Everything", {"colour": 1}), settings(), isolated=True).failure
+    assert failure is not None
+    assert (failure.type, failure.step) == ("ConfigError", -1)
+    assert "its parameters are seed" in failure.message
+
+
+@pytest.mark.parametrize(
     ("source", "message"),
     [
         (CompiledMarketMaker(), "compiled agents run within the simulator and cannot be isolated"),
-        (AgentSource(f"{FILE}:Waits"), "waits for a service such as a model, and an isolated agent has no network"),
-        (AgentSource(f"{FILE}:Nowhere"), "Nowhere is no class that derives from Agent; it has Everything"),
         (AgentSource("/nowhere/agents.py:One"), "there is no file /nowhere/agents.py"),
-        (AgentSource("no_such_module:One"), "the module no_such_module cannot be imported"),
-        (AgentSource(f"{FILE}:Everything", {"colour": 1}), "its parameters are seed"),
-        (AgentSource(f"{FILE}:BadName"), "give it one of at most 100 printable characters"),
     ],
-    ids=lambda value: value.reference.rpartition(":")[2] if isinstance(value, AgentSource) else None,
+    ids=["compiled", "no file"],
 )
-def test_what_cannot_be_isolated_says_so(source: Agent | AgentSource, message: str) -> None:
+def test_what_is_known_without_loading_the_agent_is_an_error(source: Agent | AgentSource, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         run(market(), source, settings(), isolated=True)
 
@@ -124,7 +146,7 @@ def test_limits_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
 
 def test_what_holds_and_what_does_not_is_said() -> None:
     assert str(Confinement("seccomp", None, None, "RLIMIT_AS")) == (
-        "kept from it: network (seccomp), memory (RLIMIT_AS); this system cannot keep from it: files, processes"
+        "kept from it: network (seccomp), memory (RLIMIT_AS); this system cannot keep from it: files, processes, names, sizes and times of files"
     )
 
 
@@ -173,8 +195,11 @@ class Mine(Agent):
 def test_the_command_does_not_load_the_file_in_its_own_process(tmp_path: Path) -> None:
     trace, mine = tmp_path / "trace", tmp_path / "mine.py"
     mine.write_text(MINE.format(trace=str(trace)))
-    with pytest.raises(ConfigError, match=r"mine\.py: (PermissionError|OSError)"):
-        agent_of(f"{mine}:Mine", isolated=Isolation())
+    assert agent_of(f"{mine}:Mine", isolated=Isolation()).name == "mine"
+    failure = run(market(), AgentSource(f"{mine}:Mine"), settings(), isolated=True).failure
+    assert failure is not None
+    assert (failure.type, failure.step) == ("OSError", -1)
+    assert "mine.py" in failure.traceback
     assert not trace.exists()
 
 

@@ -206,6 +206,221 @@ def kill_the_parent(ctx, target):
     )
 
 
+# What namespaces hide. target: a path, number or name of the simulator's side.
+
+
+def stat_it(ctx, target):
+    return tried(
+        lambda: os.stat(target),
+        lambda: os.lstat(target),
+        lambda: os.stat(os.path.dirname(target)),
+        lambda: os.readlink(target),
+        lambda: os.statvfs(target),
+        lambda: os.open(target, os.O_PATH),
+    )
+
+
+def list_around(ctx, target):
+    """Whether a folder on the way to the target shows a name that the agent's own paths do not have."""
+    folder = Path(target)
+    while folder != folder.parent:
+        folder = folder.parent
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        way = Path(target).relative_to(folder).parts[0]
+        if way in names and not Path(__file__).is_relative_to(folder / way):
+            return True
+    return False
+
+
+def walk_up_with_dots(ctx, target):
+    up = "/".join([".."] * 40)
+    return tried(lambda: os.stat(f"{Path(__file__).parent}/{up}{target}"), lambda: os.stat(f"./{up}{target}"))
+
+
+def follow_a_link(ctx, target):
+    """The test puts a link to the target next to this file."""
+    link = Path(__file__).with_name("link")
+    return tried(lambda: link.read_bytes(), lambda: os.stat(link), lambda: os.symlink(target, Path(__file__).with_name("mine")))
+
+
+def read_mountinfo(ctx, target):
+    return tried(
+        *(lambda name=name: Path(f"/proc/{name}").read_text() for name in ("self/mountinfo", "mounts", "self/maps", "self/environ"))
+    )
+
+
+def list_processes(ctx, target):
+    return tried(lambda: os.listdir("/proc"), lambda: os.stat("/proc/1"), lambda: os.getpgid(int(target)), lambda: os.getsid(int(target)))
+
+
+def use_inherited_descriptors(ctx, target):
+    """Whether a descriptor is a folder or a file, other than the null device."""
+    import stat
+
+    for number in range(3, 1024):
+        try:
+            mode = os.fstat(number).st_mode
+        except OSError:
+            continue
+        if not stat.S_ISSOCK(mode) or tried(lambda number=number: os.stat("..", dir_fd=number)):
+            return True
+    return tried(lambda: os.stat("..", dir_fd=0))
+
+
+def look_into_shared_memory(ctx, target):
+    from multiprocessing.shared_memory import SharedMemory
+
+    return tried(lambda: os.listdir("/dev/shm").index(target), lambda: SharedMemory(target), lambda: SharedMemory(create=True, size=8))
+
+
+def attach_system_v_memory(ctx, target):
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.shmat.restype = ctypes.c_void_p
+    return libc.shmat(int(target), None, 0) != ctypes.c_void_p(-1).value or libc.shmget(ctypes.c_int(0x1234), 8, 0o600) >= 0
+
+
+def connect_to_an_abstract_socket(ctx, target):
+    return tried(lambda: socket.socket(socket.AF_UNIX).connect("\0" + target), lambda: socket.socket(40, socket.SOCK_STREAM))
+
+
+def use_a_socket_pair(ctx, target):
+    """A pair that exists may not be connected elsewhere."""
+    one, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    return tried(lambda: one.sendto(b"x", "\0" + target), lambda: one.connect("\0" + target))
+
+
+def list_interfaces(ctx, target):
+    return tried(socket.if_nameindex, lambda: os.listdir("/sys/class/net"))
+
+
+def name_the_host(ctx, target):
+    return target in (socket.gethostname(), os.uname().nodename) or tried(lambda: socket.sethostname("mine"))
+
+
+def name_the_user(ctx, target):
+    return int(target) in (os.getuid(), os.geteuid(), os.getgid(), *os.getgroups()) or tried(os.getlogin, lambda: os.setuid(0))
+
+
+def own_the_parent_by_a_file(ctx, target):
+    """Have the kernel send a signal when a pipe becomes readable."""
+    import fcntl
+
+    reading, writing = os.pipe()
+    pid = int(target)
+    owned = tried(lambda: fcntl.fcntl(reading, fcntl.F_SETOWN, pid), lambda: fcntl.ioctl(reading, 0x8901, pid.to_bytes(4, "little")))
+    fcntl.fcntl(reading, 10, signal.SIGKILL)
+    fcntl.fcntl(reading, fcntl.F_SETFL, os.O_ASYNC)
+    os.write(writing, b"x")
+    return owned
+
+
+def kill_the_first_process(ctx, target):
+    libc = ctypes.CDLL(None, use_errno=True)
+    return tried(lambda: os.kill(1, signal.SIGKILL)) or libc.ptrace(16, 1, 0, 0) == 0
+
+
+def outlive_the_run(ctx, target):
+    """Leave the group and the signal at the parent's end, then sleep."""
+    with_group = tried(os.setsid)
+    ctypes.CDLL(None).prctl(1, 0)
+    threading.Thread(target=time.sleep, args=(3600,)).start()
+    time.sleep(3600)
+    return with_group
+
+
+def call_the_kernel(ctx, target):
+    """System calls by number, some under the number range of another interface: fork, clone, execve, unshare, mount, keyctl, io_uring, ptrace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if os.uname().machine != "x86_64":
+        return False
+    memory = ctypes.create_string_buffer(4096)
+    calls = [(57,), (58,), (56, 17), (435, memory, 88), (59, b"/bin/sh", None, None), (322, -100, b"/bin/sh", None, None, 0)]
+    calls += [
+        (272, 0x10000000),
+        (272, 0x20000),
+        (308, 0, 0),
+        (165, b"tmpfs", b"/dev", b"tmpfs", 0, None),
+        (161, b"/dev"),
+        (155, b".", b"."),
+    ]
+    calls += [(250, 0, -3, 1), (248, b"user", b"x", b"y", 1, -3), (425, 1, memory), (41, 1, 1, 0), (41, 16, 3, 0), (304, -100, memory, 0)]
+    calls += [
+        (321, 0, memory, 64),
+        (298, memory, 0, -1, -1, 0),
+        (323, 0),
+        (428, -100, b"/", 1),
+        (434, 1, 0),
+        (310, 1, memory, 1, memory, 1, 0),
+    ]
+    calls += [(0x40000000 | 57,), (0x40000000 | 41, 1, 1, 0)]
+    return any(libc.syscall(*(ctypes.c_long(one) if isinstance(one, int) else one for one in call)) >= 0 for call in calls)
+
+
+def execute_from_memory(ctx, target):
+    image = os.memfd_create("image")
+    return tried(
+        lambda: os.write(image, b"#!/bin/sh\n"), lambda: os.execv(f"/proc/self/fd/{image}", ["x"]), lambda: os.execve(image, ["x"], {})
+    )
+
+
+def change_its_own_files(ctx, target):
+    own, package = Path(__file__), Path(np.__file__)
+    return tried(
+        *(lambda path=path: path.open("a") for path in (own, package)),
+        *(lambda path=path: path.unlink() for path in (own, package)),
+        *(
+            lambda path=path: path.touch()
+            for path in (own, package, own.with_name("new"), Path("/new"), Path("/tmp/new"), Path("/dev/new"))
+        ),
+        lambda: own.chmod(0o777),
+        lambda: own.rename(own.with_name("other")),
+        lambda: os.mkdir("/mine"),
+        lambda: os.mkfifo("/mine"),
+        lambda: os.link(own, own.with_name("hard")),
+        lambda: os.truncate(own, 0),
+        lambda: os.setxattr(own, "user.mark", b"1"),
+    )
+
+
+def read_devices(ctx, target):
+    names = ("tty", "kmsg", "mem", "vda", "sda", "fuse", "kvm", "ptmx", "net/tun", "stdin", "fd/0")
+    return tried(
+        *(lambda name=name: os.open(f"/dev/{name}", os.O_RDONLY) for name in names), lambda: os.mknod("/dev/zero2", 0o20600, 0x105)
+    )
+
+
+def read_the_system(ctx, target):
+    names = (
+        "etc/passwd",
+        "etc/hostname",
+        "etc/machine-id",
+        "etc/resolv.conf",
+        "sys/class/dmi/id/product_name",
+        "proc/version",
+        "proc/cmdline",
+    )
+    names += ("proc/cpuinfo", "var/log", "var/run", "run", "home", "root/.ssh", "boot", "opt", "srv", "mnt", "etc/ssl")
+    return tried(*(lambda name=name: os.stat(f"/{name}") for name in names))
+
+
+def raise_its_limits(ctx, target):
+    import resource
+
+    return tried(
+        *(lambda which=which: resource.setrlimit(which, (1 << 40, 1 << 40)) for which in (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)),
+        lambda: os.nice(-5),
+        lambda: resource.prlimit(1, resource.RLIMIT_AS),
+    )
+
+
+def search_everywhere(ctx, target):
+    wanted = {os.path.basename(target), "backtests.csv", "warehouse.duckdb", ".env", ".bellwether"}
+    return any(wanted.intersection(folders + files) for _, folders, files in os.walk("/"))
+
+
 # The wire
 
 

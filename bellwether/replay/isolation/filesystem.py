@@ -1,0 +1,133 @@
+"""Files shown to an isolated agent: Python, its packages, system libraries, the agent's folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
+from tempfile import gettempdir
+
+import bellwether
+from bellwether.errors import ConfigError
+
+_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/etc/ld.so.cache", "/usr/share/zoneinfo")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_SETTLEMENT = re.compile(r"settlements?\.json")
+#: Files that mark a folder as an episode, or as results of backtests.
+_OUTCOMES = re.compile(rf"{_SETTLEMENT.pattern}|backtests\..+|.+\.duckdb")
+_MOST_ENTRIES = 10_000
+
+
+def visible_files(reference: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """Paths to show to the agent `reference`, none beneath another or a link, and links to create (link, target).
+
+    Folders of episodes, results and settings, and names that start with a dot, are left out of the agent's folder. Raises `ConfigError` when the
+    folder is itself one of those, too large to check, or when a home of Bellwether is beneath another path.
+    """
+    private = _private()
+    links: dict[str, str] = {}
+    shown = [_resolved(path, links) for path in (*_python(), *_SYSTEM, *_DEVICES) if os.path.exists(path)]
+    if inside := next((path for path in private if any(_is_beneath(path, root) for root in shown)), None):
+        raise ConfigError(f"isolating the agent {reference}: {inside} is beneath a folder of Python or of the system; move it elsewhere")
+    for place in filter(None, _own_places(reference)):
+        if not any(_is_beneath(os.path.realpath(place), root) for root in shown):
+            shown += [_resolved(path, links) for path in _agent_files(place, reference, private)]
+    roots: list[str] = []
+    for path in sorted(set(shown)):
+        if not any(_is_beneath(path, root) for root in roots):
+            roots.append(path)
+    return roots, sorted(links.items())
+
+
+def _python() -> Iterator[str]:
+    """Standard library, installed packages and this package."""
+    yield os.path.dirname(bellwether.__file__)
+    yield os.path.join(sys.base_prefix, "lib")
+    yield from (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    yield from (path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages", "lib-dynload"))
+
+
+def _private() -> list[str]:
+    """Folders and files of the settings, wherever they are configured; the home of this world first."""
+    from bellwether.settings import settings
+
+    chosen = settings()
+    paths = (chosen.world_home, chosen.home.expanduser(), chosen.tapes_path, chosen.recordings_path, chosen.episodes_path)
+    places = [
+        *map(str, paths),
+        str(chosen.trajectories_path),
+        chosen.lake_uri,
+        chosen.warehouse_uri,
+        chosen.reports_uri,
+        chosen.world_store,
+    ]
+    return [os.path.realpath(place) for place in places if "://" not in place]
+
+
+def _own_places(reference: str) -> list[str]:
+    """The agent's file, or the folders of its top package."""
+    where = reference.rpartition(":")[0]
+    if where.endswith(".py"):
+        return [os.path.abspath(where)]
+    found = PathFinder.find_spec(where.partition(".")[0])
+    return [] if found is None else list(found.submodule_search_locations or [found.origin or ""])
+
+
+def _agent_files(place: str, reference: str, private: list[str]) -> Iterable[str]:
+    """The contents of a package, or of the folder of a file; a file alone in the user's home, the root or the folder of temporary files."""
+    folder = place if os.path.isdir(place) else os.path.dirname(place)
+    real = os.path.realpath(folder)
+    own = [] if folder == place else [place]
+    if any(_is_beneath(os.path.realpath(wide), real) for wide in (os.path.expanduser("~"), gettempdir())):
+        return own
+    problem = f"isolating the agent {reference}: its folder {folder}"
+    if real in private or _is_beneath(real, private[0]):
+        raise ConfigError(f"{problem} is part of a home of Bellwether; move the agent to a folder of its own")
+    if bad := next((name for name in os.listdir(real) if _SETTLEMENT.fullmatch(name)), None):
+        raise ConfigError(f"{problem} contains {bad}, the outcome of an episode; move the agent to a folder of its own")
+    budget = [_MOST_ENTRIES]
+    entries = [path for entry in os.scandir(folder) for path in _clean(entry, private, budget)]
+    if budget[0] < 0:
+        raise ConfigError(f"{problem} has more than {_MOST_ENTRIES:,} files; move the agent to a folder of its own")
+    return own + entries
+
+
+def _clean(entry: os.DirEntry[str], private: list[str], budget: list[int]) -> list[str]:
+    """The paths of an entry that an agent may see: itself, or some of what it contains. budget: entries that may still be read."""
+    budget[0] -= 1
+    hidden = entry.name.startswith(".") or _OUTCOMES.fullmatch(entry.name) or entry.is_symlink()
+    if budget[0] < 0 or hidden or os.path.realpath(entry.path) in private:
+        return []
+    if not entry.is_dir():
+        return [entry.path] if entry.is_file() else []
+    try:
+        contents = list(os.scandir(entry.path))
+    except OSError:
+        contents = []
+    if any(_OUTCOMES.fullmatch(inner.name) for inner in contents):
+        return []
+    seen = [(inner.path, _clean(inner, private, budget)) for inner in contents]
+    if seen and all(paths == [path] for path, paths in seen):
+        return [entry.path]
+    return [path for _, paths in seen for path in paths]
+
+
+def _resolved(path: str, links: dict[str, str]) -> str:
+    """The path without links; each link on the way is added to `links`."""
+    path = os.path.abspath(path)
+    parts = Path(path).parts
+    for count in range(2, len(parts) + 1):
+        prefix = os.path.join(*parts[:count])
+        if os.path.islink(prefix):
+            target = os.path.normpath(os.path.join(os.path.dirname(prefix), os.readlink(prefix)))
+            links[prefix] = target
+            return _resolved(os.path.join(target, *parts[count:]), links)
+    return path
+
+
+def _is_beneath(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
