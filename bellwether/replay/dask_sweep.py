@@ -17,6 +17,7 @@ from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
+    from dask.typing import Key
     from distributed import Client, Future
 
 #: Wall time of a batch: seldom below a second, and little is lost with a worker.
@@ -24,7 +25,7 @@ _SECONDS = 2.0
 #: Batches in progress or queued for each thread of the cluster.
 _QUEUED = 2
 _CONNECT_SECONDS = 10
-#: Scheduler's metadata with the batch that each worker started last, by its address.
+#: Scheduler's metadata with the task that each worker started last, by its address.
 _RUNNING = "bellwether-batch"
 _ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?[^/\s]+:\d+/?")
 
@@ -52,7 +53,7 @@ def run_on_dask(plan: SweepPlan, client: Client, length: int | None = None) -> I
     from distributed import as_completed
 
     files = _agent_files(plan.candidates)
-    batches: dict[int, Batch] = {}
+    batches: dict[Key, Batch] = {}
     started, size = 0, length or 1
     finished = as_completed(loop=client.loop)
     try:
@@ -60,26 +61,28 @@ def run_on_dask(plan: SweepPlan, client: Client, length: int | None = None) -> I
             queue = _QUEUED * max(1, sum(client.nthreads().values()))
             while started < len(plan) and finished.count() < queue:
                 batch = plan.batch(started, size)
-                batches[started] = batch
-                finished.add(client.submit(_run, batch, files, ENGINE_VERSION, pure=False))
+                future = client.submit(_run, batch, files, ENGINE_VERSION, pure=False)
+                batches[future.key] = batch
+                finished.add(future)
                 started += len(batch.runs)
-            result = _result(next(finished), client, batches)
-            del batches[result.first]
+            future = next(finished)
+            result = _result(future, client, batches)
+            del batches[future.key]
             size = length or max(1, math.ceil(_SECONDS * len(result.rows) / max(result.seconds, 1e-6)))
             yield result
     finally:
         client.cancel(list(finished.futures))
 
 
-def _result(future: Future, client: Client, batches: Mapping[int, Batch]) -> BatchResult:
+def _result(future: Future, client: Client, batches: Mapping[Key, Batch]) -> BatchResult:
     from distributed import KilledWorker
 
     try:
         result: BatchResult = future.result()
     except KilledWorker as error:
-        # The batch of this future may only have waited on the worker that another one ended.
-        first = client.get_metadata([_RUNNING, error.last_worker.address])
-        raise lost_worker([batches[first]], " on Dask") from None
+        # This batch may only have waited on a worker that another one ended.
+        running = client.get_metadata([_RUNNING, error.last_worker.address], default=future.key)
+        raise lost_worker([batches.get(running, batches[future.key])], " on Dask") from None
     finally:
         future.release()
     return result
@@ -99,7 +102,8 @@ def _run(batch: Batch, files: Mapping[str, bytes], engine: int) -> BatchResult:
         raise ConfigError(
             f"running a sweep on Dask: a worker has engine version {ENGINE_VERSION}, not {engine}; install one version everywhere"
         )
-    get_client().set_metadata([_RUNNING, get_worker().address], batch.first)
+    worker = get_worker()
+    get_client().set_metadata([_RUNNING, worker.address], worker.get_current_task())
     local = {path: _local(path, source) for path, source in files.items()}
     runs = [(source, _relocated(candidate, local)) for source, candidate in batch.runs]
     return run_batch(replace(batch, runs=runs, cache=batch.cache and settings().tapes_path))
