@@ -72,7 +72,7 @@ def missing_settings(config: Settings) -> list[str]:
 def deployment(config: Settings) -> Iterator[Finding]:
     """Places of files, the journal and, in a fleet, its servers."""
     missing = missing_settings(config)
-    yield from (Finding("fleet", "bad", text, "docs/fleet.md lists the settings of a fleet") for text in missing)
+    yield from (Finding("fleet", "bad", text, "docs/operating.md lists the settings of a fleet") for text in missing)
     probes: list[tuple[str, Callable[[], Finding]]] = [
         (name, _bound(_place, name, where, config)) for name, where in _places(config).items()
     ]

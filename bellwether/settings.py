@@ -66,7 +66,7 @@ class Settings(BaseSettings):
     world: World = Field(default=World.SANDBOX, description="sandbox (generated, offline), playback (recorded) or live")
     home: Path = Field(default=Path(".bellwether"), description="folder that holds everything written, one sub-folder per world")
     fleet: Fleet | None = Field(
-        default=None, description="celery or kubernetes: runs are spread over workers (docs/fleet.md); one machine when left out"
+        default=None, description="celery or kubernetes: runs are spread over workers (docs/operating.md); one machine when left out"
     )
     workers: int = Field(default=1, ge=1, description="workers of the fleet; each executes two runs at a time")
     postgres: SecretStr | None = Field(

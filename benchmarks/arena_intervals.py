@@ -1,6 +1,6 @@
 """Coverage of the arena's 95 % intervals and false positives of its pair tests, on simulated agents of known truth.
 
-    python -m benchmarks.arena_intervals                   # the tables of docs/arena.md, 2,000 replicates a cell
+    python -m benchmarks.arena_intervals                   # the tables of benchmarks/README.md, 2,000 replicates a cell
     python -m benchmarks.arena_intervals --replicates 200  # a quick look
 
 Markets, agents and settlement are simulated here, independently of the arena's own code. Prices are fair: a latent normal walk, of which markets of one

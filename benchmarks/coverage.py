@@ -4,7 +4,7 @@
     python -m benchmarks.coverage --sets 100 # a quick look
 
 Outcomes of a cluster are correlated through a Gaussian variable that they share. The truth of a metric is its value on a million independent
-forecasts. docs/metrics.md shows the table.
+forecasts. benchmarks/README.md has the table.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def ui(port: int, host: str) -> None:
 @click.command()
 @click.option("--name", help="Name of the worker, unique in the fleet; host and process number when left out.")
 def worker(name: str | None) -> None:
-    """Execute runs of a Celery fleet, two at a time, until interrupted (docs/fleet.md).
+    """Execute runs of a Celery fleet, two at a time, until interrupted (docs/operating.md).
 
     SIGTERM and Ctrl-C finish the current runs and take no more. After SIGKILL the daemon retries them on other workers.
     """

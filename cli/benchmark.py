@@ -381,7 +381,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
 def report(release: str, reports: str | None, revision: str | None, as_json: bool) -> None:
     """Write the report of RELEASE: a JSON file per model with all its predictions, a summary, metadata, the dataset analysis, and a page
-    in Markdown with figures. It is made from the published warehouse; docs/report.md describes the files.
+    in Markdown with figures. It is made from the published warehouse; docs/scoring.md describes the files.
     """
     from bellwether.report.inputs import read_inputs, registered
 
@@ -408,7 +408,7 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
 @click.option("--delta", metavar="FOLDER|URL", help="Update Delta Lake copies of tables there (extra `delta`); without RELEASE.")
 @click.option("--table", "names", multiple=True, metavar="GROUP/NAME", help="Table for --delta; may be repeated; all if omitted.")
 def export(release: str | None, folder: Path | None, delta: str | None, names: tuple[str, ...], **hub: Any) -> None:
-    """Write RELEASE from the published warehouse as a dataset folder: Parquet and a card (docs/publishing.md).
+    """Write RELEASE from the published warehouse as a dataset folder: Parquet and a card (docs/scoring.md).
 
     With --delta, update copies of the lake's tables for other engines instead: `bellwether export --delta s3://bucket/delta --table clean/markets`.
     """

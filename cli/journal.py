@@ -27,7 +27,7 @@ def _journal() -> Journal:
 @AS_JSON
 @click.pass_context
 def journal(context: click.Context, as_json: bool) -> None:
-    """Show the model calls of this world, their costs and expired leases, and the records of the arena. docs/journal.md explains."""
+    """Show the model calls of this world, their costs and expired leases, and the records of the arena. docs/models.md explains."""
     if context.invoked_subcommand is None:
         with _journal() as opened:
             _overview(opened, as_json)

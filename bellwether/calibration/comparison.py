@@ -6,7 +6,7 @@
     comparison.pairs       # one row per pair: mean difference, interval and p-values
     comparison.ranking     # one row per forecaster: share ranked first, confidence set, significance group
 
-docs/comparison.md explains each number.
+docs/metrics.md explains each number.
 """
 
 from __future__ import annotations

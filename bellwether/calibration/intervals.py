@@ -2,7 +2,7 @@
 
 Intervals are Student's t around the metric on a scale on which it is nearly symmetric, with the jackknife's variance (`jackknife`): the logit for
 scores in [0, 1], the logarithm for positive ones and for 1 - skill. Rates are Wilson's with the effective number of forecasts that the variance
-implies. Metrics that are a function of one other metric take over its interval. docs/metrics.md shows the measured coverage.
+implies. Metrics that are a function of one other metric take over its interval. benchmarks/README.md has the measured coverage.
 """
 
 from __future__ import annotations

@@ -5,5 +5,5 @@
 
     write_report(read_inputs("warehouse.duckdb", "sandbox-2026"), "reports")
 
-docs/report.md describes the files and their fields.
+docs/scoring.md describes the files and their fields.
 """

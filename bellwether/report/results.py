@@ -1,6 +1,6 @@
 """A report's JSON files as dictionaries: KalshiBench's names where it has one, so that its readers read them, and further fields that it lacks.
 
-docs/report.md describes every field.
+docs/scoring.md describes every field.
 """
 
 from __future__ import annotations

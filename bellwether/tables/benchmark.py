@@ -89,7 +89,7 @@ _ASKED = (
     Column("raw_response", TEXT, "the response as it came; untrusted text", nullable=True),
     Column("reasoning", TEXT, "the model's reasoning, where the provider shows it; untrusted text", nullable=True),
     Column("finish_reason", TEXT, "why the model stopped, in the provider's word", nullable=True),
-    Column("parsed_by", TEXT, "path by which the response was read; docs/elicitation.md lists them", nullable=True),
+    Column("parsed_by", TEXT, "path by which the response was read; docs/models.md lists them", nullable=True),
     Column("contradiction", TEXT, "what in the response contradicts itself; null when nothing does", nullable=True),
     Column(
         "repaired",

@@ -1,4 +1,4 @@
-"""The same weeks lived through and reconstructed afterwards: which fields are equal is the table of docs/arena.md, field by field."""
+"""The same weeks lived through and reconstructed afterwards: live_and_past.md states field by field which are equal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.arena.weeks import SEVEN, Arena
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).parents[2] / "docs" / "arena.md"
+PAGE = Path(__file__).with_name("live_and_past.md")
 START = datetime(2026, 3, 1, 0, 7, tzinfo=UTC)
 WEEKS, DECIDED = 4, 2
 #: What makes a row of one arena that of the other.

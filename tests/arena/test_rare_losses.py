@@ -80,7 +80,7 @@ def test_a_skill_over_ordinary_prices_is_fieller_s() -> None:
 
 
 def test_intervals_of_rare_losses_cover_and_equal_agents_do_not_differ() -> None:
-    """60 replicates of seed 0; docs/arena.md has 2,000. The allowance is three standard errors."""
+    """60 replicates of seed 0; benchmarks/README.md has 2,000. The allowance is three standard errors."""
     chosen = [
         kind
         for kind in KINDS

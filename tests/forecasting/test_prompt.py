@@ -168,12 +168,12 @@ def test_the_hash_tells_prompts_apart() -> None:
 
 
 def test_the_page_shows_the_prompt_word_for_word() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "elicitation.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text()
     for message in (*prompt.messages(QUESTION, AS_OF), prompt.messages(QUESTION, AS_OF, "json")[0]):
         assert f"```text\n{message['content']}\n```" in page
 
 
 def test_the_page_lists_every_path_and_problem() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "elicitation.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text()
     for name in (*FORMS_READ, *(f"…/{manner}" for manner in MANNERS), "none", *PROBLEMS, *compat.PATHS):
         assert f"`{name}`" in page

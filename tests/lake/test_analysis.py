@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -390,6 +391,19 @@ def test_the_notebook_of_the_page_on_querying_runs(path: Path) -> None:
     exec(code.replace(".bellwether/sandbox/warehouse.duckdb", str(path)).replace("'sandbox-2026'", "'q'"), names)
     assert names["board"]["forecaster"].to_list() == ["a", "b", "c"]
     names["warehouse"].close()
+
+
+def test_the_notebook_of_the_examples_runs(path: Path) -> None:
+    notebook = json.loads((ROOT / "examples" / "warehouse.ipynb").read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            source = "".join(cell["source"]).replace(".bellwether/sandbox/warehouse.duckdb", str(path))
+            exec(source.replace('"sandbox-2026"', '"q"').replace("price_before(24)", "price_before(1)"), names)
+    assert "clean.markets" in names["tables"]["table_name"].to_list()
+    assert set(names["board"]["forecaster"]) == {"a", "b", "c"}
+    assert names["chart"].to_dict()["layer"]
+    assert names["against"].height
 
 
 def test_every_view_is_on_the_page_on_querying() -> None:

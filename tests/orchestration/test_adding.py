@@ -1,4 +1,4 @@
-"""docs/adding-a-table.md, done step by step in a copy of the code."""
+"""A table as docs/extending.md adds it, step by step in a copy of the code."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ print(json.dumps({
 def test_a_table_that_is_added_as_the_page_says_is_made_checked_and_published(tmp_path: Path) -> None:
     for name in PACKAGES:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    page = (ROOT / "docs" / "adding-a-table.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     steps = STEP.findall(page)
     assert len(steps) == 4
     for name, text in steps:

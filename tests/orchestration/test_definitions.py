@@ -93,7 +93,7 @@ def test_partitions_follow_the_tables(defs: dg.Definitions) -> None:
 
 
 def test_everything_that_runs_by_itself_is_switched_on(defs: dg.Definitions) -> None:
-    """Their names are those of docs/dagster.md (test_documentation)."""
+    """Their names are those of docs/operating.md (test_documentation)."""
     repository = defs.get_repository_def()
     for clocks in (repository.schedule_defs, repository.sensor_defs):
         assert {clock.default_status.value for clock in clocks} == {"RUNNING"}

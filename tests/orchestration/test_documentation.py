@@ -1,4 +1,4 @@
-"""docs/design.md, docs/automation.md and docs/benchmark.md name every part of the graph."""
+"""docs/design.md, docs/operating.md and docs/benchmark.md name every part of the graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from orchestration.definitions import defs
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DESIGN = (DOCS / "design.md").read_text(encoding="utf-8")
-AUTOMATION = (DOCS / "automation.md").read_text(encoding="utf-8")
+AUTOMATION = (DOCS / "operating.md").read_text(encoding="utf-8")
 DICTIONARY = dictionary()
 BENCHMARK = (DOCS / "benchmark.md").read_text(encoding="utf-8")
 QUERYING = (DOCS / "querying.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from bellwether.publish.dataset import SHARED
 from bellwether.settings import World
 from tests.publish.rows import questions
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "publishing.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "scoring.md").read_text(encoding="utf-8")
 
 
 def test_the_page_names_the_columns_in_their_order_and_every_file(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_the_page_names_the_columns_in_their_order_and_every_file(tmp_path: Path
 def test_the_example_reads_an_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     export(questions(), "sandbox-2026", world=World.SANDBOX)
-    example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+    example = re.findall(r"```python\n(.*?)```", PAGE.partition("## Publishing a release")[2], re.DOTALL)[0]
     found: dict[str, object] = {}
     exec(example, found)
     assert len(found["questions"]) == 6  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""docs/report.md names every field of every file."""
+"""docs/scoring.md names every field of every file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bellwether.report.results import NAMES
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "scoring.md").read_text(encoding="utf-8")
 
 
 def test_every_field_is_described(folder: Path) -> None:

@@ -1,0 +1,42 @@
+"""A market maker: it quotes around the middle of every market, and leans against its inventory.
+
+bellwether backtest --agent examples/market_maker.py:Maker --episode KXGAMEESP-26JUN29
+bellwether backtest --agent examples/market_maker.py:Maker --grid half_spread_cents=1..4 --episode KXGAMEESP-26JUN29
+"""
+
+from __future__ import annotations
+
+from bellwether.replay import CENT, CONTRACT, DOLLAR, Agent, AgentContext, Market
+
+
+class Maker(Agent):
+    """Bids below the middle and offers above it, in whole cents, and never crosses the book.
+
+    half_spread_cents: distance of a quote from the middle. size: contracts of a quote. max_position: contracts of a side at which it stops buying
+    that side. lean_cents: shift of both quotes per `size` contracts of inventory.
+    """
+
+    api = 3  # prices are integers of $0.0001; `CENT` and `DOLLAR` have the same unit
+
+    def __init__(self, *, half_spread_cents: int = 2, size: int = 10, max_position: int = 50, lean_cents: int = 1) -> None:
+        self._half_spread, self._lean = half_spread_cents * CENT, lean_cents * CENT
+        self._size, self._limit = size * CONTRACT, max_position * CONTRACT
+
+    def act(self, ctx: AgentContext) -> None:
+        """Renew the quotes of every market; an unchanged quote keeps its place in the queue."""
+        for market in ctx.markets():
+            bid, offer = self.quotes(market)
+            ctx.quote(market.ticker, bid, offer, self._size)
+
+    def quotes(self, market: Market) -> tuple[int | None, int | None]:
+        """Prices of YES to bid and to offer; None for no quote."""
+        if not market.is_active or market.yes_bid is None or market.yes_ask is None:
+            return None, None
+        inventory = market.yes_position - market.no_position
+        middle = (market.yes_bid + market.yes_ask) // 2 - self._lean * inventory // self._size
+        bid = min(middle - self._half_spread, market.yes_ask - CENT) // CENT * CENT
+        offer = -(-max(middle + self._half_spread, market.yes_bid + CENT) // CENT) * CENT
+        return (
+            bid if bid >= CENT and inventory < self._limit else None,
+            offer if offer <= DOLLAR - CENT and inventory > -self._limit else None,
+        )
