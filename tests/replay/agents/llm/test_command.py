@@ -58,7 +58,7 @@ def test_personalities_trade_as_their_skill_says_and_can_be_replayed(episode: st
     for name, row in made.items():
         folder = trajectory_of(name).folder
         again = trade(episode, "--replay", str(folder))
-        assert again["result_digest"] == row["result_digest"]
+        assert (again["agent"], again["result_digest"]) == (folder.name, row["result_digest"])
     wrong = trajectory_of("malformed").finished
     assert wrong is not None
     assert wrong["call_statuses"]["error"] > 0
