@@ -12,7 +12,7 @@ PRECOMPILE := $(BIN)/python -m orchestration.precompile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui fleet site live test test-fast test-browser test-fleet test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql golden bench bench-replay constraints docs readme screenshots check-readme clean
+.PHONY: help setup setup-dev demo ui fleet site live test test-fast test-browser test-fleet test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql lint-prose golden bench bench-replay constraints docs readme screenshots check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,10 +79,10 @@ golden: setup-dev ## replay the recorded answers, rewrite the digests of tests/g
 coverage: setup-dev ## measure what the tests cover, in htmlcov/; TESTS=tests/lake for some
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html $(TESTS)
 
-lint: setup-dev ## check style, types, SQL and the direction of imports
-	@$(MAKE) -s -k -j 4 lint-style lint-types lint-imports lint-sql
+lint: setup-dev ## check style, types, SQL, prose and the direction of imports
+	@$(MAKE) -s -k -j 4 lint-style lint-types lint-imports lint-sql lint-prose
 
-# The tools of lint run beside each other: each says what it found in one piece, and all that fail do.
+# The tools of lint run in parallel: each prints its findings in one piece, and one failure hides no other.
 shown = found=$$( { $(1); } 2>&1 ); failed=$$?; printf "%s\n" "$$found"; exit $$failed
 
 lint-style:
@@ -96,6 +96,9 @@ lint-imports:
 
 lint-sql:
 	@$(call shown,$(BIN)/sqlfluff lint sql)
+
+lint-prose:
+	@$(call shown,$(BIN)/python .ci/prose.py)
 
 bench: setup-dev ## measure speed and memory, as ratios
 	@$(BIN)/python -m benchmarks

@@ -19,7 +19,7 @@ def main(folder: Path, model: str = "sandbox-calibrated", dollars: float = 1.0, 
     """Run the model at each 300 s of the episode in `folder`, and again from its trajectory."""
     episode, settings = load(folder), BacktestSettings(cadence=300 * SECOND)
     first = run(episode, LLMAgent(model=model, budget=dollars, folder=str(trajectory)), settings)
-    print(first.summary)
+    print(first.summary.select("episode", "agent", "bankroll", "final_equity"))
 
     again = run(episode, LLMReplay(trajectory=str(trajectory)), settings)
     assert again.digest == first.digest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def _program(path: Path, text: str) -> None:
 
 
 def test_each_tool_of_lint_is_shown_in_one_piece_and_one_failure_hides_no_other(tmp_path: Path) -> None:
-    pieces = {name: f"{name} begins\n{name} ends\n" for name in ("ruff", "mypy", "lint-imports", "sqlfluff")}
+    pieces = {name: f"{name} begins\n{name} ends\n" for name in ("ruff", "mypy", "lint-imports", "sqlfluff", "python")}
     for name in pieces:
         failed = int(name in ("ruff", "mypy"))
         _program(tmp_path / name, f"echo {name} begins; sleep 0.1; echo {name} ends >&2; exit {failed}")
@@ -37,7 +38,7 @@ def test_each_tool_of_lint_is_shown_in_one_piece_and_one_failure_hides_no_other(
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert all(piece in done.stdout for piece in pieces.values()), done.stdout
-    assert [name for name in ("style", "types", "imports", "sql") if f"lint-{name}" in done.stderr] == ["style", "types"]
+    assert [name for name in ("style", "types", "imports", "sql", "prose") if f"lint-{name}" in done.stderr] == ["style", "types"]
 
 
 @pytest.mark.parametrize("fails", ["", "lint", "test", "test-fleet", "test-browser", "setup-dev"])
@@ -52,3 +53,21 @@ def test_ci_fails_where_a_target_does_and_ends_with_what_lint_found(tmp_path: Pa
     ran = ["of setup-dev", "of test", "of test-fleet", "of test-browser", "make lint:", "of lint"]
     assert done.stdout.splitlines() == (ran[:1] if fails == "setup-dev" else ran)
     assert done.stderr.splitlines() == ([f"make {fails} failed"] if fails in ("lint", "test", "test-fleet", "test-browser") else [])
+
+
+def test_prose_above_its_limits_fails_with_each_hit_and_its_replacement(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    (tmp_path / "module.py").write_text('"""Nobody is asked."""\n\nSHOWN = "nobody"  # as it came\n')
+    (tmp_path / "page.md").write_text("A user says so.\n\n```text\nnobody\n```\n")
+    (tmp_path / ".ci" / "prose.toml").write_text((ROOT / ".ci" / "prose.toml").read_text().replace("docs = 150", "docs = 0"))
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    command = [sys.executable, ".ci/prose.py", "--list"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "1 phrases in docs, at most 0: see .ci/prose.toml\n"
+    assert [line.split(": ")[:2] for line in done.stdout.splitlines()] == [
+        ["module.py:1", "'is asked'"],
+        ["module.py:3", "'as it came'"],
+        ["page.md:1", "'says'"],
+    ]

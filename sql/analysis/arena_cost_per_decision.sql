@@ -1,4 +1,4 @@
--- One row per family: decisions that were asked for, what they cost in dollars, per decision and per trade, and how many have no known cost.
+-- One row per family: requested decisions, what they cost in dollars, per decision and per trade, and how many have no known cost.
 SELECT
     agents.family,
     count(*) AS decisions,

@@ -1,4 +1,4 @@
--- One row per rule that plays beside the models: what doing something trivial earned, and how many models earned more in the same group.
+-- One row per rule of a lineup: its return, and how many models earned more in the same group.
 WITH earned AS (
     SELECT rankings.methodology, rankings.reconstructed, rankings.contaminated, rankings.family, rankings.value, rankings.lower, rankings.upper,
         bool_and(starts_with(agents.model, 'rule/')) AS trivial

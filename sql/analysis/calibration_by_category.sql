@@ -1,4 +1,4 @@
--- One row per forecaster and category of the release $release: what it said on average, how often that was right, the gap between both, and the
+-- One row per forecaster and category of the release $release: its mean forecast, the share of yes, the gap between both, and the
 -- Brier score with its 95 % interval, which is null where the category has too few clusters.
 SELECT
     answers.forecaster,

@@ -1,4 +1,4 @@
--- One row per forecaster of the release $release: its Brier score beside that of the market's price $hours hours before the close, on the questions that
+-- One row per forecaster of the release $release: its Brier score and that of the market's price $hours hours before the close, on the questions that
 -- have both, and the share of the price's score by which the forecaster was better (negative: worse). For intervals see benchmark.comparisons.
 SELECT
     answers.forecaster,

@@ -1,4 +1,4 @@
--- One row per bin of the reliability diagram of $forecaster on the release $release: what it said and how often it was right.
+-- One row per bin of the reliability diagram of $forecaster on the release $release: the mean forecast and the share of yes.
 -- `calibrated` is true when the mean forecast lies inside the 95 % interval of the observed rate; null without an interval.
 SELECT
     bin,
