@@ -38,6 +38,17 @@ PALETTE = (
     "#b430a8", "#a89054", "#247884", "#d86c84", "#0c78f0", "#c08400", "#cc2430", "#547824",
 )  # fmt: skip
 
+
+def _shifted(colour: str, by: int) -> str:
+    return f"{colour[:5]}{int(colour[5:], 16) + by:02x}"
+
+
+#: Dashes of lines by the round of their colour: solid, dashed, dotted.
+_DASHES = ([1, 0], [6, 3], [2, 2])
+#: The palette in three rounds. Colours of later rounds look the same, differ by a unit of blue, and stand for a dashed or dotted line and another point.
+STYLES = tuple(_shifted(one, by) for by in range(len(_DASHES)) for one in PALETTE)
+_POINTS = ("circle", "square", "triangle-up")
+
 _FONT = "Liberation Sans, DejaVu Sans, sans-serif"
 _STYLE: dict[str, Any] = {
     "background": "white",
@@ -223,6 +234,26 @@ def colour(names: Palette, *, legend: bool = False) -> alt.Color:
         return alt.Color("name:N", legend=shown)
     scale = alt.Scale(domain=[name for name, _ in names], range=[one for _, one in names])
     return alt.Color("name:N", scale=scale, legend=shown if legend else None)
+
+
+def dashes(names: Palette) -> dict[str, alt.StrokeDash]:
+    """The dash of `name` by a palette, as an encoding of a line; nothing where all lines are solid."""
+    return {"strokeDash": _by_round(alt.StrokeDash, names, _DASHES)} if any(round_of(colour) for _, colour in names) else {}
+
+
+def points(names: Palette) -> dict[str, alt.Shape]:
+    """The shape of the point of `name` by a palette; nothing where all are circles."""
+    return {"shape": _by_round(alt.Shape, names, _POINTS)} if any(round_of(colour) for _, colour in names) else {}
+
+
+def _by_round(channel: type[Any], names: Palette, kinds: Sequence[Any]) -> Any:
+    scale = alt.Scale(domain=[name for name, _ in names], range=[kinds[round_of(one)] for _, one in names])
+    return channel("name:N", scale=scale, legend=None)
+
+
+def round_of(colour: str) -> int:
+    """The round of the palette that a style is of: 0 for solid lines."""
+    return STYLES.index(colour) // len(PALETTE) if colour in STYLES else 0
 
 
 def rule_at(value: float, channel: str = "y") -> Any:

@@ -23,6 +23,7 @@ from bellwether.figures.canvas import (
     time,
     titled,
 )
+from bellwether.figures.canvas import points as shapes
 from bellwether.formatting import floor_percent
 
 #: Colours of the commonest kinds of failure; the rest are one.
@@ -37,7 +38,7 @@ def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = 
     along = time("x", x) if timed else alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False))
     tips = [alt.Tooltip("name:N"), alt.Tooltip("x:T" if timed else "x:Q", title=x), alt.Tooltip("y:Q", title=y, format=".4f")]
     own = alt.Chart().encode(x=along, y=number("y", title=y), tooltip=tips)
-    points = own.mark_point(filled=True, size=90, opacity=1).encode(color=colour(names))
+    points = own.mark_point(filled=True, size=90, opacity=1).encode(color=colour(names), **shapes(names))
     front = (
         alt.Chart().transform_filter(alt.FieldValidPredicate(field="frontier", valid=True)).encode(x=along, y=number("frontier", title=y))
     )

@@ -20,6 +20,7 @@ from bellwether.figures.canvas import (
     Palette,
     Rows,
     colour,
+    dashes,
     filled,
     finite,
     layered,
@@ -84,7 +85,7 @@ def lines(
     own = alt.Chart().encode(x=along, color=colour(names, legend=legend))
     shape: dict[str, Any] = {"interpolate": "step-after"} if step else {}
     layers = [own.mark_area(opacity=0.22, **shape).encode(y=number("lower", title=y), y2="upper:Q")] if band else []
-    layers.append(own.mark_line(strokeWidth=1.6, **shape).encode(y=number("y", title=y), tooltip=tips))
+    layers.append(own.mark_line(strokeWidth=1.6, **shape).encode(y=number("y", title=y), tooltip=tips, **dashes(names)))
     if dots:
         layers.append(own.mark_point(filled=True, size=12, opacity=0.9).encode(y=number("y", title=y), tooltip=tips))
     if points:

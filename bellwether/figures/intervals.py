@@ -29,6 +29,7 @@ from bellwether.figures.canvas import (
     number,
     palette,
     panels,
+    points,
     rule_at,
     titled,
 )  # fmt: skip
@@ -64,9 +65,11 @@ def intervals(axis: str, names: Palette, *, by: str = "name", reference: float |
     )
     ends = own.transform_calculate(lower=_or_value("lower"), upper=_or_value("upper"))
     bars = ends.mark_rule(strokeWidth=2).encode(x=number("lower", alt.X, title=axis), x2="upper:Q")
-    points = own.mark_point(filled=True, size=70, opacity=1).encode(x=number("value", alt.X, title=axis))
+    dots = own.mark_point(filled=True, size=70, opacity=1).encode(
+        x=number("value", alt.X, title=axis), **(points(names) if by == "name" else {})
+    )
     dotted = [] if reference is None else [rule_at(reference, "x")]
-    return layered(*dotted, _room(axis), bars, points, *_written(texts))
+    return layered(*dotted, _room(axis), bars, dots, *_written(texts))
 
 
 def _or_value(end: str) -> str:

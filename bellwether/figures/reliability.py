@@ -18,6 +18,7 @@ from bellwether.figures.canvas import (
     Palette,
     Rows,
     colour,
+    dashes,
     filled,
     finite,
     layered,
@@ -63,7 +64,7 @@ def diagram(names: Palette, *, banded: bool = False) -> alt.LayerChart:
         .mark_rule()
         .encode(y=alt.Y("lower:Q", title=OBSERVED), y2="upper:Q")
     )
-    line = own.mark_line(strokeWidth=1.5).encode(y=observed)
+    line = own.mark_line(strokeWidth=1.5).encode(y=observed, **dashes(names))
     points = own.mark_point(filled=True, opacity=1).encode(y=observed, size=alt.Size("n:Q", legend=None, scale=alt.Scale(range=[20, 220])))
     return layered(*([band] if banded else []), _diagonal(), bars, line, points)
 

@@ -16,12 +16,13 @@ import duckdb
 import polars as pl
 
 from bellwether.errors import LakeError
-from bellwether.lake import duck, meta, views
+from bellwether.lake import duck, history, meta, views
 from bellwether.lake.duck import identifier, literal
 from bellwether.lake.lake import Lake
 from bellwether.lake.partitions import of_folder, values
 from bellwether.lake.storage import writing
 from bellwether.lake.survey import UNKNOWN, Former, Row, Survey, survey
+from bellwether.settings import settings
 from bellwether.tables import Table
 
 
@@ -36,6 +37,7 @@ class State:
     place: str
     declarations: str
     marks: Mapping[str, str]
+    world: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, pla
     # Before anything is read: what is written from now on has another mark.
     marks = [f"{name} {mark}" for name, mark in lake.marks(tables).items() if mark is not None]
     made = {"lake": lake.uri, "place": place, "declarations": _digest(tables), "looked_at": now, "complete_at": now, "marks": marks}
+    made["world"] = settings().world.value
     old = state(former)
     if old is not None and (old.lake, old.place) != (lake.uri, place):
         old = None
@@ -68,9 +71,10 @@ def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, pla
         surveys = [survey(lake, table, known[table.name], complete=False) for table in changed]
         with writing(str(draft)):
             shutil.copyfile(former, draft)
-        return _write(lake, draft, surveys, made, known)
+        return _write(lake, draft, surveys, made, known, tables=tables, known=_history(former, made))
     known = _known(former, tables, old.looked_at) if old else {}
-    return _write(lake, draft, [survey(lake, table, known.get(table.name, UNKNOWN)) for table in tables], made, None)
+    surveys = [survey(lake, table, known.get(table.name, UNKNOWN)) for table in tables]
+    return _write(lake, draft, surveys, made, None, tables=tables, known=_history(former, made))
 
 
 def state(path: Path) -> State | None:
@@ -123,12 +127,30 @@ def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any
         return []
 
 
+def _history(path: Path, made: Mapping[str, Any]) -> dict[str, Sequence[Row]]:
+    """Rows of a publication of the same lake at the same place that the next one continues; none of another."""
+    if [made[name] for name in ("lake", "place")] != [
+        row for one in _rows(path, "SELECT lake, place FROM meta.publication", {}) for row in one.values()
+    ]:
+        return {}
+    return {table.name: _rows(path, f"FROM {table.sql_name} ORDER BY ALL", {}) for table in (meta.NAMES, meta.STANDINGS)}
+
+
 def _digest(tables: Iterable[Table]) -> str:
     return hashlib.sha256(f"{duckdb.__version__} {list(tables)!r} {list(meta.ALL)!r} {views.texts()!r}".encode()).hexdigest()
 
 
-def _write(lake: Lake, draft: Path, surveys: Sequence[Survey], made: dict[str, Any], former: Mapping[str, Former] | None) -> Built:
-    """Write what the surveys found: into an empty file, or, with what was known before, into a copy of the last one."""
+def _write(
+    lake: Lake,
+    draft: Path,
+    surveys: Sequence[Survey],
+    made: dict[str, Any],
+    former: Mapping[str, Former] | None,
+    *,
+    tables: Sequence[Table],
+    known: Mapping[str, Sequence[Row]],
+) -> Built:
+    """Write what the surveys found: into an empty file, or, with what was known before, into a copy of the last one. known: its history."""
     try:
         with duck.connect(draft) as connection:
             if any(duck.is_s3(file) for one in surveys for file in one.files):
@@ -142,6 +164,10 @@ def _write(lake: Lake, draft: Path, surveys: Sequence[Survey], made: dict[str, A
                 connection.execute("DELETE FROM meta.publication")
             made = {**made, "published_at": datetime.now(UTC)}
             _insert(connection, meta.PUBLICATION, meta.PUBLICATION.frame([made]))
+            found = history.rows(connection, [table.name for table in tables], made["published_at"], known)
+            for table in (meta.NAMES, meta.STANDINGS):
+                connection.execute(f"DELETE FROM {_name(table)}")  # noqa: S608 - a quoted name
+                _insert(connection, table, table.frame(found[table.name]))
             done = _describe(connection, made["published_at"], complete=former is None)
             connection.execute("COMMIT")
             connection.execute("CHECKPOINT")

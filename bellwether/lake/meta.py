@@ -90,13 +90,44 @@ PUBLICATION = Table(
         Column("place", TEXT, "absolute name under which this file was published"),
         Column("declarations", TEXT, "digest of the declared tables and of DuckDB's version"),
         Column("marks", _LIST, "per table its name and the mark of its folder, which changes with every write"),
+        Column("world", TEXT, "world of the settings that it was published under: sandbox, playback or live"),
     ),
     key=("published_at",),
     mart=True,
 )
 
+NAMES = Table(
+    name="meta/names",
+    row="One forecaster, agent or family; charts choose its colour and dash by its number.",
+    columns=(
+        Column("name", TEXT, "name of the forecaster, agent or family"),
+        Column("number", pl.Int32(), "order of first publication, from 0; a name keeps its number in later publications"),
+    ),
+    key=("name",),
+    sort=("number",),
+    mart=True,
+)
+
+STANDINGS = Table(
+    name="meta/standings",
+    row="One place on a leaderboard, in this publication or in the last one before it whose places or values differ.",
+    columns=(
+        Column("published_at", TIME, "when the publication was finished", UTC),
+        Column("current", pl.Boolean(), "whether the publication is this one"),
+        Column("area", TEXT, "benchmark, trading or arena"),
+        Column("board", TEXT, "the release, rule set, or group of cohorts"),
+        Column("metric", TEXT, "metric that ranks"),
+        Column("name", TEXT, "the forecaster, agent or family"),
+        Column("place", pl.Int32(), "its rank"),
+        Column("value", pl.Float64(), "its value of the metric", nullable=True),
+    ),
+    key=("current", "area", "board", "metric", "name"),
+    sort=("current", "area", "board", "metric", "place", "name"),
+    mart=True,
+)
+
 #: The tables about the file itself.
-ALL = (PARTITIONS, TABLES, COLUMNS, PUBLICATION)
+ALL = (PARTITIONS, TABLES, COLUMNS, PUBLICATION, NAMES, STANDINGS)
 
 
 def tables(surveys: Sequence[Survey]) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from typing import Any
 from bellwether.figures import books, costs, equity
 from bellwether.figures import intervals as interval_charts
 from bellwether.figures import reliability as reliability_charts
-from bellwether.figures.canvas import PALETTE, Rows, spec
+from bellwether.figures.canvas import PALETTE, STYLES, Rows, spec
 from bellwether.pages.model import Chart
 
 #: Colours of a single line, and of names without a colour of their own.
@@ -20,21 +20,19 @@ __all__ = ["GREY", "LINE", "PALETTE", "Colours", "curves", "depths", "intervals"
 
 
 class Colours:
-    """One colour per name. The names of an area, such as the arena, have different ones as long as the palette lasts."""
+    """One colour and dash per name, by its number in the warehouse; names without a number come after all others."""
 
-    def __init__(self) -> None:
-        self._of: dict[str, str] = {}
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        self._numbers = dict(numbers)
 
     def add(self, names: Sequence[str]) -> None:
-        """Give the names of an area that have none the colours that no other of them has, in their order."""
-        new = [name for name in names if name not in self._of]
-        taken = {self._of[name] for name in names if name in self._of}
-        free = [colour for colour in PALETTE if colour not in taken] or PALETTE
-        self._of.update((name, free[place % len(free)]) for place, name in enumerate(new))
+        """Number the names that have no number, in their order."""
+        for name in names:
+            self._numbers.setdefault(name, max(self._numbers.values(), default=-1) + 1)
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
-        """The colours of names."""
-        return {name: self._of.get(name, GREY) for name in names}
+        """The styles of names."""
+        return {name: STYLES[self._numbers[name] % len(STYLES)] if name in self._numbers else GREY for name in names}
 
 
 def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, reference: float | None = None) -> Chart:

@@ -145,11 +145,15 @@ Part = Stats | Links | Table | Grid | Chart | Text | Texts | Note | Code | Facts
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page under a heading, on a grid of twelve columns. spans: columns of each part on a wide screen; all twelve when left out."""
+    """A part of a page under a heading, on a grid of twelve columns. spans: columns of each part on a wide screen, all twelve when left out. width: its own on the page.
+
+    Sections narrower than the page are side by side.
+    """
 
     title: str
     parts: Sequence[Part]
     spans: Sequence[int] = ()
+    width: int = 12
 
     @classmethod
     def even(cls, title: str, parts: Sequence[Part]) -> Section:

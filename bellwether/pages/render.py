@@ -21,6 +21,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from bellwether.errors import BellwetherError
+from bellwether.figures.canvas import round_of
 from bellwether.files import atomic_file
 from bellwether.pages.model import Cell, Chart, Entry, Facts, Grid, Head, Page, Part, Table, Text, Texts
 from bellwether.pages.values import visible
@@ -130,7 +131,7 @@ def library() -> bytes:
     return done.stdout
 
 
-def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str, list[_Shown]]], list[File], list[bytes]]:
+def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str, list[_Shown], int]], list[File], list[bytes]]:
     """Sections for the template, the files of their parts, and the data of charts with more than `inline` bytes."""
     count, extra, sections = 0, list[File](), []
     charts: list[bytes] = []
@@ -148,7 +149,7 @@ def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str
                 shown, made = _part(part, f"p{count}", stem)
                 extra.extend(made)
             parts.append(shown._replace(span=f" s{span}") if span else shown)
-        sections.append((section.title, parts))
+        sections.append((section.title, parts, section.width))
     return sections, extra, charts
 
 
@@ -276,7 +277,8 @@ def _chart(chart: Chart) -> bytes:
     if len({*map(len, rows)}) > 1:
         fields = list(dict.fromkeys(field for row in rows for field in row))
     values = [[row.get(field) for field in fields] for row in rows]
-    chosen = {"by": chart.by, "first": list(chart.first), "colours": dict(chart.colours)}
+    dashes = {name: found for name, colour in chart.colours.items() if (found := round_of(colour))}
+    chosen = {"by": chart.by, "first": list(chart.first), "colours": dict(chart.colours), "dashes": dashes}
     return json_bytes({"spec": chart.spec, "fields": fields, "rows": values, **chosen})
 
 

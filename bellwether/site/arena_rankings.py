@@ -174,8 +174,13 @@ def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
     return [*shown, estimates(f"metrics-{slug(ranking.title)}", f"Every metric: {ranking.title}", [ranking.rankings, ranking.imputed])]
 
 
-def drawn(ranking: Ranking, colours: Mapping[str, str]) -> list[Chart]:
-    """The metrics that rank, with their intervals."""
+def metric_title(name: str) -> str:
+    """A metric in words."""
+    return _TITLES.get(name, name.replace("_", " "))
+
+
+def drawn(ranking: Ranking, colours: Mapping[str, str], most: int | None = None) -> list[Chart]:
+    """The metrics that rank, with their intervals, of all families or of the first."""
     found = []
     for metric in ranking.metrics:
         own = {row["family"]: row for row in ranking.rankings.filter(pl.col("metric") == metric).iter_rows(named=True)}
@@ -186,11 +191,11 @@ def drawn(ranking: Ranking, colours: Mapping[str, str]) -> list[Chart]:
                 "lower": finite(own[name]["lower"]),
                 "upper": finite(own[name]["upper"]),
             }
-            for name in ranking.families
+            for name in ranking.families[:most]
             if name in own and finite(own[name]["value"]) is not None
         ]
         if lines:
-            title = _TITLES.get(metric, metric.replace("_", " "))
+            title = metric_title(metric)
             used = {str(line["name"]): colours[str(line["name"])] for line in lines}
             found.append(charts.intervals(f"{title[0].upper()}{title[1:]} with 95 % intervals: {ranking.title}", title, lines, used))
     return found

@@ -19,6 +19,7 @@ import orjson
 
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder, upload, writing
+from bellwether.pages.render import banner
 from bellwether.places import is_stored, place
 from bellwether.settings import settings
 from bellwether.site.source import Source, opened
@@ -28,6 +29,8 @@ from bellwether.site.units import units
 #: Says what the folder is, what it shows, and which part made which files.
 MANIFEST = "site.json"
 _MARK = "bellwether-site"
+#: First line of every page, by the world that it shows.
+_BANNERS = {"sandbox": "Generated markets and mock models. Not real results."}
 #: Objects made between two looks for cycles, at least.
 _ALLOCATIONS = 50_000
 
@@ -55,12 +58,12 @@ def build(warehouse: Path | str, folder: Path | str) -> Built:
         raise ConfigError(f"building the site at {target}: something else is there; name another folder, or empty it")
     if is_stored(target):
         return _uploaded(warehouse, target)
-    with opened(warehouse) as source, atomic_folder(target, MANIFEST) as draft, _rare_collections():
-        writer = _Writer(target, draft, old or {})
+    with opened(warehouse) as source, atomic_folder(target, MANIFEST) as draft, _rare_collections(), banner(_BANNERS.get(source.world, "")):
+        writer = _Writer(target, draft, old if old and old.get("world") == source.world else {})
         for unit in units(source):
             writer.add(unit)
         published = state(source)
-        manifest = {"what": _MARK, "published": published, "units": writer.units, "files": writer.files}
+        manifest = {"what": _MARK, "published": published, "world": source.world, "units": writer.units, "files": writer.files}
         data = orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)
         (draft / MANIFEST).write_bytes(data)
     return Built(target, len(writer.files) + 1, writer.bytes + len(data), writer.written, published)

@@ -1,99 +1,158 @@
-"""The first page: what is measured, the leaderboards at a glance, how fresh it is, what was written last."""
+"""The first page: the leader of each area in a card, what changed since the last publication, and how fresh the data is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import polars as pl
 
 from bellwether.pages import charts
 from bellwether.pages.charts import Colours
-from bellwether.pages.model import Cell, Facts, Head, Links, Note, Page, Part, Section, Table
+from bellwether.pages.columns import title
+from bellwether.pages.model import Cell, Facts, Head, Links, Note, Page, Part, Section, Stats, Table
 from bellwether.pages.render import File, render
-from bellwether.pages.values import NONE, interval, number, text, when
+from bellwether.pages.values import NONE, finite, money, number, text, when
 from bellwether.site import arena_rankings, release, trading
+from bellwether.site.arena_names import family_path
 from bellwether.site.arena_rankings import Rankings
 from bellwether.site.source import Source
 
-#: Lines of a leaderboard at a glance.
+#: Lines of a chart in a card.
 _LINES = 8
-#: Columns of a ranking of the arena at a glance: rank, family, group, two metrics.
-_COLUMNS = 5
-#: Writes so long before the newest are shown as changes.
-_RECENT = timedelta(days=1)
 _DOMAINS = ("clean", "benchmark", "replay", "arena")
 
 
 def pages(source: Source, colours: Colours) -> Iterator[File]:
     """The page."""
-    sections = [
-        Section("Benchmark", _benchmark(source, colours)),
-        Section("Trading", _trading(source)),
-        Section("Arena", _arena(source, colours)),
-        Section("Freshness", [_freshness(source)]),
-        Section("Written last", [_changes(source)]),
-    ]
+    cards = (_benchmark(source, colours), _arena(source, colours), _trading(source, colours))
+    sections = [Section(name, parts, width=4) for name, parts in zip(("Benchmark", "Arena", "Trading"), cards, strict=True)]
+    sections += [Section("What changed since the last publication", [_changes(source)]), Section("Freshness", [_freshness(source)])]
     lead = "How well models forecast and trade on prediction markets: probabilities scored by what happened, agents replayed on recorded order books, "
     lead += "and weekly cohorts that bet paper money on open markets."
-    yield from render(Page("index.html", "What was measured", lead, sections))
+    yield from render(Page("index.html", "Bellwether", lead, sections))
+
+
+def main_release(board: pl.DataFrame) -> str:
+    """The release with the most questions, the newest of equal ones; never a subset, whose name has an @."""
+    sizes = board.group_by("release").agg(pl.col("n_questions").max(), pl.col("known_at").max())
+    whole = sizes.filter(~pl.col("release").str.contains("@", literal=True))
+    return str((whole if whole.height else sizes).sort("n_questions", "known_at", "release")["release"][-1])
 
 
 def _benchmark(source: Source, colours: Colours) -> list[Part]:
     board = source.frame("benchmark/leaderboard")
     if not board.height:
         return [Note("No release has been ranked: the warehouse has no rows of benchmark.leaderboard.")]
-    newest = board.group_by("release").agg(pl.col("known_at").max()).sort("known_at", "release")["release"][-1]
-    ranked = board.filter((pl.col("release") == newest) & pl.col("rank").is_not_null()).sort("rank")
-    rows = [
-        [
-            number(row["rank"]),
-            text(row["forecaster"], release.forecaster_path(newest, row["forecaster"])),
-            interval(row["brier"], row["brier_lower"], row["brier_upper"]),
-            text(row["group"]),
-            number(row["skill_vs_market"] if row["skill_vs_market_lower"] is not None else None, 2),
-        ]
-        for row in ranked.head(_LINES).iter_rows(named=True)
-    ]
-    heads = [
-        Head("Rank", number=True),
-        Head("Forecaster"),
-        Head("Brier [95 %]", number=True),
-        Head("Group"),
-        Head("vs market", number=True),
-    ]
-    links = Links(
-        [Cell(f"The whole leaderboard of {newest}", href=release.path(newest)), Cell("All releases", href="benchmark/index.html")]
-    )
+    name = main_release(board)
+    ranked = board.filter((pl.col("release") == name) & pl.col("rank").is_not_null()).sort("rank")
     drawn = release.drawn(ranked.head(_LINES))
-    chart = charts.intervals("Brier scores with 95 % intervals", "Brier score", drawn, colours.of([str(one["name"]) for one in drawn]))
-    return [chart, Table(f"Best of {ranked.height} ranked forecasters of {newest}", heads, rows), links]
-
-
-def _trading(source: Source) -> list[Part]:
-    summary = source.frame("replay/summary")
-    if not summary.height:
-        return [Note("No backtest has been summed up: the warehouse has no rows of replay.summary.")]
-    chosen = (0, 1, 2, 3, 4, 7)
-    heads, rows = trading.summary_heads(), trading.summary_rows(summary)[:_LINES]
-    table = Table(
-        f"Best of {summary['agent'].n_unique()} agents by P&L",
-        [heads[place] for place in chosen],
-        [[row[place] for place in chosen] for row in rows],
+    chart = charts.intervals(
+        f"Best of {ranked.height} in {name}: Brier score with 95 % interval", "Brier score", drawn, _of(colours, drawn)
     )
-    return [table, Links([Cell("All agents and episodes", href="trading/index.html")])]
+    links = Links([Cell(f"The whole leaderboard of {name}", href=release.path(name)), Cell("All releases", href="benchmark/index.html")])
+    if not ranked.height:
+        return [Note(f"No forecaster of {name} is ranked."), links]
+    best = ranked.row(0, named=True)
+    stats = Stats(
+        [
+            (
+                "Leader",
+                text(best["forecaster"], release.forecaster_path(name, best["forecaster"])),
+                f"of {ranked.height} ranked forecasters",
+            ),
+            ("Brier score", number(best["brier"], 3), _ends(best, "brier_")),
+            ("Questions", number(best["n_questions"]), name),
+            ("Newest fact", when(best["known_at"].date()), ""),
+        ]
+    )
+    said = "The Brier score is the mean squared distance between probability and outcome: 0 is perfect, 0.25 is always saying one half."
+    return [stats, Note(said), chart, links]
 
 
 def _arena(source: Source, colours: Colours) -> list[Part]:
-    if not source.rows("arena/leaderboard"):
+    ranking = next(Rankings.read(source).groups, None) if source.rows("arena/leaderboard") else None
+    if ranking is None:
         return [Note("No week of the arena has been run: the warehouse has no rows of arena.leaderboard.")]
-    parts: list[Part] = []
-    for ranking in Rankings.read(source).groups:
-        parts += arena_rankings.drawn(ranking, colours.of(ranking.families))[:1]
-        heads = arena_rankings.heads(ranking.metrics)[:_COLUMNS]
-        rows = [row[:_COLUMNS] for row in arena_rankings.rows(ranking)[:_LINES]]
-        parts.append(Table(f"Best of {len(ranking.families)} families: {ranking.title}", heads, rows))
-    return [*parts, Links([Cell("Cohorts, families and markets", href="arena/index.html")])]
+    metric, best = ranking.metrics[0], ranking.families[0]
+    rows = ranking.rankings.filter(pl.col("metric").is_in([metric, "return"]) & (pl.col("family") == best)).rows(named=True)
+    own = {row["metric"]: row for row in rows}
+    main, gain = own.get(metric, {}), own.get("return", {})
+    known = max((stored.known_at for name, stored in source.tables.items() if name.startswith("arena/") and stored.known_at), default=None)
+    stats = Stats(
+        [
+            ("Leader", text(best, family_path(best)), f"of {len(ranking.families)} families"),
+            (f"Its {arena_rankings.metric_title(metric)}", number(main.get("value"), 3), _ends(main)),
+            ("Its return", number(gain.get("value"), 1, unit="%"), _ends(gain, unit="%")),
+            ("Newest fact", when(known.date() if known else None), ranking.title),
+        ]
+    )
+    said = f"Families of {ranking.title}, ranked by the {arena_rankings.metric_title(metric)}: how far their probabilities were from the outcomes."
+    drawn = arena_rankings.drawn(ranking, colours.of(ranking.families), _LINES)[:1]
+    return [stats, Note(said), *drawn, Links([Cell("Cohorts, families and markets", href="arena/index.html")])]
+
+
+def _trading(source: Source, colours: Colours) -> list[Part]:
+    summary = source.frame("replay/summary").sort(["pnl_mean", "agent"], descending=[True, False], nulls_last=True)
+    if not summary.height:
+        return [Note("No backtest has been summed up: the warehouse has no rows of replay.summary.")]
+    best = summary.row(0, named=True)
+    stats = Stats(
+        [
+            ("Leader", text(best["agent"], trading.agent_path(best["agent"])), f"of {summary['agent'].n_unique()} agents"),
+            (
+                "Mean P&L",
+                money(best["pnl_mean"], signed=True),
+                _ends(best, "pnl_mean_", unit="$"),
+            ),
+            ("Episodes", number(best["episodes"]), best["rules"]),
+            ("Newest fact", when(best["known_at"].date()), ""),
+        ]
+    )
+    said = "Mean profit or loss of an episode in dollars, orders replayed against the recorded book with the fees of the venue."
+    drawn = trading.mean_rows(summary.filter(pl.col("rules") == best["rules"]).head(_LINES))
+    chart = charts.intervals("Best agents: mean P&L of an episode with 95 % interval", "dollars", drawn, _of(colours, drawn), reference=0.0)
+    return [stats, Note(said), chart, Links([Cell("All agents and episodes", href="trading/index.html")])]
+
+
+def _of(colours: Colours, rows: list[dict[str, object]]) -> dict[str, str]:
+    return colours.of([str(row["name"]) for row in rows])
+
+
+def _ends(row: Mapping[str, Any], name: str = "", *, unit: str = "") -> str:
+    """The interval of an estimate, for the remark below it. name: beginning of its columns."""
+    lower, upper = row.get(f"{name}lower"), row.get(f"{name}upper")
+    if finite(lower) is None or finite(upper) is None:
+        return "no interval"
+    digits = {"%": 1, "$": 2}.get(unit, 3)
+    return f"95 % interval {number(lower, digits, unit=unit).text} to {number(upper, digits, unit=unit).text}"
+
+
+def _changes(source: Source) -> Table | Note:
+    """Leaderboards whose places differ between this publication and the last one with others."""
+    current, before = (source.standings.filter(pl.col("current") == shown) for shown in (True, False))
+    if not before.height:
+        return Note("The warehouse stores no earlier publication with other places or values.")
+    keys = ["area", "board", "metric"]
+    old = {key: dict(part.select("name", "place").iter_rows()) for key, part in before.group_by(keys)}
+    rows = []
+    for key, part in current.group_by(keys, maintain_order=True):
+        area, board, metric = map(str, key)
+        places, known = dict(part.select("name", "place").iter_rows()), old.get(key, {})
+        leader = text(", ".join(sorted(name for name, place in places.items() if place == 1)))
+        former = text(", ".join(sorted(name for name, place in known.items() if place == 1)) or None)
+        moved = sum(known[name] != place for name, place in places.items() if name in known)
+        new, gone = ([name for name in ones if name not in others] for ones, others in ((places, known), (known, places)))
+        if moved or new or gone:
+            rows.append([text(area), text(board), text(title(metric)), leader, former, number(moved), _names(new), _names(gone)])
+    heads = [Head("Area"), Head("Board"), Head("Metric"), Head("Leader"), Head("Leader before"), Head("Other places", number=True)]
+    at = when(before["published_at"][0]).text
+    return Table(f"Against the publication of {at} UTC", [*heads, Head("New"), Head("No longer ranked")], rows)
+
+
+def _names(names: list[str]) -> Cell:
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return text(shown or None)
 
 
 def _freshness(source: Source) -> Facts:
@@ -104,20 +163,3 @@ def _freshness(source: Source) -> Facts:
         newest = when(max(known)).text if known else NONE
         rows.append((f"{domain[0].upper()}{domain[1:]}", Cell(f"{count:,} rows, newest fact of {newest}" if count else "nothing yet")))
     return Facts(rows)
-
-
-def _changes(source: Source) -> Table | Note:
-    """Partitions that were written within a day of the newest write, by table."""
-    partitions = source.partitions
-    if not partitions.height:
-        return Note("The warehouse shows no partition: nothing has been made yet.")
-    newest = partitions["written_at"].max()
-    recent = partitions.filter(pl.col("written_at") >= newest - _RECENT)  # type: ignore[operator]
-    found = (
-        recent.group_by("table_name")
-        .agg(pl.len(), pl.col("rows").sum(), pl.col("written_at").max())
-        .sort("written_at", "table_name", descending=[True, False])
-    )
-    rows = [[text(name, f"data/table/{name}.html"), number(count), number(total), when(at)] for name, count, total, at in found.iter_rows()]
-    heads = [Head("Table"), Head("Partitions written", number=True), Head("Rows in them", number=True), Head("Last write")]
-    return Table("What was written within a day of the newest write", heads, rows)

@@ -16,7 +16,7 @@ import orjson
 import polars as pl
 
 from bellwether.errors import LakeError
-from bellwether.lake import duck, warehouse
+from bellwether.lake import duck, meta, warehouse
 from bellwether.tables import TABLES, Table, table
 from bellwether.tables.outgoing import redacted
 
@@ -64,6 +64,21 @@ class Source:
         """Time of publication."""
         found: datetime = self._all("meta.publication")["published_at"][0]
         return found
+
+    @cached_property
+    def world(self) -> str:
+        """The world that was published."""
+        return str(self._all("meta.publication")["world"][0])
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Numbers of forecasters, agents and families, in the order of their first publication."""
+        return dict(self._all("meta.names").select("name", "number").iter_rows())
+
+    @cached_property
+    def standings(self) -> pl.DataFrame:
+        """Places on leaderboards, in this publication and in the last one that differs."""
+        return self._all("meta.standings").sort(meta.STANDINGS.order)
 
     def rows(self, name: str) -> int:
         """Rows of a table; 0 where the warehouse has no such table."""
@@ -146,7 +161,9 @@ class Source:
             "meta.tables": {"table_name", "rows", "known_at", "stored_as"},
             "meta.columns": {"table_name", "column_name", "ordinal", "type", "unit", "nullable", "description"},
             "meta.partitions": {"table_name", "partition", "rows", "bytes", "file", "sha256", "written_at", "known_at", "published"},
-            "meta.publication": {"published_at"},
+            "meta.publication": {"published_at", "world"},
+            "meta.names": {"name", "number"},
+            "meta.standings": set(meta.STANDINGS.names),
         }
         for name, columns in required.items():
             missing = columns - set(self._all(name).columns)

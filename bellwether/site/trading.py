@@ -124,6 +124,15 @@ def _overview(episodes: pl.DataFrame, runs: pl.DataFrame, summary: pl.DataFrame,
         yield from _agent(str(name), part, summary.filter(pl.col("agent") == name), colours)
 
 
+def mean_rows(summary: pl.DataFrame) -> list[dict[str, object]]:
+    """Mean P&L of agents with its interval, to be drawn."""
+    return [
+        {"name": row["agent"], "value": row["pnl_mean"], "lower": finite(row["pnl_mean_lower"]), "upper": finite(row["pnl_mean_upper"])}
+        for row in summary.iter_rows(named=True)
+        if finite(row["pnl_mean"]) is not None
+    ]
+
+
 def _agents(summary: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
     if not summary.height:
         return [Note("The warehouse has no summary of backtests yet.")]
@@ -131,11 +140,7 @@ def _agents(summary: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
     rules = summary["rules"].unique(maintain_order=True).to_list()
     parts: list[Part] = []
     for rule in rules:
-        rows = [
-            {"name": row["agent"], "value": row["pnl_mean"], "lower": finite(row["pnl_mean_lower"]), "upper": finite(row["pnl_mean_upper"])}
-            for row in summary.filter(pl.col("rules") == rule).sort("pnl_mean", descending=True, nulls_last=True).iter_rows(named=True)
-            if finite(row["pnl_mean"]) is not None
-        ]
+        rows = mean_rows(summary.filter(pl.col("rules") == rule).sort("pnl_mean", descending=True, nulls_last=True))
         if rows:
             parts.append(charts.intervals(f"Mean P&L of an episode under {rule}, with 95 % intervals", "dollars", rows, colours))
     return [*parts, table]

@@ -14,10 +14,12 @@ from bellwether.site.unit import Unit, code, key
 def units(source: Source) -> Iterator[Unit]:
     """The parts, lazily: what one needs from the warehouse is read when it is its turn."""
     yield Unit("static", code(), lambda: [*static(), ("static/vega.js", library())])
-    colours = Colours()
+    colours = Colours(source.numbers)
     for names in (benchmark.names(source), trading.names(source), arena.names(source)):
         colours.add(names)
-    yield Unit("home", key(source.published_at.isoformat(), source.digest(*source.tables)), lambda: home.pages(source, colours))
+    yield Unit(
+        "home", key(source.published_at.isoformat(), source.standings, source.digest(*source.tables)), lambda: home.pages(source, colours)
+    )
     yield from benchmark.units(source, colours)
     yield from trading.units(source, colours)
     yield from arena.units(source, colours)

@@ -9,6 +9,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from bellwether.figures.canvas import STYLES, round_of
+from bellwether.figures.equity import lines
+from bellwether.figures.intervals import intervals
 from bellwether.pages.charts import GREY, PALETTE, Colours
 
 _TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
@@ -41,12 +44,24 @@ def test_colours_of_names_stand_out_from_both_papers_and_from_each_other() -> No
     assert min(_distance(*pair) for pair in combinations((*PALETTE, GREY), 2)) >= 20
 
 
-def test_names_of_an_area_have_different_colours_and_keep_them() -> None:
-    colours = Colours()
-    forecasters, families = [f"forecaster {n}" for n in range(14)], ["forecaster 3", *(f"family {n}" for n in range(11))]
-    colours.add(forecasters)
-    first = colours.of(forecasters)
-    colours.add(families)
-    assert len(set(first.values())) == 14
-    assert len(set(colours.of(families).values())) == 12
-    assert colours.of(forecasters) == first
+def test_forty_eight_names_have_different_styles_and_keep_them() -> None:
+    colours = Colours({f"name {n}": n for n in range(40)})
+    first = colours.of([f"name {n}" for n in range(40)])
+    colours.add(["name 7", *(f"a new name {n}" for n in range(8))])
+    assert len(set(colours.of([*first, *(f"a new name {n}" for n in range(8))]).values())) == len(set(STYLES)) == 48
+    assert colours.of(list(first)) == first and colours.of(["unknown"]) == {"unknown": GREY}
+    assert [round_of(first[f"name {n}"]) for n in (0, 15, 16, 31, 32)] == [0, 0, 1, 1, 2]
+    assert max(_distance(one, PALETTE[place % len(PALETTE)]) for place, one in enumerate(STYLES)) < 2
+
+
+def test_a_line_of_a_later_round_is_dashed_and_its_point_has_another_shape() -> None:
+    names = (("a", STYLES[0]), ("b", STYLES[16]), ("c", STYLES[32]))
+    drawn = lines("t", "y", names).to_dict(validate=False)["layer"][0]["encoding"]["strokeDash"]["scale"]
+    assert drawn == {"domain": ["a", "b", "c"], "range": [[1, 0], [6, 3], [2, 2]]}
+    dots = [
+        layer["encoding"]["shape"]["scale"]["range"]
+        for layer in intervals("axis", names).to_dict(validate=False)["layer"]
+        if "shape" in layer["encoding"]
+    ]
+    assert dots == [["circle", "square", "triangle-up"]]
+    assert "strokeDash" not in str(lines("t", "y", names[:1]).to_dict(validate=False))

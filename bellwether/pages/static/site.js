@@ -198,6 +198,7 @@ const bellwether = (() => {
       const label = element("label"), box = element("input", undefined, { type: "checkbox" }), swatch = element("span", undefined, { class: "swatch" });
       box.checked = chosen.has(name);
       swatch.style.backgroundColor = colours[name] ?? "transparent";
+      if (about.dashes?.[name]) swatch.classList.add("d" + about.dashes[name]);
       box.addEventListener("change", () => { if (box.checked) chosen.add(name); else chosen.delete(name); draw(); });
       label.append(box, swatch, document.createTextNode(name)); picks.append(label);
     }

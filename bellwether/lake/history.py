@@ -1,0 +1,67 @@
+"""Rows about a publication that continue those of the one before it: the order of names, which is that of their colours, and standings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import duckdb
+
+from bellwether.lake import meta
+
+#: Names in the order in which they are numbered, by table: marts only, as others may be on a store.
+_NAMES = {
+    "benchmark/leaderboard": "SELECT forecaster FROM benchmark.leaderboard GROUP BY ALL ORDER BY min(known_at), forecaster",
+    "replay/backtests": "SELECT agent FROM replay.backtests GROUP BY ALL ORDER BY min(known_at), agent",
+    "arena/leaderboard": "SELECT DISTINCT family FROM arena.leaderboard ORDER BY family",
+}
+#: area, board, metric, name, place and value, by table.
+_STANDINGS = {
+    "benchmark/leaderboard": "SELECT 'benchmark', release, 'brier', forecaster, rank, brier FROM benchmark.leaderboard WHERE rank IS NOT NULL",
+    "replay/summary": """
+        SELECT 'trading', rules, 'pnl_mean', agent, (rank() OVER (PARTITION BY rules ORDER BY pnl_mean DESC))::INTEGER, pnl_mean::DOUBLE
+        FROM replay.summary WHERE pnl_mean IS NOT NULL""",
+    "arena/rankings": """
+        SELECT 'arena', concat_ws(', ', methodology, if(reconstructed, 'reconstructed', 'live'), if(contaminated, 'could know', NULL)), metric, family, rank, value
+        FROM arena.rankings WHERE imputation = 'none' AND rank IS NOT NULL
+        AND metric IN ('brier_stated', 'brier_size', 'brier_vs_price', 'return')""",
+}
+_COLUMNS = ("area", "board", "metric", "name", "place", "value")
+Row = Mapping[str, Any]
+
+
+def names(connection: duckdb.DuckDBPyConnection, tables: Collection[str], former: Sequence[Row]) -> list[dict[str, Any]]:
+    """Rows of meta.names: those of the former publication, then new names of the declared tables."""
+    known = {str(row["name"]): int(row["number"]) for row in former}
+    for table, sql in _NAMES.items():
+        if table in tables:
+            for (name,) in connection.execute(sql).fetchall():
+                known.setdefault(name, len(known))
+    return [{"name": name, "number": number} for name, number in known.items()]
+
+
+def standings(
+    connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Sequence[Row]
+) -> list[dict[str, Any]]:
+    """Rows of meta.standings: those of this publication, and those of the last one before it that had others."""
+    found = [row for table, sql in _STANDINGS.items() if table in tables for row in connection.execute(sql).fetchall()]
+    current = [{**dict(zip(_COLUMNS, row, strict=True)), "published_at": published_at, "current": True} for row in found]
+    shown = [row for row in former if row["current"]]
+    changed = {_standing(row) for row in current} != {_standing(row) for row in shown}
+    before = [{**row, "current": False} for row in shown] if changed else [dict(row) for row in former if not row["current"]]
+    return [*current, *before]
+
+
+def _standing(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _COLUMNS)
+
+
+def rows(
+    connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Mapping[str, Sequence[Row]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the tables of this module by their names, to replace what a copied file has. former: those of the former publication."""
+    return {
+        meta.NAMES.name: names(connection, tables, former.get(meta.NAMES.name, ())),
+        meta.STANDINGS.name: standings(connection, tables, published_at, former.get(meta.STANDINGS.name, ())),
+    }

@@ -1,0 +1,89 @@
+"""Numbers of names and standings, which a publication continues from the one before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish, query
+from bellwether.settings import Settings, World
+from bellwether.site import build, units
+from bellwether.tables import table
+from tests.html_pages import Reader
+from tests.site.world import NOW, Size, rows, write
+
+SIZE = Size(questions=3, prices=0, models=2, episodes=1, agents=1, cohorts=1, families=1, markets=5)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found = Lake(str(tmp_path / "lake"), clock=lambda: NOW)
+    write(found, SIZE)
+    return found
+
+
+def board(lake: Lake, *names: str) -> None:
+    """Rank forecasters of a release, the first one best."""
+    count = len(names)
+    ranked = rows("benchmark/leaderboard", count, release="release-0", forecaster=list(names), rank=list(range(1, count + 1)), brier=[place / 10 for place in range(count)], kind="language_model", n_questions=3)  # fmt: skip
+    lake.write(table("benchmark/leaderboard"), ("release-0",), ranked, run_id="r")
+
+
+def numbers(path: Path) -> dict[str, int]:
+    return dict(query(path, "FROM meta.names").iter_rows())
+
+
+def test_a_name_keeps_its_number_and_new_ones_follow(lake: Lake, tmp_path: Path) -> None:
+    path = tmp_path / "w.duckdb"
+    publish(lake, path)
+    assert numbers(path) == {"model-0": 0, "model-1": 1, "agent-0": 2, "family-0": 3}
+    board(lake, "a new model", "model-1")
+    publish(lake, path)
+    assert numbers(path) == {"model-0": 0, "model-1": 1, "agent-0": 2, "family-0": 3, "a new model": 4}
+    publish(lake, tmp_path / "other.duckdb")
+    assert numbers(tmp_path / "other.duckdb") == {"a new model": 0, "model-1": 1, "agent-0": 2, "family-0": 3}
+
+
+def test_standings_are_those_of_this_publication_and_of_the_last_one_that_differs(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "library", lambda: b"")
+    path = tmp_path / "w.duckdb"
+    board(lake, "x", "y")
+    publish(lake, path)
+    build(path, tmp_path / "site")
+    home = (tmp_path / "site/index.html").read_text()
+    assert "Generated markets and mock models. Not real results." in home and "no earlier publication" in home
+    board(lake, "y", "z")
+    publish(lake, path)
+    first = query(path, "SELECT current, name, place FROM meta.standings WHERE area = 'benchmark' ORDER BY ALL").rows()
+    assert first == [(False, "x", 1), (False, "y", 2), (True, "y", 1), (True, "z", 2)]
+    publish(lake, path)
+    again = query(path, "SELECT current, name, place FROM meta.standings WHERE area = 'benchmark' ORDER BY ALL").rows()
+    assert again == first and query(path, "FROM meta.standings WHERE NOT current")["published_at"].n_unique() == 1
+    build(path, tmp_path / "site")
+    (changes,) = (
+        found for caption, found in Reader(tmp_path / "site/index.html").tables.items() if caption.startswith("Against the publication")
+    )
+    assert [cell for cell, _ in changes[1]] == ["benchmark", "release-0", "Brier", "y", "x", "1", "z", "x"]
+
+
+@pytest.mark.parametrize(("world", "lines"), [("sandbox", 1), ("live", 0)])
+def test_only_the_sandbox_has_a_banner(world: str, lines: int, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "library", lambda: b"")
+    monkeypatch.setattr("bellwether.lake.build.settings", lambda: Settings(world=World(world)))
+    publish(lake, tmp_path / "w.duckdb")
+    build(tmp_path / "w.duckdb", tmp_path / "site")
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert pages and {page.read_text().count('<p class="banner">Generated markets') for page in pages} == {lines}
+    assert query(tmp_path / "w.duckdb", "SELECT world FROM meta.publication").item() == world
+
+
+def test_a_board_without_values_is_published(tmp_path: Path) -> None:
+    empty = Lake(str(tmp_path / "lake"))
+    publish(empty, tmp_path / "w.duckdb")
+    assert query(tmp_path / "w.duckdb", "FROM meta.standings").height == query(tmp_path / "w.duckdb", "FROM meta.names").height == 0
+    assert query(tmp_path / "w.duckdb", "FROM meta.names").schema["number"] == pl.Int32()
