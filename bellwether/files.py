@@ -325,8 +325,7 @@ def with_checksum(content: bytes | memoryview) -> bytes:
 
 def checked(data: bytes | memoryview) -> memoryview | None:
     """The content of a cached file that `with_checksum` wrote, not copied; None where it is damaged."""
-    view = memoryview(data)
-    content, stated = view[:-_CHECKSUM], view[-_CHECKSUM:]
+    content, stated = memoryview(data)[:-_CHECKSUM], bytes(memoryview(data)[-_CHECKSUM:])
     return content if hashlib.sha256(content).digest() == stated else None
 
 

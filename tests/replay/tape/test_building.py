@@ -304,11 +304,12 @@ class TestTapeOf:
         assert np.flatnonzero(grid[0]).tolist() == [*range(1, 100), *range(100, 900, 10), *range(900, 1000)]
         assert np.flatnonzero(grid[1]).tolist() == list(range(10, 1000, 10))
 
-    def test_a_kept_tape_is_the_built_one(self, tmp_path: Path) -> None:
+    def test_a_kept_tape_is_the_built_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         episode = load(Native().write(tmp_path / "episode"))
         first = tape_of(episode, self.RULES, tmp_path / "tapes")
         (file,) = (tmp_path / "tapes").iterdir()
         written = file.read_bytes()
+        monkeypatch.setitem(tape_of.__globals__, "build", lambda *_: pytest.fail("the tape was built again"))
         again = tape_of(episode, self.RULES, tmp_path / "tapes")
         for name in ("ts", "event", "rows_ts", "rows_end", "grid", "fees"):
             assert (getattr(first, name) == getattr(again, name)).all(), name
@@ -339,6 +340,7 @@ class TestTapeOf:
     def test_no_flipped_bit_of_a_file_is_used(self, tmp_path: Path) -> None:
         whole = tape_of(load(Native().write(tmp_path / "episode")), self.RULES, tmp_path / "tapes")
         (file,) = (tmp_path / "tapes").iterdir()
+        assert cache.read(file, whole.digest) is not None
         written = np.frombuffer(file.read_bytes(), np.uint8)
         draw = np.random.default_rng(20261126)
         for trial in range(600):
