@@ -32,9 +32,6 @@ _SET_ATTRIBUTES, _HERE, _WHOLE_TREE = 442, -100, 0x8000
 _CAPABILITY_VERSION = 0x20080522
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
-#: Rights over files, over network ports, and scopes, that a version of Landlock knows: (from version, all bits up to it).
-_FILE_RIGHTS = ((1, (1 << 13) - 1), (2, (1 << 14) - 1), (3, (1 << 15) - 1), (5, (1 << 16) - 1))
-_PORT_RIGHTS, _SCOPES = (4, 0b11), (6, 0b11)
 #: System calls that the C library does not wrap: (number on x86_64, on aarch64).
 _SECCOMP, _CAPSET, _PIVOT_ROOT = (317, 277), (126, 91), (155, 41)
 _FILTER, _ALL_THREADS = 1, 1
@@ -236,13 +233,10 @@ def _drop_capabilities() -> None:
 
 
 def _landlock(paths: Iterable[str]) -> None:
-    """Allow reading files below `paths` and no other file access; no TCP port, no abstract socket, no signal to other processes."""
+    """Allow reading files below `paths` and no other access to the contents of files."""
     version = _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))
-    handled = [bits for since, bits in _FILE_RIGHTS if version >= since][-1]
-    ports, scopes = (bits if version >= since else 0 for since, bits in (_PORT_RIGHTS, _SCOPES))
-    size = 24 if version >= _SCOPES[0] else 16 if version >= _PORT_RIGHTS[0] else 8
-    attributes = struct.pack("=QQQ", handled, ports, scopes)[:size]
-    ruleset = _syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint(0))
+    rights = (1 << 12 + min(version, 3)) - 1  # the second version added moving files, the third truncating them
+    ruleset = _syscall(_CREATE_RULESET, struct.pack("=Q", rights), ctypes.c_size_t(8), ctypes.c_uint(0))
     try:
         for path in paths:
             _allow_reading(ruleset, path)
