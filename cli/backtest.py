@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from bellwether.replay.backtest import Backtest
+    from bellwether.replay.isolation import Confinement
     from bellwether.replay.request import Request
 
 _MOST_SHOWN = 20
@@ -205,12 +207,16 @@ def _each(request: Request, out: Path | None, html: Path | None, as_json: bool, 
         emit(frame.to_dicts())
     else:
         _show_results(frame, request)
-    for text in dict.fromkeys(str(one.confinement) for one in runs if one.confinement is not None):
-        _say(f"Isolated agents: {text}")
+    _say_confinements(one.confinement for one in runs if one.confinement is not None)
     for one in runs:
         if one.failure is not None and one.failure.traceback:
             _say(f"{one.agent} in {one.episode}, decision {one.failure.step}:\n{one.failure.traceback}")
     return frame
+
+
+def _say_confinements(confinements: Iterable[Confinement]) -> None:
+    for text in sorted({str(one) for one in confinements}):
+        _say(f"Isolated agents: {text}")
 
 
 def _tear_sheets(runs: list[Backtest], folder: Path) -> None:
@@ -244,6 +250,7 @@ def _sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_jso
             progress=advance,
         )
     frame, check = done.frame(), done.reality_check(unsettled=request.unsettled)
+    _say_confinements(done.confinements)
     if as_json:
         emit({"backtests": frame.to_dicts(), "reality_check": check.row()} if request.combinations > 1 else frame.to_dicts())
         return frame

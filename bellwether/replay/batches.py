@@ -16,7 +16,7 @@ from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.load import make_agent
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.episode import load
-from bellwether.replay.isolation import AgentSource, Isolation
+from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.results.metrics import metrics
@@ -104,7 +104,7 @@ class SweepPlan:
 @dataclass(frozen=True)
 class BatchResult:
     """Rows of a batch. tables: of its runs by name, if wanted. cpu, server: CPU seconds of the worker's process so far, and of the process that forked
-    it. spent, busy: of the batch, and of that in engine and agents. seconds: wall time of the batch.
+    it. spent, busy: of the batch, and of that in engine and agents. seconds: wall time of the batch. confinements: of its isolated agents.
     """
 
     first: int
@@ -116,6 +116,7 @@ class BatchResult:
     spent: float
     busy: float
     seconds: float
+    confinements: frozenset[Confinement]
 
 
 def lost_worker(batches: Sequence[Batch], where: str = "") -> BellwetherError:
@@ -131,6 +132,7 @@ def lost_worker(batches: Sequence[Batch], where: str = "") -> BellwetherError:
 def run_batch(batch: Batch) -> BatchResult:
     """All runs of a batch, in a worker."""
     begun, clock, rows, busy = time.thread_time(), time.perf_counter(), [], 0.0
+    confinements: set[Confinement] = set()
     parts: list[dict[str, pl.DataFrame]] = []
     for source, candidate in batch.runs:
         prepared = open_source(source, batch.settings, batch.cache)
@@ -139,12 +141,14 @@ def run_batch(batch: Batch) -> BatchResult:
         backtest.digest  # noqa: B018 - cached here, so that its cost counts as the engine's
         busy += time.thread_time() - start
         rows.append(metrics(backtest))
+        if backtest.confinement is not None:
+            confinements.add(backtest.confinement)
         if batch.tables:
             parts.append(_details(backtest))
     server = getattr(sys.modules.get(SERVER), "CPU", 0.0)
     tables = _together(parts, rows) if batch.tables else {}
     spent, seconds = time.thread_time() - begun, time.perf_counter() - clock
-    return BatchResult(batch.first, rows, tables, os.getpid(), time.process_time(), server, spent, busy, seconds)
+    return BatchResult(batch.first, rows, tables, os.getpid(), time.process_time(), server, spent, busy, seconds, frozenset(confinements))
 
 
 def _details(backtest: Backtest) -> dict[str, pl.DataFrame]:

@@ -23,7 +23,7 @@ from bellwether.replay.agents.agent import CompiledAgent
 from bellwether.replay.backtest import BacktestSettings
 from bellwether.replay.batches import SERVER, Batch, BatchResult, Candidate, Source, SweepPlan, lost_worker, open_source, run_batch
 from bellwether.replay.dask_sweep import run_on_dask
-from bellwether.replay.isolation import Isolation
+from bellwether.replay.isolation import Confinement, Isolation
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,12 +40,13 @@ class Sweep:
     """Rows of all runs, by episode and candidate in the order given, and their cost.
 
     rows: the metrics of each run, a row of replay/backtests, with `agent` the candidate's label. cpu, busy: CPU seconds of all processes from their start (on
-    Dask of this process and of the batches), and of those in engine and agents.
+    Dask of this process and of the batches), and of those in engine and agents. confinements: of isolated agents.
     """
 
     rows: list[Mapping[str, Any]]
     cpu: float
     busy: float
+    confinements: frozenset[Confinement] = frozenset()
 
     def frame(self) -> pl.DataFrame:
         """The rows as a frame of replay/backtests."""
@@ -96,10 +97,12 @@ def run_sweep(
     rows: list[Mapping[str, Any]] = [{}] * len(plan)
     cpu: dict[int, float] = {}
     busy = other = 0.0
+    confinements: frozenset[Confinement] = frozenset()
     with nullcontext() if out is None else _tables(out, candidates, unsettled=unsettled) as keep:
         for done in results:
             rows[done.first : done.first + len(done.rows)] = done.rows
             busy += done.busy
+            confinements |= done.confinements
             if client is None:
                 cpu[done.worker], other = max(done.cpu, cpu.get(done.worker, 0.0)), done.server
             else:
@@ -109,7 +112,7 @@ def run_sweep(
             if progress is not None:
                 progress(len(done.rows))
     cpu[os.getpid()] = time.process_time()
-    return Sweep(rows, sum(cpu.values()) + other, busy)
+    return Sweep(rows, sum(cpu.values()) + other, busy, confinements)
 
 
 def _tables(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
+from tempfile import mkdtemp
 
 import orjson
 import pytest
@@ -398,3 +399,55 @@ def test_the_command_accepts_partial_isolation(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["backtest", "--agent", "passive", "--episode", str(episode), "--isolation", "partial"])
     assert result.exit_code == 0, result.output
     assert "Isolated agents: kept from it: " in result.output
+
+
+_START = """
+from bellwether.replay import AgentSource, Isolation
+from bellwether.replay.isolation.host import IsolatedAgent
+with IsolatedAgent(AgentSource(REFERENCE), Isolation(), 60.0) as agent:
+    print(agent.loaded.name, agent.confinement.open)
+"""
+
+
+@linux
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user")
+def test_a_normal_user_can_isolate() -> None:
+    file = Path(mkdtemp(dir="/tmp")) / "mine" / "agents.py"
+    cache = file.parents[1] / "cache"
+    try:
+        file.parent.mkdir()
+        cache.mkdir()
+        shutil.copy(FILE, file)
+        for path, mode in ((file.parents[1], 0o755), (file.parent, 0o755), (cache, 0o777)):
+            path.chmod(mode)
+        environment = {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PATH": "/usr/bin:/bin",
+            "NUMBA_CACHE_DIR": str(cache),
+            "HOME": "/nonexistent",
+        }
+        user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        system = f"/usr/bin/python3.{sys.version_info.minor}"
+        for python in (sys.executable, system):
+            runs = [*user, python, "-c", "import numpy, polars, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"]
+            if Path(python).exists() and subprocess.run(runs, env=environment, capture_output=True, check=False).returncode == 0:
+                break
+        else:
+            pytest.skip("no interpreter that another user can read")
+        program = _START.replace("REFERENCE", repr(f"{file}:Returns"))
+        done = subprocess.run([*user, python, "-c", program], env=environment, capture_output=True, text=True, check=False, cwd="/")
+        assert done.stdout == "returns ()\n", done.stderr
+    finally:
+        shutil.rmtree(file.parents[1])
+
+
+def test_a_package_is_shown_without_its_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "traders"
+    (package / "models").mkdir(parents=True)
+    for path in ("__init__.py", "mine.py", "models/weights.json"):
+        (package / path).write_text("")
+    Native().write(package / "data" / "KXTEST-26JAN20")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    files, _ = visible_files("traders.mine:Mine")
+    shown = {str(Path(path).relative_to(package)) for path in files if Path(path).is_relative_to(package)}
+    assert shown == {"__init__.py", "mine.py", "models"}

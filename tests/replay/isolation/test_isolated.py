@@ -210,3 +210,5 @@ def test_a_sweep_isolates_too(tmp_path: Path) -> None:
     here, there = (CliRunner().invoke(main, [*words, "--jobs", "2", *more]) for more in ((), ("--isolated",)))
     assert there.exit_code == 0, there.output
     assert here.stdout == there.stdout
+    assert "Isolated agents: kept from it: " in there.stderr
+    assert "Isolated agents: " not in here.stderr
