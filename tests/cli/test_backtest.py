@@ -48,7 +48,7 @@ def test_json_has_a_row_per_episode_and_agent(episode: Path) -> None:
     assert result.exit_code != 0
     assert "its parameters are none" in result.output, "passive has no parameter size"
     result = backtest(*MAKER, "--episode", episode, "--seed", 3, "--rules", "kalshi-2025-07-01", "--json")
-    (row,) = json.loads(result.output)
+    (row,) = json.loads(result.stdout)
     assert (row["agent"], row["episode"], row["seed"], row["cadence_seconds"]) == ("market-maker", "KXTEST-26JAN20", 3, 5)
     assert row["rules"] == "kalshi-2025-07-01"
     assert json.loads(row["parameters"])["size"] == 1
@@ -207,7 +207,7 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
     assert "*†" in text
     assert "a position was left unsettled: its mark, no result." in text
     assert "nothing states the fees of a market" in text
-    [row] = json.loads(backtest(*words, "--json").output)
+    [row] = json.loads(backtest(*words, "--json").stdout)
     assert (row["unsettled"], row["default_fees"]) == (True, True)
     assert "The total is of the other 0 of 1." in text
     assert "The total has it." in " ".join(backtest(*words, "--unsettled").output.split())
@@ -270,7 +270,7 @@ def test_settings_reach_the_run(episode: Path) -> None:
         "--execution",
         "taker_only",
     )
-    first, second = (json.loads(backtest("--agent", "random", "--episode", episode, *more, "--json").output)[0] for more in ((), given))
+    first, second = (json.loads(backtest("--agent", "random", "--episode", episode, *more, "--json").stdout)[0] for more in ((), given))
     assert (second["bankroll"], second["queue_model"]) == ("123.450000", "trade_only")
     assert first["settings_digest"] != second["settings_digest"]
 
@@ -281,7 +281,7 @@ def test_fees_of_other_rules_are_named_in_results(two_episodes: tuple[Path, Path
     def row(*more: object) -> dict[str, Any]:
         result = backtest(*words, *more, "--json")
         assert result.exit_code == 0, result.output
-        return dict(json.loads(result.output)[0])
+        return dict(json.loads(result.stdout)[0])
 
     own, none, former, direct = (
         row(),
@@ -320,7 +320,7 @@ def test_latencies_of_answers_are_settings_too(episode: Path, tmp_path: Path) ->
     path.write_text("time_ns,entry_ns,response_ns\n0,250000000,40000000\n")
 
     def digest(*given: object) -> str:
-        return str(json.loads(backtest("--agent", "passive", "--episode", episode, *given, "--json").output)[0]["settings_digest"])
+        return str(json.loads(backtest("--agent", "passive", "--episode", episode, *given, "--json").stdout)[0]["settings_digest"])
 
     recorded = "--latencies", path
     assert len({digest(), digest("--response-latency", 40), digest("--response-latency", 50), digest(*recorded)}) == 4
@@ -343,7 +343,7 @@ def test_an_agent_that_is_registered_as_isolated_runs_in_a_process_of_its_own(ep
 def test_the_exponent_is_of_the_power_queue_alone(episode: Path) -> None:
     def digest(queue: str, exponent: int) -> str:
         given = "--agent", "passive", "--episode", episode, "--queue", queue, "--queue-exponent", exponent, "--json"
-        return str(json.loads(backtest(*given).output)[0]["settings_digest"])
+        return str(json.loads(backtest(*given).stdout)[0]["settings_digest"])
 
     assert digest("power", 1) != digest("power", 2)
     assert digest("log", 1) == digest("log", 2)
