@@ -237,13 +237,15 @@ def colour(names: Palette, *, legend: bool = False) -> alt.Color:
 
 
 def dashes(names: Palette) -> dict[str, alt.StrokeDash]:
-    """The dash of `name` by a palette, as an encoding of a line; nothing where all lines are solid."""
-    return {"strokeDash": _by_round(alt.StrokeDash, names, _DASHES)} if any(round_of(colour) for _, colour in names) else {}
+    """The dash of `name` by a palette, as an encoding of a line; nothing for a single line, or where all are solid."""
+    return (
+        {"strokeDash": _by_round(alt.StrokeDash, names, _DASHES)} if len(names) > 1 and any(round_of(colour) for _, colour in names) else {}
+    )
 
 
 def points(names: Palette) -> dict[str, alt.Shape]:
     """The shape of the point of `name` by a palette; nothing where all are circles."""
-    return {"shape": _by_round(alt.Shape, names, _POINTS)} if any(round_of(colour) for _, colour in names) else {}
+    return {"shape": _by_round(alt.Shape, names, _POINTS)} if len(names) > 1 and any(round_of(colour) for _, colour in names) else {}
 
 
 def _by_round(channel: type[Any], names: Palette, kinds: Sequence[Any]) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
+import polars as pl
+
 from bellwether.pages.model import Cell, Facts, Head
 from bellwether.pages.values import any_value, interval, money, number, percent
 from bellwether.tables import table
@@ -17,6 +19,7 @@ _WORDS = {
     **{one: one.upper() for one in ("auc", "ece", "id", "mcs", "roc", "sha256", "uma", "url", "utc", "yes", "no")},
     "pnl": "P&L", "brier": "Brier", "sharpe": "Sharpe", "kalshi": "Kalshi", "polymarket": "Polymarket", "df": "degrees of freedom",
 }  # fmt: skip
+_COST = Column("cost", pl.Float64(), "cost", "dollars")
 _SHARES = frozenset({"share", "fraction", "ratio"})
 #: Ranges of means that an interval by Student's t may exceed, by the beginning of their names.
 _RANGES = {"fill_ratio": (0.0, 1.0), "max_drawdown": (0.0, 1.0), "maker_share": (0.0, 1.0), "win_rate": (0.0, 1.0), "accuracy": (0.0, 1.0)}
@@ -71,6 +74,11 @@ def cell(column: Column | None, value: Any) -> Cell:
     if unit in _SHARES:
         return percent(value, max(0, _digits(100 * value, 2)))
     return number(value, _digits(value))
+
+
+def cost(dollars: Any) -> Cell:
+    """A cost, a small one with three significant digits."""
+    return cell(_COST, None if dollars is None else float(dollars))
 
 
 def _is_real(value: Any) -> bool:

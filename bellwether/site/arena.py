@@ -13,6 +13,7 @@ from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, Section,
 from bellwether.pages.render import File, render
 from bellwether.pages.values import money, number, percent, slug, text, when, yes_no
 from bellwether.site import arena_agents, arena_curves, arena_markets, arena_rankings
+from bellwether.site.arena_activity import Activity
 from bellwether.site.arena_names import ABOVE, agent_path, cohort_path, family_path
 from bellwether.site.arena_rankings import Rankings
 from bellwether.site.source import Source
@@ -36,9 +37,10 @@ def units(source: Source, colours: Colours) -> Iterator[Unit]:
     of_names = colours.of(agents["family"].unique().sort().to_list())
     curves = arena_curves.read(agents, portfolios, source.frame("arena/releases"))
     rankings = Rankings.read(source)
-    digest = key(board, agents, *rankings.frames, curves.calendar, curves.age, curves.releases, of_names)
-    yield Unit("arena", digest, partial(_overview, board, agents, rankings, curves, of_names))
     books = arena_agents.Books.read(source, agents, portfolios, universe)
+    activity = Activity.of(books)
+    digest = key(board, agents, *rankings.frames, *activity.frames, curves.calendar, curves.age, curves.releases, of_names)
+    yield Unit("arena", digest, partial(_overview, board, agents, rankings, curves, of_names, activity=activity))
     for (week,), part in agents.group_by("week", maintain_order=True):
         book = books.of(part)
         messages = [source.digest("arena/messages", starts=str(one)) for one in book.decisions["week"].unique().sort()]
@@ -100,22 +102,30 @@ def _sections(board: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curv
         title = arena_rankings.group_title(str(methodology), bool(reconstructed))
         own = [one for one in ranked if (one.methodology, one.reconstructed) == (methodology, reconstructed)]
         for one in own:
-            yield Section(f"Ranking: {one.title}", arena_rankings.parts(one, colours))
+            shown = arena_rankings.parts(one, colours)
+            yield Section(f"Standings: {one.title}", shown, arena_rankings.spans(shown))
         if not own:
-            yield Section(f"Ranking: {title}", [Note("The warehouse has no rows of arena.rankings for these cohorts.")])
+            yield Section(f"Standings: {title}", [Note("The warehouse has no rows of arena.rankings for these cohorts.")])
         note = Note("All agents of a family together, those whose model could know the outcomes too; rankings hold these apart.")
         books = Table(f"Books of {title}", _books_heads(), _books_rows(part))
         drawn = arena_curves.charts_of(curves, str(methodology), bool(reconstructed), colours)
-        yield Section(f"Money: {title}", [*drawn, note, books])
+        yield Section(f"Money: {title}", [*drawn, note, books], [6] * len(drawn))
 
 
 def _overview(
-    board: pl.DataFrame, agents: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curves, colours: dict[str, str]
+    board: pl.DataFrame,
+    agents: pl.DataFrame,
+    rankings: Rankings,
+    curves: arena_curves.Curves,
+    colours: dict[str, str],
+    *,
+    activity: Activity,
 ) -> Iterator[File]:
     sections = list(_sections(board, rankings, curves, colours))
     if not sections:
         sections.append(Section("Leaderboard", [Note("The warehouse has no leaderboard of the arena yet.")]))
     sections += [
+        *(activity.sections(colours) if agents.height else ()),
         Section("Cohorts", [_cohorts(agents, curves)]),
         Section("Markets", [Links([Cell("All markets that agents could bet on", href=arena_markets.LIST)])]),
     ]

@@ -15,7 +15,17 @@ from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, floats, grouped, minute, money, number, percent, text, thin, when, yes_no
 from bellwether.site import arena_decisions
 from bellwether.site.arena_decisions import Rows
-from bellwether.site.arena_names import ABOVE, agent_path, archive_path, cohort_path, decision_path, family_path, market_cell, market_path
+from bellwether.site.arena_names import (
+    ABOVE,
+    agent_path,
+    archive_path,
+    cohort_path,
+    decision_path,
+    family_path,
+    market_cell,
+    market_path,
+    refused_cell,
+)
 from bellwether.site.data import archive
 from bellwether.site.source import Source
 from bellwether.site.words import Decided
@@ -207,7 +217,7 @@ def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> Table | Note:
         Head("Action"),
         Head("State"),
         Head("Legs", number=True),
-        Head("Refused", "legs that were not executed", number=True),
+        Head("Refused legs", "legs that were not executed, and why"),
         Head("Attempts", number=True),
         Head("Cost", number=True),
         Head("Problem"),
@@ -218,9 +228,9 @@ def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> Table | Note:
             text(row["action"]),
             text(row["state"]),
             number(row["legs"]),
-            number(len(refused.get(row["decision_id"], []))),
+            refused_cell([one["reason"] for one in refused.get(row["decision_id"], [])]),
             number(row["attempts"]),
-            number(row["cost"], 4, unit="$"),
+            columns.cost(row["cost"]),
             text(row["problem"] or row["reason"]),
         ]
         for row in decisions

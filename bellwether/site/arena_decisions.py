@@ -1,4 +1,4 @@
-"""The page of a decision: its reading, fills and refusals, outcome, prompt and answers."""
+"""The page of a decision: what the agent saw, what it answered, what was executed or refused, and the result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from bellwether.pages import columns
-from bellwether.pages.model import Cell, Entry, Head, Note, Page, Part, Section, Table, Text, Texts
+from bellwether.pages.model import Cell, Entry, Head, Note, Page, Part, Section, Stats, Table, Text, Texts
 from bellwether.pages.render import File, render
 from bellwether.pages.values import money, number, text, yes_no
 from bellwether.site.arena_names import ABOVE, agent_path, cohort_path, decision_path, market_cell
@@ -67,29 +67,44 @@ def page(
     week: date, agent: dict[str, Any], decision: dict[str, Any], *, legs: list[list[Cell]], refused: Rows, said: list[Entry]
 ) -> Iterator[File]:
     """The page. week: of its cohort. legs: as `legs_of` gives them. refused: its rows of arena/refusals. said: its prompt and answers."""
-    not_executed = [[number(row["leg"]), text(row["reason"]), text(row["message"], most=600)] for row in refused]
-    parsed = (
-        Text("Decision as it was read", _pretty(decision["decision"]))
-        if decision["decision"]
-        else Note("Nothing could be read as a decision.")
-    )
-    reasons = Text("The model's own words", decision["reasoning"]) if decision["reasoning"] else Note("The model gave no reasoning.")
-    words: list[Part] = [Texts("said", said)] if said else [Note("The warehouse has no messages of this decision.")]
-    wrong = [Text("What was wrong with it", decision["message"])] if decision["message"] else []
+    not_executed = [[number(row["leg"]), text(row["reason"].replace("_", " ")), text(row["message"], most=600)] for row in refused]
+    prompts, answers = ([one for one in said if (one.anchor == "prompt") == is_prompt] for is_prompt in (True, False))
+    reasons = Text("Its reasoning", decision["reasoning"]) if decision["reasoning"] else Note("The model gave no reasoning.")
+    wrong = [Text("Problem with the answer", decision["message"])] if decision["message"] else []
+    parsed: Part = Note("Nothing could be read as a decision.")
+    if decision["decision"]:
+        parsed = Text("Decision as it was read, in JSON", _pretty(decision["decision"]), open=False)
+    refusals: Part = Note("No leg was refused.")
+    if refused:
+        refusals = Table("Legs that were not executed", [Head("Leg", number=True), Head("Reason"), Head("What was found")], not_executed)
     sections = [
-        Section("Read as", [parsed, reasons, *wrong]),
-        Section("Filled, and what became of it", [Table("Executed legs", _LEG_HEADS, legs)]),
-        Section(
-            "Refused",
-            [Table("Legs that were not executed", [Head("Leg", number=True), Head("Reason"), Head("What was found")], not_executed)],
-        ),
-        Section("Prompt and answers, word for word", words),
-        Section("The decision", [columns.facts("arena/decisions", decision, _TEXTS)]),
+        Section("", [_headline(decision, legs, len(refused))]),
+        Section("What the agent saw", [Texts("said", prompts) if prompts else Note("The warehouse has no prompt of this decision.")]),
+        Section("What it answered", [reasons, *wrong, *([Texts("answers", answers)] if answers else [])]),
+        Section("What was executed, and the result", [Table("Executed legs", _LEG_HEADS, legs)]),
+        Section("What was refused", [refusals]),
+        Section("The record", [parsed, columns.facts("arena/decisions", decision, _TEXTS)]),
     ]
     title = f"{agent['family']}: {text(decision['action'] or decision['state']).text}, {decision['week']}"
     above = [*ABOVE, (f"Cohort of {week}", cohort_path(week)), (agent["family"], agent_path(agent["agent_id"]))]
     lead = f"The decision of the week of {decision['week']}: {decision['legs']} legs, {len(legs)} executed, {len(refused)} refused."
     yield from render(Page(decision_path(decision["decision_id"]), title, lead, sections, above))
+
+
+def _headline(decision: Mapping[str, Any], legs: list[list[Cell]], refused: int) -> Stats:
+    staked = [float(leg[7].key) for leg in legs if leg[7].key is not None]
+    # A position counts once, however many legs trade it: it is the market and the side.
+    gains = {(leg[0].href, leg[1].text.rpartition(" ")[2]): float(leg[11].key) for leg in legs if leg[11].key is not None}
+    return Stats(
+        [
+            ("Action", text(decision["action"] or decision["state"]), decision["state"] if decision["action"] else ""),
+            ("Cash before it", money(decision["cash"]), ""),
+            ("Executed legs", number(len(legs)), f"of {decision['legs'] or 0}"),
+            ("Refused legs", number(refused), ""),
+            ("Traded", money(sum(staked)) if staked else Cell("–"), "of all executed legs"),
+            ("Gain of its positions", money(sum(gains.values()), signed=True) if gains else Cell("–"), "without fees"),
+        ]
+    )
 
 
 def _pretty(decision: str) -> str:

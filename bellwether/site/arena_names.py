@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bellwether.pages.model import Cell
 from bellwether.pages.values import slug, text
@@ -46,3 +46,9 @@ def market_path(market_id: str) -> str:
 def market_cell(questions: Mapping[str, str], market_id: str) -> Cell:
     """The question of a market, which leads to its page."""
     return text(questions.get(market_id, market_id), market_path(market_id), most=110)
+
+
+def refused_cell(reasons: Sequence[str]) -> Cell:
+    """The count of refused legs with their reasons."""
+    found = [reason.replace("_", " ") for reason in reasons]
+    return text(f"{len(found)}: {', '.join(dict.fromkeys(found))}" if found else "none", most=80)

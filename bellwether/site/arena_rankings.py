@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import polars as pl
@@ -172,6 +173,16 @@ def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
         shown.append(charts.reliability(f"Reliability of stated probabilities: {ranking.title}", diagram, colours, first))
     shown += _pairs(ranking)
     return [*shown, estimates(f"metrics-{slug(ranking.title)}", f"Every metric: {ranking.title}", [ranking.rankings, ranking.imputed])]
+
+
+def spans(shown: Sequence[Part]) -> list[int]:
+    """Columns of the parts of a group: charts in pairs, everything else over the whole width."""
+    found: list[int] = []
+    for is_chart, run in groupby(shown, key=lambda part: isinstance(part, Chart)):
+        count = len(list(run))
+        pairs_of = count // 2 * 2 if is_chart else 0
+        found += [12] * (count - pairs_of) + [6] * pairs_of
+    return found
 
 
 def metric_title(name: str) -> str:

@@ -14,7 +14,7 @@ from bellwether.pages.model import Cell, Grid, Head, Note, Page, Part, Section, 
 from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, grouped, interval, number, p_value, percent, text, yes_no
 from bellwether.site.questions import answer_cell
-from bellwether.site.release import Material, cost_cell, forecaster_path, question_path
+from bellwether.site.release import Material, forecaster_path, question_path
 from bellwether.site.release import path as release_path
 
 path = forecaster_path
@@ -69,7 +69,7 @@ def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: in
             ),
             ("Skill over the base rate", number(line["brier_skill"], 2), skill),
             ("Calibration error", number(line["ece"], 3), f"p {p_value(line['ece_p_calibrated'], 3).text} of a test of calibration"),
-            ("Cost per question", cost_cell(sum(known) / len(known) if known else None), "of questions with a known cost"),
+            ("Cost per question", columns.cost(sum(known) / len(known) if known else None), "of questions with a known cost"),
             ("Coverage", percent(rounded_down(line["coverage"]), 1), f"{line['n']:,} of {line['n_questions']:,} questions"),
         ]
     )
@@ -113,7 +113,7 @@ def _rows(material: Material, answers: list[dict[str, Any]], asked: Mapping[str,
                 text(about["ground_truth"] if about else None),
                 number(row["brier"], 3),
                 yes_no(row["could_know"]),
-                cost_cell(row["cost"]),
+                columns.cost(row["cost"]),
                 text(row["error"]),
             ]
         )

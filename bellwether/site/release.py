@@ -18,7 +18,6 @@ from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, interval, number, p_value, percent, slug, text, when
 from bellwether.site import pairs
 from bellwether.site.source import Source
-from bellwether.tables.schema import Column
 
 #: Resamples of a band: as few as a report takes for many forecasts; more take a quarter of a build.
 _RESAMPLES = 200
@@ -216,13 +215,8 @@ def _measured(material: Material, row: Mapping[str, Any], whole: Mapping[str, An
         p_value(whole.get("ece_p_calibrated"), 3),
         percent(rounded_down(row.get("coverage")), 1),
         number(row.get("n")),
-        cost_cell(cost),
+        columns.cost(cost),
     ]
-
-
-def cost_cell(cost: Any) -> Cell:
-    """Dollars of a forecast, small ones with three significant digits."""
-    return columns.cell(Column("cost", pl.Float64(), "cost", "dollars"), None if cost is None else float(cost))
 
 
 def _band(cost: Any) -> Cell:

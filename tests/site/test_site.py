@@ -269,15 +269,39 @@ def test_a_prompt_of_another_protocol_is_not_made_up() -> None:
 
 def test_a_decision_has_its_prompt_and_its_answer(site: Path) -> None:
     page = next(site.glob("arena/cohort/*/decision/*.html"))
-    prompt, answer = data_of(page.with_suffix(".said.js"))["entries"]
+    (prompt,) = data_of(page.with_suffix(".said.js"))["entries"]
     texts = data_of(page.with_suffix(".said.js"))["texts"]
-    assert next((label, texts[at]) for label, at, _ in prompt) == ("system", "rules-0") and texts[answer[0][1]] == "answer-0"
+    assert next((label, texts[at]) for label, at, _ in prompt) == ("system", "rules-0")
+    assert data_of(page.with_suffix(".answers.js"))["texts"] == ["answer-0"]
     label, at, rest = prompt[1]
     assert (
         label == "user"
         and texts[at].startswith("portfolio-0 of ")
         and "market_id" in texts[at] + (data_of(site / f"{rest}.js") if rest else "")
     )  # type: ignore[operator]
+
+
+def test_the_arena_lists_recent_decisions_with_refused_legs_and_costs_of_the_warehouse(site: Path, warehouse: Path) -> None:
+    tables = Reader(site / "arena/index.html").tables
+    wanted = query(
+        warehouse,
+        "SELECT a.family, d.decision_id, d.legs, list(r.reason ORDER BY r.leg) FILTER (r.reason IS NOT NULL) AS reasons FROM arena.decisions d JOIN arena.agents a USING (agent_id) "
+        "LEFT JOIN arena.refusals r ON r.decision_id = d.decision_id AND r.superseded_at IS NULL GROUP BY ALL ORDER BY any_value(d.known_at) DESC, d.decision_id DESC LIMIT 15",
+    )
+    shown = tables["Recent decisions"][1:]
+    assert [(cells[1][0], cells[3][1]) for cells in shown] == [(row["family"], str(float(row["legs"]))) for row in wanted.rows(named=True)]
+    assert [cells[4][0].partition(":")[0] for cells in shown] == [
+        str(len(row["reasons"])) if row["reasons"] else "none" for row in wanted.rows(named=True)
+    ]
+    spent = query(
+        warehouse,
+        "SELECT a.family, count(*) n, if(count(d.cost) < count(*), NULL, sum(d.cost))::DOUBLE c FROM arena.decisions d JOIN arena.agents a USING (agent_id) GROUP BY ALL",
+    )
+    costs = {
+        cells[0][0]: (cells[1][1], cells[3][1]) for cells in tables["Cost by family; prices per token are on the pages of families"][1:]
+    }
+    assert costs == {row["family"]: (str(float(row["n"])), None if row["c"] is None else str(row["c"])) for row in spent.rows(named=True)}
+    assert {cost is None for _, cost in costs.values()} == {True, False}
 
 
 def test_a_tear_sheet_has_the_fills_of_its_agent_on_the_price_and_the_positions_they_leave(site: Path, warehouse: Path) -> None:

@@ -292,7 +292,7 @@ def arena(lake: Lake, size: Size, words: Words = plain) -> None:
             table("arena/decisions"), (week.isoformat(),),
             rows("arena/decisions", len(decisions), week=week, decision_id=decisions, agent_id=agents, state="finished", action="BET", legs=size.trades,
                  decision=[words("decision", place) for place in range(len(agents))], reasoning=[words("reasoning", place) for place in range(len(agents))],
-                 message=words("message", 0), methodology="v1"),
+                 message=words("message", 0), methodology="v1", cost=[None if place == 1 else 0.002 for place in range(len(agents))]),
             run_id="r",
         )  # fmt: skip
         spoken = [("system", words("rules", 0)), ("user", words("portfolio", 0)), ("assistant", words("answer", 0))]

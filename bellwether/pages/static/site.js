@@ -174,6 +174,25 @@ const bellwether = (() => {
     };
   }
 
+  const RANGES = [["10M", 1 / 144], ["1H", 1 / 24], ["1D", 1], ["1W", 7], ["1M", 30], ["3M", 91]];
+
+  /** Buttons for the last minutes to months of a chart over time: those that show a part of it, and more than two instants. */
+  function ranges(canvas, times, change) {
+    const end = times.reduce((one, other) => Math.max(one, other), -Infinity), begin = times.reduce((one, other) => Math.min(one, other), Infinity);
+    const shown = RANGES.map(([name, days]) => [name, end - days * 864e5]).filter(([, start]) => start > begin && new Set(times.filter((at) => at >= start)).size > 2);
+    if (!shown.length) return;
+    const holder = element("div", undefined, { class: "controls ranges" });
+    for (const [name, start] of [...shown, ["ALL", -Infinity]]) {
+      const button = element("button", name, { type: "button", "aria-pressed": String(name === "ALL") });
+      button.addEventListener("click", () => {
+        for (const other of holder.children) other.setAttribute("aria-pressed", String(other === button));
+        change(start);
+      });
+      holder.append(button);
+    }
+    canvas.before(holder);
+  }
+
   async function chart(holder) {
     const canvas = holder.querySelector(".canvas"), picks = holder.querySelector(".picks"), data = holder.querySelector(".data");
     let about = json(holder), view = null, width = 0;
@@ -182,12 +201,17 @@ const bellwether = (() => {
     const values = about.rows.map((row) => Object.fromEntries(about.fields.map((field, place) => [field, row[place]])));
     const names = by ? [...new Set(values.map((row) => row[by]).filter((name) => name !== undefined))] : [];
     const chosen = new Set(about.first.length ? about.first : names);
+    let from = -Infinity;
+    if (about.spec.layer?.some((layer) => layer.encoding?.x?.type === "temporal")) {
+      ranges(canvas, values.map((row) => Date.parse(row.x)), (start) => { from = start; draw(); });
+    }
 
     async function draw() {
       await vega();
       width = canvas.clientWidth;
       const spec = structuredClone(about.spec);
-      spec.data = { values: !by ? values : values.filter((row) => row[by] === undefined || chosen.has(row[by])) };
+      const kept = from === -Infinity ? values : values.filter((row) => Date.parse(row.x) >= from);
+      spec.data = { values: !by ? kept : kept.filter((row) => row[by] === undefined || chosen.has(row[by])) };
       view?.finalize();
       view = await window.vegaEmbed(canvas, { ...spec, width: "container" }, { mode: "vega-lite", ast: true, renderer: "svg", actions: false, defaultStyle: false, tooltip: { disableDefaultStyle: true }, config: config(width) });
       canvas.querySelector("svg")?.setAttribute("aria-hidden", "true");
