@@ -116,14 +116,15 @@ def _separate(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
     _mount("tmpfs", _ROOT, "tmpfs", 0)
     try:
         _show(files, links)
-        _unshare(_NEW_PIDS)
         os.chdir(_ROOT)
         _syscall(_PIVOT_ROOT, b".", b".")
-    except OSError:
+    except (OSError, KeyError):
+        os.chdir("/")
         _libc().umount2(_ROOT.encode(), _DETACH)
         raise
     _checked(_libc().umount2(b".", _DETACH), "umount2")
     os.chdir("/")
+    _unshare(_NEW_PIDS)
     # The first child is the first process of its namespace, which ends with it; the second is the agent's.
     _continue_in_child(signal.SIGTERM)
     _continue_in_child(signal.SIGKILL)

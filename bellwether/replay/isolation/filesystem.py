@@ -14,7 +14,7 @@ from tempfile import gettempdir
 import bellwether
 from bellwether.errors import ConfigError
 
-_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/etc/ld.so.cache", "/usr/share/zoneinfo")
+_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache", "/usr/share/zoneinfo")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _SETTLEMENT = re.compile(r"settlements?\.json")
 #: Files that mark a folder as an episode, or as results of backtests.

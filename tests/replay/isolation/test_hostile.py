@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -451,3 +452,23 @@ def test_a_package_is_shown_without_its_episodes(tmp_path: Path, monkeypatch: py
     files, _ = visible_files("traders.mine:Mine")
     shown = {str(Path(path).relative_to(package)) for path in files if Path(path).is_relative_to(package)}
     assert shown == {"__init__.py", "mine.py", "models"}
+
+
+_KILLED = """
+import os, signal, sys
+from bellwether.replay import AgentSource, Isolation
+from bellwether.replay.isolation.host import IsolatedAgent
+sys.path.append(sys.argv[1])
+with IsolatedAgent(AgentSource("bellwether.replay.agents.baselines:Passive"), Isolation(), 60.0):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@linux
+def test_no_agent_outlives_a_simulator_that_is_killed(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", _KILLED, tmp_path], check=False, cwd=FILE.parents[4])
+    assert done.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + SECONDS
+    while left := [command for command in _commands() if str(tmp_path) in command]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
