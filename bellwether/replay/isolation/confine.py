@@ -174,6 +174,9 @@ def _continue_in_child(parent_ends: signal.Signals) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         _prctl(_PDEATHSIG, parent_ends)
         os.closerange(0, _OPEN_FILES)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        # From here on the child's number may belong to another process.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         os._exit(code if code >= 0 else 128 - code)
     finally:
