@@ -60,7 +60,7 @@ test: setup-dev ## run all tests but those of a browser or a fleet
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser and not fleet"
 
 test-browser: setup-dev ## run the tests of the site in Chromium
-	@$(BIN)/python -m pytest -q -m browser tests/site
+	@$(BIN)/python -m pytest -q -m browser tests/site tests/test_docs.py
 
 test-fleet: setup-dev ## run the tests on Postgres, Redis, an object store and workers, all on loopback
 	@$(BIN)/python -m pytest -q -n 0 -m fleet tests/fleet

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.tables import TABLES
+from tests.site.chromium import Missing, chromium
 
 ROOT = Path(__file__).resolve().parents[1]
 STABLE = ("arena", "calibration", "forecasting", "replay", "scoring")
@@ -51,3 +52,18 @@ def test_the_search_finds_every_table(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     places = {entry["location"] for entry in index["docs"]}
     assert {f"data-dictionary.html#{name.replace('/', '')}" for name in TABLES} <= places
+
+
+@pytest.mark.browser
+def test_the_search_answers_from_the_disk_without_network(site: Path) -> None:
+    try:
+        with chromium() as browser:
+            page, requested = browser.new_page(viewport={"width": 1280, "height": 800}), []
+            page.on("request", lambda request: requested.append(request.url))
+            page.goto((site / "index.html").as_uri())
+            page.wait_for_timeout(1_000)
+            page.fill("[data-md-component=search-query]", "exogenous")
+            page.wait_for_function("document.querySelector('.md-search-result__meta').textContent.includes('matching')", timeout=60_000)
+            assert [url for url in requested if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
+    except Missing as missing:
+        pytest.skip(str(missing))
