@@ -67,7 +67,7 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
     if as_json:
         emit({**summary, "rejects": rejects.with_columns(pl.col("day").cast(pl.String())).to_dicts()})
     else:
-        console().print(f"Runs: {work.stats.runs}. Partitions that were fresh: {work.stats.fresh}. Rejects: {rejects['objects'].sum()}.")
+        console().print(f"{work.stats.runs} runs, {work.stats.fresh} partitions up to date, {rejects['objects'].sum()} rejects")
         for line in runs.told(rejects):
             console().print(f"  {line}", markup=False, soft_wrap=True)
     if failed is not None:

@@ -124,20 +124,21 @@ def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
 
 
 def close(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Say what was done: counts, where to look, and whose evaluation stopped, with the reason.
+    """Print the counts of runs, the places of the results, and the evaluations that stopped, with the reason.
 
-    results: what `--json` adds; without it the command has shown that before.
+    results: added by `--json`; without it the command has printed them before.
     """
     config = settings()
     summary = {"warehouse": config.warehouse_uri, "lake": config.lake_uri, "runs": work.stats.runs, "fresh": work.stats.fresh}
     if as_json:
         emit({**summary, "seconds": work.stats.by_job, **results, "stopped": dict(stopped)})
         return
-    console().print(f"Runs: {work.stats.runs}. Partitions that were fresh: {work.stats.fresh}.")
+    console().print(f"{work.stats.runs} runs, {work.stats.fresh} partitions up to date")
     console().print(f"Warehouse  {config.warehouse_uri}", soft_wrap=True)
     command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"
     other = "" if "://" in config.warehouse_uri else ", or any DuckDB client: it is never locked"
-    console().print(f'Query it   {command} query "FROM benchmark.leaderboard"{other}', soft_wrap=True)
+    query = "SELECT release, forecaster, brier FROM benchmark.leaderboard WHERE rank <= 3 ORDER BY release, rank"
+    console().print(f'Query it   {command} query "{query}"{other}', soft_wrap=True)
     console().print(f"See it     {config.ui if config.fleet else 'make ui, then http://127.0.0.1:3000'}")
     for name, reason in stopped.items():
         console().print(f"Not done   {name}: {reason}", style="red", markup=False, soft_wrap=True)
