@@ -13,7 +13,7 @@ from bellwether.figures.canvas import palette
 from bellwether.figures.equity import extremes
 from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
-from bellwether.pages.model import Cell, Grid, Head, Note, Page, Part, Section, Table
+from bellwether.pages.model import Cell, Chart, Grid, Head, Note, Page, Part, Section, Stats, Table
 from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, floats, grouped, interval, money, number, percent, slug, text, when, yes_no
 from bellwether.replay.results import tear_sheet
@@ -79,7 +79,11 @@ def summary_heads() -> list[Head]:
         Head("Mean P&L [95 %]", "of an episode, with its interval over episodes", number=True),
         Head("Mean return [95 %]", number=True),
         Head("Largest drawdown", number=True),
-        Head("Sharpe", "mean annualised Sharpe ratio", number=True),
+        Head(
+            "Ratio per episode",
+            "mean P&L of an episode over its standard deviation, not annualised; from three settled episodes",
+            number=True,
+        ),
         Head("Fill ratio", number=True),
         Head("Contracts", number=True),
         Head("Fees", number=True),
@@ -87,8 +91,8 @@ def summary_heads() -> list[Head]:
     ]
 
 
-def summary_rows(summary: pl.DataFrame) -> list[list[Cell]]:
-    """Rows of the table of agents, by P&L."""
+def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float]) -> list[list[Cell]]:
+    """Rows of the table of agents, by P&L. ratios: those of `ratios_of`."""
     return [
         [
             text(row["agent"], agent_path(row["agent"])),
@@ -96,10 +100,10 @@ def summary_rows(summary: pl.DataFrame) -> list[list[Cell]]:
             number(row["episodes"]),
             money(row["pnl"], signed=True),
             band(row),
-            interval(row["pnl_mean"], row["pnl_mean_lower"], row["pnl_mean_upper"], 2, row["pnl_mean_reason"]),
-            interval(row["return_mean"], row["return_mean_lower"], row["return_mean_upper"], 4, row["return_mean_reason"]),
+            interval(row["pnl_mean"], row["pnl_mean_lower"], row["pnl_mean_upper"], 2, row["pnl_mean_reason"], unit="$"),
+            interval(row["return_mean"], row["return_mean_lower"], row["return_mean_upper"], 2, row["return_mean_reason"], unit="%"),
             percent(row["max_drawdown"], 1),
-            number(row["sharpe_mean"], 2),
+            number(ratios.get((row["agent"], row["rules"])), 2),
             percent(row["fill_ratio_mean"], 1),
             number(row["contracts"], 0),
             money(row["fees"]),
@@ -107,6 +111,13 @@ def summary_rows(summary: pl.DataFrame) -> list[list[Cell]]:
         ]
         for row in summary.sort(["pnl", "agent", "rules"], descending=[True, False, False]).iter_rows(named=True)
     ]
+
+
+def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
+    """Mean P&L of an episode over its standard deviation, by agent and rules, from at least three settled episodes."""
+    settled = runs.filter(~pl.col("unsettled")).group_by("agent", "rules").agg(pl.len(), pl.col("pnl").cast(pl.Float64).alias("pnl"))
+    found = settled.filter(pl.col("len") >= 3).select("agent", "rules", ratio=pl.col("pnl").list.mean() / pl.col("pnl").list.std())
+    return {(agent, rules): ratio for agent, rules, ratio in found.iter_rows() if finite(ratio) is not None}
 
 
 def band(row: Mapping[str, Any]) -> Cell:
@@ -118,7 +129,7 @@ def band(row: Mapping[str, Any]) -> Cell:
 
 def _overview(episodes: pl.DataFrame, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
     lead = "Recorded markets, replayed order by order. The queue band says how far P&L can move with the place in the queue alone."
-    sections = [Section("Agents", _agents(summary, colours)), Section("Episodes", [_episodes(episodes, runs)])]
+    sections = [Section("Agents", _agents(summary, ratios_of(runs), colours)), Section("Episodes", [_episodes(episodes, runs)])]
     yield from render(Page("trading/index.html", "Trading", lead, sections))
     for (name,), part in runs.group_by("agent", maintain_order=True):
         yield from _agent(str(name), part, summary.filter(pl.col("agent") == name), colours)
@@ -133,10 +144,10 @@ def mean_rows(summary: pl.DataFrame) -> list[dict[str, object]]:
     ]
 
 
-def _agents(summary: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
+def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float], colours: dict[str, str]) -> list[Part]:
     if not summary.height:
         return [Note("The warehouse has no summary of backtests yet.")]
-    table = Table("Agents over all their episodes, by P&L", summary_heads(), summary_rows(summary))
+    table = Table("Agents over all their episodes, by P&L", summary_heads(), summary_rows(summary, ratios))
     rules = summary["rules"].unique(maintain_order=True).to_list()
     parts: list[Part] = []
     for rule in rules:
@@ -204,13 +215,49 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[s
         for low, high in [ends_of_band(row)]
     ]
     parts: list[Part] = [Grid("episodes", f"Episodes of {name}", heads, rows, search=(0, 8))]
+    figures: list[Part] = [_cumulative(name, runs, colours)]
     if len(drawn) <= 40:
         every = {row["name"]: colours[name] for row in drawn}
-        parts.insert(0, charts.intervals("P&L by episode, with the queue band", "dollars", drawn, every))
-    sections = [Section("Episodes", parts)]
+        figures.append(charts.intervals("P&L by episode, with the queue band", "dollars", drawn, every))
+    ratios = ratios_of(runs)
+    sections = [Section(line["rules"], [_headline(line, ratios)]) for line in summary.iter_rows(named=True)]
+    sections += [Section.even("P&L", figures), Section("Episodes", parts)]
     for line in summary.iter_rows(named=True):
-        sections.append(Section(f"Summary under {line['rules']}", [columns.facts("replay/summary", line)]))
+        facts = columns.facts("replay/summary", line, [column for column in line if column.startswith("sharpe")])
+        sections.append(Section(f"Summary under {line['rules']}", [facts]))
     yield from render(Page(agent_path(name), name, f"A tear sheet over {runs.height} episodes.", sections, _ABOVE))
+
+
+def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) -> Stats:
+    lower, upper = columns.within("fill_ratio_mean", line["fill_ratio_mean_lower"], line["fill_ratio_mean_upper"])
+    filled = interval(line["fill_ratio_mean"], lower, upper, 1, unit="%").text.partition(" [")[2].rstrip("]")
+    mean = interval(line["pnl_mean"], line["pnl_mean_lower"], line["pnl_mean_upper"], 2, unit="$").text.partition(" [")[2].rstrip("]")
+    return Stats(
+        [
+            ("P&L", money(line["pnl"], signed=True), f"{line['episodes']} episodes"),
+            ("Mean P&L", money(line["pnl_mean"], signed=True), f"95 %: {mean}" if mean else "no interval"),
+            ("Ratio per episode", number(ratios.get((line["agent"], line["rules"])), 2), "mean over deviation of P&L, not annualised"),
+            ("Largest drawdown", percent(line["max_drawdown"], 2), "of an episode"),
+            ("Fill ratio", percent(line["fill_ratio_mean"], 1), f"95 %: {filled}" if filled else "mean of the episodes"),
+            ("Profitable", percent(line["profitable"]), "of the episodes"),
+        ]
+    )
+
+
+def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> Chart:
+    """P&L summed over episodes in the order of their settlement, with the queue band."""
+    rows = []
+    several = runs["rules"].n_unique() > 1
+    for (rules,), part in runs.sort("settled_at", "episode", nulls_last=True).group_by("rules", maintain_order=True):
+        total = low = high = 0.0
+        for place, row in enumerate(part.iter_rows(named=True), 1):
+            ends = [float(end) for end in ends_of_band(row)]
+            total, low, high = total + float(row["pnl"]), low + ends[0], high + ends[1]
+            line = {"name": rules if several else name, "x": place, "y": round(total, 6), "lower": round(low, 6), "upper": round(high, 6)}
+            rows.append(line)
+    lines = dict(palette(str(row["name"]) for row in rows)) if several else {name: colours[name]}
+    title = "Cumulative P&L over episodes, with the queue band"
+    return charts.lines(title, "episodes", "dollars", rows, lines, band=True, time=False)
 
 
 def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:

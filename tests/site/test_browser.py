@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from bellwether.lake.warehouse import query
 from bellwether.site import build
+from bellwether.site.arena_names import decision_path
 from cli.site import _Handler
 from tests.site import chromium
 from tests.site.screenshots import KINDS, SCHEMES, WIDTHS, page_of
@@ -116,17 +118,48 @@ def test_every_kind_of_page_opens_from_the_folder(kind: str, site: Path, page: A
 def test_axe_finds_nothing_serious(scheme: str, site: Path, page: Any) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed").Axe()
     page.emulate_media(color_scheme=scheme)
-    for kind in (
-        "index.html",
-        "benchmark/*/index.html",
-        "trading/episode/*/agent/*.html",
-        "arena/markets.html",
-        "arena/cohort/*/decision/*.html",
-    ):
-        page.goto(sorted(site.glob(kind))[-1].as_uri())
+    for kind in KINDS:
+        page.goto(page_of(site, kind).as_uri())
         draw(page)
         found = axe.run(page).response["violations"]
         assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == [], kind
+
+
+def headline(page: Any, path: Path) -> dict[str, tuple[str, str | None]]:
+    """Tiles of a page: text and exact value by name."""
+    page.goto(path.as_uri())
+    tiles = page.locator(".stats > div")
+    tiles.first.wait_for()
+    return {
+        one.locator("dt").text_content(): (one.locator("dd").first.text_content(), one.locator("dd").first.get_attribute("data-key"))
+        for one in tiles.all()
+    }
+
+
+def test_headline_numbers_are_those_of_the_warehouse(site: Path, page: Any) -> None:
+    warehouse = site.parent / "warehouse.duckdb"
+    board = query(warehouse, "FROM benchmark.leaderboard ORDER BY rank")
+    best, summary = board.row(0, named=True), query(warehouse, "FROM replay.summary ORDER BY pnl_mean DESC, agent").row(0, named=True)
+    home = headline(page, site / "index.html")
+    assert (home["Brier score"], home["Questions"][0]) == ((f"{best['brier']:.3f}", str(best["brier"])), str(best["n_questions"]))
+    assert float(str(home["Mean P&L"][1])) == float(summary["pnl_mean"])
+    for row in board.rows(named=True):
+        found = headline(page, site / f"benchmark/release-0/forecaster/{row['forecaster']}.html")
+        assert [
+            float(str(found[one][1])) for one in ("Rank", "Brier score", "Skill over the base rate", "Calibration error", "Coverage")
+        ] == [row[one] for one in ("rank", "brier", "brier_skill", "ece", "coverage")]
+    agent = headline(page, site / f"trading/agent/{summary['agent']}.html")
+    assert [float(str(agent[one][1])) for one in ("P&L", "Mean P&L")] == [float(summary[one]) for one in ("pnl", "pnl_mean")]
+    run = query(warehouse, "FROM replay.backtests ORDER BY episode, agent").row(0, named=True)
+    sheet = headline(page, site / f"trading/episode/{run['episode']}/agent/{run['agent']}.html")
+    assert [float(str(sheet[one][1])) for one in ("P&L", "Fees")] == [float(run[one]) for one in ("pnl", "fees")]
+    decision = query(
+        warehouse,
+        "SELECT d.decision_id, count(t.trade_id) n FROM arena.decisions d LEFT JOIN arena.trades t ON t.agent_id = d.agent_id AND t.week = d.week GROUP BY ALL ORDER BY 1",
+    ).row(0)
+    told = headline(page, site / decision_path(decision[0]))
+    assert told["Executed legs"][0] == str(decision[1])
+    assert page.seen == []
 
 
 def test_pages_work_over_http(site: Path, page: Any) -> None:

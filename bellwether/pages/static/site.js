@@ -179,7 +179,7 @@ const bellwether = (() => {
   /** Buttons for the last minutes to months of a chart over time: those that show a part of it, and more than two instants. */
   function ranges(canvas, times, change) {
     const end = times.reduce((one, other) => Math.max(one, other), -Infinity), begin = times.reduce((one, other) => Math.min(one, other), Infinity);
-    const shown = RANGES.map(([name, days]) => [name, end - days * 864e5]).filter(([, start]) => start > begin && new Set(times.filter((at) => at >= start)).size > 2);
+    const shown = RANGES.map(([name, days]) => [name, end - days * 864e5]).filter(([, start]) => start > begin + (end - begin) * .1 && new Set(times.filter((at) => at >= start)).size > 2);
     if (!shown.length) return;
     const holder = element("div", undefined, { class: "controls ranges" });
     for (const [name, start] of [...shown, ["ALL", -Infinity]]) {

@@ -12,7 +12,7 @@ import polars as pl
 from bellwether.figures.canvas import palette
 from bellwether.figures.equity import banded
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, Part, Section, Table
+from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, Part, Section, Stats, Table
 from bellwether.pages.render import write
 from bellwether.pages.values import floats, instant, money, number, percent, seconds, text, thin, when, yes_no
 from bellwether.replay.results.books import books
@@ -92,15 +92,34 @@ def sections(
         colours: Colour of the agent.
     """
     return [
+        Section("", [_headline(run)]),
+        Section("Equity", _equity(run["agent"], equity, (colours or {}).get(run["agent"], charts.LINE)), (8, 4)),
         Section("Numbers", [Facts(_numbers(run))]),
-        Section("Equity", _equity(run["agent"], equity, (colours or {}).get(run["agent"], charts.LINE))),
         Section("Fills on the price", _prices(run, fills, markets, book)),
         Section("Markouts", _markouts(fills)),
         Section("Markets", [_markets(markets)]),
         Section("Orders", _orders(orders)),
         Section("Fills", [_fills(fills)]),
-        Section("Every number of the backtest", [columns.facts(BACKTESTS.name, run)]),
+        Section("Every number of the backtest", [columns.facts(BACKTESTS.name, run, ("sharpe_annualised",))]),
     ]
+
+
+def _headline(run: Mapping[str, Any]) -> Stats:
+    """Six numbers; the ratio is not annualised, as an episode takes hours."""
+    return Stats(
+        [
+            ("P&L", money(run["pnl"], signed=True), f"{band(run)} under other queues"),
+            ("Return", percent(run["return"], 2), "on the bankroll"),
+            ("Largest drawdown", percent(run["max_drawdown"], 2), "from an earlier peak"),
+            ("Fill ratio", percent(run["fill_ratio"], 1), "of the contracts of its orders"),
+            ("Fees", money(run["fees"]), ""),
+            (
+                "Ratio per sample",
+                number(run["sharpe"], 3),
+                f"mean over deviation of returns, each {run['sample_seconds']:g} s" if run["sample_seconds"] else "",
+            ),
+        ]
+    )
 
 
 def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
@@ -113,7 +132,6 @@ def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         "Slippage": money(run["slippage"]),
         "Return": percent(run["return"], 2),
         "Largest drawdown": percent(run["max_drawdown"], 2),
-        "Sharpe ratio, annualised": number(run["sharpe_annualised"], 2),
         "Time in market": percent(run["time_in_market"], 2),
         "Turnover": percent(run["turnover"], 2),
         "Orders": number(run["orders"]),
