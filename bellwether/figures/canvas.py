@@ -194,7 +194,7 @@ def _indexed(picture: bytes) -> bytes:
     return picture[:8] + b"".join(written)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def spec(build: Callable[..., Any], *arguments: Any, **options: Any) -> Mapping[str, Any]:
     """The Vega-Lite of a chart without data, built once for equal arguments: a site has thousands of charts of few forms."""
     chart = build(*arguments, **options).copy(deep=False)

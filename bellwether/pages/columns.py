@@ -108,4 +108,9 @@ def within(name: str, lower: float | None, upper: float | None) -> tuple[float |
 
 
 def _column(name: str, column: str) -> Column | None:
-    return next((one for one in table(name).columns if one.name == column), None)
+    return _columns(name).get(column)
+
+
+@cache
+def _columns(name: str) -> dict[str, Column]:
+    return {one.name: one for one in table(name).columns}

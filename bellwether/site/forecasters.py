@@ -88,9 +88,10 @@ def _strengths(
     rows.sort(key=lambda row: (row["value"], row["name"]))
     parts: list[Part] = []
     if rows:
-        title = "Brier score by category, best first; dotted: over all questions"
-        every = {str(row["name"]): material.colours[name] for row in rows}
-        parts.append(charts.intervals(title, "Brier score", rows, every, reference=finite(line["brier"])))
+        rows.insert(0, {"name": "all questions", "value": line["brier"], "lower": line["brier_lower"], "upper": line["brier_upper"]})
+        # In one order on every page, as the form of the chart is built once per colour.
+        every = dict.fromkeys(sorted(str(row["name"]) for row in rows), material.colours[name])
+        parts.append(charts.intervals("Brier score by category, best first", "Brier score", rows, every))
     scored = sorted((row for row in answers if row["brier"] is not None and not row["could_know"]), key=lambda row: row["brier"])
     heads = [Head("Question"), Head("Forecast", "probability of yes", number=True), Head("Outcome"), Head("Brier", number=True)]
     for caption, chosen in (("Best ten questions", scored[:10]), ("Worst ten questions", scored[::-1][:10])):

@@ -147,7 +147,8 @@ def _price(material: Material, prices: list[dict[str, Any]], answers: list[dict[
     ]
     if not rows and not made:
         return [Note("The warehouse has no prices of this market.")]
-    colours = {"price": charts.GREY, **{str(one["name"]): material.colours.get(one["name"], charts.GREY) for one in made}}
+    # The same names on every page of a release: the form of the chart is built once for them.
+    colours = {"price": charts.GREY, **material.colours}
     return [
         charts.lines(
             "Price of YES, and forecasts as dots",
