@@ -1,15 +1,15 @@
 """Integer amounts that type checkers keep apart. At run time each is an `int`; the result of arithmetic is a plain `int`, to be converted again.
 
-Mills, lots and micro-dollars are the units of a replay (`bellwether.replay.units`), micro-dollars, micro-shares and prices of a share those of the
-arena (`bellwether.arena.units`).
+Prices in $0.0001, lots and micro-dollars are the units of a replay (`bellwether.replay.units`); micro-dollars, micro-shares and prices of a share those
+of the arena (`bellwether.arena.units`).
 """
 
 from __future__ import annotations
 
 from typing import NewType
 
-#: A price of a contract in tenths of a cent, of the side it is quoted for.
-Mills = NewType("Mills", int)
+#: A price of a contract in hundredths of a cent ($0.0001), of the side it is quoted for.
+CentiCents = NewType("CentiCents", int)
 #: A number of contracts in hundredths of one.
 Lots = NewType("Lots", int)
 #: An amount of money in millionths of a dollar.

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from bellwether import replay
 from bellwether.arena.units import shares_for, value_of
+from bellwether.errors import SchemaError
 from bellwether.replay.agents.template import write_agent
-from bellwether.replay.units import CENT, CONTRACT, cost
-from bellwether.units import Lots, MicroDollars, MicroShares, Mills, SharePrice
+from bellwether.replay.units import CENT, CONTRACT, centicents, cost
+from bellwether.units import CentiCents, Lots, MicroDollars, MicroShares, SharePrice
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,15 +26,15 @@ from decimal import Decimal
 from bellwether.arena import Bet, Level, Limits, Methodology, Position, SharePrice
 from bellwether.arena.units import percent_text, shares_for, value_of
 from bellwether.recordings.books import price_of, size_of
-from bellwether.replay import YES, AgentContext, Backtest, Fill, Lots, Market, MicroDollars, Mills, OrderUpdate, cents, contracts
+from bellwether.replay import YES, AgentContext, Backtest, CentiCents, Fill, Lots, Market, MicroDollars, OrderUpdate, cents, contracts
 from bellwether.replay.building.messages import Trade
 from bellwether.replay.engine import Session
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.units import cost, dollars, lots, mills
+from bellwether.replay.units import centicents, cost, dollars, lots
 
 
 def looks(ctx: AgentContext, market: Market, fill: Fill, update: OrderUpdate) -> None:
-    price: Mills = fill.lots  # assignment
+    price: CentiCents = fill.lots  # assignment
     size: Lots = market.yes_position
     size = fill.price  # assignment
     money: MicroDollars = ctx.cash
@@ -50,16 +52,16 @@ def trades(session: Session, market: Market) -> None:
     session.place(0, YES, 0, session.cash, lots(1))  # arg-type
     session.amend(0, cents(45), 1000)  # arg-type
     cost(contracts(10), cents(45))  # arg-type
-    dollars(mills("0.45"))  # arg-type
+    dollars(centicents("0.45"))  # arg-type
     dollars(session.equity())
 
 
 def books(rules: RuleSet, backtest: Backtest, trade: Trade) -> Decimal:
-    paid: MicroDollars = cost(trade.mills, trade.lots)
-    paid = trade.mills  # assignment
+    paid: MicroDollars = cost(trade.price, trade.lots)
+    paid = trade.price  # assignment
     paid = backtest.outcome.pnl[0]
     paid = backtest.outcome.fees  # assignment
-    level: Mills = price_of("0.45")  # assignment
+    level: CentiCents = price_of("0.45")  # assignment
     count: Lots = size_of("10")
     return dollars(rules.fee_unit) + dollars(rules.lot_step)  # arg-type
 
@@ -156,6 +158,17 @@ def test_an_agent_needs_no_cast(complaints: dict[str, list[tuple[int, str]]], fi
 
 
 def test_products_have_their_unit() -> None:
-    assert cost(Mills(45 * CENT), Lots(10 * CONTRACT)) == 4_500_000
+    assert cost(CentiCents(45 * CENT), Lots(10 * CONTRACT)) == 4_500_000
     assert value_of(MicroShares(10_000_000), SharePrice(450_000)) == 4_500_000
     assert shares_for(MicroDollars(4_500_000), SharePrice(450_000)) == 10_000_000
+
+
+def test_a_price_finer_than_a_hundredth_of_a_cent_is_refused() -> None:
+    assert centicents("0.0085") == 85 and centicents("0.9975") == 9975
+    with pytest.raises(SchemaError, match=r"a price: 0\.00851 is finer than a hundredth of a cent"):
+        centicents("0.00851")
+
+
+def test_mills_are_a_deprecated_name_of_the_unit() -> None:
+    with pytest.warns(DeprecationWarning, match=r"integers of \$0\.0001"):
+        assert replay.Mills is CentiCents

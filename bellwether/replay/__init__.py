@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from bellwether.replay.prepared import Prepared
     from bellwether.replay.sweep import Sweep, run_sweep
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
-    from bellwether.units import Lots, MicroDollars, Mills
+    from bellwether.units import CentiCents, Lots, MicroDollars
+    from bellwether.units import CentiCents as Mills
 
 _HOMES = {
     "agents.agent": ("Agent", "CompiledAgent", "cents", "contracts"),
@@ -56,6 +57,7 @@ _HOMES = {
         "SECOND",
         "SELL",
         "YES",
+        "CentiCents",
         "Lots",
         "MicroDollars",
         "Mills",
@@ -81,6 +83,7 @@ __all__ = [
     "Book",
     "BudgetError",
     "Candidate",
+    "CentiCents",
     "CompiledAgent",
     "Confinement",
     "EpisodeInfo",

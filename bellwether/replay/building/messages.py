@@ -11,7 +11,7 @@ from bellwether.errors import SchemaError
 from bellwether.recordings.books import SIDE_FORMS, MalformedFrame, price_of, scaled, size_of
 from bellwether.recordings.instants import SECOND, exchange_time, instant
 from bellwether.replay.episode.books import SIDES
-from bellwether.replay.tape.layout import MAX_LOTS
+from bellwether.replay.units import MAX_LOTS
 from bellwether.replay.units import CENT, DOLLAR
 from bellwether.units import Lots, Mills
 from bellwether.venues.kalshi.stream.frame import Frame

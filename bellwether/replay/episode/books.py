@@ -17,7 +17,8 @@ from bellwether.replay.episode.levels import Levels, levels_of
 from bellwether.replay.episode.metadata import Gap, Market, iso
 from bellwether.replay.episode.report import RowError
 from bellwether.replay.tape.grid import level_grid
-from bellwether.replay.tape.layout import INVALID, MAX_LOTS, MAX_TICKERS, PRICES, VALID, fixed, pack
+from bellwether.replay.tape.layout import INVALID, MAX_TICKERS, PRICES, VALID, fixed, pack
+from bellwether.replay.units import MAX_LOTS
 
 ORDERBOOK = "orderbook"
 NAMES = tuple(ORDERBOOK + ending for ending in (".parquet", ".csv", ".csv.gz"))

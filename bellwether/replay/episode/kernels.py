@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bellwether.replay.tape.layout import INVALID, LEVEL, MAX_LOTS, PRICES, VALID, pack, unpack
+from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, VALID, pack, unpack
+from bellwether.replay.units import MAX_LOTS
 
 #: Kinds of native rows.
 SET, START, LOST = 0, 1, 2

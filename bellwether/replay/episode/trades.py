@@ -15,7 +15,8 @@ from bellwether.replay.episode import kernels
 from bellwether.replay.episode.books import SIDES, find
 from bellwether.replay.episode.columns import Columns, read_csv, read_parquet
 from bellwether.replay.episode.content import Book, Trades
-from bellwether.replay.tape.layout import MAX_LOTS, fixed
+from bellwether.replay.tape.layout import fixed
+from bellwether.replay.units import MAX_LOTS
 
 NAMES = tuple("trades" + ending for ending in (".parquet", ".csv", ".csv.gz"))
 #: What the original's price_cents is the price of: the side that the taker bought, or YES; auto: whichever agrees with the books.

@@ -16,7 +16,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.rules import terms as kinds
 from bellwether.replay.rules.ruleset import RuleSet
 from bellwether.replay.rules.terms import fee_terms
-from bellwether.replay.units import CENT_MICROS, CONTRACT, DOLLAR, MICROS, dollars
+from bellwether.replay.units import CENT_MICROS, dollars
 from bellwether.units import MicroDollars
 
 Role = Literal["taker", "maker"]
@@ -94,7 +94,7 @@ def kalshi_fee(
 def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: Decimal, role: Role) -> Decimal:
     """Dollars that a fill costs before the balance is rounded, by a row of `fee_terms`; waivers are the caller's.
 
-    Takes prices and sizes finer than the engine's mills and lots. Raises `ConfigError` for a size below 0 or a price outside [0, 1].
+    Takes prices and sizes finer than the engine's $0.0001 and lots. Raises `ConfigError` for a size below 0 or a price outside [0, 1].
     """
     if not (contracts.is_finite() and contracts >= 0 and price.is_finite() and 0 <= price <= 1):
         raise ConfigError(f"computing a fee: {contracts} contracts at {price} dollars; a size is 0 or more and a price in [0, 1]")
@@ -104,13 +104,12 @@ def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: D
     if kind == kinds.FLOAT:
         return _float_fee(numerator / denominator, contracts, price)
     with localcontext(prec=_DIGITS):
-        lots, mills = contracts * CONTRACT, price * DOLLAR
-        curve = mills * (DOLLAR - mills)
+        curve = price * (1 - price)
         if kind == kinds.QUADRATIC:
-            return _ceiling(numerator * lots * curve, denominator * MICROS, rules.fee_unit)
+            return _ceiling(numerator * contracts * curve, denominator, rules.fee_unit)
         exponent, by_value = kinds.CURVE_OF[kind]
         power = curve.sqrt() if exponent.denominator == 2 else curve**exponent.numerator if exponent else 1
-        return _half_up(numerator * lots * power * (mills if by_value else 1), denominator * MICROS, rules.fee_unit)
+        return _half_up(numerator * contracts * power * (price if by_value else 1), denominator, rules.fee_unit)
 
 
 def _float_fee(coefficient: float, contracts: Decimal, price: Decimal) -> Decimal:

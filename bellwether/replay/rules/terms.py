@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.rules.ruleset import FeeRates, RuleSet
+from bellwether.replay.units import DOLLAR, MAX_LOTS
 from bellwether.venues.polymarket.fees import schedule_of
 
 if TYPE_CHECKING:
     import numpy as np
 
-#: Columns of a row of terms. Kinds say the formula; num/den is its constant, reduced, such that the formula gives micro-dollars.
+#: Columns of a row of terms. The kind is the formula, num/den its rate, reduced.
 FEE_COLS = ("taker_kind", "taker_num", "taker_den", "maker_kind", "maker_num", "maker_den", "waiver_until")
 
-#: Kinds. With w = price × (1000 − price) in mills: FREE: nothing. QUADRATIC: num × lots × w / den, rounded up to the fee unit. FLOAT: the original
-#: benchmark's ceil of a float. BY_SHARES: num × lots × w^e / den, BY_VALUE: the same times the price in mills of the side that was traded; both
-#: rounded half up to the fee unit, and what is below one unit is nothing; e = 1, or what the name ends in: 2, 0, or HALF for a square root.
+#: Kinds. FREE: nothing. QUADRATIC: rate × contracts × P × (1 − P) dollars, rounded up to the fee unit. FLOAT: the same as the original benchmark's
+#: ceil of a float. BY_SHARES: rate × contracts × (P × (1 − P))^e dollars, BY_VALUE: the same times P, the price of the side that was traded; both
+#: rounded half up to the fee unit, and an amount below one unit is nothing; e = 1, or the number in the name: 2, 0, or HALF for a square root.
 FREE, QUADRATIC, FLOAT, BY_SHARES, BY_SHARES_2, BY_VALUE, BY_VALUE_2, BY_SHARES_0, BY_VALUE_0, BY_SHARES_HALF, BY_VALUE_HALF = range(11)
 #: Exponent of Polymarket's curve -> kinds by shares and by value.
 CURVES = {
@@ -31,11 +32,6 @@ CURVES = {
 }
 #: Kind -> (exponent, whether it is by value).
 CURVE_OF = {kind: (exponent, place == 1) for exponent, kinds in CURVES.items() for place, kind in enumerate(kinds)}
-#: The largest numerator with which the engine compares square roots exactly, for sizes below 2 × 10^9 lots.
-_MOST_OF_ROOTS = 1000
-
-#: The largest product in the engine's exact division of a fee.
-_MOST = 2**62
 
 _NOTHING = (FREE, 0, 1)
 _DEFAULT_TYPE = "quadratic"
@@ -51,14 +47,29 @@ def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
     """
     fee = fee or {}
     sides = (_polymarket if rules.venue == "polymarket" else _kalshi)(rules, fee)
-    for kind, numerator, denominator in sides:
-        rooted = kind in (BY_SHARES_HALF, BY_VALUE_HALF) and numerator > _MOST_OF_ROOTS
-        if rooted or max(numerator, 1000) * denominator * rules.fee_unit > _MOST:
-            stated = {name: value for name, value in fee.items() if name in ("multiplier", "schedule")}
-            raise SchemaError(f"reading a market's fees: {stated!r:.120} is finer or larger than fees are computed with; give fewer digits")
+    if not all(_computable(*side, rules.fee_unit) for side in sides):
+        stated = {name: value for name, value in fee.items() if name in ("multiplier", "schedule")}
+        raise SchemaError(f"reading a market's fees: {stated!r:.120} is finer or larger than fees are computed with; give fewer digits")
     import numpy as np
 
     return np.array([*sides[0], *sides[1], _waiver(fee.get("waiver_until"))], np.int64)
+
+
+def _computable(kind: int, numerator: int, denominator: int, unit: int) -> bool:
+    """Return whether the engine's int64 arithmetic is exact for every size and price.
+
+    With L lots at p × $0.0001 and w = p × (10000 − p), a fee in micro-dollars is rate × L × w / 10^4 (QUADRATIC) or rate × L × v × w^e / 10^(8e), where v
+    is p by value and 10^4 by shares.
+    """
+    if kind in (FREE, FLOAT):
+        return True
+    peak = DOLLAR * DOLLAR // 4
+    if kind == QUADRATIC:
+        step, most = denominator * DOLLAR * unit, MAX_LOTS * peak
+        return numerator * min(step, most) + step < 2**63 and numerator * most // (denominator * DOLLAR) < 2**62
+    exponent, _ = CURVE_OF[kind]
+    most = 2 * numerator * MAX_LOTS
+    return most < 2**62 and most * DOLLAR // 2 ** int(2 * exponent) + 3 * denominator * unit < 2**62
 
 
 def _kalshi(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -79,10 +90,8 @@ def _rates(rules: RuleSet, kind: str) -> FeeRates:
         raise ConfigError(f"reading a market's fees: {rules.name} has no fee type {kind!r:.60}; it has {known}. Name other rules") from None
 
 
-def _quadratic(coefficient: Fraction) -> tuple[int, int, int]:
-    """C × contracts × P × (1 − P) dollars = c × lots × w / 100 micro-dollars."""
-    constant = coefficient / 100
-    return (QUADRATIC, constant.numerator, constant.denominator) if constant else _NOTHING
+def _quadratic(rate: Fraction) -> tuple[int, int, int]:
+    return (QUADRATIC, rate.numerator, rate.denominator) if rate else _NOTHING
 
 
 def _float(coefficient: Fraction) -> tuple[int, int, int]:
@@ -99,11 +108,8 @@ def _polymarket(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int,
         raise ConfigError(
             f"reading a market's fees: the exponent {schedule.exponent} is none of 0, 0.5, 1 and 2, which the simulator knows"
         )
-    by_value = schedule.regime.by_value
-    kind = CURVES[exponent][by_value]
-    # rate × lots/100 × (w/10^6)^e [× mills/1000] dollars, in micro-dollars.
-    constant = Fraction(schedule.rate) * 10**4 / 10 ** int(6 * exponent) / (1000 if by_value else 1)
-    taker = kind, constant.numerator, constant.denominator
+    rate = Fraction(schedule.rate)
+    taker = CURVES[exponent][schedule.regime.by_value], rate.numerator, rate.denominator
     return taker, _NOTHING if schedule.taker_only else taker
 
 

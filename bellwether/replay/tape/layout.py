@@ -1,6 +1,7 @@
 """The tape: an episode as flat integer columns in the order of processing, one packed 64-bit word an event.
 
-Word: bits 0-3 kind, 4 side, 5-14 price (mills), 15-28 ticker code, 29-62 value. Nothing here reads files.
+Word: bits 0-3 kind, 4 side, 5-18 price, 19-31 ticker code, 32-62 value. In the words of an episode (`Content`) a price is an integer of $0.0001.
+Nothing here reads files.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
+from bellwether.replay.units import DOLLAR, MILL
+
 #: Raised whenever the words, their order or the cached file mean something else than before.
-LAYOUT_VERSION = 3
+LAYOUT_VERSION = 4
 
 #: Kinds. LEVEL: the displayed size at (ticker, side, price) is now `value` lots. TRADED: the same, and prints made the cut. PRINT: `value` lots
 #: traded against the resting bids of `side` at `price`. INVALID and VALID: the book cannot be trusted from here, can again. SETTLE: `value` is
-#: the micro-dollars that a YES contract pays.
-LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID = range(10)
-KINDS = ("level", "traded", "print", "invalid", "valid", "halt", "open", "close", "settle", "void")
+#: the micro-dollars that a YES contract pays. GRID: from here on orders must be on grid row `value`.
+LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID, GRID = range(11)
+KINDS = ("level", "traded", "print", "invalid", "valid", "halt", "open", "close", "settle", "void", "grid")
 
-SIDE_SHIFT, PRICE_SHIFT, TICKER_SHIFT, VALUE_SHIFT = 4, 5, 15, 29
-KIND_MASK, PRICE_MASK, TICKER_MASK = 0xF, 0x3FF, 0x3FFF
+SIDE_SHIFT, PRICE_SHIFT, TICKER_SHIFT, VALUE_SHIFT = 4, 5, 19, 32
+KIND_MASK, PRICE_MASK, TICKER_MASK = 0xF, 0x3FFF, 0x1FFF
 MAX_TICKERS = TICKER_MASK + 1
-#: The largest size of a level or print, in lots.
-MAX_LOTS = 2**31 - 1
-#: Prices 0..1000 mills.
-PRICES = 1001
+#: Prices 0..10000 of $0.0001.
+PRICES = 10_001
 
 #: Columns of `Tape.fees`.
 TAKER_KIND, TAKER_NUM, TAKER_DEN, MAKER_KIND, MAKER_NUM, MAKER_DEN, WAIVER_UNTIL = range(7)
@@ -72,7 +73,7 @@ class Tape:
 
     ts: int64[n], ns UTC, non-decreasing. event: int64[n], packed words. tickers: code -> name. start, end: the episode's window, ns.
     rows_ts, rows_end: int64[r], time of each book row of the episode and the tape index just behind its events (a row that changed nothing counts).
-    grid: uint8[T, 1001], 1 where the market's own tick grid allows an order (default: every mill from 1 to 999).
+    grid: uint8[T, 10001], 1 where the market's own tick grid allows an order (default: every mill from 1 to 999).
     fees: int64[T, FEE_COLS], the terms of a rule set (default: no fees). units: int64[T, UNIT_COLS], or without rows where all markets have those of
     the run's rules. begins: int64[T], ns, where the recording of each market begins (default: start). digest: SHA-256 of the episode's content and the
     tie rule.
@@ -113,9 +114,9 @@ class Tape:
 
 
 def every_mill(count: int) -> np.ndarray:
-    """uint8[count, 1001]: orders allowed at every mill from 1 to 999."""
+    """uint8[count, 10001]: orders allowed at every tenth of a cent above 0 and below a dollar."""
     grid = np.zeros((count, PRICES), np.uint8)
-    grid[:, 1:1000] = 1
+    grid[:, MILL:DOLLAR:MILL] = 1
     return grid
 
 

@@ -91,7 +91,7 @@ def test_the_originals_floats_overcharge_a_cent_in_known_cases(role: str, cases:
 
 
 SIZES = st.integers(1, 10_000).map(lambda lots: Decimal(lots) / 100)
-PRICES = st.integers(1, 999).map(lambda mills: Decimal(mills) / 1000)
+PRICES = st.integers(1, 9999).map(lambda price: Decimal(price) / 10_000)
 FILLS = st.lists(st.tuples(SIZES, PRICES, st.sampled_from(["buy", "sell"]), st.sampled_from(["taker", "maker"])), min_size=1, max_size=12)
 
 
@@ -110,11 +110,11 @@ def test_balances_stay_in_their_unit_and_no_fill_is_paid_for(name: str, fills: l
     assert charged <= paid < charged + len(fills) * Decimal(rules.balance_unit).scaleb(-6)
 
 
-@given(lots=st.integers(1, 10**9), mills=st.integers(1, 999))
-def test_the_fee_is_the_least_multiple_of_its_unit_that_covers_the_formula(lots: int, mills: int):
-    exact = Decimal(7 * lots * mills * (1000 - mills)) / Decimal(10**10)
+@given(lots=st.integers(1, 10**9), price=st.integers(1, 9999))
+def test_the_fee_is_the_least_multiple_of_its_unit_that_covers_the_formula(lots: int, price: int):
+    exact = Decimal(7 * lots * price * (10_000 - price)) / Decimal(10**12)
     for rules in (rule_set("kalshi-2025-07-01"), SPRING, AUTUMN):
-        fee, unit = kalshi_fee(rules, Decimal(lots) / 100, Decimal(mills) / 1000), Decimal(rules.fee_unit).scaleb(-6)
+        fee, unit = kalshi_fee(rules, Decimal(lots) / 100, Decimal(price) / 10_000), Decimal(rules.fee_unit).scaleb(-6)
         assert fee % unit == 0 and 0 <= fee - exact < unit
 
 
@@ -179,7 +179,7 @@ KALSHI = rule_set("kalshi-2026-08-30")
 
 def test_a_fee_type_and_multiplier_become_two_reduced_fractions():
     row = fee_terms(KALSHI, {"type": "quadratic_with_maker_fees", "multiplier": "0.5"}).tolist()
-    assert row == [QUADRATIC, 7, 20_000, QUADRATIC, 7, 80_000, 0]
+    assert row == [QUADRATIC, 7, 200, QUADRATIC, 7, 800, 0]
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_polymarket_schedule_may_charge_makers():
 
 def test_the_default_of_sports_is_that_of_the_day_of_the_rules():
     april, july = (fee_terms(rule_set(f"polymarket-2026-{day}"), {"type": "sports_fees_v2"}).tolist() for day in ("04-01", "07-01"))
-    assert april[:3] == [BY_SHARES, 3, 10_000] and july[:3] == [BY_SHARES, 1, 2_000]
+    assert april[:3] == [BY_SHARES, 3, 100] and july[:3] == [BY_SHARES, 1, 20]
 
 
 @pytest.mark.parametrize("fee", [{"type": "politics_fees"}, {"enabled": True}, {"type": "x", "schedule": {"rate": "much", "exponent": 1}}])
@@ -278,11 +278,11 @@ def test_an_exponent_that_the_engine_has_no_formula_for_is_refused():
     ],
 )
 @settings(max_examples=40)
-@given(lots=st.integers(1, 10**9), price=st.integers(1, 999))
+@given(lots=st.integers(1, 10**9), price=st.integers(1, 9999))
 def test_the_integers_say_what_the_venues_own_schedule_says(rules: str, market: dict[str, object], lots: int, price: int):
     chosen = rule_set(rules)
     row = fee_terms(chosen, {"type": market["feeType"], "schedule": market.get("feeSchedule")}).tolist()
-    size, at = Decimal(lots) / 100, Decimal(price) / 1000
+    size, at = Decimal(lots) / 100, Decimal(price) / 10_000
     schedule = schedule_of(market, datetime.combine(chosen.since, datetime.min.time(), UTC))
     assert trade_fee(chosen, row, size, at, "taker") == schedule.fee(size, at, "buy")
     assert trade_fee(chosen, row, size, at, "maker") == 0
