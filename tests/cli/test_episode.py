@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from bellwether.lake import Lake
 from bellwether.replay.building import known_with, overrides_of
-from bellwether.replay.building.known import fee_at
+from bellwether.replay.building.listings import fee_at
 from bellwether.settings import settings
 from cli.main import main
 from tests.recordings.frames import recorded

@@ -41,7 +41,7 @@ def test_a_thin_book_without_a_flag_is_read_by_its_trade(newer: Path, tmp_path: 
     assert best(recording) == {"KXATP-26NOV20CD-A": (400_000, 580_000)}
     [draft] = build_recording(recording)
     no = draft.book.filter([side == "no" for side in draft.book["side"].to_pylist()])
-    assert set(no["price_mills"].to_pylist()) == {550, 580}
+    assert set(no["price_centicents"].to_pylist()) == {5500, 5800}
     assert draft.metadata.source["no_levels"] == "converted from prices of YES"
 
 

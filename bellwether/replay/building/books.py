@@ -15,10 +15,10 @@ from bellwether.recordings.instants import exchange_time, instant
 from bellwether.recordings.numbers import Key
 from bellwether.recordings.watch import Effect, Ended, FrameEffect, Watch
 from bellwether.replay.building.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
+from bellwether.replay.building.gaps import Lost
 from bellwether.replay.building.lifecycle import Lifecycle
-from bellwether.replay.building.lines import AT_ONCE, Change, Following, Line
-from bellwether.replay.building.markets import Lost, Market
 from bellwether.replay.building.messages import Levels, Reader, UnusableFrame, rest_books
+from bellwether.replay.building.subscriptions import AT_ONCE, Change, Following, Line, Market
 from bellwether.replay.building.times import Times
 from bellwether.venues.kalshi.stream.frame import Frame
 
@@ -68,9 +68,9 @@ class Books:
             return
         try:
             if effect is Effect.CHANGED:
-                side, mills, by = self._reader.change(frame, body)
-                before: Any = market.lines[key].sides[side].levels.get(mills, 0)
-                change = Change(place, frame.ordinal, side, mills, before + by, before, self._times.clock(place), (at, side, mills, by))
+                side, price, by = self._reader.change(frame, body)
+                before: Any = market.lines[key].sides[side].levels.get(price, 0)
+                change = Change(place, frame.ordinal, side, price, before + by, before, self._times.clock(place), (at, side, price, by))
                 self._change(frame, market, key, change)
             else:
                 self._snapshot(frame, market, key, self._reader.levels(frame, body), place)
@@ -200,9 +200,9 @@ class Books:
         if before is None or market.is_hidden:
             self._show(market, place, frame.ordinal)
         else:
-            for side, mills in sorted(before.differences(line), key=lambda level: (level[0], -level[1])):
-                lots = line.sides[side].levels.get(mills, 0)
-                self.rows.add((place, frame.ordinal, market.code, LEVEL, side, mills, lots))
+            for side, price in sorted(before.differences(line), key=lambda level: (level[0], -level[1])):
+                lots = line.sides[side].levels.get(price, 0)
+                self.rows.add((place, frame.ordinal, market.code, LEVEL, side, price, lots))
         self._note_crossing(market, place, frame.ordinal)
 
     def _show(self, market: Market, place: int, ordinal: int) -> None:
@@ -213,8 +213,8 @@ class Books:
         self.lost += [replace(lost, until=place) for lost in self._open.pop(market.code, ())]
         self.rows.add((place, ordinal, market.code, SNAPSHOT_START, _NONE, _NONE, _NONE))
         for side, held in enumerate(market.leader.sides):
-            for mills in sorted(held.levels, reverse=True):
-                self.rows.add((place, ordinal, market.code, LEVEL, side, mills, held.levels[mills]))
+            for price in sorted(held.levels, reverse=True):
+                self.rows.add((place, ordinal, market.code, LEVEL, side, price, held.levels[price]))
 
     def _note_wipe(self, market: Market, place: int) -> None:
         assert market.leader is not None
@@ -232,7 +232,7 @@ class Books:
             if market.leader is None:
                 self._not_applied(market, change.place)
                 return
-        line.sides[change.side].change(change.mills, change.lots - change.before)
+        line.sides[change.side].change(change.price, change.lots - change.before)
         line.recent.append(change)
         if change.lots < 0:
             self.counts["below_zero"] += 1
@@ -255,11 +255,11 @@ class Books:
     def _write(self, market: Market, change: Change) -> None:
         """A change of the book that is shown."""
         assert market.leader is not None
-        place, ordinal, side, mills, lots = change[:5]
+        place, ordinal, side, price, lots = change[:5]
         if lots:
             market.was_filled, market.wiped = True, None
         if not market.is_hidden:
-            self.rows.add((place, ordinal, market.code, LEVEL, side, mills, lots))
+            self.rows.add((place, ordinal, market.code, LEVEL, side, price, lots))
         elif not market.leader.is_crossed:
             self._show(market, place, ordinal)
         self._note_crossing(market, place, ordinal)

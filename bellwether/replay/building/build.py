@@ -17,17 +17,16 @@ from bellwether.recordings.opening import books_begin
 from bellwether.recordings.recording import About, Recording
 from bellwether.replay.arrow import words_of
 from bellwether.replay.building.columns import INVALID, LEVEL
-from bellwether.replay.building.known import Known, fee_at
+from bellwether.replay.building.gaps import cut
 from bellwether.replay.building.lifecycle import RecordedTrading, close_of, close_time_of, phases_of, settlement_of
-from bellwether.replay.building.stretches import cut
+from bellwether.replay.building.listings import Known, KnownMarket, fee_at
 from bellwether.replay.building.tracker import Tracker
-from bellwether.replay.episode import EpisodeDraft, Gap, Market, Metadata, Series, Settlement
+from bellwether.replay.episode import EpisodeDraft, Gap, GridChange, Market, Metadata, Series, Settlement
 from bellwether.replay.episode.books import KINDS, SIDES
-from bellwether.replay.episode.metadata import CENTS, PriceRange
-from bellwether.units import Mills
+from bellwether.replay.episode.price_grid import Ranges, coarsest, prices_in
+from bellwether.replay.units import DOLLAR
 from bellwether.venues.kalshi.stream.frame import Frame
 
-_TENTHS: tuple[PriceRange, ...] = ((Mills(0), Mills(1000), Mills(1)),)
 #: What is counted of the frames of books.
 _COUNTS = (
     "unapplied",
@@ -38,10 +37,6 @@ _COUNTS = (
     "crossed",
     "snapshots_that_agree",
     "snapshots_that_differ",
-)
-#: Tenths of a cent below 0.10 and above 0.90, cents between.
-_TAPERED: tuple[PriceRange, ...] = tuple(
-    (Mills(start), Mills(end), Mills(step)) for start, end, step in ((0, 100, 1), (100, 900, 10), (900, 1000, 1))
 )
 
 
@@ -171,27 +166,58 @@ class _Assembly:
         determined = None if lifecycle.determined is None else int(self._times[lifecycle.determined])
         close = close_of(lifecycle, known, seen, determined)
         settlement = settlement_of(lifecycle, known, seen, close[0], stated=self._outcomes.stated.get(ticker), infer=self._outcomes.infer)
+        price_ranges, grid_changes = self._grids(ticker, known)
         market = Market(
             ticker=ticker,
             title=known.title or lifecycle.title,
             open_time=known.open_time or lifecycle.open_time,
             close_time=close_time_of(lifecycle, known),
-            price_ranges=known.price_ranges or lifecycle.price_ranges or self._grid_seen(tracked.code),
+            price_ranges=price_ranges,
             fee=fee_at(known, int(self._book_ts[0])),
             lifecycle=phases_of(lifecycle, self._times, close),
+            grid_changes=grid_changes,
         )
         # Where a later trade shows that the wiping was no close, the book was empty all the same.
         last = tracked.wiped if tracked.wiped is not None and wiped is not None and close[0] <= wiped else len(self._times)
         return market, settlement, (close[0], last)
 
-    def _grid_seen(self, code: int) -> tuple[PriceRange, ...]:
-        """The coarsest of the venue's usual grids that holds every price of a market's book and trades."""
-        prices = (columns["mills"][columns["ticker"] == code] for columns in (self._book, self._trades))
-        mills = np.unique(np.concatenate([*prices]))
-        between = mills[(mills > 0) & (mills % 10 > 0)]
-        if not len(between):
-            return CENTS
-        return _TENTHS if ((between > 100) & (between < 900)).any() else _TAPERED
+    def _grids(self, ticker: str, known: KnownMarket) -> tuple[Ranges, tuple[GridChange, ...]]:
+        """The first grid of a market and its changes: as messages and listings state them, and where prices contradict them, as prices show them.
+
+        A listing describes the market after changes that messages state, so that it does not count for the time before.
+        """
+        tracked = self._tracker.markets[ticker]
+        ts, prices = self._prices(tracked.code)
+        stated = [GridChange(int(self._times[place]), ranges, "lifecycle") for place, ranges in tracked.lifecycle.grids]
+        start = int(ts[0]) if len(ts) else self._end
+        before = [change.price_ranges for change in stated if change.at <= start]
+        later = [change for change in stated if change.at > start]
+        seen = prices[ts < later[0].at] if later else prices
+        first = before[-1] if before else (None if later else known.price_ranges) or coarsest(seen)
+        allowed = np.concatenate([prices_in(ranges) for ranges in (first, *(change.price_ranges for change in later))])
+        stray = ~np.isin(prices, np.concatenate([allowed, DOLLAR - allowed]))
+        if stray.any():
+            at = int(ts[stray.argmax()])
+            shown = coarsest(prices)
+            if at <= start:
+                first = shown
+            else:
+                later = sorted(
+                    [*(change for change in later if change.at != at), GridChange(at, shown, "prices")], key=lambda change: change.at
+                )
+        previous = [first, *(change.price_ranges for change in later)]
+        return first, tuple(change for change, earlier in zip(later, previous, strict=False) if change.price_ranges != earlier)
+
+    def _prices(self, code: int) -> tuple[np.ndarray, np.ndarray]:
+        """Times and prices of a market's levels and trades, in the order of time."""
+        parts = [
+            (ts[chosen], columns["price"][chosen])
+            for columns, ts in ((self._book, self._book_ts), (self._trades, self._trade_ts))
+            for chosen in [(columns["ticker"] == code) & (columns["price"] > 0)]
+        ]
+        ts, prices = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(ts, kind="stable")
+        return ts[order], prices[order]
 
     def _gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
         """The stretches whose beginning is among these book rows."""
@@ -221,13 +247,10 @@ class _Assembly:
         """Frames of a market's book that were not applied though the book was shown as valid."""
         market = self._tracker.markets[ticker]
         own = [stretch for stretch in self._stretches if stretch.code == market.code]
-        return sum(
-            market.shown is not None
-            and market.shown < place < end[1]
-            and self._times[place] <= end[0]
-            and not any(stretch.holds(place, int(self._times[place])) for stretch in own)
-            for place in market.unapplied
-        )
+        if market.shown is None:
+            return 0
+        placed = [(place, int(self._times[place])) for place in market.unapplied if market.shown < place < end[1]]
+        return sum(1 for place, at in placed if at <= end[0] and not any(stretch.holds(place, at) for stretch in own))
 
     # --- rows ------------------------------------------------------------------------------------------------------------
 
@@ -264,7 +287,7 @@ class _Assembly:
                 "ticker": self._names(columns["ticker"]),
                 "kind": words_of(columns["kind"], KINDS),
                 "side": words_of(columns["side"], SIDES),
-                "price_mills": pa.array(columns["mills"].astype(np.int32), mask=none),
+                "price_centicents": pa.array(columns["price"].astype(np.int32), mask=none),
                 "lots": pa.array(columns["lots"], mask=none),
             }
         )
@@ -277,7 +300,7 @@ class _Assembly:
                 "trade_id": self._trade_ids.take(pa.array(places)).cast(pa.string()),
                 "ticker": self._names(columns["ticker"]),
                 "taker_side": words_of(columns["side"], SIDES),
-                "yes_price_mills": columns["mills"].astype(np.int32),
+                "yes_price_centicents": columns["price"].astype(np.int32),
                 "lots": columns["lots"],
             }
         )

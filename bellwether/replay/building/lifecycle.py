@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bellwether.replay.building.known import KnownMarket, outcome_of, ranges_of, settled_at
+from bellwether.replay.building.listings import KnownMarket, outcome_of, settled_at, stated_ranges
 from bellwether.replay.building.messages import moment, seconds
-from bellwether.replay.episode.metadata import Phase, PriceRange, Settlement
+from bellwether.replay.episode.metadata import Phase, Settlement
+from bellwether.replay.episode.price_grid import Ranges
 from bellwether.replay.episode.settlements import PAID
 from bellwether.replay.units import CENT, DOLLAR
-from bellwether.units import Mills
+from bellwether.units import CentiCents
 
 #: Source of a close or a settlement.
 LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", "book wiped", "end of recording"
@@ -18,9 +19,9 @@ LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", 
 
 @dataclass(slots=True)
 class Lifecycle:
-    """Lifecycle of a market from messages and recorders. Times in ns UTC; those in `phases` and `determined` are places of frames.
+    """Lifecycle of a market from messages and recorders. Times in ns UTC; those in `phases`, `grids` and `determined` are places of frames.
 
-    announced: the close at the market's creation or the start of the recording; later ones may reflect the event's course.
+    grids: price ranges that messages stated, in order. announced: the close at the market's creation or the start of the recording; later ones may reflect the event's course.
     """
 
     ticker: str
@@ -29,7 +30,7 @@ class Lifecycle:
     close_time: int | None = None
     watched_close: int | None = None
     announced: int | None = None
-    price_ranges: tuple[PriceRange, ...] | None = None
+    grids: list[tuple[int, Ranges]] = field(default_factory=list)
     phases: list[tuple[int, str]] = field(default_factory=list)
     determined: int | None = None
     outcome: Settlement | None = None
@@ -41,7 +42,8 @@ class Lifecycle:
         self.close_time = seconds(body.get("close_ts")) or self.close_time
         if kind == "created":
             self.announced = self.announced or self.close_time
-        self.price_ranges = ranges_of(body.get("price_ranges"), self.ticker) or self.price_ranges
+        if (ranges := stated_ranges(body.get("price_ranges"), self.ticker)) is not None:
+            self.grids.append((time, ranges))
         about = body.get("additional_metadata")
         if isinstance(about, dict):
             self.title = next((text for name in ("title", "name") if type(text := about.get(name)) is str and text), self.title)
@@ -73,13 +75,13 @@ class Lifecycle:
 class RecordedTrading:
     """Trading period of a market in a recording. Times in ns UTC.
 
-    end: of the recording. wiped: when its book was emptied for good. last_trade: when it last traded, and at what price of YES in mills.
+    end: of the recording. wiped: when its book was emptied for good. last_trade: when it last traded, and at what price of YES.
     """
 
     end: int
     wiped: int | None = None
     last_trade: int | None = None
-    last_price: Mills | None = None
+    last_price: CentiCents | None = None
 
 
 def close_of(lifecycle: Lifecycle, known: KnownMarket, seen: RecordedTrading, determined: int | None) -> tuple[int, str]:
@@ -131,6 +133,6 @@ def settlement_of(
         return settled_at(known.outcome, close)
     if infer and seen.last_price is not None and not CENT < seen.last_price < DOLLAR - CENT:
         result = "YES" if seen.last_price > CENT else "NO"
-        source = f"inferred: last trade at {seen.last_price / DOLLAR:.3f}"
+        source = "inferred: last trade at " + f"{seen.last_price / DOLLAR:.4f}".removesuffix("0")
         return Settlement(lifecycle.ticker, result, PAID[result], close, source)
     return Settlement(lifecycle.ticker)

@@ -1,4 +1,4 @@
-"""Exact content of book and trade frames, in mills and lots; other values are refused with frame, field and value."""
+"""Exact content of book and trade frames, in $0.0001 and lots; other values are refused with frame, field and value."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from bellwether.errors import SchemaError
 from bellwether.recordings.books import SIDE_FORMS, MalformedFrame, price_of, scaled, size_of
 from bellwether.recordings.instants import SECOND, exchange_time, instant
 from bellwether.replay.episode.books import SIDES
-from bellwether.replay.units import MAX_LOTS
-from bellwether.replay.units import CENT, DOLLAR
-from bellwether.units import Lots, Mills
+from bellwether.replay.units import CENT, DOLLAR, MAX_LOTS
+from bellwether.units import CentiCents, Lots
 from bellwether.venues.kalshi.stream.frame import Frame
 from bellwether.venues.wire.times import END_SECOND
 
-#: What prices are read in, a millionth of a dollar, goes so often into a mill.
-_MILL = 1000
+#: Millionths of a dollar, in which prices are read, in $0.0001.
+_UNIT = 100
 _OUTCOMES = {"yes": 0, "no": 1, "bid": 0, "ask": 1}
 
-#: A book: lots by mills, of YES and of NO.
+#: A book: lots by price ($0.0001), of YES and of NO.
 Levels = tuple[dict[int, int], dict[int, int]]
 
 
 class Trade(NamedTuple):
-    """A trade. side: the taker's outcome, 0 yes, 1 no. mills: the price of YES. at: its time, ns UTC, if the frame contains one."""
+    """A trade. side: the taker's outcome, 0 yes, 1 no. price: the price of YES. at: its time, ns UTC, if the frame contains one."""
 
     trade_id: str
     ticker: str
     side: int
-    mills: Mills
+    price: CentiCents
     lots: Lots
     at: int | None
 
@@ -70,24 +69,24 @@ class Reader:
             for level in found:
                 if not isinstance(level, list) or len(level) != 2:
                     raise self.refuse(frame, field, level, "a level is a price and a size")
-                mills = self._price(frame, field, level[0])
+                price = self._price(frame, field, level[0])
                 lots = self._size(frame, field, level[1])
-                if lots < 0 or mills in levels:
+                if lots < 0 or price in levels:
                     raise self.refuse(frame, field, level, "a level is at or above zero, and there is one at a price")
                 if lots:
-                    levels[mills] = lots
+                    levels[price] = lots
             return levels
         return {}
 
-    def change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, Mills, Lots]:
-        """Side (0 yes, 1 no), mills and the change in lots of a delta's body."""
+    def change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, CentiCents, Lots]:
+        """Side (0 yes, 1 no), price and the change in lots of a delta's body."""
         side = body.get("side")
         if side not in SIDES:
             raise self.refuse(frame, "side", side, "it is yes or no")
         field = "price_dollars" if "price_dollars" in body else "price"
-        mills = self._price(frame, field, body.get(field))
+        price = self._price(frame, field, body.get(field))
         field = "delta_fp" if "delta_fp" in body else "delta"
-        return SIDES.index(side), mills, self._size(frame, field, body.get(field))
+        return SIDES.index(side), price, self._size(frame, field, body.get(field))
 
     def trade(self, frame: Frame, body: dict[str, Any]) -> Trade | None:
         """A trade on the book; None for one arranged off it, or without a taker."""
@@ -101,30 +100,30 @@ class Reader:
             return None
         if type(side) is not str or side not in _OUTCOMES:
             raise self.refuse(frame, "taker_side", side, "it is yes or no")
-        mills = self._yes_price(frame, body)
+        price = self._yes_price(frame, body)
         field = "count_fp" if "count_fp" in body else "count"
         lots = self._size(frame, field, body.get(field))
         if lots <= 0:
             raise self.refuse(frame, field, body.get(field), "a trade is of more than nothing")
         made = body.get("created_time")
         at = instant(made) if type(made) is str else exchange_time(body)
-        return Trade(str(body.get("trade_id", f"frame {frame.ordinal}")), ticker, _OUTCOMES[side], mills, lots, at)
+        return Trade(str(body.get("trade_id", f"frame {frame.ordinal}")), ticker, _OUTCOMES[side], price, lots, at)
 
-    def _yes_price(self, frame: Frame, body: dict[str, Any]) -> Mills:
+    def _yes_price(self, frame: Frame, body: dict[str, Any]) -> CentiCents:
         for field in ("yes_price_dollars", "yes_price", "no_price_dollars", "no_price"):
             if body.get(field) is not None:
-                mills = self._price(frame, field, body[field])
-                return mills if field.startswith("yes") else Mills(DOLLAR - mills)
+                price = self._price(frame, field, body[field])
+                return price if field.startswith("yes") else CentiCents(DOLLAR - price)
         raise self.refuse(frame, "yes_price_dollars", None, "a trade has a price")
 
-    def _price(self, frame: Frame, field: str, value: Any) -> Mills:
+    def _price(self, frame: Frame, field: str, value: Any) -> CentiCents:
         try:
-            mills = _dollars(value) if "dollars" in field else _cents(value)
+            price = _dollars(value) if "dollars" in field else _cents(value)
         except MalformedFrame as error:
-            raise self.refuse(frame, field, value, f"a price is dollars in whole tenths of a cent ({error})") from None
-        if not 0 < mills < DOLLAR:
+            raise self.refuse(frame, field, value, f"a price is dollars in whole hundredths of a cent ({error})") from None
+        if not 0 < price < DOLLAR:
             raise self.refuse(frame, field, value, "a price is above 0 and below a dollar")
-        return mills
+        return price
 
     def _size(self, frame: Frame, field: str, value: Any) -> Lots:
         try:
@@ -136,29 +135,29 @@ class Reader:
         return lots
 
 
-def _cents(value: Any) -> Mills:
-    return Mills(scaled(value, 0) * CENT)
+def _cents(value: Any) -> CentiCents:
+    return CentiCents(scaled(value, 0) * CENT)
 
 
-def _dollars(value: Any) -> Mills:
+def _dollars(value: Any) -> CentiCents:
     if type(value) is not str:
         raise MalformedFrame(f"{value!r} is no text")
-    return _mills(value)
+    return _price(value)
 
 
 @lru_cache(maxsize=4096)
-def _mills(text: str) -> Mills:
-    mills, rest = divmod(price_of(text), _MILL)
+def _price(text: str) -> CentiCents:
+    price, rest = divmod(price_of(text), _UNIT)
     if rest:
         raise MalformedFrame("it is finer")
-    return Mills(mills)
+    return CentiCents(price)
 
 
-def last_trade(body: dict[str, Any]) -> Mills | None:
-    """The price of the last trade in mills, from a ticker message's body; None for a market that never traded, and for an invalid price."""
+def last_trade(body: dict[str, Any]) -> CentiCents | None:
+    """The price of the last trade, from a ticker message's body; None for a market that never traded, and for an invalid price."""
     with suppress(MalformedFrame):
-        mills = _dollars(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
-        return mills if 0 < mills < DOLLAR else None
+        price = _dollars(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
+        return price if 0 < price < DOLLAR else None
     return None
 
 

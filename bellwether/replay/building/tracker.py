@@ -15,8 +15,9 @@ from bellwether.recordings.notes import WATCHED
 from bellwether.recordings.watch import Watch
 from bellwether.replay.building.books import Books
 from bellwether.replay.building.columns import TRADES, Rows, Texts
-from bellwether.replay.building.markets import Lost, Market
+from bellwether.replay.building.gaps import Lost
 from bellwether.replay.building.messages import Reader, UnusableFrame, last_trade, rest_trades
+from bellwether.replay.building.subscriptions import Market
 from bellwether.replay.building.times import Times
 from bellwether.venues.kalshi.stream.frame import (
     LIFECYCLE,
@@ -130,10 +131,10 @@ class Tracker:
         if market is None:
             return
         place = self.times.hear(trade.at, frame.received_at, ordinal=frame.ordinal)
-        self.trades.add((place, frame.ordinal, market.code, trade.side, trade.mills, trade.lots))
+        self.trades.add((place, frame.ordinal, market.code, trade.side, trade.price, trade.lots))
         self.trade_ids.add(trade.trade_id)
         market.last_trade = max(market.last_trade or 0, trade.at or 0) or None
-        market.last_price = trade.mills
+        market.last_price = trade.price
 
     def _take_reference(self, frame: Frame, body: dict[str, Any]) -> None:
         name, text = body.get("name"), body.get("value")

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
-    from bellwether.replay.episode.draft import EpisodeDraft
-    from bellwether.replay.episode.metadata import Gap, Market, Metadata, Phase, Series, Settlement
+    from bellwether.replay.episode.metadata import Gap, GridChange, Market, Metadata, Phase, Series, Settlement
     from bellwether.replay.episode.reader import Episode, load, load_original, validate
     from bellwether.replay.episode.report import Finding, Report
-    from bellwether.replay.episode.writer import draft_of, write
+    from bellwether.replay.episode.writer import EpisodeDraft, draft_of, write
 
 _HOMES = {
-    "draft": ("EpisodeDraft",),
-    "metadata": ("Gap", "Market", "Metadata", "Phase", "Series", "Settlement"),
+    "metadata": ("Gap", "GridChange", "Market", "Metadata", "Phase", "Series", "Settlement"),
     "reader": ("Episode", "load", "load_original", "validate"),
     "report": ("Finding", "Report"),
-    "writer": ("draft_of", "write"),
+    "writer": ("EpisodeDraft", "draft_of", "write"),
 }
 
 __all__ = [
@@ -29,6 +27,7 @@ __all__ = [
     "EpisodeDraft",
     "Finding",
     "Gap",
+    "GridChange",
     "Market",
     "Metadata",
     "Phase",

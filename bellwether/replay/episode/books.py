@@ -15,15 +15,17 @@ from bellwether.replay.episode.columns import Columns, first_true, open_parquet,
 from bellwether.replay.episode.content import Book
 from bellwether.replay.episode.levels import Levels, levels_of
 from bellwether.replay.episode.metadata import Gap, Market, iso
+from bellwether.replay.episode.price_grid import PriceLevels
 from bellwether.replay.episode.report import RowError
-from bellwether.replay.tape.grid import level_grid
-from bellwether.replay.tape.layout import INVALID, MAX_TICKERS, PRICES, VALID, fixed, pack
-from bellwether.replay.units import MAX_LOTS
+from bellwether.replay.tape.layout import INVALID, MAX_TICKERS, VALID, fixed, pack
+from bellwether.replay.units import CENT, CONTRACT, DOLLAR, MAX_LOTS, MILL
 
 ORDERBOOK = "orderbook"
 NAMES = tuple(ORDERBOOK + ending for ending in (".parquet", ".csv", ".csv.gz"))
 KINDS = ("level", "snapshot_start", "invalid")
 SIDES = ("yes", "no")
+#: Columns of prices, with the $0.0001 in one of them.
+PRICES = {"price_mills": MILL, "price_centicents": 1}
 _SNAPSHOT_COLUMNS = ("ts", "timestamp", "sequence_id", "ticker", "yes_bids", "no_bids")
 #: Rows of full snapshots that are decoded at a time.
 BATCH = 4096
@@ -39,11 +41,12 @@ _WRONG = {
 
 @dataclass(frozen=True, eq=False)
 class RowsRead:
-    """A book, and the first row of the file that each of its rows is from. gaps: that reading found."""
+    """A book, the first row of the file that each of its rows is from, and the levels of its markets. gaps: that reading found."""
 
     file: str
     book: Book
     first: np.ndarray
+    levels: PriceLevels
     gaps: tuple[Gap, ...] = ()
 
 
@@ -86,41 +89,36 @@ def _messages(columns: Columns, markets: Sequence[Market]) -> RowsRead:
     ticker, kind = columns.codes("ticker", tickers), columns.codes("kind", KINDS)
     is_level = kind == kernels.SET
     side = columns.codes("side", SIDES, nulls=True)
-    price, lots = columns.integers("price_mills", absent=-1), columns.integers("lots", absent=-1)
+    name = next((name for name in PRICES if name in columns), "price_mills")
+    price, lots = columns.integers(name, absent=-1), columns.integers("lots", absent=-1)
     columns.in_order("ts", ts)
     columns.require("side", (side >= 0) | ~is_level, side, "yes or no in a row of kind level")
     columns.require(
         "lots", ((lots >= 0) & (lots <= MAX_LOTS)) | ~is_level, lots, f"from 0 to {MAX_LOTS}, the size that the level shows now"
     )
-    inside = (price > 0) & (price < PRICES - 1)
-    grid = level_grid(markets)
-    columns.require(
-        "price_mills",
-        (inside & grid[ticker, np.where(inside, price, 0)]) | ~is_level,
-        price,
-        "on the market's price grid; see price_ranges in metadata.json",
-    )
+    levels, scaled = PriceLevels(markets), np.clip(price, -1, DOLLAR) * PRICES[name]
+    columns.require(name, levels.allow(ticker, scaled) | ~is_level, price, "on the market's price grid; see price_ranges in metadata.json")
     codes = fixed(ticker, np.int32), fixed(kind, np.int32), fixed(side, np.int32)
-    first, end, words, error, row = kernels.messages(fixed(ts), fixed(sequence), *codes, fixed(price), fixed(lots), len(markets))
+    first, end, words, error, row = kernels.messages(
+        fixed(ts), fixed(sequence), *codes, fixed(levels.numbers(scaled)), fixed(lots), levels.prices, len(markets)
+    )
     if error != kernels.FINE:
         what = f"{KINDS[kind[row]]} of {tickers[ticker[row]]}"
         raise RowError(columns.file, row, f"{what} {_WRONG[error]}")
-    return RowsRead(columns.file, Book(ts[first], sequence[first], ticker[first], end, words), first)
+    return RowsRead(columns.file, Book(ts[first], sequence[first], ticker[first], end, words), first, levels)
 
 
 class _Differ:
     """Full-snapshot rows, batch by batch, as changes against the ticker's row before."""
 
     def __init__(self, markets: Sequence[Market]) -> None:
-        count = len(markets)
+        self.levels = PriceLevels(markets)
         self.tickers = [market.ticker for market in markets]
-        self.grid = level_grid(markets)
         self.rows = 0
-        self._book = np.zeros((count, 2, PRICES), np.int64)
-        self._seen = np.full((count, 2, PRICES), -1, np.int64)
-        self._active = np.zeros((count, 2, 2 * PRICES), np.int16)
-        self._shown = np.zeros((count, 2, PRICES), np.int64)
-        self._counts = np.zeros((count, 2), np.int64)
+        shape = len(markets), 2, len(self.levels.prices)
+        self._book, self._seen, self._shown = np.zeros(shape, np.int64), np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
+        self._active = np.zeros((*shape[:2], 2 * shape[2]), np.int16)
+        self._counts = np.zeros(shape[:2], np.int64)
 
     def take(self, columns: Columns, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(end of each row in the batch's words, words)."""
@@ -135,7 +133,7 @@ class _Differ:
             (fixed(yes.sizes), fixed(no.sizes)),
             price_unit,
             size_unit,
-            self.grid,
+            (self.levels.prices, self.levels.number, self.levels.grids, self.levels.grid_of),
             self._book,
             self._seen,
             self._active,
@@ -150,7 +148,7 @@ class _Differ:
     @staticmethod
     def _what(levels: Levels, position: int, error: int, name: str) -> str:
         price, size = levels.prices[position] * levels.price_unit, levels.sizes[position] * levels.size_unit
-        what = f"{price / 10:g} cents" if error in (kernels.OFF_GRID, kernels.TWICE) else f"a size of {size / 100:g} contracts"
+        what = f"{price / CENT:g} cents" if error in (kernels.OFF_GRID, kernels.TWICE) else f"a size of {size / CONTRACT:g} contracts"
         return f"in {name}, {what} {_WRONG[error]}"
 
 
@@ -175,16 +173,28 @@ def _snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[M
     ts, sequence, ticker, end, words = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else (empty,) * 5
     book = Book(ts, sequence, ticker.astype(np.int32, copy=False), end, words)
     _refuse_duplicates(file, book)
-    book, gaps = _without_locks(book, differ.tickers)
-    return RowsRead(file, book, np.arange(len(ts)), gaps)
+    book, gaps = _without_locks(book, differ.tickers, differ.levels)
+    return RowsRead(file, book, np.arange(len(ts)), differ.levels, gaps)
 
 
-def _without_locks(book: Book, tickers: Sequence[str]) -> tuple[Book, tuple[Gap, ...]]:
-    """The book, not valid where it is locked: whoever took such full books down had lost a change, since no book of a venue is."""
-    rows, locked = kernels.locks(book.ts, book.ticker, book.end, book.words, len(tickers))
-    if not len(rows):
+def tops_of(book: Book, levels: PriceLevels) -> tuple[np.ndarray, ...]:
+    """Best YES and NO bid of the row's ticker after each row, whether its book is valid, and whether it is the ticker's last row of its instant."""
+    return kernels.tops(book.ts, book.ticker, book.end, book.words, levels.prices, levels.number, len(levels.grid_of))
+
+
+def _without_locks(book: Book, tickers: Sequence[str], levels: PriceLevels) -> tuple[Book, tuple[Gap, ...]]:
+    """The book, not valid while it is locked: no book of a venue is, so that a change of such full books was lost."""
+    yes, no, _, is_last = tops_of(book, levels)
+    is_locked = (yes + no == DOLLAR) & (yes > 0) & (no > 0)
+    if not (is_locked & is_last).any():
         return book, ()
-    codes = book.ticker[rows].astype(np.int64)
+    # By ticker, the last rows of instants at which a book becomes locked or ceases to be so.
+    kept = np.flatnonzero(is_last)
+    kept = kept[np.argsort(book.ticker[kept], kind="stable")]
+    before = np.roll(is_locked[kept], 1) & (np.roll(book.ticker[kept], 1) == book.ticker[kept])
+    before[0] = False
+    rows = np.sort(kept[is_locked[kept] != before])
+    locked, codes = is_locked[rows], book.ticker[rows].astype(np.int64)
     marks = pack(np.where(locked, INVALID, VALID), codes, 0, 0, 0)
     # A row of changes begins with INVALID, or ends with VALID.
     places = np.where(locked, book.end[rows] - book.counts[rows], book.end[rows])

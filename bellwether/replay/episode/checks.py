@@ -10,15 +10,14 @@ import numpy as np
 
 from bellwether.errors import BellwetherError
 from bellwether.replay import units
-from bellwether.replay.episode import kernels
-from bellwether.replay.episode.books import RowsRead
+from bellwether.replay.episode.books import RowsRead, tops_of
 from bellwether.replay.episode.columns import first_true
 from bellwether.replay.episode.content import Content
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso
+from bellwether.replay.episode.price_grid import PriceLevels
 from bellwether.replay.episode.report import ERROR, INFO, WARNING, Findings
 from bellwether.replay.episode.trades import TAKER_PRICE, fits, with_convention
 from bellwether.replay.rules import fee_terms, rule_set, rules_for
-from bellwether.replay.tape.grid import level_grid
 from bellwether.replay.tape.layout import INVALID, unpack
 
 #: Fee models of the original that the rule sets know.
@@ -111,21 +110,16 @@ def check_book(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
     """Books do not cross; each market has rows."""
     book, tickers = rows.book, metadata.tickers
     findings.counts.update({"book rows": len(book.ts), "level changes": len(book.words)})
-    crossed, row, yes, no, locked, first_locked = kernels.crossings(book.ts, book.ticker, book.end, book.words, len(tickers))
-    if crossed:
-        at = int(rows.first[row])
-        what = (
-            f"reading {rows.file}: row {at}: the book of {tickers[book.ticker[row]]} crosses: YES bid {yes / 10:g} and NO bid {no / 10:g} cents are "
-            f"more than a dollar; {crossed} instants are so"
-        )
-        findings.add(ERROR, "crossing", what, rows.file, at)
-    if locked:
-        at = int(rows.first[first_locked])
-        what = (
-            f"reading {rows.file}: row {at}: the book of {tickers[book.ticker[first_locked]]} is locked: its YES and NO bids are a dollar together, "
-            f"which no book of the venue is; {locked} instants are so"
-        )
-        findings.add(ERROR, "crossing", what, rows.file, at)
+    yes, no, is_valid, is_last = tops_of(book, rows.levels)
+    total, counted = yes + no, is_valid & is_last & (yes > 0) & (no > 0)
+    for wrong, how in (
+        (total > units.DOLLAR, "crosses: YES bid {yes:g} and NO bid {no:g} cents are more than a dollar"),
+        (total == units.DOLLAR, "is locked: its YES and NO bids are a dollar together, which no book of the venue is"),
+    ):
+        if (row := first_true(wrong & counted)) >= 0:
+            at, best = int(rows.first[row]), how.format(yes=yes[row] / units.CENT, no=no[row] / units.CENT)
+            what = f"the book of {tickers[book.ticker[row]]} {best}; {int((wrong & counted).sum())} instants are so"
+            findings.add(ERROR, "crossing", f"reading {rows.file}: row {at}: {what}", rows.file, at)
     counts = np.bincount(book.ticker, minlength=len(tickers)) if len(book.ticker) else np.zeros(len(tickers), int)
     if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
         findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_some(empty)}", rows.file)
@@ -158,7 +152,7 @@ def check_gaps(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
         findings.add(INFO, "gaps", f"{len(metadata.gaps)} gaps, {seconds:,.1f} s in all", METADATA)
 
 
-def check_trades(file: str, content: Content, findings: Findings) -> None:
+def check_trades(file: str, content: Content, levels: PriceLevels, findings: Findings) -> None:
     """Trades hit what the book shows, and their prices are of the right side."""
     trades, tickers = content.trades, content.metadata.tickers
     findings.counts["trades"] = len(trades.ts)
@@ -166,22 +160,22 @@ def check_trades(file: str, content: Content, findings: Findings) -> None:
         findings.add(INFO, "trades", "no trades: resting orders fill only where the book crosses them", file)
         return
     _check_window(file, "trades", trades.ts, content.metadata, findings)
-    hit = fits(content.book, trades, len(tickers))
+    hit = fits(content.book, trades, levels)
     share = f"{int(hit.sum()):,} of {len(hit):,} trades ({hit.mean():.1%}) hit a level that the book showed"
     if (row := first_true(~hit)) >= 0:
         side, price = trades.passive
-        what = f"the first that does not is row {row}: {tickers[trades.ticker[row]]}, {('YES', 'NO')[side[row]]} bid at {price[row] / 10:g} cents"
+        what = f"the first that does not is row {row}: {tickers[trades.ticker[row]]}, {('YES', 'NO')[side[row]]} bid at {price[row] / units.CENT:g} cents"
         findings.add(WARNING, "trades", f"{share}; {what}", file, row)
     else:
         findings.add(INFO, "trades", share, file)
-    flipped = fits(content.book, with_convention(trades, TAKER_PRICE), len(tickers))
+    flipped = fits(content.book, with_convention(trades, TAKER_PRICE), levels)
     tells = trades.taker == 1
     if flipped[tells].sum() > hit[tells].sum():
         what = f"{int(flipped[tells].sum()):,} of {int(tells.sum()):,} trades of NO takers fit at the other side's price, {int(hit[tells].sum()):,} as given"
         findings.add(WARNING, "trades", f"{what}; is the price that of YES?", file)
-    off = ~level_grid(content.metadata.markets)[trades.ticker, trades.price]
+    off = ~levels.allow(trades.ticker, trades.price)
     if (row := first_true(off)) >= 0:
-        what = f"{int(off.sum())} trades are off their market's price grid, the first is row {row}: {tickers[trades.ticker[row]]} at {trades.price[row] / 10:g} cents"
+        what = f"{int(off.sum())} trades are off their market's price grid, the first is row {row}: {tickers[trades.ticker[row]]} at {trades.price[row] / units.CENT:g} cents"
         findings.add(WARNING, "trades", what, file, row)
     _check_after_settlement(file, content, findings)
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bellwether.replay.arrow import texts_of
-from bellwether.replay.episode.metadata import FORMAT, Metadata, Settlement, dump_market, dump_metadata
+from bellwether.replay.episode.metadata import FINE_FORMAT, FORMAT, Metadata, Settlement, dump_market, dump_metadata
+from bellwether.replay.episode.price_grid import in_mills
 from bellwether.replay.episode.settlements import dump_settlements
-from bellwether.replay.tape.layout import fixed
+from bellwether.replay.tape.layout import LEVEL, fixed, unpack
+from bellwether.replay.units import DOLLAR, MILL
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +48,7 @@ class Book:
 @dataclass(frozen=True, eq=False)
 class Trades:
     """Trades. ts: int64[n], ns UTC, non-decreasing. trade_id: Arrow strings. ticker: int32[n], code. taker: int8[n], side that the taker bought.
-    price: int32[n], mills of YES. lots: int64[n].
+    price: int32[n], $0.0001 of YES. lots: int64[n].
     """
 
     ts: np.ndarray
@@ -62,9 +64,9 @@ class Trades:
 
     @property
     def passive(self) -> tuple[np.ndarray, np.ndarray]:
-        """Side and price (mills, int64) of the resting bids that the trades hit."""
+        """Side and price (int64) of the resting bids that the trades hit."""
         side = 1 - self.taker.astype(np.int64)
-        return fixed(side), fixed(np.where(side == 0, self.price, 1000 - self.price))
+        return fixed(side), fixed(np.where(side == 0, self.price, DOLLAR - self.price))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +81,32 @@ class Content:
 
     def digest(self) -> str:
         """Hex SHA-256. Not covered: the episode's id, titles, descriptions, sources, rules and bankroll."""
-        found = hashlib.sha256(json.dumps(_terms(self), sort_keys=True, separators=(",", ":")).encode())
+        words, price = self.book.words, self.trades.price
+        kind, _, _, level, _ = unpack(words)
+        form = format_of(self.metadata, level[kind == LEVEL], price)
+        if form == FORMAT:
+            words, price = _words_in_mills(words), price // MILL
+        found = hashlib.sha256(json.dumps(_terms(self, form), sort_keys=True, separators=(",", ":")).encode())
         for part in (self.book, self.trades):
             for name in part.__dataclass_fields__:
-                values = getattr(part, name)
+                values = words if name == "words" else price if name == "price" else getattr(part, name)
                 _feed(found, name, _strings(values) if name == "trade_id" else (values,))
         for name in sorted(self.exogenous):
             _feed(found, name, self.exogenous[name])
         return found.hexdigest()
+
+
+def format_of(metadata: Metadata, *prices: np.ndarray) -> str:
+    """Format of an episode with these prices: the first one, in tenths of a cent, unless it has finer prices or grids that change."""
+    grids = [ranges for market in metadata.markets for _, ranges in market.grids]
+    plain = len(grids) == len(metadata.markets) and in_mills(grids, *prices)
+    return FORMAT if plain else FINE_FORMAT
+
+
+def _words_in_mills(words: np.ndarray) -> np.ndarray:
+    """Words as the first format's digest has them: price in tenths of a cent in bits 5-14, ticker in 15-28, value from 29 on."""
+    kind, ticker, side, price, value = unpack(words)
+    return kind | side << 4 | price // MILL << 5 | ticker << 15 | value << 29
 
 
 def _feed(found: Any, name: str, parts: tuple[np.ndarray, ...]) -> None:
@@ -114,12 +134,13 @@ _DESCRIPTIVE = (
 )
 
 
-def _terms(content: Content) -> dict[str, Any]:
+def _terms(content: Content, form: str) -> dict[str, Any]:
     """Return the parts of metadata and settlements on which a result can depend."""
     metadata = dump_metadata(content.metadata, "")
     terms = {name: value for name, value in metadata.items() if name not in _DESCRIPTIVE}
     markets = [{**dump_market(market), "title": None} for market in content.metadata.markets]
     for market in markets:
-        market["lifecycle"] = [{**phase, "source": None} for phase in market["lifecycle"]]
+        for name in {"lifecycle", "grid_changes"} & market.keys():
+            market[name] = [{**change, "source": None} for change in market[name]]
     settled = {ticker: {**values, "source": None} for ticker, values in dump_settlements(content.settlements).items()}
-    return {**terms, "format": FORMAT, "markets": markets, "settlements": settled}
+    return {**terms, "format": form, "markets": markets, "settlements": settled}

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
 from bellwether.replay.arrow import first_null, texts_of, values_of
 from bellwether.replay.episode.columns import Columns, first_true
-from bellwether.replay.episode.json_kernels import scan
-from bellwether.replay.tape.layout import fixed
 
-#: Names of a level's price and size, with the mills and lots in one of them.
-PRICES = {"price_cents": units.CENT, "price": units.CENT, "price_mills": 1}
+#: Names of a level's price and size, with the $0.0001 and lots in one of them.
+PRICES = {"price_cents": units.CENT, "price": units.CENT, "price_mills": units.MILL, "price_centicents": 1}
 SIZES = {"size": units.CONTRACT, "lots": 1}
 
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """One side's levels of a batch of rows. offsets: int64[n + 1] into prices and sizes, int64, counted in price_unit mills and size_unit lots."""
+    """One side's levels of a batch of rows. offsets: int64[n + 1] into prices and sizes, int64, counted in price_unit $0.0001 and size_unit lots."""
 
     offsets: np.ndarray
     prices: np.ndarray
@@ -59,7 +59,7 @@ def _of_structs(columns: Columns, name: str, array: Any) -> Levels:
     prices, sizes = lists.numbers(price), lists.numbers(size)
     price_unit, size_unit = PRICES[price], SIZES[size]
     if prices.dtype.kind == "f":
-        prices = lists.whole(np.where(prices < 1, np.round(100 * prices), prices), prices, "cents, or dollars below 1")
+        prices = lists.whole(np.where((prices >= 0) & (prices < 1), np.round(100 * prices), prices), prices, "cents, or dollars below 1")
     if sizes.dtype.kind == "f":
         sizes, size_unit = lists.whole(sizes * size_unit, sizes, "whole hundredths of a contract"), 1
     return Levels(lists.offsets, prices, sizes, price_unit, size_unit)
@@ -107,13 +107,20 @@ class _Lists:
 
 
 def _of_json(columns: Columns, name: str, array: Any) -> Levels:
-    starts, text = texts_of(array)
-    # A level takes at least 20 characters: {"price":1,"size":1}
-    room = int(starts[-1] - starts[0]) // 16 + 1
-    offsets, prices, sizes, done = scan(fixed(text, np.uint8), fixed(starts), room)
-    if done < len(array):
-        return _parsed(columns, name, array.to_pylist())
-    return Levels(offsets, prices, sizes, 1, 1)
+    """Arrow reads rows that are plain; all others, and errors, a full JSON parser."""
+    try:
+        prefix, suffix, empty = (pa.scalar(part, pa.large_string()) for part in ('{"levels":', "}\n", ""))
+        joined = pc.binary_join_element_wise(prefix, array.cast(pa.large_string()), suffix, empty)
+        offsets, text = texts_of(joined)
+        buffer = pa.py_buffer(text[offsets[0] : offsets[-1]])
+        lists = (
+            json.read_json(buffer, json.ReadOptions(use_threads=False, block_size=max(len(buffer), 1))).column("levels").combine_chunks()
+        )
+        if len(lists) == len(array) and not lists.null_count and pa.types.is_struct(lists.type.value_type):
+            return _of_structs(columns, name, lists)
+    except (pa.ArrowException, SchemaError, AttributeError):
+        pass
+    return _parsed(columns, name, array.to_pylist())
 
 
 def _parsed(columns: Columns, name: str, texts: list[str]) -> Levels:
@@ -139,7 +146,7 @@ def _parsed(columns: Columns, name: str, texts: list[str]) -> Levels:
 def _parsed_level(level: dict[str, Any]) -> tuple[int | None, int | None]:
     name = next((name for name in PRICES if name in level), "price")
     price = level.get(name)
-    if name == "price" and isinstance(price, float) and price < 1:
+    if name == "price" and isinstance(price, float) and 0 <= price < 1:
         price = round(100 * price)
     unit = next((name for name in SIZES if name in level), "size")
     return _exact(price, PRICES[name], 1), _exact(level.get(unit), SIZES[unit], SIZES[unit])

@@ -7,18 +7,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
-from bellwether.units import MicroDollars, Mills
+from bellwether.replay.episode.price_grid import CENTS, Ranges, prices_in, ranges_of, texts_of_ranges
+from bellwether.units import MicroDollars
 
-FORMAT = "bellwether-episode/1"
-METADATA, SETTLEMENT = "metadata.json", "settlement.json"
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Format of episodes in whole tenths of a cent, and of those with finer prices or with grids that change.
+FORMAT, FINE_FORMAT = "bellwether-episode/1", "bellwether-episode/2"
+METADATA, SETTLEMENT, EXOGENOUS = "metadata.json", "settlement.json", "exogenous.parquet"
 
 EVENTS = ("open", "halt", "close")
 EXECUTIONS = ("maker_taker", "taker_only")
@@ -28,10 +32,6 @@ LATEST = 2**63 - 1
 _BANKROLL = MicroDollars(1_000_000_000)
 #: The largest bankroll, in cents: ten billion dollars.
 _MOST_CENTS = 10**12
-#: Start, end and step of prices that orders may have.
-PriceRange = tuple[Mills, Mills, Mills]
-#: A cent from 0 to a dollar: the grid of a market that names none.
-CENTS: tuple[PriceRange, ...] = ((Mills(0), Mills(1000), Mills(10)),)
 
 
 def _is_range(span: Any) -> bool:
@@ -54,6 +54,15 @@ class Phase:
     source: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class GridChange:
+    """From `at` (ns UTC) on, orders of a market must be on the grid of `price_ranges`. source: its origin."""
+
+    at: int
+    price_ranges: Ranges
+    source: str | None = None
+
+
 #: Fields that determine the fees of a market.
 _FEE_STATED = ("type", "schedule", "category", "enabled")
 
@@ -62,17 +71,18 @@ _FEE_STATED = ("type", "schedule", "category", "enabled")
 class Market:
     """One market of an episode. Times in ns UTC, null when not known.
 
-    price_ranges: (start, end, step) in mills of the prices that orders may have. fee: the venue's terms, as `bellwether.replay.rules.fee_terms` reads
-    them. lifecycle: in the order of time.
+    price_ranges: (start, end, step) in $0.0001 of the prices that orders may have. fee: the venue's terms, as `bellwether.replay.rules.fee_terms` reads
+    them. lifecycle, grid_changes: in the order of time.
     """
 
     ticker: str
     title: str | None = None
     open_time: int | None = None
     close_time: int | None = None
-    price_ranges: tuple[PriceRange, ...] = CENTS
+    price_ranges: Ranges = CENTS
     fee: Mapping[str, Any] = field(default_factory=dict)
     lifecycle: tuple[Phase, ...] = ()
+    grid_changes: tuple[GridChange, ...] = ()
 
     def __post_init__(self) -> None:
         for span in self.price_ranges:
@@ -86,6 +96,15 @@ class Market:
     def has_default_fee(self) -> bool:
         """Return whether nothing states its fee terms, so that they are the venue's general ones."""
         return self.fee.get("source") == "default" or not any(self.fee.get(name) is not None for name in _FEE_STATED)
+
+    @property
+    def grids(self) -> tuple[tuple[int, Ranges], ...]:
+        """Each grid with the time from which it holds, ns UTC; the first from 0 on."""
+        return ((0, self.price_ranges), *((change.at, change.price_ranges) for change in self.grid_changes))
+
+    def price_grids(self) -> list[tuple[int, np.ndarray]]:
+        """Each grid as (ns UTC from which it holds, the first 0; its prices above 0 and below a dollar, int64, ascending)."""
+        return [(at, prices_in(ranges)) for at, ranges in self.grids]
 
     @property
     def close(self) -> int | None:
@@ -255,8 +274,8 @@ def read_json(folder: Path, name: str) -> Any:
 def parse_metadata(values: Any) -> Metadata:
     """Metadata from the JSON of `metadata.json`, of this format or of the original. Raises `SchemaError` naming the field and its value."""
     fields = Fields(values, METADATA)
-    if fields.values.get("format") not in (None, FORMAT):
-        raise fields.wrong("format", values["format"], f"{FORMAT!r}; a newer version of this project may read it")
+    if fields.values.get("format") not in (None, FORMAT, FINE_FORMAT):
+        raise fields.wrong("format", values["format"], f"{FORMAT!r} or {FINE_FORMAT!r}; a newer version of this project may read it")
     tickers = _tickers(fields)
     start, end = fields.time("start_ts", required=True), fields.time("end_ts", required=True)
     if end < start:
@@ -325,15 +344,20 @@ def _market(fields: Fields, ticker: str) -> Market:
     for before, after in itertools.pairwise(lifecycle):
         if after.at < before.at or before.event == "close":
             raise fields.wrong("lifecycle", iso(after.at), "in the order of time, with nothing behind a close")
-    ranges = fields.optional("price_ranges", list, "a list of [start, end, step] in dollars")
+    changes = tuple(
+        GridChange(change.time("at", required=True), _ranges(change), change.text("source")) for change in fields.objects("grid_changes")
+    )
+    if any(after.at <= before.at for before, after in itertools.pairwise(changes)):
+        raise fields.wrong("grid_changes", [iso(change.at) for change in changes], "in the order of time, one at a time")
     return Market(
         ticker=ticker,
         title=fields.text("title"),
         open_time=fields.time("open_time"),
         close_time=fields.time("close_time"),
-        price_ranges=CENTS if ranges is None else tuple(_range(fields, span) for span in ranges),
+        price_ranges=_ranges(fields) if fields.values.get("price_ranges") is not None else CENTS,
         fee=fields.optional("fee", dict, "an object") or {},
         lifecycle=lifecycle,
+        grid_changes=changes,
     )
 
 
@@ -341,15 +365,11 @@ def _missing(fields: Fields, name: str) -> str:
     raise fields.wrong(name, None, f"one of {', '.join(EVENTS)}")
 
 
-def _range(fields: Fields, span: Any) -> PriceRange:
-    wanted = "[start, end, step] in dollars as text, whole tenths of a cent from 0 to 1, such as ['0', '1', '0.01']"
+def _ranges(fields: Fields) -> Ranges:
     try:
-        start, end, step = (units.mills(Decimal(str(price))) for price in span)
-    except (TypeError, ValueError, ArithmeticError, SchemaError):
-        raise fields.wrong("price_ranges", span, wanted) from None
-    if not 0 <= start <= end <= units.DOLLAR or step <= 0:
-        raise fields.wrong("price_ranges", span, wanted)
-    return start, end, step
+        return ranges_of(fields.required("price_ranges", list, "a list of [start, end, step] in dollars"))
+    except SchemaError as error:
+        raise SchemaError(f"reading {fields.file}: {fields.where}.price_ranges: {error}") from None
 
 
 def _gap(fields: Fields, tickers: list[str]) -> Gap:
@@ -369,10 +389,10 @@ def _series(fields: Fields) -> list[Series]:
     return found
 
 
-def dump_metadata(metadata: Metadata, digest: str) -> dict[str, Any]:
-    """The JSON object of `metadata.json`; `parse_metadata` gives the same metadata back."""
+def dump_metadata(metadata: Metadata, digest: str, form: str = FORMAT) -> dict[str, Any]:
+    """The JSON object of `metadata.json` in a format; `parse_metadata` gives the same metadata back."""
     return {
-        "format": FORMAT,
+        "format": form,
         "episode_id": metadata.episode_id,
         "event_slug": metadata.event_slug,
         "venue": metadata.venue,
@@ -398,16 +418,17 @@ def dump_metadata(metadata: Metadata, digest: str) -> dict[str, Any]:
 
 def dump_market(market: Market) -> dict[str, Any]:
     """The JSON object of one market."""
+    changes = [
+        {"at": iso(change.at), "price_ranges": texts_of_ranges(change.price_ranges), "source": change.source}
+        for change in market.grid_changes
+    ]
     return {
         "ticker": market.ticker,
         "title": market.title,
         "open_time": iso(market.open_time),
         "close_time": iso(market.close_time),
-        "price_ranges": [[_dollars(price) for price in span] for span in market.price_ranges],
+        "price_ranges": texts_of_ranges(market.price_ranges),
         "fee": dict(market.fee),
         "lifecycle": [{"at": iso(phase.at), "event": phase.event, "source": phase.source} for phase in market.lifecycle],
+        **({"grid_changes": changes} if changes else {}),
     }
-
-
-def _dollars(mills: Mills) -> str:
-    return f"{Decimal(mills).scaleb(-3).normalize():f}"

@@ -19,14 +19,15 @@ from bellwether.replay.arrow import plain_memory
 from bellwether.replay.episode import checks, trades
 from bellwether.replay.episode.books import NAMES as BOOK_FILES
 from bellwether.replay.episode.books import read_book
+from bellwether.replay.episode.columns import Columns, read_parquet
 from bellwether.replay.episode.content import Content
-from bellwether.replay.episode.exogenous import EXOGENOUS, read_exogenous
-from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Gap, Metadata, Settlement, parse_metadata, read_json
+from bellwether.replay.episode.metadata import EXOGENOUS, METADATA, SETTLEMENT, Gap, Metadata, Settlement, parse_metadata, read_json
+from bellwether.replay.episode.price_grid import PriceLevels
 from bellwether.replay.episode.report import ERROR, INFO, Findings, Report
 from bellwether.replay.episode.settlements import parse_settlements
 
 #: Raised whenever the checks or the digest change, so that what was checked before is checked again.
-CHECKS_VERSION = 3
+CHECKS_VERSION = 4
 FILES = (METADATA, SETTLEMENT, *BOOK_FILES, *trades.NAMES, EXOGENOUS)
 _MOST_NAMED = 5
 
@@ -168,8 +169,8 @@ def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
     file, prints, is_original = tape
     content = Content(metadata, settlements, book.book, prints, exogenous)
     if is_original:
-        content = _priced(content, trade_price, file, findings)
-    checks.check_trades(file, content, findings)
+        content = _priced(content, book.levels, trade_price, file, findings)
+    checks.check_trades(file, content, book.levels, findings)
     digest = content.digest()
     if stated.get("digest") not in (None, digest):
         what = f"reading {METADATA}: digest is {str(stated['digest'])!r:.80}, the content has {digest}; restore the files, or remove the digest"
@@ -183,11 +184,25 @@ def _trades(folder: Path, metadata: Metadata, *, required: bool) -> tuple[str, t
     return trades.read_trades(folder, metadata.tickers, required=required)
 
 
-def _priced(content: Content, trade_price: str, file: str, findings: Findings) -> Content:
+def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+    """Name -> (ts int64, ns UTC, non-decreasing; value float64). Raises `SchemaError` naming row and value for an invalid file."""
+    names = [series.name for series in metadata.exogenous]
+    path = folder / EXOGENOUS
+    if not path.is_file():
+        if names:
+            raise SchemaError(f"reading {folder.name}: {EXOGENOUS} is missing, yet metadata.json names the series {', '.join(names)}")
+        return {}
+    columns = Columns(read_parquet(path, dictionaries=("name",)), path.name)
+    ts, code, value = columns.times("ts"), columns.codes("name", names), columns.floats("value")
+    columns.in_order("ts", ts)
+    return {name: (ts[code == position], value[code == position]) for position, name in enumerate(names)}
+
+
+def _priced(content: Content, levels: PriceLevels, trade_price: str, file: str, findings: Findings) -> Content:
     """The original's trades with the price of YES, and the metadata saying what their prices were read as."""
     convention = trade_price
     if trade_price == trades.AUTO:
-        convention = trades.convention_of(content.book, content.trades, len(content.metadata.markets))
+        convention = trades.convention_of(content.book, content.trades, levels)
     how = "chosen because it agrees with the books" if trade_price == trades.AUTO else "as asked for"
     findings.add(
         INFO, "trades", f"prices are read as those of {'YES' if convention == trades.YES_PRICE else 'the taker side'}, {how}", file

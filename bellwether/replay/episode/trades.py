@@ -7,18 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
-from bellwether.replay.arrow import texts_of
+from bellwether.replay.arrow import values_of
 from bellwether.replay.episode import kernels
 from bellwether.replay.episode.books import SIDES, find
-from bellwether.replay.episode.columns import Columns, read_csv, read_parquet
+from bellwether.replay.episode.columns import Columns, first_true, read_csv, read_parquet
 from bellwether.replay.episode.content import Book, Trades
+from bellwether.replay.episode.price_grid import PriceLevels
 from bellwether.replay.tape.layout import fixed
 from bellwether.replay.units import MAX_LOTS
 
 NAMES = tuple("trades" + ending for ending in (".parquet", ".csv", ".csv.gz"))
+#: Columns of prices of this project's formats, with the $0.0001 in one of them.
+PRICES = {"yes_price_mills": units.MILL, "yes_price_centicents": 1}
 #: What the original's price_cents is the price of: the side that the taker bought, or YES; auto: whichever agrees with the books.
 TAKER_PRICE, YES_PRICE, AUTO = "taker", "yes", "auto"
 CONVENTIONS = (AUTO, TAKER_PRICE, YES_PRICE)
@@ -42,15 +46,13 @@ def read_trades(folder: Path, tickers: Sequence[str], *, required: bool) -> tupl
     columns.in_order(columns.clock, ts)
     trade_id = columns.strings("trade_id")
     _refuse_duplicates(columns, trade_id)
-    is_native = "yes_price_mills" in columns
-    price = columns.integers("yes_price_mills") if is_native else _cents(columns) * units.CENT
-    columns.require(
-        "yes_price_mills" if is_native else "a price in mills", (price > 0) & (price < units.DOLLAR), price, "between 0 and a dollar"
-    )
+    name = next((name for name in PRICES if name in columns), None)
+    price, unit = (columns.integers(name), PRICES[name]) if name else (_cents(columns), units.CENT)
+    columns.require(name or "price_cents", (price > 0) & (price < units.DOLLAR // unit), price, "between 0 and a dollar")
     lots = columns.integers("lots") if "lots" in columns else _contracts(columns)
     columns.require("lots", (lots > 0) & (lots <= MAX_LOTS), lots, f"from 1 to {MAX_LOTS}")
     ticker, taker = columns.codes("ticker", tickers), columns.codes("taker_side", SIDES).astype(np.int8)
-    return path.name, Trades(ts, trade_id, ticker, taker, price.astype(np.int32), lots), not is_native
+    return path.name, Trades(ts, trade_id, ticker, taker, (price * unit).astype(np.int32), lots), name is None
 
 
 def no_trades() -> Trades:
@@ -60,10 +62,16 @@ def no_trades() -> Trades:
 
 
 def _refuse_duplicates(columns: Columns, trade_id: pa.Array) -> None:
-    offsets, text = texts_of(trade_id)
-    row, first = kernels.repeated(fixed(offsets), fixed(text, np.uint8))
-    if row >= 0:
-        raise columns.wrong(row, "trade_id", trade_id[row].as_py(), f"given once; row {first} has it too")
+    """Refuse a trade id that is given again; empty ones do not count."""
+    encoded = trade_id.dictionary_encode()
+    if len(encoded.dictionary) == len(encoded):
+        return
+    codes, empty = values_of(encoded.indices), pc.index(encoded.dictionary, "").as_py()
+    _, first = np.unique(codes, return_index=True)
+    again = np.ones(len(codes), np.bool_)
+    again[first] = False
+    if (row := first_true(again & (codes != empty))) >= 0:
+        raise columns.wrong(row, "trade_id", trade_id[row].as_py(), f"given once; row {int(first[codes[row]])} has it too")
 
 
 def _cents(columns: Columns) -> np.ndarray:
@@ -96,14 +104,15 @@ def with_convention(trades: Trades, convention: str) -> Trades:
     return Trades(trades.ts, trades.trade_id, trades.ticker, trades.taker, price, trades.lots)
 
 
-def fits(book: Book, trades: Trades, tickers: int) -> np.ndarray:
+def fits(book: Book, trades: Trades, levels: PriceLevels) -> np.ndarray:
     """bool[n]: whether the book showed a size at the level that each trade hit."""
     side, price = trades.passive
-    return kernels.hits(book.ts, book.end, book.words, tickers, trades.ts, trades.ticker, side, price, WINDOW)
+    shape, level = (len(levels.grid_of), len(levels.prices)), fixed(levels.numbers(price))
+    return kernels.hits(book.ts, book.end, book.words, shape, levels.number, trades.ts, trades.ticker, side, level, WINDOW)
 
 
-def convention_of(book: Book, trades: Trades, tickers: int) -> str:
+def convention_of(book: Book, trades: Trades, levels: PriceLevels) -> str:
     """The convention that agrees with the books for more of the trades in which the taker bought NO; taker, the original's own, when equal."""
     tells = trades.taker == 1
-    agree = {name: int(fits(book, with_convention(trades, name), tickers)[tells].sum()) for name in (TAKER_PRICE, YES_PRICE)}
+    agree = {name: int(fits(book, with_convention(trades, name), levels)[tells].sum()) for name in (TAKER_PRICE, YES_PRICE)}
     return YES_PRICE if agree[YES_PRICE] > agree[TAKER_PRICE] else TAKER_PRICE

@@ -2,52 +2,68 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.files import atomic_folder
 from bellwether.places import place
-from bellwether.replay.arrow import words_of
+from bellwether.replay.arrow import values_of, words_of
 from bellwether.replay.episode.books import KINDS, SIDES
-from bellwether.replay.episode.draft import EpisodeDraft
-from bellwether.replay.episode.exogenous import EXOGENOUS
+from bellwether.replay.episode.content import format_of
 from bellwether.replay.episode.kernels import as_messages
-from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, dump_metadata
+from bellwether.replay.episode.metadata import EXOGENOUS, FORMAT, METADATA, SETTLEMENT, Metadata, Settlement, dump_metadata
+from bellwether.replay.episode.price_grid import PriceLevels
 from bellwether.replay.episode.reader import Episode, load
 from bellwether.replay.episode.settlements import dump_settlements
-from bellwether.replay.tape.grid import level_grid
+from bellwether.replay.units import MILL
 
 TIME = pa.timestamp("ns", "UTC")
-BOOK = pa.schema(
-    [
-        ("ts", TIME),
-        ("sequence_id", pa.int64()),
-        ("ticker", pa.string()),
-        ("kind", pa.string()),
-        ("side", pa.string()),
-        ("price_mills", pa.int32()),
-        ("lots", pa.int64()),
-    ]
-)
-TRADES = pa.schema(
-    [
-        ("ts", TIME),
-        ("trade_id", pa.string()),
-        ("ticker", pa.string()),
-        ("taker_side", pa.string()),
-        ("yes_price_mills", pa.int32()),
-        ("lots", pa.int64()),
-    ]
-)
 SERIES = pa.schema([("ts", TIME), ("name", pa.string()), ("value", pa.float64())])
 _ROW_GROUP = 262_144
+
+
+@dataclass(frozen=True)
+class EpisodeDraft:
+    """An episode that is to be written.
+
+    book: Arrow table, one row per change, in the order of processing: ts timestamp[ns, UTC], sequence_id int64, ticker, kind (snapshot_start, level,
+    invalid), side (yes, no; null for a row that is no level), price_centicents int32 ($0.0001) and lots int64 (null likewise; lots is the level's new size).
+    Rows with equal ts, sequence_id and ticker are one message. trades: ts, trade_id, ticker, taker_side (yes, no), yes_price_centicents int32, lots int64.
+    Prices can also be tenths of a cent: price_mills, yes_price_mills.
+    settlements: of any tickers, the others are not known. exogenous: ts, name, value float64, in the order of time, names as in the metadata.
+    """
+
+    metadata: Metadata
+    book: pa.Table
+    trades: pa.Table
+    settlements: Sequence[Settlement] = ()
+    exogenous: pa.Table | None = None
+
+
+def book_schema(unit: int = 1) -> pa.Schema:
+    """Columns of `orderbook.parquet` with prices in this many $0.0001."""
+    text, price = pa.string(), _price_column("price", unit)
+    names = {"ts": TIME, "sequence_id": pa.int64(), "ticker": text, "kind": text, "side": text, price: pa.int32(), "lots": pa.int64()}
+    return pa.schema(list(names.items()))
+
+
+def trade_schema(unit: int = 1) -> pa.Schema:
+    """Columns of `trades.parquet` with prices in this many $0.0001."""
+    text, price = pa.string(), _price_column("yes_price", unit)
+    return pa.schema([("ts", TIME), ("trade_id", text), ("ticker", text), ("taker_side", text), (price, pa.int32()), ("lots", pa.int64())])
+
+
+def _price_column(name: str, unit: int) -> str:
+    return f"{name}_mills" if unit == MILL else f"{name}_centicents"
 
 
 def write(folder: Path, draft: EpisodeDraft) -> Episode:
@@ -60,21 +76,49 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
         raise ConfigError(
             f"writing the episode {draft.metadata.episode_id}: {folder} holds something that is no episode; name another folder"
         )
+    book, trades = _in_centicents(draft.book, "price"), _in_centicents(draft.trades, "yes_price")
+    form = _format(draft.metadata, book, trades)
+    unit = MILL if form == FORMAT else 1
     with atomic_folder(folder, METADATA) as made:
-        _table(made / "orderbook.parquet", draft.book, BOOK)
-        _table(made / "trades.parquet", draft.trades, TRADES)
+        _table(made / "orderbook.parquet", _in_unit(book, "price", unit), book_schema(unit))
+        _table(made / "trades.parquet", _in_unit(trades, "yes_price", unit), trade_schema(unit))
         if draft.exogenous is not None:
             _table(made / EXOGENOUS, draft.exogenous, SERIES)
         _json(made / SETTLEMENT, dump_settlements(draft.settlements))
-        metadata = dump_metadata(draft.metadata, "")
+        metadata = dump_metadata(draft.metadata, "", form)
         del metadata["digest"]
         _json(made / METADATA, metadata)
         try:
             checked = load(made)
         except SchemaError as error:
             raise SchemaError(str(error).replace(str(made), str(folder))) from None
-        _json(made / METADATA, dump_metadata(draft.metadata, checked.digest))
+        _json(made / METADATA, dump_metadata(draft.metadata, checked.digest, form))
     return replace(checked, folder=folder).holding(checked.content)
+
+
+def _in_centicents(table: pa.Table, name: str) -> pa.Table:
+    """A table of a draft with its prices in $0.0001."""
+    mills = _price_column(name, MILL)
+    if mills not in table.schema.names or not pa.types.is_integer(table.schema.field(mills).type):
+        return table
+    prices = pc.multiply(table.column(mills).cast(pa.int64()), MILL)
+    return table.set_column(table.schema.names.index(mills), _price_column(name, 1), prices)
+
+
+def _in_unit(table: pa.Table, name: str, unit: int) -> pa.Table:
+    fine = _price_column(name, 1)
+    if unit == 1 or fine not in table.schema.names:
+        return table
+    return table.set_column(table.schema.names.index(fine), _price_column(name, unit), pc.divide(table.column(fine), unit))
+
+
+def _format(metadata: Metadata, book: pa.Table, trades: pa.Table) -> str:
+    prices = [
+        np.unique(values_of(table.column(name).combine_chunks().drop_null().cast(pa.int64())))
+        for table, name in ((book, "price_centicents"), (trades, "yes_price_centicents"))
+        if name in table.schema.names and pa.types.is_integer(table.schema.field(name).type)
+    ]
+    return format_of(metadata, np.concatenate([np.zeros(0, np.int64), *prices]))
 
 
 def _table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
@@ -100,7 +144,8 @@ def draft_of(episode: Episode) -> EpisodeDraft:
     content = episode.content
     book, trades = content.book, content.trades
     same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0)
-    row, kind, side, price, lots = as_messages(book.ticker, book.end, book.words, level_grid(content.metadata.markets).argmax(axis=1))
+    levels = PriceLevels(content.metadata.markets)
+    row, kind, side, price, lots = as_messages(book.ticker, book.end, book.words, levels.first(), levels.prices, levels.number)
     # Rows that only their position in the file distinguished are renumbered.
     sequence = np.arange(len(book.ts)) if same.any() else book.sequence
     is_level = kind == KINDS.index("level")
@@ -115,7 +160,7 @@ def draft_of(episode: Episode) -> EpisodeDraft:
             pa.array(price.astype(np.int32), mask=~is_level),
             pa.array(lots, mask=~is_level),
         ],
-        schema=BOOK,
+        schema=book_schema(),
     )
     prints = pa.table(
         [
@@ -126,7 +171,7 @@ def draft_of(episode: Episode) -> EpisodeDraft:
             pa.array(trades.price),
             pa.array(trades.lots),
         ],
-        schema=TRADES,
+        schema=trade_schema(),
     )
     return EpisodeDraft(content.metadata, messages, prints, content.settlements, _series(content.exogenous))
 

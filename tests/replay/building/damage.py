@@ -26,8 +26,8 @@ Levels = dict[tuple[str, int], int]
 # --- the truth -----------------------------------------------------------------------------------------------------------
 
 
-def mills(text: str) -> int:
-    return int(Decimal(text) * 1000)
+def centicents(text: str) -> int:
+    return int(Decimal(text) * 10_000)
 
 
 def lots(text: str) -> int:
@@ -41,9 +41,9 @@ def nanoseconds(text: str) -> int:
 
 
 def levels_of(body: dict[str, Any]) -> Levels:
-    """The levels of a snapshot's body: lots by side and mills."""
+    """The levels of a snapshot's body: lots by side and $0.0001."""
     sides = {side: body.get(f"{side}_dollars_fp") or body.get(f"{side}_dollars") or [] for side in ("yes", "no")}
-    return {(side, mills(price)): lots(str(size)) for side, held in sides.items() for price, size in held}
+    return {(side, centicents(price)): lots(str(size)) for side, held in sides.items() for price, size in held}
 
 
 @dataclass
@@ -87,7 +87,7 @@ def truth(frames: Iterable[Frame], *, partial: bool = False) -> dict[str, Plain]
                 found[market].over = clocks.get(key, 0)
             continue
         clocks[key] = max(clocks.get(key, 0), nanoseconds(body["ts"]))
-        side, price = body["side"], mills(body["price_dollars"])
+        side, price = body["side"], centicents(body["price_dollars"])
         by = lots(str(body["delta_fp"]))
         plain = found[market]
         plain.changes.append((clocks[key], side, price, by))
@@ -151,7 +151,7 @@ class _Venue:
         for ticker, book in self._books.items():
             sides = {
                 f"{name}_dollars_fp": [
-                    [f"{price / 1000:.4f}", f"{size / 100:.2f}"] for (side, price), size in sorted(book.items()) if side == name
+                    [f"{price / 10_000:.4f}", f"{size / 100:.2f}"] for (side, price), size in sorted(book.items()) if side == name
                 ]
                 for name in ("yes", "no")
             }
@@ -172,7 +172,7 @@ class _Venue:
         if told["type"] == "orderbook_snapshot":
             self._books[market] = levels_of(body)
             return
-        book, level = self._books[market], (body["side"], mills(body["price_dollars"]))
+        book, level = self._books[market], (body["side"], centicents(body["price_dollars"]))
         book[level] = book.get(level, 0) + lots(str(body["delta_fp"]))
         if not book[level]:
             del book[level]
@@ -263,7 +263,7 @@ def look_everywhere(frames: list[Frame], about: About, plain: dict[str, Plain]) 
     for draft in build("damaged", about, frames):
         columns = draft.book.to_pydict()
         rows: dict[str, list[tuple[Any, ...]]] = {}
-        names = ("kind", "side", "price_mills", "lots")
+        names = ("kind", "side", "price_centicents", "lots")
         for at, ticker, *row in zip(
             draft.book["ts"].cast("int64").to_pylist(), columns["ticker"], *(columns[name] for name in names), strict=True
         ):

@@ -40,6 +40,12 @@ def trade(market: str, seq: int, *, price: str = "0.4000", count: str = "1.00", 
     return {"type": "trade", "sid": sid, "seq": seq, "msg": told}
 
 
+def life(event: str, second: float, *, seq: int = 1, **body: Any) -> Json:
+    """A lifecycle message, sent so many seconds after noon."""
+    told = {"market_ticker": A, "event_type": event, **body}
+    return {"type": "market_lifecycle_v2", "sending_ts_ms": moment(second) // 1_000_000, "sid": 3, "seq": seq, "msg": told}
+
+
 def frames(*bodies: Json | bytes, connection: int = 1, first: int = 0, received: bool = False) -> list[Frame]:
     """Frames; received half a second after noon and a second apart, or without times of receipt."""
     texts = [body if isinstance(body, bytes) else orjson.dumps(body) for body in bodies]
@@ -53,20 +59,21 @@ def built(found: Iterable[Frame], *, about: About = ABOUT, known: Known | None =
 
 
 def rows(draft: EpisodeDraft, ticker: str = A) -> list[tuple[Any, ...]]:
-    """The book rows of a market: (seconds after noon, kind, side, mills, lots)."""
+    """The book rows of a market: (seconds after noon, kind, side, price in tenths of a cent, lots)."""
+    found = [row for row in draft.book.to_pylist() if row["ticker"] == ticker]
+    prices = (row["price_centicents"] for row in found)
+    tenths = (None if price is None else price / 10 for price in prices)
     return [
-        ((row["ts"].value - NOON) / SECOND, row["kind"], row["side"], row["price_mills"], row["lots"])
-        for row in draft.book.to_pylist()
-        if row["ticker"] == ticker
+        ((row["ts"].value - NOON) / SECOND, row["kind"], row["side"], price, row["lots"]) for row, price in zip(found, tenths, strict=True)
     ]
 
 
 def levels(draft: EpisodeDraft, ticker: str = A) -> dict[tuple[str, int], int]:
-    """The book that the rows of a market leave: lots by side and mills."""
+    """The book that the rows of a market leave: lots by side and tenths of a cent."""
     book: dict[tuple[str, int], int] = {}
-    for _, kind, side, mills, lots in rows(draft, ticker):
+    for _, kind, side, price, lots in rows(draft, ticker):
         if kind == "snapshot_start":
             book = {}
         elif kind == "level":
-            book[side, mills] = lots
+            book[side, price] = lots
     return {level: lots for level, lots in book.items() if lots}

@@ -9,8 +9,7 @@ import pytest
 
 from bellwether.recordings.recording import About
 from bellwether.replay.building.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
-from bellwether.replay.building.markets import Lost
-from bellwether.replay.building.stretches import cut
+from bellwether.replay.building.gaps import Lost, cut
 from bellwether.replay.episode import Gap
 from tests.replay.building.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, moment, rows
 from tests.venues.stream.peer import A, B, delta, snapshot

@@ -13,7 +13,7 @@ from bellwether.errors import SchemaError
 from bellwether.recordings.frames import batches
 from bellwether.recordings.recording import About
 from bellwether.replay.building import Known, KnownEvent, build, build_recording, episode_ids, events_of, frames_of_table, known_from_tables
-from bellwether.replay.building.known import KnownMarket, fee_at
+from bellwether.replay.building.listings import KnownMarket, fee_at
 from bellwether.replay.building.times import Times
 from bellwether.replay.episode import load, validate, write
 from bellwether.tables import TABLES
@@ -21,7 +21,7 @@ from tests.recordings.frames import recorded
 from tests.replay.building.streams import ABOUT, EVENT, Json, at, built, frames, moment, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
-GRID = ((0, 100, 1), (100, 900, 10), (900, 1000, 1))
+GRID = ((0, 1000, 10), (1000, 9000, 100), (9000, 10_000, 10))
 
 
 def reference(value: str, second: float, name: str = "SPX") -> Json:
@@ -38,9 +38,9 @@ def test_trades_of_every_wire_form_are_kept_exactly() -> None:
     said = [{"type": "trade", "sid": 2, "seq": seq, "msg": body} for seq, body in enumerate((old, new, bids), 1)]
     found = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), *said)).trades
     assert found.drop(["ts"]).to_pylist() == [
-        {"trade_id": "old", "ticker": A, "taker_side": "no", "yes_price_mills": 410, "lots": 300},
-        {"trade_id": "new", "ticker": A, "taker_side": "yes", "yes_price_mills": 415, "lots": 25},
-        {"trade_id": "bid", "ticker": A, "taker_side": "no", "yes_price_mills": 400, "lots": 100},
+        {"trade_id": "old", "ticker": A, "taker_side": "no", "yes_price_centicents": 4100, "lots": 300},
+        {"trade_id": "new", "ticker": A, "taker_side": "yes", "yes_price_centicents": 4150, "lots": 25},
+        {"trade_id": "bid", "ticker": A, "taker_side": "no", "yes_price_centicents": 4000, "lots": 100},
     ]
     assert found["ts"].cast("int64").to_pylist() == [moment(2), moment(3), moment(4)]
 
@@ -145,8 +145,8 @@ def test_files_and_table_give_the_same_episode_the_same_bytes_each_time(tmp_path
 
 def test_grids_that_nobody_states_are_the_coarsest_that_hold_the_prices() -> None:
     draft = built(frames(snapshot(A, 1), snapshot(B, 2), delta(A, 3, price="0.4150", **at(1)), delta(B, 4, price="0.0010", **at(2))))
-    assert [market.price_ranges for market in draft.metadata.markets] == [((0, 1000, 1),), GRID]
-    assert built(frames(snapshot(A, 1), delta(A, 2, **at(1)))).metadata.markets[0].price_ranges == ((0, 1000, 10),)
+    assert [market.price_ranges for market in draft.metadata.markets] == [((0, 10_000, 10),), GRID]
+    assert built(frames(snapshot(A, 1), delta(A, 2, **at(1)))).metadata.markets[0].price_ranges == ((0, 10_000, 100),)
 
 
 # --- what is known from elsewhere ------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_listings_tell_outcomes_grids_and_fees() -> None:
     series = table("kalshi_series", {"series_ticker": "KXONE", "fee_type": "quadratic_with_maker_fees", "fee_multiplier": Decimal("0.5")})
     known = known_from_tables(markets, events, series)
     one, two = known.market(A), known.market(B)
-    assert (one.title, one.close_time, one.price_ranges) == (f"Will {A}?", moment(1800), ((0, 100, 1), (100, 900, 10)))
+    assert (one.title, one.close_time, one.price_ranges) == (f"Will {A}?", moment(1800), ((0, 1000, 10), (1000, 9000, 100)))
     assert one.outcome is not None
     assert (one.outcome.result, one.outcome.value, one.outcome.at) == ("YES", 1_000_000, moment(5400))
     assert one.fee == {"type": "quadratic_with_maker_fees", "multiplier": "0.5", "waiver_until": None, "source": "series"}

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay.building import Known, KnownMarket, Outcomes, stated_results
 from bellwether.replay.episode import EpisodeDraft, Market, Settlement
-from tests.replay.building.streams import NOON, SECOND, Json, at, built, frames, moment, rows, trade
+from tests.replay.building.streams import NOON, SECOND, Json, at, built, frames, life, moment, rows, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 EMPTY: Json = {"type": "orderbook_snapshot", "sid": 1, "seq": 3, "msg": {"market_ticker": A}}
-
-
-def life(event: str, second: float, *, seq: int = 1, **body: Any) -> Json:
-    """A lifecycle message, sent so many seconds after noon."""
-    told = {"market_ticker": A, "event_type": event, **body}
-    return {"type": "market_lifecycle_v2", "sending_ts_ms": moment(second) // 1_000_000, "sid": 3, "seq": seq, "msg": told}
 
 
 def seconds(second: int) -> int:

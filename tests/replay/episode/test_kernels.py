@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from bellwether.replay.episode import kernels
 from bellwether.replay.episode.columns import Columns
 from bellwether.replay.episode.levels import Levels, _of_json, _parsed
+from bellwether.replay.episode.metadata import Market
+from bellwether.replay.episode.price_grid import USUAL, PriceLevels
 from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, fixed, unpack
 
-PRICES = st.sampled_from([1, 2, 500, 998, 999])
+LEVELS = PriceLevels([Market("A", price_ranges=USUAL[-1])])
+PRICES = st.sampled_from([1, 2, 5000, 9998, 9999])
 LEVEL_ROWS = st.tuples(st.just(kernels.SET), st.integers(0, 1), PRICES, st.integers(0, 3))
 MARKS = st.sampled_from([(kernels.START, 0, 0, 0), (kernels.LOST, 0, 0, 0)])
 #: Messages: (ticker, rows); a message names a level once, and begins with its mark.
@@ -62,7 +65,7 @@ def test_messages_become_changes(messages: list[tuple[int, list[tuple[int, int, 
     sequence, ticker, kind, side, price, lots = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 6
     codes = (fixed(values, np.int32) for values in (ticker, kind, side))
     numbers = (fixed([0] * len(rows)), fixed(sequence))
-    first, end, words, error, _ = kernels.messages(*numbers, *codes, fixed(price), fixed(lots), 2)  # type: ignore[call-arg]
+    first, end, words, error, _ = kernels.messages(*numbers, *codes, fixed(LEVELS.numbers(fixed(price))), fixed(lots), LEVELS.prices, 2)  # type: ignore[call-arg]
     assert error == kernels.FINE
     assert split(end, words) == plainly(messages)
     assert [sequence[row] for row in first] == list(range(len(messages)))
@@ -81,7 +84,6 @@ SNAPSHOTS = st.lists(
 @given(SNAPSHOTS, st.integers(1, 5))
 def test_snapshots_become_changes_however_they_are_batched(rows: list[tuple[int, Any, Any]], batch: int) -> None:
     from bellwether.replay.episode.books import _Differ
-    from bellwether.replay.episode.metadata import Market
 
     differ = _Differ([Market("A"), Market("B")])
     level = pa.list_(pa.struct([("price_cents", pa.int64()), ("size", pa.int64())]))
@@ -99,7 +101,7 @@ def test_snapshots_become_changes_however_they_are_batched(rows: list[tuple[int,
             ticker,
             [
                 (kernels.START, 0, 0, 0),
-                *((kernels.SET, side, 10 * price, 100 * size) for side, levels in enumerate(sides) for price, size in levels if size),
+                *((kernels.SET, side, 100 * price, 100 * size) for side, levels in enumerate(sides) for price, size in levels if size),
             ],
         )
         for ticker, *sides in rows
@@ -125,6 +127,7 @@ def columns_of(texts: list[str]) -> tuple[Columns, pa.Array]:
 
 
 def same(first: Levels, second: Levels) -> bool:
+    first, second = (levels.scaled(1, 1) for levels in (first, second))
     return all((getattr(first, name) == getattr(second, name)).all() for name in ("offsets", "prices", "sizes"))
 
 
@@ -133,10 +136,10 @@ def same(first: Levels, second: Levels) -> bool:
 def test_json_is_read_as_a_parser_reads_it(rows: list[list[dict[str, Any]]], indent: int | None, comma: str) -> None:
     texts = [json.dumps(levels, indent=indent, separators=(comma, " : ")) for levels in rows]
     columns, array = columns_of(texts)
-    levels = _of_json(columns, "yes_bids", array)
+    levels = _of_json(columns, "yes_bids", array).scaled(1, 1)
     assert same(levels, _parsed(columns, "yes_bids", texts))
     expected = [
-        (10 * (round(100 * price) if isinstance(price, float) and price < 1 else int(price)), round(100 * level["size"]))
+        (100 * (round(100 * price) if isinstance(price, float) and price < 1 else int(price)), round(100 * level["size"]))
         for level in (level for levels in rows for level in levels)
         for price in [next(value for name, value in level.items() if name != "size")]
     ]

@@ -33,12 +33,12 @@ def test_snapshots_become_what_changed(tmp_path: Path) -> None:
     changes = list(zip(ticker.tolist(), side.tolist(), price.tolist(), value.tolist(), strict=True))
     rows = [changes[start:end] for start, end in zip([0, *book.end.tolist()], book.end.tolist(), strict=False)]
     assert rows == [
-        [(0, YES, 400, 20_000), (0, YES, 450, 10_000), (0, NO, 500, 15_000), (0, NO, 520, 5_000)],
-        [(1, NO, 950, 10_000)],
-        [(0, YES, 450, 7_000)],
+        [(0, YES, 4000, 20_000), (0, YES, 4500, 10_000), (0, NO, 5000, 15_000), (0, NO, 5200, 5_000)],
+        [(1, NO, 9500, 10_000)],
+        [(0, YES, 4500, 7_000)],
         [],
-        [(0, YES, 400, 0), (0, NO, 520, 0)],
-        [(1, NO, 950, 0)],
+        [(0, YES, 4000, 0), (0, NO, 5200, 0)],
+        [(1, NO, 9500, 0)],
     ]
 
 
@@ -97,7 +97,7 @@ def _priced(folder: Path, prices: list[int]) -> Path:
 def test_the_side_of_the_prices_is_the_one_that_agrees_with_the_books(tmp_path: Path, prices: list[int], convention: str) -> None:
     episode = load_original(_priced(tmp_path, prices))
     assert episode.trade_price == episode.metadata.source["trade_price"] == convention
-    assert episode.content.trades.price.tolist() == [450, 480, 50]
+    assert episode.content.trades.price.tolist() == [4500, 4800, 500]
 
 
 @pytest.mark.parametrize("prices", [[55, 48, 5], [45, 48, 5]])
@@ -111,7 +111,7 @@ def test_an_original_that_was_checked_before_is_read_alike(tmp_path: Path, price
 
 def test_the_side_of_the_prices_can_be_said(tmp_path: Path) -> None:
     _priced(tmp_path, [45, 48, 5])
-    assert load_original(tmp_path, "taker").content.trades.price.tolist() == [550, 480, 50]
+    assert load_original(tmp_path, "taker").content.trades.price.tolist() == [5500, 4800, 500]
     assert load_original(tmp_path, "taker").digest != load_original(tmp_path, "yes").digest
     with pytest.raises(ConfigError, match="trade_price is 'no'"):
         load_original(tmp_path, "no")

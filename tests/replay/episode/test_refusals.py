@@ -86,7 +86,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "scalar without value": (settled("KXTEST-A", result="SCALAR", value=None), ["settlement.json", "KXTEST-A.value is None"]),
     "value of another result": (settled("KXTEST-A", value="0.5"), ["settlement.json", "KXTEST-A.value is '0.5'"]),
     "settled at no time": (settled("KXTEST-A", settled_ts="soon"), ["settlement.json", "KXTEST-A.settled_ts is 'soon'"]),
-    "unknown format": (metadata(format="bellwether-episode/2"), ["metadata.json", "format is 'bellwether-episode/2'"]),
+    "unknown format": (metadata(format="bellwether-episode/3"), ["metadata.json", "format is 'bellwether-episode/3'"]),
     "unknown rules": (metadata(rules="kalshi-1999"), ["metadata.json", "'kalshi-1999'"]),
     "unknown fee model": (metadata(fee_model_version="free"), ["metadata.json", "fee_model_version is 'free'"]),
     "ends before it starts": (metadata(end_ts="2026-01-19T00:00:00Z"), ["metadata.json", "end_ts is '2026-01-19T00:00:00Z'"]),
@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "other content than its digest": (metadata(digest="0" * 64), ["metadata.json", "digest is '000"]),
     "unknown fee type": (market(fee={"type": "cubic"}), ["metadata.json", "KXTEST-A", "'cubic'"]),
     "market without ticker": (market(ticker=None), ["metadata.json", "markets[0].ticker is None"]),
-    "grid finer than a mill": (market(price_ranges=[["0", "1", "0.0001"]]), ["metadata.json", "markets[0].price_ranges"]),
+    "grid finer than a hundredth of a cent": (market(price_ranges=[["0", "1", "0.00005"]]), ["metadata.json", "markets[0].price_ranges"]),
     "lifecycle behind its close": (
         market(lifecycle=[{"at": f"2026-01-20T00:0{n}:00Z", "event": event} for n, event in ((1, "close"), (2, "halt"))]),
         ["metadata.json", "lifecycle is '2026-01-20T00:02:00.000000+00:00'"],

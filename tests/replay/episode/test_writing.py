@@ -16,6 +16,7 @@ from bellwether.replay.episode import (
     Episode,
     EpisodeDraft,
     Gap,
+    GridChange,
     Market,
     Metadata,
     Phase,
@@ -26,6 +27,7 @@ from bellwether.replay.episode import (
     write,
 )
 from bellwether.replay.episode.reader import _receipt
+from bellwether.replay.tape.layout import unpack
 from tests.replay.episode.folders import BOOK, TRADES, Native, at, book_table, replaced, series_table, trade_table
 
 DRAFT = EpisodeDraft(
@@ -37,7 +39,7 @@ DRAFT = EpisodeDraft(
             Market(
                 "KXTEST-A", title='<b>"A"</b>', fee={"type": "quadratic", "multiplier": "0.5"}, lifecycle=(Phase(at(10), "halt", "stream"),)
             ),
-            Market("KXTEST-B", open_time=at(-60), close_time=at(599), price_ranges=((0, 100, 1), (100, 1000, 5))),
+            Market("KXTEST-B", open_time=at(-60), close_time=at(599), price_ranges=((0, 1000, 10), (1000, 10_000, 50))),
         ),
         event_slug="KXTEST-26",
         title="Événement",
@@ -255,3 +257,44 @@ class TestReceipts:
             receipt.write_bytes(damaged)
             assert load(folder, cache=cache).digest == first.digest
             assert receipt.read_bytes() == written
+
+
+def test_prices_of_a_hundredth_of_a_cent_and_changes_of_the_grid_are_kept(tmp_path: Path) -> None:
+    quarter = ((0, 10_000, 25),)
+    market = replace(DRAFT.metadata.markets[0], grid_changes=(GridChange(at(20), quarter, "tick_size_change"),))
+    metadata = replace(DRAFT.metadata, markets=(market, DRAFT.metadata.markets[1]))
+    fine = book_table(BOOK).append_column(
+        "price_centicents", pa.array([None if row[5] is None else 10 * row[5] for row in BOOK], pa.int32())
+    )
+    late = book_table([(300, 7, "KXTEST-A", "level", "yes", 0, 500)]).append_column("price_centicents", pa.array([4525], pa.int32()))
+    draft = replace(DRAFT, metadata=metadata, book=pa.concat_tables([fine, late]).drop_columns("price_mills"))
+    episode = write(tmp_path / "episode", draft)
+    assert load(tmp_path / "episode").metadata == metadata
+    stored = json.loads((tmp_path / "episode" / "metadata.json").read_text())
+    assert stored["format"] == "bellwether-episode/2" and stored["digest"] == episode.digest
+    assert stored["markets"][0]["grid_changes"][0]["price_ranges"] == [["0", "1", "0.0025"]] and "grid_changes" not in stored["markets"][1]
+    assert pq.read_schema(tmp_path / "episode" / "orderbook.parquet").names[5] == "price_centicents"
+    assert unpack(episode.content.book.words)[3].max() == 9550 and 4525 in unpack(episode.content.book.words)[3]
+    again = write(tmp_path / "again", draft_of(episode))
+    assert (again.digest, again.metadata) == (episode.digest, metadata)
+
+
+def test_an_episode_in_tenths_of_a_cent_keeps_its_format_and_digest(tmp_path: Path) -> None:
+    """The digest that version 0.3 wrote for the same content."""
+    episode = write(tmp_path / "episode", DRAFT)
+    assert episode.digest == "f6d31b2521f9ab225832c1799200c357b465dc81257bb6da47cc8a440fe0fbf2"
+    stored = json.loads((tmp_path / "episode" / "metadata.json").read_text())
+    assert stored["format"] == "bellwether-episode/1"
+    assert pq.read_schema(tmp_path / "episode" / "trades.parquet").names[4] == "yes_price_mills"
+
+
+def test_a_price_finer_than_a_hundredth_of_a_cent_and_a_grid_change_out_of_order_are_refused(tmp_path: Path) -> None:
+    for changes, message in (
+        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "1", "0.00005"]]}], "grid_changes\\[0\\].price_ranges"),
+        ([{"at": f"2026-01-20T00:00:0{second}Z", "price_ranges": [["0", "1", "0.01"]]} for second in (5, 5)], "in the order of time"),
+        ([{"at": "2026-01-20T00:00:05Z"}], "price_ranges is None"),
+    ):
+        native = Native()
+        native.metadata["markets"][0]["grid_changes"] = changes
+        with pytest.raises(SchemaError, match=message):
+            load(native.write(tmp_path / "episode"))

@@ -8,10 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether.replay.building.columns import INVALID
-from bellwether.replay.building.markets import Lost
 
 _END = np.iinfo(np.int64).max
 _NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A book could not be trusted: market code, places of the frames behind and before which (until -1: to the end), and why.
+
+    by_time: `since` names a time alone; frames that were heard before it count too where they are later.
+    """
+
+    code: int
+    since: int
+    until: int
+    cause: str
+    by_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

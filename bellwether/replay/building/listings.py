@@ -1,11 +1,11 @@
-"""Facts of markets from other sources than the recording: outcomes, times, titles, price grids and fee terms."""
+"""Listings of markets, events and series, and statements of the user: outcomes, times, titles, price grids and fee terms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -13,7 +13,8 @@ import polars as pl
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import units
-from bellwether.replay.episode.metadata import PriceRange, Settlement
+from bellwether.replay.episode.metadata import Settlement
+from bellwether.replay.episode.price_grid import Ranges, ranges_of
 from bellwether.replay.episode.settlements import PAID, micros
 from bellwether.tables import TABLES
 
@@ -31,7 +32,7 @@ _RESULTS = {"yes": "YES", "no": "NO", "scalar": "SCALAR", "void": "VOID"}
 
 @dataclass(frozen=True, slots=True)
 class KnownMarket:
-    """A market as the venue lists it; None is what it does not say. Times in ns UTC, price_ranges (start, end, step) in mills.
+    """A market as the venue lists it; None is what it does not say. Times in ns UTC, price_ranges in $0.0001.
 
     close_time: the real one, once it has closed early. can_close_early: whether it may; also where the venue does not say.
 
@@ -43,7 +44,7 @@ class KnownMarket:
     open_time: int | None = None
     close_time: int | None = None
     can_close_early: bool = True
-    price_ranges: tuple[PriceRange, ...] | None = None
+    price_ranges: Ranges | None = None
     fee: Mapping[str, Any] = field(default_factory=lambda: DEFAULT_FEE)
     outcome: Settlement | None = None
 
@@ -134,7 +135,7 @@ def _market(row: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[st
         open_time=_ns(row["open_time"]),
         close_time=_ns(row["close_time"]),
         can_close_early=row["can_close_early"] is not False,
-        price_ranges=ranges_of(body.get("price_ranges"), row["ticker"]),
+        price_ranges=stated_ranges(body.get("price_ranges"), row["ticker"]),
         fee=_fee(body, event, series),
         outcome=outcome_of(row["ticker"], row["result"], row["settlement_value"], _ns(row["settled_at"]), "listing"),
     )
@@ -144,20 +145,14 @@ def _ns(at: datetime | None) -> int | None:
     return None if at is None else int(at.replace(microsecond=0).timestamp()) * units.SECOND + at.microsecond * 1000
 
 
-def ranges_of(given: Any, ticker: str) -> tuple[PriceRange, ...] | None:
-    """The price grid that a market's `price_ranges` states, in mills; None where it states none. Raises `SchemaError`."""
+def stated_ranges(given: Any, ticker: str) -> Ranges | None:
+    """The price grid that a market's `price_ranges` states; None where it states none. Raises `SchemaError`."""
     if not isinstance(given, list) or not given:
         return None
     try:
-        spans = ((units.mills(span["start"]), units.mills(span["end"]), units.mills(span["step"])) for span in given)
-        found = tuple(sorted(spans))
-    except (TypeError, KeyError, InvalidOperation, SchemaError) as error:
-        raise SchemaError(
-            f"reading price_ranges of {ticker}: {given!r:.200} is no list of start, end and step in mills ({error})"
-        ) from None
-    if any(not 0 <= start <= end <= units.DOLLAR or step <= 0 for start, end, step in found):
-        raise SchemaError(f"reading price_ranges of {ticker}: {given!r:.200} leaves 0 to a dollar, or has no step")
-    return found
+        return ranges_of(given)
+    except SchemaError as error:
+        raise SchemaError(f"reading price_ranges of {ticker}: {error}") from None
 
 
 def _fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,15 +5,18 @@ Every subscription sends the same changes in the same order, but one may be a mo
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bellwether.recordings.books import Side
 from bellwether.recordings.instants import SECOND
 from bellwether.recordings.numbers import Key
+from bellwether.replay.building.lifecycle import Lifecycle
 from bellwether.replay.building.messages import Levels
 from bellwether.replay.units import DOLLAR
-from bellwether.units import Lots, Mills
+from bellwether.units import CentiCents, Lots
 
 #: Two subscriptions tell the same within this time, and an action of the exchange is over; ns.
 AT_ONCE = SECOND
@@ -22,7 +25,7 @@ _REMEMBERED = 256
 
 
 class Change(NamedTuple):
-    """A level's change: the frame's place and ordinal, side, price in mills, the new size in lots and the one before, and what the exchange says of it.
+    """A level's change: the frame's place and ordinal, side, price, the new size in lots and the one before, and what the exchange says of it.
 
     clock: the time of its subscription then, ns. told: time, side, price and difference, which are the same on every subscription.
     """
@@ -30,7 +33,7 @@ class Change(NamedTuple):
     place: int
     ordinal: int
     side: int
-    mills: Mills
+    price: CentiCents
     lots: Lots
     before: Lots
     clock: int
@@ -110,11 +113,11 @@ class Line:
         return "crossed book" if self.sides[0].best + self.sides[1].best > DOLLAR else "locked book"
 
     def differences(self, other: Line) -> set[tuple[int, int]]:
-        """The levels, side and mills, of other sizes in both."""
+        """The levels, side and price, of other sizes in both."""
         return {
-            (side, mills)
+            (side, price)
             for side, (mine, theirs) in enumerate(zip(self.sides, other.sides, strict=True))
-            for mills, _ in mine.levels.items() ^ theirs.levels.items()
+            for price, _ in mine.levels.items() ^ theirs.levels.items()
         }
 
     def equals(self, other: Line) -> bool:
@@ -128,9 +131,38 @@ class Line:
             if not left or clock - change.clock > AT_ONCE:
                 break
             found.appendleft(change)
-            level = change.side, change.mills
-            if change.before == other.sides[change.side].levels.get(change.mills, 0):
+            level = change.side, change.price
+            if change.before == other.sides[change.side].levels.get(change.price, 0):
                 left.discard(level)
             else:
                 left.add(level)
         return None if left else list(found)
+
+
+@dataclass(slots=True)
+class Market:
+    """One market so far.
+
+    lines: its valid books by subscription. leader: the one that is shown; None from the loss of the book to the next snapshot. agreed: place of the last
+    snapshot that began the book or agreed with it. crossed: place and ordinal of the last frame, where it left the book crossed or locked. is_hidden: an
+    instant ended so. wiped: place of the snapshot that emptied it. shown: place of its first book. unapplied: places of frames that were not applied.
+    """
+
+    code: int
+    lifecycle: Lifecycle
+    lines: dict[Key, Line] = field(default_factory=dict)
+    leader: Line | None = None
+    agreed: int = 0
+    crossed: tuple[int, int] | None = None
+    is_hidden: bool = False
+    was_filled: bool = False
+    wiped: int | None = None
+    shown: int | None = None
+    unapplied: array[int] = field(default_factory=lambda: array("q"))
+    last_trade: int | None = None
+    last_price: CentiCents | None = None
+    connection: int = 0
+
+    def others(self) -> list[Line]:
+        """The valid books on other subscriptions than the one that is shown which follow it, as far as is known."""
+        return [line for line in self.lines.values() if line is not self.leader and not line.following.is_still]
