@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
-    from bellwether.replay.engine.outcome import Outcome, bound_by, bounded
+    from bellwether.replay.engine.outcome import Outcome, rerun_band
     from bellwether.replay.engine.session import Session
     from bellwether.replay.engine.settings import Settings
 
-_HOMES = {"outcome": ("Outcome", "bound_by", "bounded"), "session": ("Session",), "settings": ("Settings",)}
+_HOMES = {"outcome": ("Outcome", "rerun_band"), "session": ("Session",), "settings": ("Settings",)}
 
-__all__ = ["Outcome", "Session", "Settings", "bound_by", "bounded"]
+__all__ = ["Outcome", "Session", "Settings", "rerun_band"]
 
 __getattr__ = lazy_names(__name__, _HOMES)

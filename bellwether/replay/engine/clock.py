@@ -1,270 +1,228 @@
-"""Compiled: the way over the tape from one stop to the next. Stops are decisions and samples, which no agent moves, arrivals and expiries, and what an
-agent is to be told of its orders. `core` is the engine's state (`arena`), times in ns UTC.
+"""The way over the tape from one stop to the next. Stops are decisions and samples, which no agent moves, and arrivals, expiries, timers, and news of
+own orders.
 """
 
 from __future__ import annotations
 
-from bellwether.replay.engine.arena import (
-    H_ACCOUNTS,
-    H_AT_NEWS,
-    H_CASH,
-    H_CURSOR,
-    H_DATA_LATENCY,
-    H_EQUITY,
-    H_EXPIRY,
-    H_EXPIRY_AT,
-    H_FAILED,
-    H_FILLS,
-    H_FILLS_BEFORE,
-    H_FILLS_THEN,
-    H_FINAL_CASH,
-    H_FLAGGED,
-    H_FULL,
-    H_L_HEAD,
-    H_L_TAIL,
-    H_LAST,
-    H_M_HEAD,
-    H_M_TAIL,
-    H_MID_EQUITY,
-    H_NOW,
-    H_OVER,
-    H_SAMPLES,
-    H_STEP,
-    H_STIRRED,
-    H_STOP,
-    H_TIME,
-    H_TOLD,
-    H_U_TAIL,
-    H_U_TOLD,
-    H_WATCH,
-    M_AMEND,
-    M_AT,
-    M_CANCEL,
-    M_KIND,
-    M_LOTS,
-    M_ORDER,
-    M_PLACE,
-    M_PRICE,
-    M_TIME,
-    NEVER,
-    WATCH_FILLS,
-    WATCH_ORDERS,
-)
-from bellwether.replay.engine.codes import S_CASH, S_EQUITY, S_MID_EQUITY, S_OPT, S_PESS, S_TS, Reason
+from bellwether.replay.engine.accounts import value_account
+from bellwether.replay.engine.answers import is_late, learn
+from bellwether.replay.engine.bounds import value_band
+from bellwether.replay.engine.codes import Reason
 from bellwether.replay.engine.compiling import compiled, inlined
-from bellwether.replay.engine.events import after, cross_all, cross_flagged, events, has_room, stop_for_room
-from bellwether.replay.engine.known import L_LEARNED, is_late, learn
+from bellwether.replay.engine.events import after, cross_all, has_room, process
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting, expire
-from bellwether.replay.engine.money import value_account
-from bellwether.replay.engine.schedule import DECISION, WAKE
-from bellwether.replay.engine.updates import note, updates_fit, watches_orders
-from bellwether.replay.engine.words import (
-    cores_of,
-    event_of,
-    fills_of,
-    grid_of,
+from bellwether.replay.engine.memory import (
     ledgers_of,
     messages_of,
     orders_of,
     samples_of,
     schedule_of,
-    seen_of,
+    seen_state_of,
+    sides_of,
+    state_of,
     ts_of,
 )
+from bellwether.replay.engine.schedule import DECISION, WAKE
+from bellwether.replay.engine.state import (
+    AMEND_MESSAGE,
+    CANCEL_MESSAGE,
+    NEVER,
+    PLACE_MESSAGE,
+    REJOIN_MESSAGE,
+    WATCH_FILLS,
+    WATCH_ORDERS,
+)
+from bellwether.replay.engine.quotes import rejoin
+from bellwether.replay.engine.updates import note, updates_fit, watches_orders
 
 _AGENT = int(Reason.AGENT)
 
-_EXPIRY, _ARRIVAL, _LEARNED, _SCHEDULED = range(4)
+_EXPIRY, _ARRIVAL, _LEARNED, _TIMER, _SCHEDULED = range(5)
 
-#: What `advance` stops for: a decision, or what the agent is to be told at once.
-AT_DECISION, AT_NEWS = 1, 2
+#: What `advance` stops for: a decision, news that the agent is to be called for at once, or its timer.
+AT_DECISION, AT_NEWS, AT_TIMER = 1, 2, 3
 
 
 @compiled
 def advance(sim):
-    """Go on to the next decision, AT_DECISION, or to news where they are stops too, AT_NEWS. 0 when none is left, and the tape is then processed
-    to its end, or when an array must grow first.
+    """Go on to the next decision, or to news or the timer where they are stops too. 0 when none is left, and the tape is then processed to its end, or
+    when an array must grow first.
     """
-    ts, event, grid, schedule, messages = ts_of(sim), event_of(sim), grid_of(sim), schedule_of(sim), messages_of(sim)
-    cores, orders, fills, samples = cores_of(sim), orders_of(sim), fills_of(sim), samples_of(sim)
-    main = cores[0]
-    if main[H_OVER] == 1 or main[H_FAILED] == 1:
+    ts, schedule, state, seen = ts_of(sim), schedule_of(sim), state_of(sim), seen_state_of(sim)
+    if state.over == 1 or state.failed == 1:
         return 0
-    seen, ledgers = seen_of(sim)[0], ledgers_of(sim)
-    watching = main[H_WATCH] != 0
-    while main[H_FULL] == 0:
-        if watches_orders(main) and not updates_fit(sim, 0):
-            main[H_FULL] = 1
+    while state.full == 0:
+        if watches_orders(state) and not updates_fit(sim, 0):
+            state.full = 1
             return 0
-        row = main[H_STOP]
-        scheduled = row < schedule.shape[0]
-        index, time = (schedule[row, 0], schedule[row, 1]) if scheduled else (len(ts), NEVER)
-        stop, whose = _SCHEDULED, 0
-        if main[H_L_HEAD] < main[H_L_TAIL] and ledgers[main[H_L_HEAD], L_LEARNED] <= main[H_LAST]:
-            then = ledgers[main[H_L_HEAD], L_LEARNED]
-            at = after(ts, main[H_CURSOR], then)
-            if at < index or (at == index and then <= time):
-                stop, index, time = _LEARNED, at, then
-        for a in range(main[H_ACCOUNTS]):
-            core = cores[a]
-            if core[H_EXPIRY] != NEVER or core[H_M_HEAD] < core[H_M_TAIL]:
-                earlier, index, time = _earlier_stop(ts, core, messages[a], index, time)
-                if earlier != _SCHEDULED:
-                    stop, whose = earlier, a
-        if not events(ts, event, cores, orders, fills, index):
+        row = state.stop
+        scheduled = row < len(schedule)
+        index, time = (schedule[row].at, schedule[row].ts) if scheduled else (len(ts), NEVER)
+        stop, index, time = _next_stop(sim, index, time)
+        if not process(sim, index):
             return 0
-        cursor = main[H_CURSOR]
-        if main[H_STIRRED] == 1 and (cursor == len(ts) or ts[cursor] != ts[cursor - 1]):
-            if not cross_all(cores, orders, fills, cursor, ts[cursor - 1]):
+        cursor = state.cursor
+        if state.stirred == 1 and (cursor == len(ts) or ts[cursor] != ts[cursor - 1]):
+            if not cross_all(sim, cursor, ts[cursor - 1]):
                 return 0
-            main[H_STIRRED] = 0
+            state.stirred = 0
             if _is_news(sim, ts[cursor - 1]):
-                return _news(sim, ts[cursor - 1])
+                return _stop_for(sim, ts[cursor - 1], AT_NEWS)
             continue
         if stop == _LEARNED:
             learn(sim, time)
-            if _is_told(main, seen):
-                return _news(sim, time)
+            if _is_told(state, seen):
+                return _stop_for(sim, time, AT_NEWS)
             continue
+        if index > 0 and not cross_all(sim, index, ts[index - 1]):
+            return 0
+        if stop == _TIMER:
+            if is_late(state):
+                learn(sim, time)
+            state.timer, state.timer_at = NEVER, -1
+            return _stop_for(sim, time, AT_TIMER)
         if stop == _SCHEDULED:
-            if index > 0 and not cross_all(cores, orders, fills, index, ts[index - 1]):
-                return 0
             if not scheduled:
                 _end(sim)
                 return 0
-            found = _scheduled(sim, cores, samples, schedule, row, time)
+            found = _scheduled(sim, row, time)
             if found != 0:
                 return found
             continue
-        # An arrival or an expiry is of one account: the others go on with the instant.
-        core = cores[whose]
-        if core[H_FLAGGED] == 1:
-            short = cross_flagged(core, orders[whose], fills, whose, ts[index - 1])
-            if short >= 0:
-                stop_for_room(cores, index, short)
-                return 0
         if stop == _EXPIRY:
-            expire(core, orders[whose], time)
-        elif not _deliver(sim, core, grid, orders[whose], fills, whose, messages[whose], time):
-            stop_for_room(cores, index, 0)
+            expire(sim, time)
+        elif not _deliver(sim, time):
             return 0
-        if watching and _is_news(sim, time):
-            return _news(sim, time)
+        if state.watch != 0 and _is_news(sim, time):
+            return _stop_for(sim, time, AT_NEWS)
     return 0
 
 
 @compiled
-def _is_news(sim, time):
-    """Note what has become of orders at `time`; whether the agent is to be told of it at once."""
-    main = cores_of(sim)[0]
-    if watches_orders(main):
-        note(sim, time)
-    return not is_late(main) and _is_told(main, main)
-
-
-@inlined
-def _is_told(main, seen):
-    """Return whether the agent knows of fills or updates of orders that it is to be told of."""
-    if main[H_WATCH] & WATCH_FILLS != 0 and seen[H_FILLS] > main[H_TOLD]:
-        return True
-    return main[H_WATCH] & WATCH_ORDERS != 0 and seen[H_U_TAIL] > main[H_U_TOLD]
-
-
-@compiled
-def _news(sim, time):
-    """The agent is to be told what it has learned of its orders by `time`."""
-    cores, seen = cores_of(sim), seen_of(sim)[0]
-    main = cores[0]
-    main[H_TOLD], main[H_U_TOLD], main[H_AT_NEWS] = seen[H_FILLS], seen[H_U_TAIL], 1
-    for a in range(main[H_ACCOUNTS]):
-        core = cores[a]
-        core[H_TIME], core[H_NOW] = time, time + core[H_DATA_LATENCY]
-    return AT_NEWS
-
-
-@compiled
-def _end(sim):
-    cores = cores_of(sim)
-    if is_late(cores[0]):
-        learn(sim, NEVER)
-    for a in range(cores[0, H_ACCOUNTS]):
-        cores[a, H_OVER], cores[a, H_TIME] = 1, cores[0, H_LAST]
-
-
-@compiled
-def _scheduled(sim, cores, samples, schedule, row, time):
-    """A decision, AT_DECISION; news, AT_NEWS; or a sample, 0."""
-    decides, wakes = schedule[row, 2] == DECISION, schedule[row, 2] == WAKE
-    if (decides or wakes) and is_late(cores[0]):
-        learn(sim, time)
-    for a in range(cores[0, H_ACCOUNTS]):
-        core = cores[a]
-        core[H_STOP], core[H_TIME] = row + 1, time
-        if decides or wakes:
-            core[H_AT_NEWS] = 1 if wakes else 0
-            core[H_NOW] = time + core[H_DATA_LATENCY]
-            if decides:
-                core[H_STEP] += 1
-                core[H_FILLS_BEFORE], core[H_FILLS_THEN] = core[H_FILLS_THEN], seen_of(sim)[0, H_FILLS]
-        else:
-            _sample(core, samples[a], time, row + 1 == schedule.shape[0])
-    return AT_DECISION if decides else AT_NEWS if wakes else 0
-
-
-@inlined
-def _earlier_stop(ts, core, messages, index, time):
-    """(what, index, time) of the expiry or arrival that comes before the scheduled stop at (index, time), if any does. None after the tape's end."""
+def _next_stop(sim, index, time):
+    """(what, index, time) of the first stop at or before the scheduled one at (index, time); no timer, expiry or arrival after the tape's end."""
+    ts, state = ts_of(sim), state_of(sim)
     stop = _SCHEDULED
-    if core[H_M_HEAD] < core[H_M_TAIL]:
-        message = core[H_M_HEAD]
-        at, then = messages[message, M_AT], messages[message, M_TIME]
-        if then <= core[H_LAST] and (at < index or (at == index and then <= time)):
-            stop, index, time = _ARRIVAL, at, then
-    then = core[H_EXPIRY]
-    if then <= core[H_LAST]:
-        if core[H_EXPIRY_AT] < 0:
-            core[H_EXPIRY_AT] = after(ts, core[H_CURSOR], then - 1)
-        at = core[H_EXPIRY_AT]
-        if at < index or (at == index and then <= time):
-            stop, index, time = _EXPIRY, at, then
+    if state.timer <= state.last:
+        if state.timer_at < 0:
+            state.timer_at = after(ts, state.cursor, state.timer)
+        if state.timer_at < index or (state.timer_at == index and state.timer < time):
+            stop, index, time = _TIMER, state.timer_at, state.timer
+    if state.ledger_head < state.ledger_tail:
+        then = ledgers_of(sim)[state.ledger_head].learned
+        if then <= state.last:
+            at = after(ts, state.cursor, then)
+            if at < index or (at == index and then <= time):
+                stop, index, time = _LEARNED, at, then
+    if state.message_head < state.message_tail:
+        message = messages_of(sim)[state.message_head]
+        if message.time <= state.last and (message.at < index or (message.at == index and message.time <= time)):
+            stop, index, time = _ARRIVAL, message.at, message.time
+    if state.expiry <= state.last:
+        if state.expiry_at < 0:
+            state.expiry_at = after(ts, state.cursor, state.expiry - 1)
+        if state.expiry_at < index or (state.expiry_at == index and state.expiry <= time):
+            stop, index, time = _EXPIRY, state.expiry_at, state.expiry
     return stop, index, time
 
 
 @compiled
-def _deliver(sim, core, grid, orders, fills, a, messages, time):
+def _is_news(sim, time):
+    """Note what has become of orders at `time`; whether the agent is to be called at once."""
+    state = state_of(sim)
+    if watches_orders(state):
+        note(sim, time)
+    return not is_late(state) and _is_told(state, state)
+
+
+@inlined
+def _is_told(state, seen):
+    """Return whether the agent knows of fills or updates of orders that it is to be called for."""
+    if state.watch & WATCH_FILLS != 0 and seen.fills > state.told:
+        return True
+    return state.watch & WATCH_ORDERS != 0 and seen.update_tail > state.update_told
+
+
+@compiled
+def _stop_for(sim, time, what):
+    """Stop for news or the timer, with what the agent has learned by `time`."""
+    state, seen = state_of(sim), seen_state_of(sim)
+    state.told, state.update_told, state.at_news = seen.fills, seen.update_tail, 1
+    state.time, state.now = time, time + state.data_latency
+    return what
+
+
+@compiled
+def _end(sim):
+    state = state_of(sim)
+    if is_late(state):
+        learn(sim, NEVER)
+    state.over, state.time = 1, state.last
+
+
+@compiled
+def _scheduled(sim, row, time):
+    """A decision, AT_DECISION; news, AT_NEWS; or a sample, 0."""
+    state, stop = state_of(sim), schedule_of(sim)[row]
+    decides, wakes = stop.what == DECISION, stop.what == WAKE
+    if (decides or wakes) and is_late(state):
+        learn(sim, time)
+    state.stop, state.time = row + 1, time
+    if not (decides or wakes):
+        _sample(sim, time, row + 1 == len(schedule_of(sim)))
+        return 0
+    state.at_news = 1 if wakes else 0
+    state.now = time + state.data_latency
+    if wakes:
+        return AT_NEWS
+    state.step += 1
+    state.fills_before, state.fills_then = state.fills_then, seen_state_of(sim).fills
+    return AT_DECISION
+
+
+@compiled
+def _deliver(sim, time):
     """Let the messages under way that come at `time` arrive. False when an array must grow first."""
-    message, tail = core[H_M_HEAD], core[H_M_TAIL]
-    core[H_TIME] = time
-    while message < tail and messages[message, M_TIME] == time:
-        watched = a == 0 and watches_orders(core)
-        if not has_room(core, fills, 0) or (watched and not updates_fit(sim, 0)):
+    state, messages = state_of(sim), messages_of(sim)
+    state.time = time
+    while state.message_head < state.message_tail and messages[state.message_head].time == time:
+        watched = watches_orders(state)
+        message = messages[state.message_head]
+        kind, o = message.kind, message.order
+        m = orders_of(sim)[o].market if kind in (PLACE_MESSAGE, AMEND_MESSAGE) else -1
+        if not has_room(sim, m):
             return False
-        kind, o = messages[message, M_KIND], messages[message, M_ORDER]
-        message += 1
-        core[H_M_HEAD] = message
-        if kind == M_PLACE:
-            arrive(core, grid, orders, fills[a], o, time)
-        elif kind == M_CANCEL:
-            cancel_now(core, orders, o, _AGENT, time)
-        elif kind == M_AMEND:
-            amend_now(core, grid, orders, fills[a], o, messages[message - 1, M_PRICE], messages[message - 1, M_LOTS], time)
+        if watched and not updates_fit(sim, 0):
+            state.full = 1
+            return False
+        state.message_head += 1
+        if kind == PLACE_MESSAGE:
+            arrive(sim, o, time)
+        elif kind == CANCEL_MESSAGE:
+            cancel_now(sim, o, _AGENT, time)
+        elif kind == AMEND_MESSAGE:
+            amend_now(sim, o, message.price, message.lots, time)
+        elif kind == REJOIN_MESSAGE:
+            rejoin(sim, o, message.price, message.lots, time)
         else:
-            cancel_resting(core, orders, o, time)
+            cancel_resting(sim, o, time)
         if watched:
             note(sim, time)
-    if message == tail:
-        core[H_M_HEAD], core[H_M_TAIL] = 0, 0
+    if state.message_head == state.message_tail:
+        state.message_head = state.message_tail = 0
     return True
 
 
 @compiled
-def _sample(core, samples, time, final):
-    """Log cash and equity; the last row is cash alone where the rules say so."""
-    value_account(core)
-    n = core[H_SAMPLES]
-    core[H_SAMPLES] = n + 1
-    samples[n, S_TS], samples[n, S_CASH] = time, core[H_CASH]
-    cash_only = final and core[H_FINAL_CASH] == 1
-    samples[n, S_EQUITY] = core[H_CASH] if cash_only else core[H_EQUITY]
-    samples[n, S_MID_EQUITY] = core[H_CASH] if cash_only else core[H_MID_EQUITY]
-    samples[n, S_PESS] = samples[n, S_OPT] = samples[n, S_EQUITY]
+def _sample(sim, time, final):
+    """Log cash and equity with its band; the last row is cash alone where the rules say so."""
+    state, sides = state_of(sim), sides_of(sim)
+    value_account(state, sides)
+    value_band(sim)
+    sample = samples_of(sim)[state.samples]
+    state.samples += 1
+    cash_only = final and state.final_cash == 1
+    sample.ts, sample.cash = time, state.cash
+    sample.equity = state.cash if cash_only else state.equity
+    sample.mid_equity = state.cash if cash_only else state.mid_equity
+    sample.low, sample.high = sample.equity + state.low, sample.equity + state.high

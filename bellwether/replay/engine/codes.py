@@ -1,4 +1,4 @@
-"""Codes of the engine: orders, statuses, reasons, and the columns of its arrays. Prices in mills, sizes in lots, money in micro-dollars, time in ns UTC."""
+"""Codes of the engine: times in force, statuses, reasons, and the columns of its arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bellwether.replay.units import BUY, NO, SELL, YES
 __all__ = ["BUY", "NO", "SELL", "YES", "Queue", "Reason", "Role", "Status", "TickerStatus", "Tif"]
 
 #: Raised whenever the same run may come out otherwise; named in every result.
-ENGINE_VERSION = "2"
+ENGINE_VERSION = "3"
 
 #: What an int64 column holds where there is nothing to say, such as the end of an order that rests.
 NONE = -1
@@ -122,29 +122,24 @@ _TEXTS = {
     Reason.BAD_REQUEST: "side, action or time in force is no known code",
 }
 
-#: Columns of `orders`. PRICE: as sent, 0 for a market order. COUNT: lots wanted, of which FILLED, of these TAKEN as taker. SENT, ARRIVED, QUEUED (joined
-#: the queue), ENDED: ns, -1 where it has not happened. COST: sum of 10 × price × lots of the fills, at the prices of the side as sent. MID2: best bid
-#: + best ask of the side as sent at arrival, half mills, -1 when a side is empty. EXPIRES: ns, of GTD. TICKER is -1 for a ticker that does not exist.
+#: Columns of `orders`, the fields of `state.ORDER`.
 O_TICKER, O_SIDE, O_ACTION, O_PRICE, O_TIF, O_COUNT, O_FILLED, O_TAKEN = range(8)
-O_STATUS, O_REASON, O_SENT, O_ARRIVED, O_QUEUED, O_ENDED, O_COST, O_FEES, O_MID2, O_EXPIRES = range(8, 18)
-#: The canonical form (a bid on side BID_SIDE at BID_PRICE mills), neighbours in the queue of that side, lots ahead, rounding accumulator
-#: (micro-dollars), the maker fee that is reserved for it, and, in the first account, the order that the same call sent in the second (TWIN) and in the
-#: third, -1 for none.
-O_BID_SIDE, O_BID_PRICE, O_NEXT, O_PREV, O_AHEAD, O_ACC, O_RESERVED_FEE, O_TWIN = range(18, 26)
-O_COLS = 27
+O_STATUS, O_REASON, O_SENT, O_ARRIVED, O_QUEUED, O_ENDED, O_COST, O_FEES, O_MID2, O_EXPIRES, O_TAG = range(8, 19)
+O_MIN, O_MAX, O_LATEST, O_EARLIEST, O_BID_SIDE, O_LEVEL, O_BID_PRICE = range(19, 26)
+O_COLS = 40
 
-#: Columns of `fills`. SIDE, ACTION as sent, PRICE in mills of that side, WAIT: ns from joining the queue, 0 for a taker.
+#: Columns of `fills`, the fields of `state.FILL`.
 F_ORDER, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS, F_FEE, F_ROLE, F_TS, F_WAIT = range(10)
 F_COLS = 10
 
-#: Columns of `updates`: when and which order, and what it is after that. The rest as in `orders`.
+#: Columns of `updates`, the fields of `state.UPDATE`.
 U_TIME, U_ORDER, U_STATUS, U_REASON, U_PRICE, U_COUNT, U_FILLED, U_COST, U_FEES, U_QUEUED = range(10)
-U_COLS = 10
+U_COLS = 12
 
-#: Columns of the recorded market's trades: time, ticker, price of YES, lots, the side that the taker bought.
+#: Columns of the recorded market's trades: time, market, price of YES, lots, the side that the taker bought.
 TRADE_COLS = 5
 
-#: Columns of `samples`, micro-dollars but for TS. PESS, OPT: equity under the pessimistic and the optimistic queue, known at the end.
+#: Columns of `samples`, micro-dollars but for TS. PESS, OPT: ends of the band of equity.
 S_TS, S_CASH, S_EQUITY, S_MID_EQUITY, S_PESS, S_OPT = range(6)
 S_COLS = 6
 

@@ -1,26 +1,27 @@
-"""Compilation of the engine: functions are parts of one entry, cached on disk by their sources.
+"""Compilation of the engine by numba, cached on disk by the sources of all that compiled code contains.
 
-numba compares a cached function with the file it stands in alone. Compiled code holds what it calls, though, so a change of another module would go
-unnoticed: the digest of all sources of the engine, and of those whose constants it holds, is part of what a cached function is compared with.
+numba compares a cached function with its own file alone, but compiled code contains what it calls. So the cache lies in a folder that is named after
+the digest of the engine's sources, below numba's own cache folder or the user's.
 """
 
 from __future__ import annotations
 
-import gc
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cached_property
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from numba import njit
-from numba.core.ccallback import CFunc
+import numba
+from numba import cfunc, njit
+from platformdirs import user_cache_path
 
 from bellwether.replay import units
-from bellwether.replay.engine.linking import pipelines, without_literals
 from bellwether.replay.rules import terms
 from bellwether.replay.tape import layout
+
+#: Without the GIL, and without counting references: the engine allocates nothing.
+_PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 def _digest() -> str:
@@ -30,92 +31,47 @@ def _digest() -> str:
 
 SOURCES = _digest()
 
-#: Without the GIL, and without counting references, which costs more than a function that allocates nothing.
-_PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
-#: On disk, for calls from Python and from compiled code.
-_KEPT: dict[str, Any] = {"cache": True, "no_cfunc_wrapper": True}
-#: How parts and entries are compiled, or None for numba's own way.
-_PART, _ENTRY = pipelines()
+
+def _use_own_cache() -> None:
+    """Have numba cache below a folder of this version of the sources: the user's choice, else the package's, else the user's cache."""
+    chosen = numba.config.CACHE_DIR
+    if Path(chosen).name == SOURCES[:16]:
+        return
+    own = Path(__file__).parent / "__pycache__"
+    own.mkdir(exist_ok=True) if os.access(own.parent, os.W_OK) else None
+    root = Path(chosen) if chosen else own if os.access(own, os.W_OK) else user_cache_path("bellwether")
+    numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"] = str(root / SOURCES[:16])
 
 
-class Part:
-    """A function that compiled code calls. It is compiled within its callers only; called from Python, it is compiled by itself, and cached."""
-
-    def __init__(self, function: Callable[..., Any], *, forceinline: bool = False) -> None:
-        self.py_func = function
-        self._part: Any = njit(**_PLAIN, forceinline=forceinline, **({"pipeline_class": _PART} if _PART else {"cache": True}))(function)
-        stamped(self._part)
-        if _PART:
-            without_literals(self._part)
-
-    @property
-    def _numba_type_(self) -> Any:
-        return self._part._numba_type_
-
-    @cached_property
-    def _alone(self) -> Any:
-        return compiled_alone(self.py_func)
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call it from Python, outside of compiled code."""
-        return self._alone(*arguments)
+_use_own_cache()
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Make a function a part of what calls it."""
-    return Part(function)
+    """Compile a function as a part of those that call it."""
+    return njit(**_PLAIN)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """As `compiled`, at each place of a call: a call hands over some thirty words for the engine's arrays."""
-    return Part(function, forceinline=True)
+    """As `compiled`, repeated at each place of a call."""
+    return njit(**_PLAIN, forceinline=True)(function)
 
 
 def compiled_alone(function: Callable[..., Any]) -> Any:
-    """Compile on first use: cached, without the GIL, and without counting references."""
-    return stamped(njit(**_PLAIN, **_KEPT)(function))
+    """Compile on first use, with the result on disk."""
+    return njit(**_PLAIN, cache=True)(function)
 
 
 def compiled_allocating(function: Callable[..., Any]) -> Any:
-    """Compile on first use a function that makes arrays: cached, without the GIL."""
-    return stamped(njit(nogil=True, **_KEPT)(function))
+    """As `compiled_alone`, for a function that makes arrays."""
+    return njit(nogil=True, cache=True)(function)
 
 
-def address_of(function: Callable[..., Any], signature: Any, *, alone: bool = False) -> int:
-    """Address of a function as C would call it, compiled now or loaded from the cache; the caller keeps it from being asked for twice. alone: it is no
-    entry of the engine.
-    """
-    options = {"pipeline_class": _ENTRY} if _ENTRY and not alone else {}
-    entry = CFunc(function, (signature.args, signature.return_type), {}, {**_PLAIN, "nopython": True}, **options)
-    entry.enable_caching()
-    with _collector_paused():
-        stamped(entry).compile()
-    (_callbacks if alone else _entries).append(entry)
-    address: Any = entry.address
-    return int(address)
+def address_of(function: Callable[..., Any], signature: Any) -> int:
+    """Address of a function for calls from C, compiled now or loaded from disk; the caller asks once for each function."""
+    entry = cfunc(signature, **_PLAIN, cache=True)(function)
+    _entries.append(entry)
+    return int(entry.address)
 
 
 #: Compiled code whose address was given away lives as long as the process.
-_entries: list[CFunc] = []
-_callbacks: list[CFunc] = []
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Looking through the compiler's objects again and again takes a tenth of its time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def stamped(dispatcher: Any) -> Any:
-    """Tie a compiled function's cache to the engine's sources; a function that is not cached is left as it is."""
-    cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    stamp = getattr(cache_file, "_source_stamp", None)
-    if stamp is not None and not (isinstance(stamp, tuple) and stamp[-1] == SOURCES):
-        cache_file._source_stamp = (stamp, SOURCES)
-    return dispatcher
+_entries: list[Any] = []

@@ -1,45 +1,19 @@
-"""Compiled: the events of the tape, one after the other, in every account: books, prints, halts, closes and settlements.
+"""The events of the tape, one after the other: books, prints, grids, halts, closes and settlements.
 
-An event costs its decoding, one store, the upkeep of the best bid, and a look whether anything of the agent's is concerned.
-`core` is the engine's state (`arena`), `k` the offset of a ticker's row in it, times in ns UTC.
+An event costs its decoding, one store, the upkeep of the best bid, and a look whether an own order or own consumption is concerned.
 """
 
 from __future__ import annotations
 
-from bellwether.replay.engine.arena import (
-    H_ACCOUNTS,
-    H_BOOK,
-    H_CROSSING,
-    H_CURSOR,
-    H_FILLS,
-    H_FLAGGED,
-    H_FULL,
-    H_MARKS,
-    H_ROOM,
-    H_STIRRED,
-    H_TAKEN,
-    H_TICKERS,
-    H_TRADE_AFTER,
-    H_WATCH,
-    HEADER,
-    K_BEST,
-    K_BUSY,
-    K_COLS,
-    K_FLAG,
-    K_OWN,
-    K_STATUS,
-    K_TOP,
-    NO_BOOK_YET,
-)
+from bellwether.replay.engine.accounts import pay_positions, reserve_market
+from bellwether.replay.engine.book import lower_best, set_best
+from bellwether.replay.engine.bounds import settle_band
 from bellwether.replay.engine.codes import Reason, TickerStatus
 from bellwether.replay.engine.compiling import compiled, inlined
-from bellwether.replay.engine.money import reserve_side, settle
-from bellwether.replay.engine.queues import book_valid_again, crossed, leave_all, level_changed, lower_best, printed
-from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, OPEN, PRICES, PRINT, SETTLE, TRADED, VALID, VOID
-from bellwether.replay.units import DOLLAR
-
-#: Most fills that one event can add, apart from one per own order: a level each.
-LEVELS_ROOM = 2200
+from bellwether.replay.engine.memory import event_of, fills_of, levels_of, marks_of, markets_of, shown_of, sides_of, state_of, ts_of
+from bellwether.replay.engine.queue import book_lost, book_valid_again, crossed, leave_all, level_changed, printed
+from bellwether.replay.engine.state import NO_BOOK_YET
+from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, OPEN, PRINT, SETTLE, TRADED, VALID, VOID
 
 _CLOSED_BIT, _SETTLED_BIT, _HALTED_BIT = int(TickerStatus.CLOSED), int(TickerStatus.SETTLED), int(TickerStatus.HALTED)
 _NO_BOOK_BIT, _INVALID_BIT, _PAID_BIT = int(TickerStatus.NO_BOOK), int(TickerStatus.INVALID), int(TickerStatus.PAID)
@@ -64,241 +38,161 @@ def after(ts, low, time):
     return low
 
 
-@inlined
-def has_room(core, fills, own):
-    """Return whether the fills of one more event or order fit."""
-    return core[H_FILLS] + own + LEVELS_ROOM <= fills.shape[1]
-
-
-@inlined
-def _concerns_nobody(core):
-    """Return whether the agent has no order and no consumption anywhere, and every market has had its book: then events move books alone."""
-    busy = 0
-    for t in range(core[H_TICKERS]):
-        busy |= core[HEADER + t * K_COLS + K_BUSY]
-    return busy == 0
-
-
-@inlined
-def _show(core, k, side, price, at, value):
-    """Display `value` lots at a price, whose place is `at`, and keep the best bid of the side."""
-    best = core[k + K_BEST + side]
-    core[at] = value
-    if value > 0:
-        if price > best:
-            core[k + K_BEST + side] = price
-    elif price == best:
-        lower_best(core, k, side, price)
+@compiled
+def has_room(sim, m):
+    """Return whether the fills of one more event or order of a market fit: one a level and own order; the arrays are marked to grow if not."""
+    state, sides = state_of(sim), sides_of(sim)
+    if m < 0:
+        return True
+    if state.fills + sides[2 * m].own + sides[2 * m + 1].own + 2 * markets_of(sim)[m].levels + 4 <= len(fills_of(sim)):
+        return True
+    state.full = 1
+    return False
 
 
 @compiled
-def _books_only(event, core, i, stop):
-    """Process book changes and prints that concern nobody, up to the next event of another kind; where the loop of `events` goes on."""
-    book = core[H_BOOK]
-    while i < stop:
-        word = event[i]
-        kind = word & 0xF
-        if kind > PRINT:
-            return i
-        if kind <= TRADED:
-            t, side, price, value = (word >> 15) & 0x3FFF, (word >> 4) & 1, (word >> 5) & 0x3FF, word >> 29
-            k = HEADER + t * K_COLS
-            _show(core, k, side, price, book + (t * 2 + side) * PRICES + price, value)
-        i += 1
-    return i
-
-
-@inlined
-def _books_alone(event, cores, i, stop):
-    """Position at which the loop of `events` continues after events that affect no account."""
-    for a in range(cores[0, H_ACCOUNTS]):
-        if not _concerns_nobody(cores[a]):
-            return i
-    end = i
-    for a in range(cores[0, H_ACCOUNTS]):
-        end = _books_only(event, cores[a], i, stop)
-    return end
-
-
-@compiled
-def stop_for_room(cores, i, own):
-    """Stop before event `i`: the fills must grow first."""
-    main = cores[0]
-    main[H_FULL], main[H_ROOM] = 1, own + LEVELS_ROOM
-    for a in range(main[H_ACCOUNTS]):
-        cores[a, H_CURSOR] = i
-
-
-@inlined
-def _print_fits(cores, fills, k, side, price):
-    """Effect of a print on the accounts: -1 none, 0 enough room for its fills, otherwise the number of own orders without room."""
-    found = -1
-    for a in range(cores[0, H_ACCOUNTS]):
-        if price <= cores[a, k + K_TOP + side]:
-            found = max(found, 0)
-            own = cores[a, k + K_OWN + side]
-            if not has_room(cores[a], fills, own):
-                found = max(found, own)
-    return found
-
-
-@compiled
-def _stirs(ts, main, i, stop):
-    """Event `i` may have changed own orders: where an agent is told of that, the loop of `events` stops at the end of its instant."""
-    if main[H_WATCH] == 0:
+def _stirs(sim, i, stop):
+    """Event `i` may have changed own orders: where an agent is called for that, processing stops at the end of its instant."""
+    state, ts = state_of(sim), ts_of(sim)
+    if state.watch == 0:
         return stop
-    main[H_STIRRED] = 1
+    state.stirred = 1
     return min(stop, after(ts, i, ts[i]))
 
 
 @compiled
-def events(ts, event, cores, orders, fills, stop):
+def process(sim, stop):
     """Process the tape up to index `stop`, but for the crossings of its last instant; where own orders are watched, up to the end of the first instant
     that may have changed one. False when an array must grow first; calling again goes on.
     """
-    main = cores[0]
-    accounts, book, marks = main[H_ACCOUNTS], main[H_BOOK], main[H_MARKS] - main[H_BOOK]
-    flagged = False
-    for a in range(accounts):
-        flagged |= cores[a, H_FLAGGED] == 1
-    i = main[H_CURSOR]
-    if main[H_STIRRED] == 1:
+    ts, event, state = ts_of(sim), event_of(sim), state_of(sim)
+    sides, shown, marks = sides_of(sim), shown_of(sim), marks_of(sim)
+    flagged = state.flagged == 1
+    i = state.cursor
+    if state.stirred == 1:
         stop = min(stop, after(ts, i, ts[i - 1]))
-    if not flagged:
-        i = _books_alone(event, cores, i, stop)
     while i < stop:
         word = event[i]
         kind = word & 0xF
         if flagged and (kind >= HALT or ts[i] != ts[i - 1]):
-            if not cross_all(cores, orders, fills, i, ts[i - 1]):
+            if not cross_all(sim, i, ts[i - 1]):
                 return False
             flagged = False
-        t = (word >> 15) & 0x3FFF
-        side = (word >> 4) & 1
-        price = (word >> 5) & 0x3FF
-        k = HEADER + t * K_COLS
+        s, level, value = (word >> 18) & 0x3FFE | (word >> 4) & 1, (word >> 5) & 0x3FFF, word >> 32
         if kind <= TRADED:
-            value = word >> 29
-            at = book + (t * 2 + side) * PRICES + price
-            for a in range(accounts):
-                core = cores[a]
-                best = core[k + K_BEST + side]
-                shown = core[at]
-                _show(core, k, side, price, at, value)
-                if core[k + K_BUSY] != 0:
-                    if core[at + marks] != 0 or core[k + K_BUSY] >= NO_BOOK_YET:
-                        _own_level(core, orders[a], k, side, price, at, shown, value, kind == TRADED)
-                    if core[k + K_BEST + side] > best and _may_cross(core, k) and _flag(core, k):
+            side = sides[s]
+            at, best = side.book + level, side.best
+            if marks[at] != 0:
+                _own_level(sim, s, level, value, kind == TRADED)
+            shown[at] = value
+            if value > 0:
+                if level > best:
+                    set_best(sim, s, level)
+                    if level >= side.meets and _flag(sim, s >> 1):
                         flagged = True
-                        stop = _stirs(ts, main, i, stop)
+                        stop = _stirs(sim, i, stop)
+            elif level == best:
+                lower_best(sim, s, level)
         elif kind == PRINT:
-            fits = _print_fits(cores, fills, k, side, price)
-            if fits > 0:
-                stop_for_room(cores, i, fits)
-                return False
-            if fits == 0:
-                for a in range(accounts):
-                    if price <= cores[a, k + K_TOP + side]:
-                        printed(cores[a], orders[a], fills[a], k, side, price, word >> 29, ts[i])
-                stop = _stirs(ts, main, i, stop)
+            if level <= sides[s].top:
+                if not has_room(sim, s >> 1):
+                    state.cursor = i
+                    return False
+                printed(sim, s, level, value, ts[i])
+                stop = _stirs(sim, i, stop)
         else:
-            for a in range(accounts):
-                flagged |= _lifecycle(cores[a], orders[a], k, kind, word >> 29, ts[i])
-            stop = _stirs(ts, main, i, stop)
+            flagged |= _change_status(sim, s >> 1, kind, value, ts[i])
+            stop = _stirs(sim, i, stop)
         i += 1
-    for a in range(accounts):
-        cores[a, H_CURSOR] = i
+    state.cursor = i
     return True
 
 
 @compiled
-def cross_all(cores, orders, fills, i, ts):
-    """Crossing checks of all accounts before event `i`. False when the fills must grow first."""
-    for a in range(cores[0, H_ACCOUNTS]):
-        if cores[a, H_FLAGGED] == 1:
-            short = cross_flagged(cores[a], orders[a], fills, a, ts)
-            if short >= 0:
-                stop_for_room(cores, i, short)
-                return False
-    return True
-
-
-@inlined
-def _may_cross(core, k):
-    """Return whether some own order of a ticker and a bid of the other side meet."""
-    return core[k + K_TOP] + core[k + K_BEST + 1] >= DOLLAR or core[k + K_TOP + 1] + core[k + K_BEST] >= DOLLAR
-
-
-@compiled
-def _own_level(core, orders, k, side, price, at, shown, value, traded):
+def _own_level(sim, s, level, value, traded):
     """Apply a change of a marked level to the agent: own consumption ends, queue positions move."""
-    if core[k + K_BUSY] >= NO_BOOK_YET:
-        core[k + K_BUSY] -= NO_BOOK_YET
-        core[k + K_STATUS] &= ~_NO_BOOK_BIT
-    taken = at - core[H_BOOK] + core[H_TAKEN]
-    recorded = shown + core[taken]
-    if core[taken] > 0:
-        core[taken] = 0
-        core[k + K_BUSY] -= 1
-        core[at - core[H_BOOK] + core[H_MARKS]] -= 1
-    if core[k + K_OWN + side] > 0 and core[k + K_STATUS] & _INVALID_BIT == 0:
-        level_changed(core, orders, k, side, price, recorded, value, traded)
+    state, side, market = state_of(sim), sides_of(sim)[s], markets_of(sim)[s >> 1]
+    at = side.book + level
+    if marks_of(sim)[at] >= NO_BOOK_YET:
+        _show_first_book(sim, s >> 1)
+    row = levels_of(sim)[at]
+    recorded = shown_of(sim)[at] + row.taken
+    if row.taken + row.taken_max > 0:
+        row.taken = row.taken_min = row.taken_max = 0
+        marks_of(sim)[at] -= 1
+    if marks_of(sim)[at] > 0 and market.status & _INVALID_BIT == 0:
+        level_changed(sim, s, level, recorded, value, traded)
 
 
-@inlined
-def _flag(core, k):
-    if core[H_CROSSING] == 0:
-        return False
-    core[k + K_FLAG] = 1
-    core[H_FLAGGED] = 1
+@compiled
+def _show_first_book(sim, m):
+    """A market's first book row: it takes orders from now on."""
+    market, marks = markets_of(sim)[m], marks_of(sim)
+    market.status &= ~_NO_BOOK_BIT
+    first = sides_of(sim)[2 * m].book
+    for at in range(first, first + 2 * (market.levels + 2)):
+        marks[at] -= NO_BOOK_YET
+
+
+@compiled
+def cross_all(sim, i, ts):
+    """Crossing checks before event `i`, markets in the order of their codes. False when the fills must grow first."""
+    state, markets = state_of(sim), markets_of(sim)
+    if state.flagged == 0:
+        return True
+    for m in range(state.tickers):
+        if markets[m].flagged == 0:
+            continue
+        if not has_room(sim, m):
+            state.cursor = i
+            return False
+        markets[m].flagged = 0
+        if markets[m].status == 0:
+            crossed(sim, m, ts)
+    state.flagged = 0
     return True
 
 
 @compiled
-def cross_flagged(core, orders, fills, a, ts):
-    """Crossing checks of an account at the end of an instant, tickers in the order of their codes. -1 when done; else the fills must grow first, by
-    more than this number.
-    """
-    for t in range(core[H_TICKERS]):
-        k = HEADER + t * K_COLS
-        if core[k + K_FLAG] == 0:
-            continue
-        own = core[k + K_OWN] + core[k + K_OWN + 1]
-        if not has_room(core, fills, own):
-            return own
-        core[k + K_FLAG] = 0
-        if core[k + K_STATUS] == 0:
-            crossed(core, orders, fills[a], k, ts)
-    core[H_FLAGGED] = 0
-    return -1
+def _flag(sim, m):
+    """Note that a crossing check of a market is due at the end of the instant."""
+    state = state_of(sim)
+    if state.crossing == 0:
+        return False
+    markets_of(sim)[m].flagged = 1
+    state.flagged = 1
+    return True
 
 
 @compiled
-def _lifecycle(core, orders, k, kind, value, ts):
-    """INVALID to VOID. Returns whether a crossing check is due."""
-    status = k + K_STATUS
+def _change_status(sim, m, kind, value, ts):
+    """INVALID to GRID. Returns whether a crossing check is due."""
+    state, market = state_of(sim), markets_of(sim)[m]
     if kind == INVALID:
-        core[status] |= _INVALID_BIT
+        market.status |= _INVALID_BIT
+        book_lost(sim, m)
     elif kind == VALID:
-        if core[status] & _INVALID_BIT:
-            core[status] &= ~_INVALID_BIT
-            book_valid_again(core, orders, k)
-        return _flag(core, k)
+        if market.status & _INVALID_BIT:
+            market.status &= ~_INVALID_BIT
+            book_valid_again(sim, m)
+        return _flag(sim, m)
     elif kind == HALT:
-        core[status] |= _HALTED_BIT
+        market.status |= _HALTED_BIT
     elif kind == OPEN:
-        core[status] &= ~_HALTED_BIT
-        return _flag(core, k)
+        market.status &= ~_HALTED_BIT
+        return _flag(sim, m)
+    elif kind == GRID:
+        market.grid = value
     elif kind == CLOSE:
-        if core[H_TRADE_AFTER] == 0:
-            core[status] |= _CLOSED_BIT
-            leave_all(core, orders, k, _CLOSED, ts)
-    elif kind in (SETTLE, VOID) and core[status] & _PAID_BIT == 0:
-        leave_all(core, orders, k, _CLOSED, ts)
-        settle(core, k, value, kind == VOID)
-        reserve_side(core, orders, k, 0)
-        reserve_side(core, orders, k, 1)
-        core[status] |= _PAID_BIT
-        if core[H_TRADE_AFTER] == 0:
-            core[status] |= _CLOSED_BIT | _SETTLED_BIT
+        if state.trade_after == 0:
+            market.status |= _CLOSED_BIT
+            leave_all(sim, m, _CLOSED, ts)
+    elif kind in (SETTLE, VOID) and market.status & _PAID_BIT == 0:
+        leave_all(sim, m, _CLOSED, ts)
+        settle_band(sim, m, value, kind == VOID)
+        pay_positions(sim, m, value, kind == VOID)
+        reserve_market(sim, m)
+        market.status |= _PAID_BIT
+        if state.trade_after == 0:
+            market.status |= _CLOSED_BIT | _SETTLED_BIT
     return False

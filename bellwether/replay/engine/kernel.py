@@ -1,10 +1,11 @@
-"""Compiled: what agents and strategies call. A strategy is `@strategy def f(sim, params): while next_step(sim): ...`. Its callbacks are
-`@strategy def on_fill(sim, params, fill)`, `on_order(sim, params, update)`, `on_trade(sim, params, trade)` and `on_book(sim, params, ticker)`: their
-numbers are read with `fill_order`, `update_order`, `trade_ticker` and the like, and are good until the callback returns.
+"""Functions that compiled strategies call. A strategy is `@strategy def f(sim, params): while next_step(sim): ...`. Its callbacks are
+`@strategy def on_fill(sim, params, fill)`, `on_order(sim, params, update)`, `on_trade(sim, params, trade)`, `on_book(sim, params, ticker)` and
+`on_timer(sim, params, time)`: their numbers are read with `fill_order`, `update_order`, `trade_ticker` and the like, and are good until the callback
+returns.
 
-`sim` is the whole replay; `ticker` a code, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in mills of the side, sizes in lots, money in
-micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in `params`; when an array of the engine turns out too small, the engine
-starts it again from where it began, with room: it must do the same again.
+`sim` is the whole replay; `ticker` a code, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of the side, sizes in lots of 0.01
+contract, money in micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in `params`; when an array of the engine turns out
+too small, the engine starts it again from where it began, with room: it must do the same again.
 """
 
 from __future__ import annotations
@@ -12,73 +13,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bellwether.replay.engine.arena import (
-    H_BOOK,
-    H_CALLBACKS,
-    H_CASH,
-    H_FAILED,
-    H_FULL,
-    H_NEWS,
-    H_NOW,
-    H_RESERVED,
-    H_STEP,
-    H_TICKERS,
-    HEADER,
-    K_BEST,
-    K_COLS,
-    K_HEAD,
-    K_OWN,
-    K_POSITION,
-    K_STATUS,
-    W_CORES,
-    W_FILLS,
-    W_SEEN,
-    W_SEEN_ORDERS,
-    W_TRADES,
-    W_UPDATES,
-)
-from bellwether.replay.engine.callbacks import call
-from bellwether.replay.engine.clock import AT_NEWS
-from bellwether.replay.engine.codes import (
-    AMEND,
-    CANCEL,
-    CANCEL_ALL,
-    F_ACTION,
-    F_COLS,
-    F_FEE,
-    F_LOTS,
-    F_ORDER,
-    F_PRICE,
-    F_ROLE,
-    F_SIDE,
-    F_TICKER,
-    F_TS,
-    NEWS,
-    NONE,
-    O_COLS,
-    O_COUNT,
-    O_FILLED,
-    O_NEXT,
-    O_PRICE,
-    O_SIDE,
-    O_STATUS,
-    O_TICKER,
-    PLACE,
-    QUOTE,
-    STEP,
-    TRADE_COLS,
-    U_COLS,
-    U_FILLED,
-    U_ORDER,
-    U_REASON,
-    U_STATUS,
-    U_TIME,
-    VALUE,
-)
+from bellwether.replay.engine.book import level_of
+from bellwether.replay.engine.callbacks import NOTHING, ON_TIMER, call
+from bellwether.replay.engine.clock import AT_NEWS, AT_TIMER
+from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, NONE, PLACE, QUOTE, STEP, VALUE, Status
 from bellwether.replay.engine.compiling import compiled, compiled_alone, inlined
-from bellwether.replay.engine.telling import NOTHING
-from bellwether.replay.engine.words import ask, load
-from bellwether.replay.tape.layout import PRICES
+from bellwether.replay.engine.memory import (
+    ask,
+    fills_of,
+    markets_of,
+    orders_of,
+    seen_orders_of,
+    seen_sides_of,
+    seen_state_of,
+    shown_of,
+    sides_of,
+    state_of,
+    trades_of,
+    updates_of,
+)
+
+_RESTING = int(Status.RESTING)
 
 
 def strategy(function: Callable[..., Any]) -> Any:
@@ -89,44 +44,56 @@ def strategy(function: Callable[..., Any]) -> Any:
 
 
 @inlined
-def _header(sim, column):
-    return load(sim[W_CORES], column)
+def _reacting(sim):
+    """The account as far as the agent knows it; reading it makes the agent one that reacts to its fills."""
+    state_of(sim).reacted = 1
+    return seen_state_of(sim)
 
 
 @inlined
-def _of_ticker(sim, ticker, column):
-    return load(sim[W_CORES], HEADER + ticker * K_COLS + column)
-
-
-@inlined
-def _known(sim, column):
-    """Of the account, as far as the agent knows."""
-    return load(sim[W_SEEN], column)
-
-
-@inlined
-def _known_of_ticker(sim, ticker, column):
-    return load(sim[W_SEEN], HEADER + ticker * K_COLS + column)
-
-
-@inlined
-def _of_order(sim, order, column):
-    return load(sim[W_SEEN_ORDERS], order * O_COLS + column) if order >= 0 else NONE
+def _order(sim, order):
+    state_of(sim).reacted = 1
+    return seen_orders_of(sim)[max(order, 0)]
 
 
 @compiled
 def next_step(sim):
     """Go on to the next decision, and call the agent's callbacks on the way; False when none is left, and the tape is then processed to its end."""
-    if _header(sim, H_CALLBACKS) == 0:
+    state = state_of(sim)
+    if state.callbacks == 0:
         return ask(sim, STEP, 0, 0, 0, 0, 0, 0, 0) != 0
     found = AT_NEWS
-    while found == AT_NEWS:
+    while found >= AT_NEWS:
         what = ask(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
-        while what != NOTHING and _header(sim, H_FULL) + _header(sim, H_FAILED) == 0:
-            call(sim, what, _header(sim, H_NEWS))
+        while what != NOTHING and state.full + state.failed == 0:
+            call(sim, what, state.news)
             what = ask(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
+        if found == AT_TIMER and state.callbacks & (1 << ON_TIMER):
+            call(sim, ON_TIMER, state.now)
         found = ask(sim, STEP, 0, 0, 0, 0, 0, 0, 0)
     return found != 0
+
+
+@compiled
+def set_timer(sim, time):
+    """Call `on_timer` at `time` (ns UTC, of the agent's clock), once; a later call replaces it."""
+    state = state_of(sim)
+    state.timer, state.timer_at = time - state.data_latency, -1
+    return time
+
+
+@compiled
+def set_tag(sim, order, tag):
+    """Give an order a number of the agent's own, which tables of orders show."""
+    if order >= 0:
+        orders_of(sim)[order].tag = seen_orders_of(sim)[order].tag = tag
+    return order
+
+
+@compiled
+def tag_of(sim, order):
+    """The number that `set_tag` gave an order, 0 for none."""
+    return orders_of(sim)[order].tag if order >= 0 else 0
 
 
 @compiled
@@ -166,239 +133,235 @@ def quote(sim, ticker, yes_price, no_price, lots):
 @compiled
 def tickers(sim):
     """Number of tickers."""
-    return _header(sim, H_TICKERS)
+    return state_of(sim).tickers
 
 
 @compiled
 def now(sim):
     """Time of the decision, ns UTC."""
-    return _header(sim, H_NOW)
+    return state_of(sim).now
 
 
 @compiled
 def step_index(sim):
     """Number of the decision, from 0."""
-    return _header(sim, H_STEP) - 1
+    return state_of(sim).step - 1
 
 
 @compiled
 def cash(sim):
-    """Micro-dollars."""
-    return _known(sim, H_CASH)
+    """Cash, micro-dollars."""
+    return _reacting(sim).cash
 
 
 @compiled
 def available(sim):
     """Cash that no resting order needs, micro-dollars."""
-    return _known(sim, H_CASH) - _known(sim, H_RESERVED)
+    return _reacting(sim).cash - _reacting(sim).reserved
 
 
 @compiled
 def equity(sim):
     """Cash and positions at the liquidation side, micro-dollars."""
+    _reacting(sim)
     return ask(sim, VALUE, 0, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def best_bid(sim, ticker, side):
-    """Mills of a side's best displayed bid, 0 when there is none. The other side's ask is 1000 less it."""
-    return _of_ticker(sim, ticker, K_BEST + side)
+    """Price of a side's best displayed bid, 0 when there is none. The other side's ask is DOLLAR less it."""
+    return sides_of(sim)[2 * ticker + side].price
 
 
 @compiled
 def displayed(sim, ticker, side, price):
     """Lots displayed at a bid price of a side, less own consumption."""
-    return load(sim[W_CORES], _header(sim, H_BOOK) + (ticker * 2 + side) * PRICES + price)
+    level = level_of(sim, ticker, price)
+    return shown_of(sim)[sides_of(sim)[2 * ticker + side].book + level] if level > 0 else 0
 
 
 @compiled
 def position(sim, ticker, side):
     """Lots held of a side."""
-    return _known_of_ticker(sim, ticker, K_POSITION + side)
+    _reacting(sim)
+    return seen_sides_of(sim)[2 * ticker + side].position
 
 
 @compiled
 def ticker_status(sim, ticker):
     """Bits of `TickerStatus`; 0: open with a book."""
-    return _of_ticker(sim, ticker, K_STATUS)
+    return markets_of(sim)[ticker].status
 
 
 @compiled
 def order_status(sim, order):
     """`Status` of an order."""
-    return _of_order(sim, order, O_STATUS)
+    return _order(sim, order).status if order >= 0 else NONE
 
 
 @compiled
 def order_ticker(sim, order):
     """The ticker of an order."""
-    return _of_order(sim, order, O_TICKER)
+    return orders_of(sim)[order].market if order >= 0 else NONE
 
 
 @compiled
 def order_side(sim, order):
     """YES 0 or NO 1, as sent."""
-    return _of_order(sim, order, O_SIDE)
+    return orders_of(sim)[order].side if order >= 0 else NONE
 
 
 @compiled
 def order_price(sim, order):
-    """Mills of the side as sent."""
-    return _of_order(sim, order, O_PRICE)
+    """Price of the side as sent."""
+    return seen_orders_of(sim)[order].price if order >= 0 else NONE
 
 
 @compiled
 def remaining(sim, order):
     """Lots of an order that are not filled."""
-    return _of_order(sim, order, O_COUNT) - _of_order(sim, order, O_FILLED)
+    return _order(sim, order).count - _order(sim, order).filled if order >= 0 else 0
 
 
 @compiled
 def resting_count(sim, ticker):
     """Number of own resting orders in a ticker, or in all for -1."""
     count = 0
-    for t in range(_header(sim, H_TICKERS)):
-        if ticker < 0 or t == ticker:
-            count += _known_of_ticker(sim, t, K_OWN) + _known_of_ticker(sim, t, K_OWN + 1)
+    for s in range(2 * _reacting(sim).tickers):
+        if ticker < 0 or s >> 1 == ticker:
+            count += seen_sides_of(sim)[s].own
     return count
+
+
+@inlined
+def _resting_from(sim, order):
+    while order >= 0 and seen_orders_of(sim)[order].status != _RESTING:
+        order = seen_orders_of(sim)[order].next
+    return order
 
 
 @compiled
 def first_resting(sim, ticker, bid_side):
     """The resting order with priority on a canonical side (bids of YES, or of NO), -1 for none."""
-    return _known_of_ticker(sim, ticker, K_HEAD + bid_side)
+    _reacting(sim)
+    return _resting_from(sim, seen_sides_of(sim)[2 * ticker + bid_side].head)
 
 
 @compiled
 def next_resting(sim, order):
     """The resting order behind another one, -1 for none."""
-    return _of_order(sim, order, O_NEXT)
-
-
-@inlined
-def _of_fill(sim, fill, column):
-    return load(sim[W_FILLS], fill * F_COLS + column)
+    return _resting_from(sim, _order(sim, order).next) if order >= 0 else NONE
 
 
 @compiled
 def fill_order(sim, fill):
     """The order that a fill is of."""
-    return _of_fill(sim, fill, F_ORDER)
+    return fills_of(sim)[fill].order
 
 
 @compiled
 def fill_ticker(sim, fill):
     """The ticker of a fill."""
-    return _of_fill(sim, fill, F_TICKER)
+    return fills_of(sim)[fill].market
 
 
 @compiled
 def fill_side(sim, fill):
     """YES 0 or NO 1, as sent."""
-    return _of_fill(sim, fill, F_SIDE)
+    return fills_of(sim)[fill].side
 
 
 @compiled
 def fill_action(sim, fill):
     """BUY 0 or SELL 1."""
-    return _of_fill(sim, fill, F_ACTION)
+    return fills_of(sim)[fill].action
 
 
 @compiled
 def fill_price(sim, fill):
-    """Mills of the side as sent."""
-    return _of_fill(sim, fill, F_PRICE)
+    """Price of the side as sent."""
+    return fills_of(sim)[fill].price
 
 
 @compiled
 def fill_lots(sim, fill):
     """Lots of a fill."""
-    return _of_fill(sim, fill, F_LOTS)
+    return fills_of(sim)[fill].lots
 
 
 @compiled
 def fill_fee(sim, fill):
-    """Micro-dollars."""
-    return _of_fill(sim, fill, F_FEE)
+    """Fee in micro-dollars."""
+    return fills_of(sim)[fill].fee
 
 
 @compiled
 def fill_role(sim, fill):
     """TAKER 0 or MAKER 1."""
-    return _of_fill(sim, fill, F_ROLE)
+    return fills_of(sim)[fill].role
 
 
 @compiled
 def fill_time(sim, fill):
     """Time of the fill, ns UTC."""
-    return _of_fill(sim, fill, F_TS)
-
-
-@inlined
-def _of_update(sim, update, column):
-    return load(sim[W_UPDATES], update * U_COLS + column)
+    return fills_of(sim)[fill].ts
 
 
 @compiled
 def update_order(sim, update):
     """The order that has changed; `order_status` and the like say what it is now."""
-    return _of_update(sim, update, U_ORDER)
+    return updates_of(sim)[update].order
 
 
 @compiled
 def update_status(sim, update):
     """`Status` after the change."""
-    return _of_update(sim, update, U_STATUS)
+    return updates_of(sim)[update].status
 
 
 @compiled
 def update_reason(sim, update):
     """`Reason` of a rejection or of a cancel, 0 otherwise."""
-    return _of_update(sim, update, U_REASON)
+    return updates_of(sim)[update].reason
 
 
 @compiled
 def update_filled(sim, update):
     """Lots filled by then."""
-    return _of_update(sim, update, U_FILLED)
+    return updates_of(sim)[update].filled
 
 
 @compiled
 def update_time(sim, update):
     """Time of the change, ns UTC."""
-    return _of_update(sim, update, U_TIME)
-
-
-@inlined
-def _of_trade(sim, trade, column):
-    return load(sim[W_TRADES], trade * TRADE_COLS + column)
+    return updates_of(sim)[update].time
 
 
 @compiled
 def trade_time(sim, trade):
     """Time of the trade, ns UTC."""
-    return _of_trade(sim, trade, 0)
+    return trades_of(sim)[trade].ts
 
 
 @compiled
 def trade_ticker(sim, trade):
     """The ticker of a trade."""
-    return _of_trade(sim, trade, 1)
+    return trades_of(sim)[trade].market
 
 
 @compiled
 def trade_price(sim, trade):
-    """Mills of YES."""
-    return _of_trade(sim, trade, 2)
+    """Price of YES."""
+    return trades_of(sim)[trade].price
 
 
 @compiled
 def trade_lots(sim, trade):
     """Lots of a trade."""
-    return _of_trade(sim, trade, 3)
+    return trades_of(sim)[trade].lots
 
 
 @compiled
 def trade_taker(sim, trade):
     """The side that the taker bought: YES 0 or NO 1."""
-    return _of_trade(sim, trade, 4)
+    return trades_of(sim)[trade].taker_side

@@ -1,21 +1,21 @@
-"""The mark of a market's positions outside of compiled code; `money.value_account` marks all of them in the loop."""
+"""The mark of a market's positions outside of compiled code; `accounts.value_account` marks all of them in the loop."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bellwether.replay.units import DOLLAR, MILL_LOT, NO, YES
-from bellwether.units import Lots, MicroDollars, Mills
+from bellwether.replay.units import DOLLAR, NO, YES
+from bellwether.units import CentiCents, Lots, MicroDollars
 
 
-def unrealised(lots: Sequence[Lots], costs: Sequence[MicroDollars], bids: Sequence[Mills], missing: Mills) -> MicroDollars:
+def unrealised(lots: Sequence[Lots], costs: Sequence[MicroDollars], bids: Sequence[CentiCents], missing: CentiCents) -> MicroDollars:
     """Micro-dollars that the lots held of YES and NO would bring at once, less what they cost.
 
-    bids: best for YES and NO, mills, 0 for none. missing: mills at which a side without a price is valued; 0: bids at nothing, asks at a dollar.
+    bids: best for YES and NO, $0.0001, 0 for none. missing: $0.0001 at which a side without a price is valued; 0: bids at nothing, asks at a dollar.
     """
     total = 0
     for side in (YES, NO):
         bid, other = bids[side], bids[1 - side]
         ask = missing if missing and not other else DOLLAR - other
-        total += MILL_LOT * ((bid or missing) if lots[side] > 0 else ask) * lots[side] - costs[side]
+        total += ((bid or missing) if lots[side] > 0 else ask) * lots[side] - costs[side]
     return MicroDollars(total)

@@ -1,79 +1,22 @@
-"""Compiled: orders that arrive. Checks, the walk through what is displayed, money, and what rests; cancels, amends and expiries.
+"""Orders that arrive: checks, the walk through what is displayed, money, and what rests; cancels, amends and expiries.
 
-`core` is the engine's state (`arena`), `k` the offset of a ticker's row in it, `o` an order, `ts` ns UTC.
+`s` is a side, `m` a market, `o` an order, `ts` ns UTC.
 """
 
 from __future__ import annotations
 
-from bellwether.replay.engine.arena import (
-    H_CANCEL_MAKER,
-    H_CASH,
-    H_COLLATERAL,
-    H_EXPIRY,
-    H_EXPIRY_AT,
-    H_GTD_RESTS,
-    H_MARKET_GRID,
-    H_MAX_RESTING,
-    H_NET,
-    H_REMAINDER_RESTS,
-    H_RESERVED,
-    H_SELF_TRADE,
-    H_TAKER_ONLY,
-    H_TICKERS,
-    HEADER,
-    K_BEST,
-    K_COLS,
-    K_HEAD,
-    K_LOT_STEP,
-    K_MIN_LOTS,
-    K_OWN,
-    K_POSITION,
-    K_RESERVE,
-    K_STATUS,
-    NEVER,
-)
-from bellwether.replay.engine.codes import (
-    MAX_ORDER_LOTS,
-    O_ACC,
-    O_ACTION,
-    O_AHEAD,
-    O_ARRIVED,
-    O_BID_PRICE,
-    O_BID_SIDE,
-    O_COUNT,
-    O_EXPIRES,
-    O_FILLED,
-    O_MID2,
-    O_NEXT,
-    O_PREV,
-    O_PRICE,
-    O_RESERVED_FEE,
-    O_SIDE,
-    O_STATUS,
-    O_TICKER,
-    O_TIF,
-    Reason,
-    Role,
-    Status,
-    TickerStatus,
-    Tif,
-)
+from bellwether.replay.engine.accounts import book_fill, booked_price, reserve_market, reserve_side, reserved_fee, side_reserve
+from bellwether.replay.engine.book import consume, first_at, first_resting, level_of, link_between, mark, price_of, unlink
+from bellwether.replay.engine.codes import MAX_ORDER_LOTS, Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.engine.compiling import compiled, inlined
-from bellwether.replay.engine.money import (
-    PAIR,
-    book_fill,
-    booked_price,
-    fill_fee,
-    reserve_side,
-    reserved_fee,
-    side_reserve,
-)
-from bellwether.replay.engine.queues import consume, end, first_at, join, leave, leave_all, level_at, link_between, unlink
-from bellwether.replay.tape.layout import PRICES
-from bellwether.replay.units import DOLLAR, MILL_LOT
+from bellwether.replay.engine.fees import fill_fee
+from bellwether.replay.engine.memory import grids_of, markets_of, orders_of, shown_of, sides_of, state_of
+from bellwether.replay.engine.queue import end, is_linked, join, leave, leave_all, take_out
+from bellwether.replay.engine.state import JOINS_BOTH, JOINS_FAST, JOINS_SLOW, NEVER
+from bellwether.replay.units import DOLLAR
 
 _IOC, _GTC, _POST_ONLY, _FOK, _GTD = (int(tif) for tif in Tif)
-_RESTING, _FILLED, _CANCELLED = int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
+_PENDING, _RESTING, _FILLED, _CANCELLED = int(Status.PENDING), int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
 _REJECTED, _EXPIRED_STATUS = int(Status.REJECTED), int(Status.EXPIRED)
 _TAKER = int(Role.TAKER)
 _NO_REASON, _BAD_TICKER, _BAD_SIZE, _BAD_PRICE = int(Reason.NONE), int(Reason.BAD_TICKER), int(Reason.BAD_SIZE), int(Reason.BAD_PRICE)
@@ -88,51 +31,49 @@ _HAS_NO_BOOK, _IS_INVALID = int(TickerStatus.NO_BOOK), int(TickerStatus.INVALID)
 
 
 @compiled
-def arrive(core, grid, orders, fills, o, ts):
+def arrive(sim, o, ts):
     """An order reaches the market: it is rejected with a reason, or fills, rests or both."""
-    orders[o, O_ARRIVED] = ts
-    reason = _refused(core, grid, orders, o, ts)
+    order = orders_of(sim)[o]
+    order.arrived = ts
+    reason = _refused(sim, order, ts)
     if reason == _NO_REASON:
-        reason = execute(core, orders, fills, o, orders[o, O_COUNT], ts)
+        reason = execute(sim, o, order.count, ts)
     if reason != _NO_REASON:
-        end(orders, o, _REJECTED, reason, ts)
+        end(order, _REJECTED, reason, ts)
 
 
 @compiled
-def _refused(core, grid, orders, o, ts):
+def _refused(sim, order, ts):
     """The first check that an order fails without a look at what it would trade with."""
-    t = orders[o, O_TICKER]
-    if t < 0:
+    m = order.market
+    if m < 0:
         return _BAD_TICKER
-    k = HEADER + t * K_COLS
-    side, tif, price = orders[o, O_SIDE], orders[o, O_TIF], orders[o, O_PRICE]
-    known = 0 <= side <= 1 and 0 <= orders[o, O_ACTION] <= 1 and _IOC <= tif <= _GTD
+    market, sides = markets_of(sim)[m], sides_of(sim)
+    known = 0 <= order.side <= 1 and 0 <= order.action <= 1 and _IOC <= order.tif <= _GTD
     if known:
-        bid, other = core[k + K_BEST + side], core[k + K_BEST + 1 - side]
-        orders[o, O_MID2] = bid + DOLLAR - other if bid > 0 and other > 0 else -1
-    if _bad_size(core, k, orders[o, O_COUNT]):
+        bid, other = sides[2 * m + order.side].price, sides[2 * m + 1 - order.side].price
+        order.mid2 = bid + DOLLAR - other if bid > 0 and other > 0 else -1
+    if _bad_size(market, order.count):
         return _BAD_SIZE
     if not known:
         return _BAD_REQUEST
-    if _bad_price(core, grid, t, price, tif):
+    if _bad_price(sim, m, order.price, order.level, order.tif):
         return _BAD_PRICE
-    if tif == _GTD and orders[o, O_EXPIRES] <= ts:
+    if order.tif == _GTD and order.expires <= ts:
         return _EXPIRED
-    return _closed_to_orders(core[k + K_STATUS])
+    return _closed_to_orders(market.status)
 
 
 @inlined
-def _bad_size(core, k, lots):
-    return lots <= 0 or lots > MAX_ORDER_LOTS or lots < core[k + K_MIN_LOTS] or lots % core[k + K_LOT_STEP] != 0
+def _bad_size(market, lots):
+    return lots <= 0 or lots > MAX_ORDER_LOTS or lots < market.min_lots or lots % market.lot_step != 0
 
 
 @inlined
-def _bad_price(core, grid, t, price, tif):
+def _bad_price(sim, m, price, level, tif):
     if price == 0:
         return tif not in (_IOC, _FOK)
-    if not 0 < price < DOLLAR:
-        return True
-    return core[H_MARKET_GRID] == 1 and grid[t, price] == 0
+    return not 0 < price < DOLLAR or level == 0 or grids_of(sim)[markets_of(sim)[m].grid + level_of(sim, m, price)] == 0
 
 
 @inlined
@@ -151,97 +92,118 @@ def _closed_to_orders(status):
 
 
 @inlined
-def crosses(core, orders, k, side, price):
-    """Return whether a canonical bid meets a displayed size, or an own order where own orders may not trade with each other."""
-    if core[k + K_BEST + 1 - side] >= DOLLAR - price:
+def set_bid_price(sim, order):
+    """Set the canonical bid of an order from its side, action and price; level 0 for a price that the market does not have."""
+    m, price = order.market, order.price
+    if price == 0:
+        order.level = markets_of(sim)[m].levels
+        order.bid_price = price_of(sim, m, order.level)
+    else:
+        order.bid_price = price if order.action == 0 else DOLLAR - price
+        order.level = level_of(sim, m, order.bid_price)
+
+
+@inlined
+def crosses(sim, order):
+    """Return whether an order meets a displayed size, or an own order where own orders may not trade with each other."""
+    s = 2 * order.market + 1 - order.bid_side
+    limit = markets_of(sim)[order.market].levels + 1 - order.level
+    if sides_of(sim)[s].best >= limit:
         return True
-    head = core[k + K_HEAD + 1 - side]
-    return core[H_SELF_TRADE] == 0 and head >= 0 and orders[head, O_BID_PRICE] >= DOLLAR - price
+    if state_of(sim).self_trade == 1 or sides_of(sim)[s].own == 0:
+        return False
+    return orders_of(sim)[first_resting(sim, s)].level >= limit
 
 
 @compiled
-def execute(core, orders, fills, o, lots, ts):
-    """Judge and execute an order of `lots` that is in no list. Returns the reason of a rejection, with nothing changed, or NONE."""
-    k = HEADER + orders[o, O_TICKER] * K_COLS
-    side, price, tif = orders[o, O_BID_SIDE], orders[o, O_BID_PRICE], orders[o, O_TIF]
-    crossing = crosses(core, orders, k, side, price)
-    filled, change, stopped, reached = 0, 0, False, PRICES
-    if crossing and tif != _POST_ONLY:
-        filled, change, stopped, reached = walk(core, orders, fills, o, lots, ts, False)
+def execute(sim, o, lots, ts):
+    """Judge and execute an order of `lots` that is in no list, in the account and in the histories that it joins.
+
+    Returns the reason of a rejection, with nothing changed, or NONE.
+    """
+    state, order = state_of(sim), orders_of(sim)[o]
+    s = 2 * order.market + order.bid_side
+    crossing = crosses(sim, order)
+    filled, change, stopped, reached = 0, 0, False, DOLLAR
+    if crossing and order.tif != _POST_ONLY:
+        filled, change, stopped, reached = _walk(sim, o, lots, ts, False)
     rest = lots - filled
-    rests = rest > 0 and _may_rest(core, tif, crossing, stopped)
-    if rests and core[k + K_OWN + side] >= core[H_MAX_RESTING]:
+    rests = rest > 0 and _may_rest(state, order.tif, crossing, stopped)
+    if rests and sides_of(sim)[s].own >= state.max_resting:
         return _RESTING_LIMIT
-    if core[H_TAKER_ONLY] == 1 and not crossing and orders[o, O_PRICE] != 0:
+    if state.taker_only == 1 and not crossing and order.price != 0:
         return _WOULD_NOT_CROSS
-    if crossing and tif == _POST_ONLY:
+    if crossing and order.tif == _POST_ONLY:
         return _WOULD_CROSS
-    fee = reserved_fee(core, orders, o, rest) if rests else 0
-    if core[H_COLLATERAL] == 1 and not _affords(core, orders, k, o, filled, change, rest if rests else 0, fee, reached):
+    fee = reserved_fee(sim, order, rest) if rests else 0
+    if state.collateral == 1 and not _affords(sim, order, filled, change, rest if rests else 0, fee, reached):
         return _INSUFFICIENT_CASH
-    if tif == _FOK and rest > 0:
+    if order.tif == _FOK and rest > 0:
         return _FOK_UNFILLED
     if crossing:
-        walk(core, orders, fills, o, lots, ts, True)
-    orders[o, O_RESERVED_FEE] = fee
+        _walk(sim, o, lots, ts, True)
+    order.reserved_fee = fee
     if rests:
-        join(core, orders, o, ts)
-        reserve_side(core, orders, k, side)
+        join(sim, o, ts, rest, rest if order.joins & JOINS_SLOW else 0, rest if order.joins & JOINS_FAST else 0)
+        reserve_side(sim, s)
     elif rest == 0:
-        end(orders, o, _FILLED, _NO_REASON, ts)
+        end(order, _FILLED, _NO_REASON, ts)
+        if order.joins == JOINS_BOTH:
+            order.latest = order.done_slow = ts if order.latest < 0 else order.latest
+            order.earliest = order.done_fast = ts if order.earliest < 0 else order.earliest
     else:
-        end(orders, o, _CANCELLED, _SELF_TRADE if stopped else _REMAINDER, ts)
+        end(order, _CANCELLED, _SELF_TRADE if stopped else _REMAINDER, ts)
     if crossing:
-        reserve_side(core, orders, k, side)
-        reserve_side(core, orders, k, 1 - side)
+        reserve_market(sim, order.market)
     return _NO_REASON
 
 
 @inlined
-def _may_rest(core, tif, crossing, stopped):
-    if tif in (_IOC, _FOK) or core[H_TAKER_ONLY] == 1:
+def _may_rest(state, tif, crossing, stopped):
+    if tif in (_IOC, _FOK) or state.taker_only == 1:
         return False
-    if tif == _GTD and core[H_GTD_RESTS] == 0:
+    if tif == _GTD and state.gtd_rests == 0:
         return False
     if not crossing:
         return True
-    return tif != _POST_ONLY and core[H_REMAINDER_RESTS] == 1 and not stopped
+    return tif != _POST_ONLY and state.remainder_rests == 1 and not stopped
 
 
 @compiled
-def walk(core, orders, fills, o, lots, ts, commit):
+def _walk(sim, o, lots, ts, commit):
     """Take up to `lots` from the levels that an order crosses, best first, one fill a level.
 
-    Without `commit` nothing changes. Returns (lots filled, change of cash with fees, whether it stopped at an own order, the lowest price at which
-    own orders are cancelled for it or `PRICES`).
+    Without `commit` nothing changes. Returns (lots filled, change of cash with fees, whether it stopped at an own order, the lowest level at which own
+    orders are cancelled for it or `DOLLAR`).
     """
-    k = HEADER + orders[o, O_TICKER] * K_COLS
-    side, limit, action = orders[o, O_BID_SIDE], DOLLAR - orders[o, O_BID_PRICE], orders[o, O_ACTION]
-    other = 1 - side
-    base, head = level_at(core, k, other, 0), core[k + K_HEAD + other]
-    guarded = core[H_SELF_TRADE] == 0 and head >= 0
-    q = core[k + K_BEST + other]
+    state, order, orders = state_of(sim), orders_of(sim)[o], orders_of(sim)
+    m, market = order.market, markets_of(sim)[order.market]
+    s = 2 * m + 1 - order.bid_side
+    side, shown, limit = sides_of(sim)[s], shown_of(sim), market.levels + 1 - order.level
+    guarded = state.self_trade == 0 and side.own > 0
+    q = side.best
     if guarded:
-        q = max(q, orders[head, O_BID_PRICE])
-    left, change, acc, reached = lots, 0, orders[o, O_ACC], PRICES
+        q = max(q, orders[first_resting(sim, s)].level)
+    left, change, rounding, reached = lots, 0, order.rounding, DOLLAR
     while q >= limit and left > 0:
-        size = min(left, core[base + q])
-        own = first_at(core, orders, k, other, q) if guarded else -1
+        size = min(left, shown[side.book + q])
+        own = first_at(sim, s, q) if guarded else -1
         stopped = False
-        if own >= 0 and left > min(core[base + q], orders[own, O_AHEAD]):
-            if core[H_CANCEL_MAKER] == 1:
+        if own >= 0 and left > min(shown[side.book + q], orders[own].ahead):
+            if state.cancel_maker == 1:
                 reached = q
                 if commit:
-                    _cancel_level(core, orders, k, other, q, ts)
+                    _cancel_level(sim, s, q, ts)
             else:
-                size, stopped = min(size, orders[own, O_AHEAD]), True
+                size, stopped = min(size, orders[own].ahead), True
         if size > 0:
+            price = DOLLAR - price_of(sim, m, q)
             if commit:
-                _take(core, orders, fills, o, k, other, q, size, ts)
+                _take(sim, o, s, q, price, size, ts)
             else:
-                booked = booked_price(core, orders, o, DOLLAR - q, _TAKER)
-                fee, acc = fill_fee(core, k, _TAKER, action, booked, size, ts, acc)
-                change += (MILL_LOT if action == 1 else -MILL_LOT) * booked * size - fee
+                booked = booked_price(state, order, price, _TAKER)
+                fee, rounding = fill_fee(market, _TAKER, order.action, booked, size, ts, rounding)
+                change += (booked if order.action == 1 else -booked) * size - fee
             left -= size
         if stopped:
             return lots - left, change, True, reached
@@ -250,117 +212,148 @@ def walk(core, orders, fills, o, lots, ts, commit):
 
 
 @compiled
-def _take(core, orders, fills, o, k, side, q, size, ts):
-    """One taker fill against the bids of `side` at `q`."""
-    book_fill(core, orders, fills, o, DOLLAR - q, size, _TAKER, ts, False)
-    consume(core, k, side, q, size)
-    if core[H_SELF_TRADE] == 1:
+def _take(sim, o, s, q, price, size, ts):
+    """One taker fill against the bids of side `s` at level `q`, the same in the account and in every history."""
+    orders = orders_of(sim)
+    order = orders[o]
+    book_fill(sim, o, price, size, _TAKER, ts)
+    order.filled_min += size
+    order.filled_max += size
+    consume(sim, s, q, size, size, size)
+    if state_of(sim).self_trade == 1:
         return
-    i = first_at(core, orders, k, side, q)
-    while i >= 0 and orders[i, O_BID_PRICE] == q:
-        orders[i, O_AHEAD] = max(0, orders[i, O_AHEAD] - size)
-        i = orders[i, O_NEXT]
+    i = sides_of(sim)[s].head
+    while i >= 0 and orders[i].level >= q:
+        if orders[i].level == q:
+            orders[i].ahead = max(0, orders[i].ahead - size)
+            orders[i].ahead_slow = max(0, orders[i].ahead_slow - size)
+            orders[i].ahead_fast = max(0, orders[i].ahead_fast - size)
+        i = orders[i].next
 
 
 @compiled
-def _cancel_level(core, orders, k, side, q, ts):
-    i = first_at(core, orders, k, side, q)
-    while i >= 0 and orders[i, O_BID_PRICE] == q:
-        following = orders[i, O_NEXT]
-        leave(core, orders, i, _CANCELLED, _SELF_TRADE, ts)
+def _cancel_level(sim, s, q, ts):
+    orders = orders_of(sim)
+    i = first_at(sim, s, q)
+    while i >= 0 and orders[i].level == q:
+        following = orders[i].next
+        leave(sim, i, _CANCELLED, _SELF_TRADE, ts)
         i = following
 
 
 @compiled
-def _affords(core, orders, k, o, filled, change, rest, fee, reached):
+def _affords(sim, order, filled, change, rest, fee, reached):
     """Return whether cash covers every reserve after an order's fills and with `rest` lots of it resting."""
-    side, price, action = orders[o, O_BID_SIDE], orders[o, O_BID_PRICE], orders[o, O_ACTION]
-    own, opposite = core[k + K_POSITION + side], core[k + K_POSITION + 1 - side]
-    cash, reserved = core[H_CASH], core[H_RESERVED]
+    state, sides = state_of(sim), sides_of(sim)
+    s = 2 * order.market + order.bid_side
+    own, opposite = sides[s].position, sides[s ^ 1].position
+    cash, reserved = state.cash, state.reserved
     if filled > 0:
-        if core[H_NET] == 1:
+        if state.net == 1:
             pairs = min(opposite, filled)
             # As sent, a sale brings its price; netted, the opposite lots still pay a dollar for what was not held.
-            change -= PAIR * (filled - pairs) if action == 1 else -PAIR * pairs
+            change -= DOLLAR * (filled - pairs) if order.action == 1 else -DOLLAR * pairs
             own, opposite = own + filled - pairs, opposite - pairs
-        elif action == 0:
+        elif order.action == 0:
             own += filled
         else:
             opposite -= filled
         cash += change
-    yes, no = (own, opposite) if side == 0 else (opposite, own)
+    yes, no = (own, opposite) if order.bid_side == 0 else (opposite, own)
     if rest > 0 or filled > 0:
-        reserved += side_reserve(core, orders, k, side, yes, no, price, rest, fee, action, PRICES) - core[k + K_RESERVE + side]
-    if filled > 0 or reached < PRICES:
-        reserved += side_reserve(core, orders, k, 1 - side, yes, no, 0, 0, 0, 0, reached) - core[k + K_RESERVE + 1 - side]
+        reserved += side_reserve(sim, s, yes, no, order.level, order.bid_price, rest, fee, order.action, DOLLAR) - sides[s].reserve
+    if filled > 0 or reached < DOLLAR:
+        reserved += side_reserve(sim, s ^ 1, yes, no, 0, 0, 0, 0, 0, reached) - sides[s ^ 1].reserve
     return cash - reserved >= 0
 
 
-@inlined
-def cancel_now(core, orders, o, reason, ts):
-    """Cancel an order if it rests; returns whether it did."""
-    if orders[o, O_STATUS] != _RESTING:
+@compiled
+def cancel_now(sim, o, reason, ts):
+    """Cancel an order wherever it rests; returns whether it did in the account."""
+    order = orders_of(sim)[o]
+    if not is_linked(order):
         return False
-    leave(core, orders, o, _CANCELLED, reason, ts)
-    return True
+    rested = order.status == _RESTING
+    leave(sim, o, _CANCELLED, reason, ts)
+    return rested
 
 
 @compiled
-def amend_now(core, grid, orders, fills, o, price, lots, ts):
-    """Change a resting order to `lots` remaining at `price` (mills of its side); returns 0 or the reason why it stays as it was."""
-    if orders[o, O_STATUS] != _RESTING:
+def amend_now(sim, o, price, lots, ts):
+    """Change a resting order to `lots` remaining at `price` of its side; returns 0 or the reason why it stays as it was."""
+    order = orders_of(sim)[o]
+    if order.status != _RESTING:
+        if is_linked(order):
+            take_out(sim, o, _CANCELLED, _AGENT, ts)
         return _NOT_RESTING
-    t, filled = orders[o, O_TICKER], orders[o, O_FILLED]
-    k = HEADER + t * K_COLS
-    if _bad_size(core, k, lots):
+    m = order.market
+    s, market, filled = 2 * m + order.bid_side, markets_of(sim)[m], order.filled
+    if _bad_size(market, lots):
         return _BAD_SIZE
-    side, old_price, old_bid, old_count = orders[o, O_BID_SIDE], orders[o, O_PRICE], orders[o, O_BID_PRICE], orders[o, O_COUNT]
-    if price == old_price and lots <= old_count - filled:
-        orders[o, O_COUNT] = filled + lots
-        orders[o, O_RESERVED_FEE] = reserved_fee(core, orders, o, lots)
-        reserve_side(core, orders, k, side)
+    if price == order.price and lots <= order.count - filled:
+        order.count = filled + lots
+        order.left_slow = min(order.left_slow, max(0, order.count - order.filled_min))
+        order.left_fast = min(order.left_fast, max(0, order.count - order.filled_max))
+        order.reserved_fee = reserved_fee(sim, order, lots)
+        reserve_side(sim, s)
         return _NO_REASON
-    if _bad_price(core, grid, t, price, orders[o, O_TIF]):
+    old_price, old_count, old_fee, before, after = order.price, order.count, order.reserved_fee, order.prev, order.next
+    old_slow, old_fast, old_bid, old_level = order.left_slow, order.left_fast, order.bid_price, order.level
+    if _bad_price(sim, m, price, level_of(sim, m, price), order.tif):
         return _BAD_PRICE
-    reason = _closed_to_orders(core[k + K_STATUS])
+    reason = _closed_to_orders(market.status)
     if reason != _NO_REASON:
         return reason
-    before, after, old_fee = orders[o, O_PREV], orders[o, O_NEXT], orders[o, O_RESERVED_FEE]
-    unlink(core, orders, o)
-    reserve_side(core, orders, k, side)
-    orders[o, O_PRICE], orders[o, O_COUNT] = price, filled + lots
-    orders[o, O_BID_PRICE] = price if orders[o, O_ACTION] == 0 else DOLLAR - price
-    reason = execute(core, orders, fills, o, lots, ts)
+    take_out_of_queue(sim, o)
+    reserve_side(sim, s)
+    order.price, order.count = price, filled + lots
+    set_bid_price(sim, order)
+    reason = execute(sim, o, lots, ts)
     if reason != _NO_REASON:
-        orders[o, O_PRICE], orders[o, O_COUNT], orders[o, O_BID_PRICE], orders[o, O_RESERVED_FEE] = old_price, old_count, old_bid, old_fee
-        link_between(core, orders, o, before, after)
-        reserve_side(core, orders, k, side)
+        order.price, order.count, order.bid_price, order.level, order.reserved_fee = old_price, old_count, old_bid, old_level, old_fee
+        order.left_slow, order.left_fast, order.status = old_slow, old_fast, _RESTING
+        sides_of(sim)[s].own += 1
+        link_between(sides_of(sim), orders_of(sim), o, before, after)
+        mark(sim, o, 1)
+        reserve_side(sim, s)
     return reason
 
 
+@inlined
+def take_out_of_queue(sim, o):
+    """Unlink an order that is to be judged anew."""
+    order = orders_of(sim)[o]
+    unlink(sides_of(sim), orders_of(sim), o)
+    mark(sim, o, -1)
+    sides_of(sim)[2 * order.market + order.bid_side].own -= 1
+    order.left_slow = order.left_fast = 0
+    order.status = _PENDING
+
+
 @compiled
-def cancel_resting(core, orders, ticker, ts):
-    """Cancel every resting order of a ticker, or of all for -1; returns how many."""
+def cancel_resting(sim, m, ts):
+    """Cancel every resting order of a market, or of all for -1; returns how many rested in the account."""
     count = 0
-    for t in range(core[H_TICKERS]):
-        if ticker < 0 or t == ticker:
-            count += leave_all(core, orders, HEADER + t * K_COLS, _AGENT, ts)
+    for market in range(state_of(sim).tickers):
+        if m < 0 or m == market:
+            count += leave_all(sim, market, _AGENT, ts)
     return count
 
 
 @compiled
-def expire(core, orders, ts):
+def expire(sim, ts):
     """Take out the orders that expire at `ts` or before, and note the next expiry."""
+    state, orders = state_of(sim), orders_of(sim)
     following = NEVER
-    for t in range(core[H_TICKERS]):
-        for side in range(2):
-            i = core[HEADER + t * K_COLS + K_HEAD + side]
-            while i >= 0:
-                behind = orders[i, O_NEXT]
-                if orders[i, O_TIF] == _GTD:
-                    if orders[i, O_EXPIRES] <= ts:
-                        leave(core, orders, i, _EXPIRED_STATUS, _EXPIRED, orders[i, O_EXPIRES])
-                    else:
-                        following = min(following, orders[i, O_EXPIRES])
-                i = behind
-    core[H_EXPIRY], core[H_EXPIRY_AT] = following, -1
+    for s in range(2 * state.tickers):
+        i = sides_of(sim)[s].head
+        while i >= 0:
+            order = orders[i]
+            behind = order.next
+            if order.tif == _GTD:
+                if order.expires <= ts:
+                    leave(sim, i, _EXPIRED_STATUS, _EXPIRED, order.expires)
+                else:
+                    following = min(following, order.expires)
+            i = behind
+    state.expiry, state.expiry_at = following, -1

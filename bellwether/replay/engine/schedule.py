@@ -10,7 +10,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.engine.compiling import compiled_allocating
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.tape.layout import CLOSE, HALT, PRINT, TICKER_MASK, TICKER_SHIFT, Tape
+from bellwether.replay.tape.layout import CLOSE, HALT, PRINT, TICKER_MASK, TICKER_SHIFT, VOID, Tape
 
 #: What a stop is for, in the order of stops at one place and time.
 EVENT_SAMPLE, WAKE, DECISION, SAMPLE, FINAL_SAMPLE = range(5)
@@ -86,7 +86,8 @@ def closes(tape: Tape) -> np.ndarray:
     if tape not in _closes:
         # The low byte of a word has its kind: a tenth of the memory to look through.
         low = tape.event.astype("<i8", copy=False).view(np.uint8)[::8]
-        ends = np.flatnonzero((low & 0xF) >= CLOSE)
+        kinds = low & 0xF
+        ends = np.flatnonzero((kinds >= CLOSE) & (kinds <= VOID))
         first = dict.fromkeys(range(len(tape.tickers)), int(tape.ts[-1]) if len(tape) else tape.start - 1)
         for end in ends[::-1].tolist():
             first[int(tape.event[end]) >> TICKER_SHIFT & TICKER_MASK] = int(tape.ts[end])

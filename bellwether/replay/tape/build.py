@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,8 @@ import numpy as np
 from bellwether.replay.rules import fee_terms
 from bellwether.replay.tape import cache as kept
 from bellwether.replay.tape import kernels
-from bellwether.replay.tape.grid import price_grid
-from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, KIND_MASK, LEVEL, OPEN, SETTLE, VOID, Tape, fixed, pack
+from bellwether.replay.tape.levels import Grid, allowed_levels, level_words, number_levels, price_grids
+from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, KIND_MASK, LEVEL, OPEN, PRINT, SETTLE, VOID, Tape, fixed, pack, unpack
 
 if TYPE_CHECKING:
     from bellwether.replay.episode.content import Book, Content
@@ -50,8 +51,13 @@ def digest_of(digest: str, tie: str) -> str:
 def build(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
     """The tape of an episode's content, without fees. digest: of the content. tie: aligned or books_first."""
     metadata = content.metadata
-    content = replace(content, book=_with_first_books(content.book))
-    ts, event, rows_ts, rows_end = _aligned(content) if tie == ALIGNED else _books_first(content)
+    grids = price_grids(metadata.markets)
+    prices = [[grid for _, grid in own] for own in grids]
+    words, printed = content.book.words, _prints(content)
+    numbered, levels = level_words(np.concatenate([words, printed]), prices)
+    content = replace(content, book=_with_first_books(replace(content.book, words=numbered[: len(words)])))
+    order = _aligned if tie == ALIGNED else _books_first
+    ts, event, rows_ts, rows_end = order(content, numbered[len(words) :], _grid_changes(grids), max(map(len, levels), default=0))
     return Tape(
         ts=ts,
         event=event,
@@ -60,9 +66,22 @@ def build(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
         end=metadata.end,
         rows_ts=rows_ts,
         rows_end=rows_end,
-        grid=price_grid(metadata.markets),
+        levels=levels,
+        grids=allowed_levels(levels, prices),
         digest=digest_of(digest, tie),
     )
+
+
+def _prints(content: Content) -> np.ndarray:
+    """int64[n]: words of the trades, without their lots."""
+    side, price = content.trades.passive
+    return pack(PRINT, content.trades.ticker.astype(np.int64), side, price, 0)
+
+
+def _grid_changes(grids: Sequence[Sequence[Grid]]) -> Events:
+    """The changes of grids after the first, with the row of each in `Tape.grids`."""
+    later = [(at, code) for code, own in enumerate(grids) for at, _ in own[1:]]
+    return [(at, pack(GRID, code, 0, 0, len(grids) + place)) for place, (at, code) in enumerate(later)]
 
 
 def _with_first_books(book: Book) -> Book:
@@ -87,16 +106,15 @@ def _only_lost(book: Book) -> np.ndarray:
     return found
 
 
-def _aligned(content: Content) -> tuple[np.ndarray, ...]:
+def _aligned(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
     """Prints stand at the cuts that they made, but never later than they were; nothing of a market follows its close."""
     metadata, book, trades = content.metadata, content.book, content.trades
     tickers = len(metadata.markets)
     closes = np.array([closing(m, s, metadata.end) for m, s in zip(metadata.markets, content.settlements, strict=True)], np.int64)
-    words, end = _before_close(book, closes)
-    ticker = trades.ticker.astype(np.int64)
-    side, price = trades.passive
+    words, end = _before_close(book, closes, levels)
+    _, ticker, side, level, _ = unpack(prints)
     piece_word, piece_print, piece_lots, left = kernels.match(
-        book.ts, book.ticker, end, words, trades.ts, trades.ticker, side, price, trades.lots, tickers
+        book.ts, book.ticker, end, words, trades.ts, trades.ticker, fixed(side), fixed(level), trades.lots, tickers, levels
     )
     left[trades.ts > closes[ticker]] = 0
     # A print before its cut stays: moved there, it would fill orders that came after it.
@@ -109,30 +127,27 @@ def _aligned(content: Content) -> tuple[np.ndarray, ...]:
         for m in zip(range(tickers), metadata.markets, content.settlements, closes, strict=True)
         for event in _life(metadata.start, *m)
     ]
-    prints = pack(0, ticker, side, price, 0)
     pieces = piece_word[order], piece_print[order], piece_lots[order]
-    return _merged((book.ts, end, words), (prints, trades.ts, left), pieces, life, tickers)
+    return _merged((book.ts, end, words), (prints, trades.ts, left), pieces, life + changes, tickers, levels)
 
 
-def _books_first(content: Content) -> tuple[np.ndarray, ...]:
+def _books_first(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
     """The original's order: of an instant the book rows, the prints, the settlements; it knows no lifecycle and no gaps."""
     book, trades = content.book, content.trades
     is_level = book.words & KIND_MASK == LEVEL
     counts = np.concatenate([[0], np.cumsum(is_level)])
     only_lost = _only_lost(book)
     ts, end, words = book.ts[~only_lost], counts[book.end][~only_lost], book.words[is_level]
-    side, price = trades.passive
-    prints = pack(0, trades.ticker.astype(np.int64), side, price, 0)
     settled = [_settled(code, settlement) for code, settlement in enumerate(content.settlements) if settlement.is_known]
     nothing = np.zeros(0, np.int64)
-    return _merged((ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled, len(content.metadata.markets))
+    return _merged((ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled + changes, len(content.metadata.markets), levels)
 
 
-def _merged(rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, tickers: int) -> tuple[np.ndarray, ...]:
-    """(ts, event, rows_ts, rows_end). rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word."""
+def _merged(rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, tickers: int, most: int) -> tuple[np.ndarray, ...]:
+    """(ts, event, rows_ts, rows_end). most: levels of a market. rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word."""
     ordered = sorted(life, key=lambda event: (event[0], event[1] & KIND_MASK))
     life_ts, life_words = (np.array([event[column] for event in ordered], np.int64) for column in (0, 1))
-    ts, event, rows_end = kernels.merge(_fixed(rows), _fixed(prints), _fixed(pieces), fixed(life_ts), fixed(life_words), tickers)
+    ts, event, rows_end = kernels.merge(_fixed(rows), _fixed(prints), _fixed(pieces), fixed(life_ts), fixed(life_words), tickers, most)
     return ts, event, rows[0], rows_end
 
 
@@ -169,10 +184,10 @@ def _settled(code: int, settlement: Settlement) -> tuple[int, int]:
     return settlement.at, pack(SETTLE, code, 0, 0, settlement.value)
 
 
-def _before_close(book: Book, closes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _before_close(book: Book, closes: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """(words, end of each row) up to each market's close; a book that is wiped at the close stays unchanged."""
     ticker, ts = book.ticker.astype(np.int64), book.ts
-    levels = kernels.levels_at(ts, book.ticker, book.end, book.words, closes)
+    levels = kernels.levels_at(ts, book.ticker, book.end, book.words, closes, most)
     keep = (ts < closes[ticker]) | ((ts == closes[ticker]) & (levels[ticker] > 0))
     kept_words = np.repeat(keep, book.counts)
     counts = np.concatenate([[0], np.cumsum(kept_words)])

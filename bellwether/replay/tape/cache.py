@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from bellwether.files import atomic_file, checked, with_checksum
 from bellwether.replay.arrow import array_of, values_of
-from bellwether.replay.tape.layout import LAYOUT_VERSION, PRICES, Tape
+from bellwether.replay.tape.layout import LAYOUT_VERSION, Tape
 
-_COLUMNS = ("ts", "event", "rows_ts", "rows_end", "grid")
+_COLUMNS = ("ts", "event", "rows_ts", "rows_end", "grids", "prices")
 
 
 def path_of(cache: Path, digest: str, tie: str) -> Path:
@@ -22,7 +22,7 @@ def path_of(cache: Path, digest: str, tie: str) -> Path:
 
 def keep(path: Path, tape: Tape) -> None:
     """Write a tape, without its fees; the same bytes for the same tape."""
-    about = {"tickers": tape.tickers, "start": tape.start, "end": tape.end, "digest": tape.digest}
+    about = {"tickers": tape.tickers, "start": tape.start, "end": tape.end, "digest": tape.digest, "levels": [len(levels) for levels in tape.levels]}
     arrays = [array_of(getattr(tape, name).reshape(-1)) for name in _COLUMNS]
     # One row of lists: the columns differ in length.
     lists = [pa.LargeListArray.from_arrays(array_of(np.array([0, len(array)])), array) for array in arrays]
@@ -46,7 +46,9 @@ def read(path: Path, digest: str) -> Tape | None:
         if about["digest"] != digest:
             return None
         columns: dict[str, np.ndarray] = {name: values_of(batch.column(name).values) for name in _COLUMNS}
-        columns["grid"] = columns["grid"].reshape(-1, PRICES)
-        return Tape(tickers=tuple(about["tickers"]), start=about["start"], end=about["end"], digest=digest, **columns)
+        longest = max(about["levels"], default=0)
+        columns["grids"] = columns["grids"].reshape(-1, longest) if longest else columns["grids"].reshape(0, 0)
+        levels = tuple(np.split(columns.pop("prices"), np.cumsum(about["levels"])[:-1]))
+        return Tape(tickers=tuple(about["tickers"]), start=about["start"], end=about["end"], digest=digest, levels=levels, **columns)
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, PRINT, TRADED, VALID, pack, unpack
+from bellwether.replay.tape.layout import INVALID, LEVEL, PRINT, TRADED, VALID, pack, unpack
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -17,9 +17,9 @@ MESSAGES, WITHIN = 40, 2_000_000_000
 
 
 @njit(cache=True, nogil=True)
-def levels_at(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, until: np.ndarray) -> np.ndarray:
-    """int64[tickers]: how many levels show a size in the book of each ticker at its time `until`."""
-    shown = np.zeros((len(until), 2, PRICES), np.bool_)
+def levels_at(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, until: np.ndarray, levels: int) -> np.ndarray:
+    """int64[tickers]: how many levels show a size in the book of each ticker at its time `until`. levels: most of a market."""
+    shown = np.zeros((len(until), 2, levels), np.bool_)
     count = np.zeros(len(until), np.int64)
     at = 0
     for row in range(len(ts)):
@@ -69,6 +69,7 @@ def match(
     print_price: np.ndarray,
     print_lots: np.ndarray,
     tickers: int,
+    levels: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Pieces of prints and the cuts they made: (word, print, lots) of each, and the lots of each print that made none.
 
@@ -77,13 +78,13 @@ def match(
     for the cuts that follow; the print that waits longest comes first. Cuts of a book that is not valid have many causes and match nothing.
     """
     rows, prints = len(row_ts), len(print_ts)
-    displayed = np.zeros((tickers, 2, PRICES), np.int64)
+    displayed = np.zeros((tickers, 2, levels), np.int64)
     invalid = np.zeros(tickers, np.bool_)
     message = np.zeros(tickers, np.int64)
     # Cuts of one level, newest first, and prints that wait at it, oldest first, as linked lists.
-    last_cut = np.full((tickers, 2, PRICES), -1, np.int64)
-    first_wait = np.full((tickers, 2, PRICES), -1, np.int64)
-    last_wait = np.full((tickers, 2, PRICES), -1, np.int64)
+    last_cut = np.full((tickers, 2, levels), -1, np.int64)
+    first_wait = np.full((tickers, 2, levels), -1, np.int64)
+    last_wait = np.full((tickers, 2, levels), -1, np.int64)
     cut_word, cut_left = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
     cut_before, cut_message, cut_ts = np.empty(len(words), np.int64), np.empty(len(words), np.int64), np.empty(len(words), np.int64)
     left, wait_next = print_lots.copy(), np.full(prints, -1, np.int64)
@@ -155,6 +156,7 @@ def merge(
     life_ts: np.ndarray,
     life_words: np.ndarray,
     tickers: int,
+    levels: int,
 ) -> Columns:
     """(ts, event, end of each book row): of an instant the rows, then prints of which lots are left, then lifecycle.
 
@@ -166,7 +168,7 @@ def merge(
     piece_word, piece_print, piece_lots = pieces
     room = len(words) + 2 * len(piece_word) + len(prints) + len(life_words)
     ts, event, rows_end = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(len(row_ts), np.int64)
-    book = np.zeros((tickers, 2, PRICES), np.int64)
+    book = np.zeros((tickers, 2, levels), np.int64)
     n, at, piece, row, j, life = 0, 0, 0, 0, 0, 0
     while row < len(row_ts) or j < len(prints) or life < len(life_ts):
         has_row = row < len(row_ts)

@@ -1,18 +1,21 @@
 """The tape: an episode as flat integer columns in the order of processing, one packed 64-bit word an event.
 
-Word: bits 0-3 kind, 4 side, 5-18 price, 19-31 ticker code, 32-62 value. In the words of an episode (`Content`) a price is an integer of $0.0001.
+Word: bits 0-3 kind, 4 side, 5-18 price, 19-31 ticker code, 32-62 value. In the words of an episode (`Content`) a price is an integer of $0.0001, in
+those of a tape the number of a level of its market (`levels`).
 Nothing here reads files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
 
-from bellwether.replay.units import DOLLAR, MILL
+from bellwether.replay.units import CENT, DOLLAR
 
 #: Raised whenever the words, their order or the cached file mean something else than before.
 LAYOUT_VERSION = 4
@@ -73,7 +76,8 @@ class Tape:
 
     ts: int64[n], ns UTC, non-decreasing. event: int64[n], packed words. tickers: code -> name. start, end: the episode's window, ns.
     rows_ts, rows_end: int64[r], time of each book row of the episode and the tape index just behind its events (a row that changed nothing counts).
-    grid: uint8[T, 10001], 1 where the market's own tick grid allows an order (default: every mill from 1 to 999).
+    levels: of each market int64[n + 2], the price of each of its n levels, of level 0 (0) and of a dollar. grids: uint8[V, longest], 1 at the levels that
+    a grid allows for orders: row t for market t from the start on, further ones from their GRID events on (default: all levels).
     fees: int64[T, FEE_COLS], the terms of a rule set (default: no fees). units: int64[T, UNIT_COLS], or without rows where all markets have those of
     the run's rules. begins: int64[T], ns, where the recording of each market begins (default: start). digest: SHA-256 of the episode's content and the
     tie rule.
@@ -86,7 +90,8 @@ class Tape:
     end: int
     rows_ts: np.ndarray = field(default_factory=_no_rows)
     rows_end: np.ndarray = field(default_factory=_no_rows)
-    grid: np.ndarray = field(default_factory=lambda: np.zeros((0, PRICES), np.uint8))
+    levels: tuple[np.ndarray, ...] = ()
+    grids: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
     fees: np.ndarray = field(default_factory=lambda: np.zeros((0, FEE_COLS), np.int64))
     digest: str = ""
     units: np.ndarray = field(default_factory=lambda: np.zeros((0, UNIT_COLS), np.int64))
@@ -94,30 +99,40 @@ class Tape:
 
     def __post_init__(self) -> None:
         count = len(self.tickers)
-        if not len(self.grid):
-            object.__setattr__(self, "grid", every_mill(count))
+        if not self.levels:
+            cents = np.arange(0, DOLLAR + 1, CENT)
+            object.__setattr__(self, "levels", (cents,) * count)
+        object.__setattr__(self, "levels", tuple(fixed(levels) for levels in self.levels))
+        if not len(self.grids):
+            object.__setattr__(self, "grids", all_levels(self.levels))
         if not len(self.fees):
             object.__setattr__(self, "fees", no_fees(count))
         if not len(self.begins):
             object.__setattr__(self, "begins", np.full(count, self.start, np.int64))
-        for name in ("ts", "event", "rows_ts", "rows_end", "grid", "fees", "units", "begins"):
-            object.__setattr__(self, name, fixed(getattr(self, name), np.uint8 if name == "grid" else np.int64))
+        for name in ("ts", "event", "rows_ts", "rows_end", "grids", "fees", "units", "begins"):
+            object.__setattr__(self, name, fixed(getattr(self, name), np.uint8 if name == "grids" else np.int64))
         if len(self.ts) != len(self.event) or len(self.rows_ts) != len(self.rows_end):
             raise ValueError(f"a tape's columns differ in length: {len(self.ts)} times for {len(self.event)} events")
-        if self.grid.shape != (count, PRICES) or self.fees.shape != (count, FEE_COLS):
-            raise ValueError(f"grid {self.grid.shape} and fees {self.fees.shape} do not fit {count} tickers")
+        if len(self.levels) != count or len(self.grids) < count or self.fees.shape != (count, FEE_COLS):
+            raise ValueError(f"levels of {len(self.levels)} markets, {len(self.grids)} grids and fees {self.fees.shape} do not fit {count} tickers")
         if self.units.shape not in ((0, UNIT_COLS), (count, UNIT_COLS)) or self.begins.shape != (count,):
             raise ValueError(f"units {self.units.shape} and begins {self.begins.shape} do not fit {count} tickers")
 
     def __len__(self) -> int:
         return len(self.ts)
 
+    @cached_property
+    def prices(self) -> np.ndarray:
+        """int64: the levels of all markets, one after the other."""
+        return fixed(np.concatenate(self.levels) if self.levels else _no_rows())
 
-def every_mill(count: int) -> np.ndarray:
-    """uint8[count, 10001]: orders allowed at every tenth of a cent above 0 and below a dollar."""
-    grid = np.zeros((count, PRICES), np.uint8)
-    grid[:, MILL:DOLLAR:MILL] = 1
-    return grid
+
+def all_levels(levels: Sequence[np.ndarray]) -> np.ndarray:
+    """uint8[T, longest]: orders allowed at all levels."""
+    grids = np.zeros((len(levels), max(map(len, levels), default=0)), np.uint8)
+    for row, prices in zip(grids, levels, strict=True):
+        row[1 : len(prices) - 1] = 1
+    return grids
 
 
 def no_fees(count: int) -> np.ndarray:

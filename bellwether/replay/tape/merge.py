@@ -10,7 +10,7 @@ from itertools import accumulate
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.tape.layout import HALT, KIND_MASK, MAX_TICKERS, TICKER_SHIFT, Tape
+from bellwether.replay.tape.layout import GRID, HALT, KIND_MASK, MAX_TICKERS, TICKER_SHIFT, VALUE_SHIFT, Tape
 
 
 def merge_tapes(tapes: Sequence[Tape]) -> Tape:
@@ -25,7 +25,7 @@ def merge_tapes(tapes: Sequence[Tape]) -> Tape:
     lifecycle = [tape.event & KIND_MASK >= HALT for tape in tapes]
     chosen = [(tape, code, ends == last) for last in (False, True) for tape, code, ends in zip(tapes, first_codes, lifecycle, strict=False)]
     ts = np.concatenate([tape.ts[rows] for tape, _, rows in chosen])
-    event = np.concatenate([tape.event[rows] + (code << TICKER_SHIFT) for tape, code, rows in chosen])
+    event = np.concatenate([_renumbered(tape, code, tapes)[rows] for tape, code, rows in chosen])
     # Stable: of one instant, all books come before all that ends them, those of a tape in their order.
     order = np.argsort(ts, kind="stable")
     return Tape(
@@ -34,12 +34,32 @@ def merge_tapes(tapes: Sequence[Tape]) -> Tape:
         tickers=tuple(ticker for tape in tapes for ticker in tape.tickers),
         start=min(tape.start for tape in tapes),
         end=max(tape.end for tape in tapes),
-        grid=np.concatenate([tape.grid for tape in tapes]),
+        levels=tuple(levels for tape in tapes for levels in tape.levels),
+        grids=_stacked(tapes),
         fees=np.concatenate([tape.fees for tape in tapes]),
         digest=hashlib.sha256("\n".join(tape.digest for tape in tapes).encode()).hexdigest(),
         units=np.concatenate([tape.units for tape in tapes]),
         begins=np.concatenate([tape.begins for tape in tapes]),
     )
+
+
+def _stacked(tapes: Sequence[Tape]) -> np.ndarray:
+    """The grids of all tapes: the first of each market, then the later ones, tape by tape."""
+    longest = max((tape.grids.shape[1] for tape in tapes), default=0)
+    padded = [np.pad(tape.grids, ((0, 0), (0, longest - tape.grids.shape[1]))) for tape in tapes]
+    first = [grids[: len(tape.tickers)] for grids, tape in zip(padded, tapes, strict=True)]
+    later = [grids[len(tape.tickers) :] for grids, tape in zip(padded, tapes, strict=True)]
+    return np.concatenate([*first, *later])
+
+
+def _renumbered(tape: Tape, code: int, tapes: Sequence[Tape]) -> np.ndarray:
+    """A tape's events with the codes and the rows of grids of the merged tape."""
+    event = tape.event + (code << TICKER_SHIFT)
+    count = sum(len(one.tickers) for one in tapes)
+    before = sum(len(one.grids) - len(one.tickers) for one in tapes[: list(map(id, tapes)).index(id(tape))])
+    changes = event & KIND_MASK == GRID
+    event[changes] += (count - len(tape.tickers) + before) << VALUE_SHIFT
+    return event
 
 
 def with_units(tape: Tape, units: Sequence[int]) -> Tape:

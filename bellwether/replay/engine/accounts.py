@@ -1,0 +1,193 @@
+"""The account: fills, positions, reserves, settlements and marks. Prices in $0.0001, sizes in lots, money in micro-dollars, times in ns."""
+
+from __future__ import annotations
+
+from bellwether.replay.engine.codes import Role, Status
+from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.fees import fill_fee, trade_fee
+from bellwether.replay.engine.memory import fills_of, markets_of, orders_of, sides_of, state_of
+from bellwether.replay.units import CONTRACT, DOLLAR, MICROS
+
+_TAKER, _MAKER = int(Role.TAKER), int(Role.MAKER)
+_RESTING = int(Status.RESTING)
+
+
+@inlined
+def share(total, part, whole):
+    """Total x part // whole without overflow for 0 <= part <= whole < 3 x 10^9 and total >= 0."""
+    if part == whole:
+        return total
+    return total // whole * part + total % whole * part // whole
+
+
+@inlined
+def booked_price(state, order, price, role):
+    """Price of the side as sent at which a fill at canonical `price` is booked."""
+    if order.action == 0 or (role == _MAKER and state.canonical_sell == 1):
+        return price
+    return DOLLAR - price
+
+
+@compiled
+def book_fill(sim, o, price, lots, role, ts):
+    """Book a fill of an order at canonical `price`. False, with nothing booked, for a maker whose cash would fall below 0."""
+    state, order, sides = state_of(sim), orders_of(sim)[o], sides_of(sim)
+    market = markets_of(sim)[order.market]
+    side, other = sides[2 * order.market + order.bid_side], sides[2 * order.market + 1 - order.bid_side]
+    booked = booked_price(state, order, price, role)
+    fee, rounding = fill_fee(market, role, order.action, booked, lots, ts, order.rounding)
+    if state.net == 1:
+        change = DOLLAR * min(other.position, lots) - price * lots
+    else:
+        change = booked * lots if order.action == 1 else -booked * lots
+    if role == _MAKER and state.collateral == 1 and state.cash + change - fee < 0:
+        return False
+    state.cash += change - fee
+    state.fees += fee
+    market.paid += fee
+    order.rounding = rounding
+    order.filled += lots
+    order.cost += booked * lots
+    order.fees += fee
+    if role == _TAKER:
+        order.taken += lots
+    if state.net == 1:
+        gained = _move_net(side, other, price, lots)
+    else:
+        gained = _move_apart(sides[2 * order.market + order.side], order.action, booked, lots)
+    state.realised += gained
+    market.realised += gained
+    n = state.fills
+    state.fills = n + 1
+    fill = fills_of(sim)[n]
+    fill.order, fill.market, fill.side, fill.action = o, order.market, order.side, order.action
+    fill.price, fill.lots, fill.fee, fill.role, fill.ts = booked, lots, fee, role, ts
+    fill.wait = ts - order.queued if role == _MAKER else 0
+    return True
+
+
+@inlined
+def _move_net(new, old, price, lots):
+    """Positions and cost where a YES and a NO contract return a dollar at once: the old holding is closed first. Returns the P&L realised."""
+    pairs, gained = min(old.position, lots), 0
+    if pairs > 0:
+        removed = share(old.basis, pairs, old.position)
+        gained = (DOLLAR - price) * pairs - removed
+        old.basis -= removed
+        old.position -= pairs
+    new.position += lots - pairs
+    new.basis += price * (lots - pairs)
+    return gained
+
+
+@compiled
+def _move_apart(side, action, price, lots):
+    """Positions and signed cost where each side stands alone and may be short. Returns the P&L realised."""
+    sign, held, gained = (1 if action == 0 else -1), side.position, 0
+    closed = min(lots, abs(held)) if held * sign < 0 else 0
+    if closed > 0:
+        removed = share(abs(side.basis), closed, abs(held))
+        gained = -sign * (price * closed - removed)
+        side.basis += sign * removed
+    side.basis += sign * price * (lots - closed)
+    side.position += sign * lots
+    return gained
+
+
+@compiled
+def side_reserve(sim, s, yes, no, level, price, lots, fee, action, below):
+    """Micro-dollars reserved for the own orders of a side at levels under `below`, were `yes` and `no` lots held and one more order of `lots` at
+    `level` resting (0: none), with its price, maker fee and action.
+    """
+    orders, net = orders_of(sim), state_of(sim).net == 1
+    opposite, own = (no, yes) if s & 1 == 0 else (yes, no)
+    cover, cover_buys = max(0, opposite), (0 if net else max(0, -own))
+    total = 0 if net else DOLLAR * max(0, -own)
+    i = sides_of(sim)[s].head
+    waiting = lots > 0
+    while waiting or i >= 0:
+        if waiting and (i < 0 or orders[i].level < level):
+            at, size, is_sale, due = price, lots, action == 1, fee
+            waiting = False
+        else:
+            order = orders[i]
+            i = order.next
+            if order.status != _RESTING or order.level >= below:
+                continue
+            at, size, is_sale, due = order.bid_price, order.count - order.filled, order.action == 1, order.reserved_fee
+        if net or is_sale:
+            covered = min(cover, size)
+            cover -= covered
+        else:
+            covered = min(cover_buys, size)
+            cover_buys -= covered
+        # What closing brings in pays the fee first.
+        total += at * (size - covered) + max(0, due - (DOLLAR - at) * covered)
+    return total
+
+
+@compiled
+def reserve_side(sim, s):
+    """Set the reserve of a side."""
+    state, side, other = state_of(sim), sides_of(sim)[s], sides_of(sim)[s ^ 1]
+    if state.collateral == 0:
+        return
+    yes, no = (side.position, other.position) if s & 1 == 0 else (other.position, side.position)
+    reserve = side_reserve(sim, s, yes, no, 0, 0, 0, 0, 0, DOLLAR)
+    state.reserved += reserve - side.reserve
+    side.reserve = reserve
+
+
+@inlined
+def reserve_market(sim, m):
+    """Set the reserves of both sides of a market."""
+    reserve_side(sim, 2 * m)
+    reserve_side(sim, 2 * m + 1)
+
+
+@inlined
+def reserved_fee(sim, order, lots):
+    """Maker fee that is reserved for `lots` of an order: one fill at its price as sent, no waiver, no account rounding."""
+    if state_of(sim).collateral == 0:
+        return 0
+    return trade_fee(markets_of(sim)[order.market], _MAKER, order.price, lots)
+
+
+@compiled
+def pay_positions(sim, m, value, void):
+    """Settle a market: `value` micro-dollars per YES contract and the rest of a dollar per NO contract, or the cost if void."""
+    state, market = state_of(sim), markets_of(sim)[m]
+    for place in range(2):
+        side = sides_of(sim)[2 * m + place]
+        each = value if place == 0 else MICROS - value
+        if void:
+            pay = side.basis
+        elif side.position >= 0:
+            pay = each * side.position // CONTRACT
+        else:
+            pay = -((each * -side.position + CONTRACT - 1) // CONTRACT)
+        state.cash += pay
+        state.realised += pay - side.basis
+        market.realised += pay - side.basis
+        side.position = side.basis = 0
+
+
+@compiled
+def value_account(state, sides):
+    """Set the equity at the liquidation side and at mid; returns the former."""
+    equity, mid2_equity, fifty = state.cash, 0, state.fifty == 1
+    for s in range(2 * state.tickers):
+        side = sides[s]
+        lots = side.position
+        if lots == 0:
+            continue
+        bid, other = side.price, sides[s ^ 1].price
+        ask = DOLLAR - other
+        mid2 = DOLLAR if fifty and (bid == 0 or other == 0) else bid + ask
+        if fifty:
+            bid = bid if bid > 0 else DOLLAR // 2
+            ask = ask if other > 0 else DOLLAR // 2
+        equity += (bid if lots > 0 else ask) * lots
+        mid2_equity += mid2 * lots
+    state.equity, state.mid_equity = equity, state.cash + mid2_equity // 2
+    return equity

@@ -1,0 +1,174 @@
+"""What the agent knows of its orders and its account where answers take longer than market data.
+
+`seen_*` are a state, sides, markets and orders as of the last answer that has come; their books are not kept. Where nothing takes longer they are the
+account's own. A ledger has the money and positions after a change, and when the agent learns of it.
+"""
+
+from __future__ import annotations
+
+from bellwether.replay.engine.accounts import value_account
+from bellwether.replay.engine.book import link, unlink
+from bellwether.replay.engine.codes import Status
+from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.memory import (
+    accounts_of,
+    ledgers_of,
+    markets_of,
+    seen_markets_of,
+    seen_orders_of,
+    seen_sides_of,
+    seen_state_of,
+    series_of,
+    sides_of,
+    state_of,
+    updates_of,
+)
+from bellwether.replay.engine.state import WATCH_LATE, WATCH_ORDERS
+
+_RESTING = int(Status.RESTING)
+
+
+@inlined
+def is_late(state):
+    """Return whether answers may take longer than market data."""
+    return state.watch & WATCH_LATE != 0
+
+
+@compiled
+def arrival(series, answers, time):
+    """Arrival time of a message sent at `time`, interpolated linearly between rows of the recorded latencies; answers: of the venue's answer."""
+    last = len(series) - 1
+    low, high = 0, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (series[middle].arrived if answers else series[middle].sent) <= time:
+            low = middle
+        else:
+            high = middle
+    sent, arrives = _message(series[low], answers)
+    later, latest = _message(series[high], answers)
+    if time <= sent:
+        return time + arrives - sent
+    if time >= later:
+        return time + latest - later
+    return arrives + _part(latest - arrives, time - sent, later - sent)
+
+
+@inlined
+def _message(row, answers):
+    return (row.arrived, row.answered) if answers else (row.sent, row.arrived)
+
+
+@compiled
+def _part(rise, along, run):
+    """Rise x along // run for 0 <= along < run, binary digit by digit: the product may have 124 bits."""
+    result, rest = 0, 0
+    for bit in range(62, -1, -1):
+        result, rest = 2 * result, 2 * rest
+        if rest >= run:
+            rest -= run
+            result += 1
+        if rise >> bit & 1:
+            rest += along
+            if rest >= run:
+                rest -= run
+                result += 1
+    return result
+
+
+@inlined
+def learned(sim, time):
+    """Engine time at which the agent learns of what happened to its orders at `time`: never before the market data of that instant."""
+    state, series = state_of(sim), series_of(sim)
+    comes = arrival(series, True, time) if len(series) > 0 else time + state.response_latency
+    return max(time, comes - state.data_latency)
+
+
+@inlined
+def is_known(sim, time):
+    """Return whether the agent knows by now of what happened to an order at `time`."""
+    state = state_of(sim)
+    return not is_late(state) or learned(sim, time) <= state.time
+
+
+@compiled
+def remember(sim, time, changed):
+    """Add a ledger where money or fills are not those of the last one, or orders have changed; the caller has seen that it fits."""
+    state, sides, markets = state_of(sim), sides_of(sim), markets_of(sim)
+    changed |= state.cash != state.ledger_cash or state.fills != state.ledger_fills
+    changed |= state.realised != state.ledger_realised or state.reserved != state.ledger_reserved
+    if not changed:
+        return
+    state.ledger_cash, state.ledger_fills = state.cash, state.fills
+    state.ledger_realised, state.ledger_reserved = state.realised, state.reserved
+    n = state.ledger_tail
+    state.ledger_tail = n + 1
+    row = ledgers_of(sim)[n]
+    row.learned, row.updates, row.fills = learned(sim, time), state.update_tail, state.fills
+    row.cash, row.reserved = state.cash, state.reserved
+    for m in range(state.tickers):
+        account = accounts_of(sim)[n * state.tickers + m]
+        account.yes, account.no = sides[2 * m].position, sides[2 * m + 1].position
+        account.yes_basis, account.no_basis = sides[2 * m].basis, sides[2 * m + 1].basis
+        account.realised, account.paid = markets[m].realised, markets[m].paid
+
+
+@compiled
+def learn(sim, time):
+    """Let the agent know what it learns by `time`."""
+    state, seen, sides, markets = state_of(sim), seen_state_of(sim), seen_sides_of(sim), seen_markets_of(sim)
+    ledgers, updates, accounts = ledgers_of(sim), updates_of(sim), accounts_of(sim)
+    while state.ledger_head < state.ledger_tail and ledgers[state.ledger_head].learned <= time:
+        n = state.ledger_head
+        row = ledgers[n]
+        state.ledger_head = n + 1
+        for u in range(seen.update_tail, row.updates):
+            _learn_of_order(sim, updates[u])
+        seen.update_tail, seen.fills, seen.cash, seen.reserved = row.updates, row.fills, row.cash, row.reserved
+        for m in range(seen.tickers):
+            account = accounts[n * seen.tickers + m]
+            sides[2 * m].position, sides[2 * m + 1].position = account.yes, account.no
+            sides[2 * m].basis, sides[2 * m + 1].basis = account.yes_basis, account.no_basis
+            markets[m].realised, markets[m].paid = account.realised, account.paid
+    if state.watch & WATCH_ORDERS == 0:
+        state.update_head = seen.update_tail
+        rewind(state, seen)
+
+
+@inlined
+def rewind(state, seen):
+    """Begin the updates and the ledgers anew once all of them are delivered or known."""
+    if state.ledger_head == state.ledger_tail:
+        state.ledger_head = state.ledger_tail = 0
+        if state.update_head == state.update_tail:
+            state.update_head = state.update_tail = state.update_told = seen.update_tail = 0
+
+
+@compiled
+def _learn_of_order(sim, update):
+    """An order becomes what an update says; one that joined a queue anew goes to the back of its list."""
+    sides, orders = seen_sides_of(sim), seen_orders_of(sim)
+    o = update.order
+    order = orders[o]
+    side = 2 * order.market + order.bid_side
+    rested, rests = order.status == _RESTING, update.status == _RESTING
+    stays = rested and rests and order.queued == update.queued and order.price == update.price
+    if rested and not stays:
+        unlink(sides, orders, o)
+        sides[side].own -= 1
+    order.status, order.reason, order.price, order.count = update.status, update.reason, update.price, update.count
+    order.filled, order.cost, order.fees, order.queued = update.filled, update.cost, update.fees, update.queued
+    if rests and not stays:
+        order.bid_price, order.level = update.bid_price, update.level
+        link(sides, orders, o)
+        sides[side].own += 1
+
+
+@compiled
+def value_known(sim):
+    """Equity of the account as the agent knows it, at the prices that it sees."""
+    state, seen, sides, known = state_of(sim), seen_state_of(sim), sides_of(sim), seen_sides_of(sim)
+    if is_late(state):
+        for s in range(2 * state.tickers):
+            known[s].best, known[s].price = sides[s].best, sides[s].price
+    return value_account(seen, known)

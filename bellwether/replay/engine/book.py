@@ -1,0 +1,144 @@
+"""Displayed levels, what own orders have taken from them, and the lists of own orders.
+
+`s` is a side (2 x market + side of the canonical bid), `level` a level of it.
+"""
+
+from __future__ import annotations
+
+from bellwether.replay.engine.codes import Status
+from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.memory import levels_of, markets_of, marks_of, orders_of, prices_of, shown_of, sides_of, state_of
+from bellwether.replay.engine.state import NEVER
+
+_RESTING = int(Status.RESTING)
+
+
+@inlined
+def price_of(sim, m, level):
+    """Price of a level of market `m`, $0.0001; the level of NO and YES alike."""
+    return prices_of(sim)[markets_of(sim)[m].prices + level]
+
+
+@compiled
+def level_of(sim, m, price):
+    """Level of a price of market `m`, 0 where the market has none."""
+    market, prices = markets_of(sim)[m], prices_of(sim)
+    n = market.levels
+    if market.step > 0:
+        level = price // market.step
+        return level if level * market.step == price and 0 < level <= n else 0
+    low, high = 1, n
+    while low <= high:
+        middle = (low + high) // 2
+        found = prices[market.prices + middle]
+        if found == price:
+            return middle
+        if found < price:
+            low = middle + 1
+        else:
+            high = middle - 1
+    return 0
+
+
+@inlined
+def set_best(sim, s, level):
+    """Set the best displayed level of a side, 0 for none."""
+    side = sides_of(sim)[s]
+    side.best = level
+    side.price = prices_of(sim)[markets_of(sim)[s >> 1].prices + level]
+
+
+@inlined
+def lower_best(sim, s, level):
+    """Set the best displayed level to the highest below `level` that shows a size."""
+    base, shown = sides_of(sim)[s].book, shown_of(sim)
+    level -= 1
+    while level > 0 and shown[base + level] == 0:
+        level -= 1
+    set_best(sim, s, max(level, 0))
+
+
+@compiled
+def consume(sim, s, level, lots, least, most):
+    """Take own lots from a displayed level until it changes; `least` and `most`: of the queue histories."""
+    if state_of(sim).consume == 0:
+        return
+    shown, at = shown_of(sim), sides_of(sim)[s].book + level
+    row = levels_of(sim)[at]
+    if row.taken + row.taken_max == 0:
+        marks_of(sim)[at] += 1
+    row.taken += lots
+    row.taken_min += least
+    row.taken_max += most
+    shown[at] -= lots
+    if shown[at] == 0 and sides_of(sim)[s].best == level:
+        lower_best(sim, s, level)
+
+
+@inlined
+def link(sides, orders, o):
+    """Put an order into the list of its side: highest level first, then first come."""
+    order = orders[o]
+    s, level = 2 * order.market + order.bid_side, order.level
+    before, after = -1, sides[s].head
+    while after >= 0 and orders[after].level >= level:
+        before, after = after, orders[after].next
+    link_between(sides, orders, o, before, after)
+
+
+@inlined
+def link_between(sides, orders, o, before, after):
+    """Put an order between two neighbours of its list, -1 for none."""
+    order = orders[o]
+    order.prev, order.next = before, after
+    if before >= 0:
+        orders[before].next = o
+    else:
+        sides[2 * order.market + order.bid_side].head = o
+    if after >= 0:
+        orders[after].prev = o
+
+
+@inlined
+def unlink(sides, orders, o):
+    """Take an order out of its list; its row keeps its neighbours."""
+    order = orders[o]
+    before, after = order.prev, order.next
+    if before >= 0:
+        orders[before].next = after
+    else:
+        sides[2 * order.market + order.bid_side].head = after
+    if after >= 0:
+        orders[after].prev = before
+
+
+@compiled
+def mark(sim, o, change):
+    """Count an order that has come to its level or gone from it, and note the best level left."""
+    sides, orders = sides_of(sim), orders_of(sim)
+    order = orders[o]
+    s = 2 * order.market + order.bid_side
+    side = sides[s]
+    marks_of(sim)[side.book + order.level] += change
+    side.top = orders[side.head].level if side.head >= 0 else 0
+    sides[s ^ 1].meets = markets_of(sim)[order.market].levels + 1 - side.top if side.top > 0 else NEVER
+
+
+@inlined
+def first_at(sim, s, level):
+    """The first own order at a level that rests in the account, -1 for none."""
+    orders = orders_of(sim)
+    i = sides_of(sim)[s].head
+    while i >= 0 and (orders[i].level > level or (orders[i].level == level and orders[i].status != _RESTING)):
+        i = orders[i].next
+    return i if i >= 0 and orders[i].level == level else -1
+
+
+@inlined
+def first_resting(sim, s):
+    """The best own order of a side that rests in the account, -1 for none."""
+    orders = orders_of(sim)
+    i = sides_of(sim)[s].head
+    while i >= 0 and orders[i].status != _RESTING:
+        i = orders[i].next
+    return i

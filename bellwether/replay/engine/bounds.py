@@ -1,0 +1,192 @@
+"""What the slowest and the fastest queue history would have filled, and the band of equity that follows.
+
+The account's fills of an order lie between `filled_min` and `filled_max`. Equity is linear in the fills of each order but for the mark of a market's net
+position, which is concave: YES is worth the bid where the position is long and the ask where it is short. So the lower end takes the worse end of each
+order at the worse mark, and the upper end the best of each order at the mark, between bid and ask, that makes the sum least.
+"""
+
+from __future__ import annotations
+
+from bellwether.replay.engine.codes import Role
+from bellwether.replay.engine.compiling import compiled, compiled_alone, inlined
+from bellwether.replay.engine.fees import rounding_of_a_fill, trade_fee
+from bellwether.replay.engine.memory import fills_of, levels_of, markets_of, orders_of, prices_of, sides_of, state_of
+from bellwether.replay.tape.layout import WAIVER_UNTIL
+from bellwether.replay.units import CONTRACT, DOLLAR, MICROS
+
+_MAKER = int(Role.MAKER)
+
+
+@inlined
+def note_difference(sim, s, level, short, extra):
+    """Add lots that the slowest history has filled less, and the fastest more, than the account at a level."""
+    if short == 0 and extra == 0:
+        return
+    side = sides_of(sim)[s]
+    row = levels_of(sim)[side.book + level]
+    row.short += short
+    row.extra += extra
+    side.low, side.high = min(side.low, level), max(side.high, level)
+
+
+@compiled
+def fill_histories(sim, o, main, slow, fast, ts):
+    """Book the lots that an event fills of a resting order in both histories; `main`: in the account."""
+    order = orders_of(sim)[o]
+    order.filled_min += slow
+    order.filled_max += fast
+    order.left_slow -= slow
+    order.left_fast -= fast
+    if slow > 0 and order.left_slow == 0:
+        order.latest = order.done_slow = ts
+    if fast > 0 and order.left_fast == 0:
+        order.done_fast = ts
+        if order.earliest < 0:
+            order.earliest = ts
+    if order.unsure == 1 or main != slow or main != fast:
+        _note_unsure(sim, order)
+        note_difference(sim, 2 * order.market + order.bid_side, order.level, main - slow, fast - main)
+
+
+@inlined
+def _note_unsure(sim, order):
+    """Count what the rounding of an unsure order's fees can change, and all of its fee where a waiver ends."""
+    market = markets_of(sim)[order.market]
+    if order.unsure == 0:
+        order.unsure = 1
+        if market.fees[WAIVER_UNTIL] > 0:
+            market.slack += trade_fee(market, _MAKER, order.price, order.count)
+    market.slack += order.chances * rounding_of_a_fill(market, order.bid_price)
+    order.chances = 0
+
+
+@compiled
+def _part(sim, m, s, mark, upper):
+    """Change of equity, in $0.01 x 10^-6, that the differences of a side bring at `mark` (micro-dollars of a YES contract), each level at its worse
+    or, for `upper`, better end.
+    """
+    market, side, prices, levels = markets_of(sim)[m], sides_of(sim)[s], prices_of(sim), levels_of(sim)
+    each = mark if s & 1 == 0 else MICROS - mark
+    total = 0
+    for level in range(side.low, side.high + 1):
+        row = levels[side.book + level]
+        if row.short == 0 and row.extra == 0:
+            continue
+        price = prices[market.prices + level]
+        gain = each - CONTRACT * price
+        less = CONTRACT * trade_fee(market, _MAKER, price, max(row.short, 0)) - row.short * gain
+        more = row.extra * gain - CONTRACT * trade_fee(market, _MAKER, price, max(row.extra, 0))
+        total += max(less, more) if upper else min(less, more)
+    return total
+
+
+@inlined
+def _at(sim, m, mark, held, upper):
+    """The same of both sides of a market and of its position, in micro-dollars / 100."""
+    return held * mark + _part_of_market(sim, m, mark, upper)
+
+
+@compiled
+def _market_band(sim, m, bid, ask):
+    """(low, high) change of equity in a market whose YES is worth `bid` if long and `ask` if short, micro-dollars per contract.
+
+    A crossed book makes the mark convex: then the mark between them that makes each sum greatest holds.
+    """
+    sides, prices, levels = sides_of(sim), prices_of(sim), levels_of(sim)
+    market = markets_of(sim)[m]
+    held = sides[2 * m].position - sides[2 * m + 1].position
+    own = held * (bid if held > 0 else ask)
+    inner = ask < bid
+    low_bid, low_ask = _at(sim, m, bid, held, False), _at(sim, m, ask, held, False)
+    high_bid, high_ask = _at(sim, m, bid, held, True), _at(sim, m, ask, held, True)
+    low = max(low_bid, low_ask) if inner else min(low_bid, low_ask)
+    high = max(high_bid, high_ask) if inner else min(high_bid, high_ask)
+    for s in range(2 * m, 2 * m + 2):
+        side = sides[s]
+        for level in range(side.low, side.high + 1):
+            row = levels[side.book + level]
+            price = CONTRACT * prices[market.prices + level]
+            mark = price if s & 1 == 0 else MICROS - price
+            if (row.short == 0 and row.extra == 0) or not min(bid, ask) < mark < max(bid, ask):
+                continue
+            if inner:
+                low = max(low, _at(sim, m, mark, held, False))
+            else:
+                high = min(high, _at(sim, m, mark, held, True))
+    # A settlement pays whole micro-dollars.
+    rest = own % CONTRACT
+    return (rest + low - own) // CONTRACT - market.slack, (rest + high - own) // CONTRACT + market.slack
+
+
+@inlined
+def _is_certain(sim, m):
+    sides = sides_of(sim)
+    return markets_of(sim)[m].slack == 0 and sides[2 * m].high < sides[2 * m].low and sides[2 * m + 1].high < sides[2 * m + 1].low
+
+
+@compiled
+def value_band(sim):
+    """Set the band of equity about the account's own."""
+    state, sides = state_of(sim), sides_of(sim)
+    low, high = state.low_settled, state.high_settled
+    if state.bounds == 1:
+        for m in range(state.tickers):
+            if not _is_certain(sim, m):
+                bid, ask = CONTRACT * sides[2 * m].price, CONTRACT * (DOLLAR - sides[2 * m + 1].price)
+                least, most = _market_band(sim, m, bid, ask)
+                low, high = low + min(least, 0), high + max(most, 0)
+    state.low, state.high = low, high
+
+
+@compiled
+def settle_band(sim, m, value, void):
+    """Fix a market's part of the band at its settlement, before the positions are paid."""
+    state, sides, levels = state_of(sim), sides_of(sim), levels_of(sim)
+    if state.bounds == 0 or _is_certain(sim, m):
+        return
+    low, high = _void_band(sim, m) if void else _market_band(sim, m, value, value)
+    state.low_settled += min(low, 0)
+    state.high_settled += max(high, 0)
+    markets_of(sim)[m].slack = 0
+    for s in range(2 * m, 2 * m + 2):
+        side = sides[s]
+        for level in range(side.low, side.high + 1):
+            levels[side.book + level].short = levels[side.book + level].extra = 0
+        side.low, side.high = 1 << 30, 0
+
+
+@compiled
+def _void_band(sim, m):
+    """A void returns the cost of what is held: P&L is that of a mark at the average cost, which lies between the extreme prices of the fills."""
+    state, market, sides, fills = state_of(sim), markets_of(sim)[m], sides_of(sim), fills_of(sim)
+    lowest, highest = DOLLAR, 0
+    for i in range(state.fills):
+        fill = fills[i]
+        if fill.market == m:
+            price = fill.price if fill.side == 0 else DOLLAR - fill.price
+            lowest, highest = min(lowest, price), max(highest, price)
+    for s in range(2 * m, 2 * m + 2):
+        for level in range(sides[s].low, sides[s].high + 1):
+            if levels_of(sim)[sides[s].book + level].extra > 0:
+                price = prices_of(sim)[market.prices + level]
+                price = price if s & 1 == 0 else DOLLAR - price
+                lowest, highest = min(lowest, price), max(highest, price)
+    held = sides[2 * m].position - sides[2 * m + 1].position
+    low, high = 1 << 62, -1 << 62
+    for mark in (lowest, highest):
+        each = CONTRACT * mark
+        value = held * mark - sides[2 * m].basis - sides[2 * m + 1].basis + (DOLLAR * sides[2 * m + 1].position)
+        low = min(low, value + _part_of_market(sim, m, each, False) // CONTRACT)
+        high = max(high, value - -_part_of_market(sim, m, each, True) // CONTRACT)
+    return low - market.slack, high + market.slack
+
+
+@inlined
+def _part_of_market(sim, m, mark, upper):
+    return _part(sim, m, 2 * m, mark, upper) + _part(sim, m, 2 * m + 1, mark, upper)
+
+
+@compiled_alone
+def value_band_of(sim):
+    """`value_band`, for calls from Python."""
+    value_band(sim)

@@ -1,0 +1,118 @@
+"""Fees of fills in exact integers; `rules.fees` has the same formulas in plain arithmetic.
+
+`market` is a row of the markets, `price` in $0.0001 of the side as booked, `lots` a size. Results are micro-dollars.
+"""
+
+from __future__ import annotations
+
+from math import ceil, sqrt
+
+from bellwether.replay.engine.codes import Role
+from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.rules.terms import (
+    BY_SHARES_0,
+    BY_SHARES_2,
+    BY_SHARES_HALF,
+    BY_VALUE,
+    BY_VALUE_0,
+    BY_VALUE_2,
+    BY_VALUE_HALF,
+    FLOAT,
+    FREE,
+    QUADRATIC,
+)
+from bellwether.replay.tape.layout import MAKER_KIND, TAKER_KIND, WAIVER_UNTIL
+from bellwether.replay.units import CENT, CENT_MICROS, DOLLAR
+
+_TAKER, _MAKER = int(Role.TAKER), int(Role.MAKER)
+_DIGIT, _MASK = 2**31 - 1, 2**62 - 1
+
+
+@compiled
+def trade_fee(market, role, price, lots):
+    """Fee of a fill before waivers and account rounding."""
+    at = TAKER_KIND if role == _TAKER else MAKER_KIND
+    kind, num, den, unit = market.fees[at], market.fees[at + 1], market.fees[at + 2], market.fee_unit
+    if kind == FREE:
+        return 0
+    if kind == FLOAT:
+        cents = price / CENT
+        return ceil(num / den * (lots / 100.0) * (cents / 100.0) * (1 - cents / 100.0) * 100) * CENT_MICROS
+    if kind == QUADRATIC:
+        value, step = lots * price * (DOLLAR - price), den * DOLLAR * unit
+        return (value // step * num + (value % step * num + step - 1) // step) * unit
+    return _curve_units(kind, num * lots, den * unit, price) * unit
+
+
+@compiled
+def fill_fee(market, role, action, price, lots, ts, rounding):
+    """(fee, accumulator) of a fill after waiver and account rounding. rounding: the order's accumulator before."""
+    fee = 0 if ts < market.fees[WAIVER_UNTIL] else trade_fee(market, role, price, lots)
+    unit = market.balance_unit
+    if unit == 0:
+        return fee, rounding
+    change = (price * lots if action == 1 else -price * lots) - fee
+    charged = fee + change % unit
+    rounding += change % unit
+    due = (rounding - 1 if market.rebate_above == 1 else rounding) // market.rebate_unit
+    rebate = market.rebate_unit * min(max(due, 0), charged // market.rebate_unit)
+    return charged - rebate, rounding - rebate
+
+
+@compiled
+def rounding_of_a_fill(market, price):
+    """Most by which the rounding of one maker fill at a price can change what an order pays; 0 where nothing is ever rounded."""
+    if market.fees[MAKER_KIND] == FREE and (market.balance_unit == 0 or price % market.balance_unit == 0):
+        return 0
+    return market.fee_unit + market.balance_unit
+
+
+@compiled
+def _curve_units(kind, amount, step, price):
+    """Units of amount × worth × (w / 10^8)^e / step, rounded half up; 0 below one unit. Exact: a float guesses, integers decide.
+
+    w = price × (DOLLAR − price). worth: the price by value, DOLLAR by shares.
+    """
+    w = price * (DOLLAR - price)
+    worth = price if kind in (BY_VALUE, BY_VALUE_2, BY_VALUE_0, BY_VALUE_HALF) else DOLLAR
+    if kind in (BY_SHARES_HALF, BY_VALUE_HALF):
+        right = _product(2 * amount, 2 * amount, worth * worth * w)
+        units = int(amount * worth * sqrt(w) / DOLLAR / step + 0.5)
+        root, scale = True, DOLLAR * DOLLAR
+    else:
+        power = 0 if kind in (BY_SHARES_0, BY_VALUE_0) else 2 if kind in (BY_SHARES_2, BY_VALUE_2) else 1
+        right = _product(2 * amount, worth, w**power)
+        units = int(amount * (worth * (w / (DOLLAR * DOLLAR)) ** power) / step + 0.5)
+        root, scale = False, (DOLLAR * DOLLAR) ** power
+    if not _covers(right, 2 * step, scale, root):
+        return 0
+    while not _covers(right, (2 * units - 1) * step, scale, root):
+        units -= 1
+    while _covers(right, (2 * units + 1) * step, scale, root):
+        units += 1
+    return units
+
+
+@compiled
+def _covers(right, left, scale, root):
+    """Return whether left (squared for a root) × scale <= right."""
+    return _product(left, left if root else 1, scale) <= right
+
+
+@compiled
+def _product(one, two, three):
+    """Product of three factors from 0 to 2^62 as three digits of base 2^62, most significant first."""
+    top, low = _pair(one, two)
+    carry, first = _pair(low, three)
+    third, second = _pair(top, three)
+    second += carry
+    return third + (second >> 62), second & _MASK, first
+
+
+@compiled
+def _pair(one, other):
+    """(product // 2^62, product % 2^62) of factors from 0 to 2^62."""
+    a, b, c, d = one >> 31, one & _DIGIT, other >> 31, other & _DIGIT
+    low, first, second = b * d, a * d, b * c
+    middle = (low >> 31) + (first & _DIGIT) + (second & _DIGIT)
+    return a * c + (first >> 31) + (second >> 31) + (middle >> 31), (middle & _DIGIT) << 31 | low & _DIGIT

@@ -1,0 +1,98 @@
+"""Compiled access to the arrays of a replay through its words, and the call of the engine from a strategy.
+
+Strategies do not contain the engine: the first word is the address of its entry, so they stay small and compile fast.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import from_dtype, types
+from numba.core import cgutils
+from numba.core.typing import signature
+from numba.extending import intrinsic
+
+from bellwether.replay.engine.compiling import inlined
+from bellwether.replay.engine.state import ARRAYS, ENTRY_WORD, WORD_OF
+
+_WORD = ir.IntType(64)
+_SIM, POINTER = types.Array(types.int64, 1, "C"), types.CPointer(types.int64)
+#: Signature of the entry for C: the words, the request, and up to seven arguments of it.
+ENTRY = signature(types.int64, POINTER, *[types.int64] * 8)
+
+
+def _words(context: Any, builder: Any, kind: Any, sim: Any) -> Any:
+    return sim if kind == POINTER else context.make_array(kind)(context, builder, sim).data
+
+
+def array_at(context: Any, builder: Any, words: Any, first: int, kind: Any) -> Any:
+    """The one-dimensional array of type `kind` whose address and length are the words from `first` on."""
+    address, length = (builder.load(builder.gep(words, [_WORD(first + n)])) for n in range(2))
+    array = context.make_array(kind)(context, builder)
+    array.data = builder.inttoptr(address, array.data.type)
+    item = _WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    array.shape, array.strides = cgutils.pack_array(builder, [length]), cgutils.pack_array(builder, [item])
+    array.itemsize, array.nitems = item, length
+    return array._getvalue()
+
+
+def _array(name: str) -> Any:
+    kind = types.Array(from_dtype(ARRAYS[name]), 1, "C")
+
+    @intrinsic
+    def array_of(typing: Any, sim: Any) -> Any:
+        """The array of this name."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return array_at(context, builder, _words(context, builder, signature.args[0], arguments[0]), WORD_OF[name], kind)
+
+        return kind(sim), generate
+
+    return array_of
+
+
+def _only(name: str) -> Any:
+    kind = from_dtype(ARRAYS[name])
+
+    @intrinsic
+    def record_of(typing: Any, sim: Any) -> Any:
+        """The only item of the array of this name."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            words = _words(context, builder, signature.args[0], arguments[0])
+            address = builder.load(builder.gep(words, [_WORD(WORD_OF[name])]))
+            return builder.inttoptr(address, context.get_value_type(kind))
+
+        return kind(sim), generate
+
+    return record_of
+
+
+state_of, seen_state_of = _only("state"), _only("seen_state")
+ts_of, event_of, prices_of, grids_of, schedule_of = (_array(name) for name in ("ts", "event", "prices", "grids", "schedule"))
+markets_of, sides_of, shown_of, marks_of, levels_of = (_array(name) for name in ("markets", "sides", "shown", "marks", "levels"))
+scratch_of, orders_of, fills_of, samples_of = (_array(name) for name in ("scratch", "orders", "fills", "samples"))
+messages_of, batch_of, updates_of, noted_of = (_array(name) for name in ("messages", "batch", "updates", "noted"))
+ledgers_of, accounts_of, series_of, trades_of = (_array(name) for name in ("ledgers", "accounts", "series", "trades"))
+seen_sides_of, seen_markets_of, seen_orders_of = (_array(name) for name in ("seen_sides", "seen_markets", "seen_orders"))
+
+
+def _enter(typing: Any, entry: Any, sim: Any, what: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:
+    """Call the entry at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        words = _words(context, builder, signature.args[1], arguments[1])
+        kind = ir.FunctionType(_WORD, [_WORD.as_pointer()] + [_WORD] * 8)
+        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [words, *arguments[2:]])
+
+    return types.int64(types.int64, sim, *[types.int64] * 8), generate
+
+
+_enter_compiled: Any = intrinsic(_enter)
+
+
+@inlined
+def ask(sim, what, a, b, c, d, e, f, g):
+    """Hand a request to the engine."""
+    return _enter_compiled(sim[ENTRY_WORD], sim, what, a, b, c, d, e, f, g)

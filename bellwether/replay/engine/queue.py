@@ -1,0 +1,348 @@
+"""Own resting orders in the queues of their levels: their places, and the fills by prints and by books that cross them.
+
+Each order has three places: in the account, under the chosen model, and in the slowest and the fastest history that the recording allows. `s` is a
+side, `o` an order, `ts` ns UTC.
+"""
+
+from __future__ import annotations
+
+from bellwether.replay.engine.accounts import book_fill, reserve_market, reserve_side, reserved_fee
+from bellwether.replay.engine.book import consume, first_at, link, mark, unlink
+from bellwether.replay.engine.bounds import fill_histories
+from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
+from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.state import JOINS_BOTH
+from bellwether.replay.engine.memory import levels_of, markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
+from bellwether.replay.units import CONTRACT
+
+_RESTING, _FILLED, _CANCELLED = int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
+_TRADE_ONLY, _PROPORTIONAL, _OPTIMISTIC = int(Queue.TRADE_ONLY), int(Queue.PROPORTIONAL), int(Queue.OPTIMISTIC)
+_POWER, _LOG = int(Queue.POWER), int(Queue.LOG)
+_INSUFFICIENT_CASH, _NO_REASON = int(Reason.INSUFFICIENT_CASH), int(Reason.NONE)
+_MAKER, _GTD = int(Role.MAKER), int(Tif.GTD)
+
+
+@inlined
+def end(order, status, reason, ts):
+    """Note the end of an order in the account."""
+    order.status, order.reason, order.ended = status, reason, ts
+
+
+@inlined
+def is_linked(order):
+    """Return whether an order rests in the account or in some history."""
+    return order.status == _RESTING or order.left_slow + order.left_fast > 0
+
+
+@compiled
+def join(sim, o, ts, lots, slow, fast):
+    """Let an order rest at the back of its queue with `lots` left in the account, and `slow` and `fast` in the histories; 0 for not there."""
+    state, order, side = state_of(sim), orders_of(sim)[o], sides_of(sim)[2 * orders_of(sim)[o].market + orders_of(sim)[o].bid_side]
+    level = order.level
+    first = first_at(sim, 2 * order.market + order.bid_side, level) if state.behind_own == 1 else -1
+    shown = shown_of(sim)[side.book + level]
+    row = levels_of(sim)[side.book + level]
+    was_linked = is_linked(order)
+    if lots > 0:
+        order.ahead = orders_of(sim)[first].ahead if first >= 0 else shown
+        order.status, order.reason, order.queued = _RESTING, _NO_REASON, ts
+        side.own += 1
+    if state.bounds == 0:
+        order.ahead_slow = order.ahead_fast = order.ahead
+        slow = fast = 0
+    if slow > 0:
+        order.left_slow, order.ahead_slow = slow, shown + row.taken - row.taken_min
+    if fast > 0:
+        order.left_fast, order.ahead_fast = fast, max(0, shown + row.taken - row.taken_max)
+    if order.tif == _GTD and order.expires < state.expiry:
+        state.expiry, state.expiry_at = order.expires, -1
+    if not was_linked:
+        link(sides_of(sim), orders_of(sim), o)
+        mark(sim, o, 1)
+
+
+@compiled
+def take_out(sim, o, status, reason, ts):
+    """End an order in the account and in both histories; the caller sets the reserve."""
+    order = orders_of(sim)[o]
+    unlink(sides_of(sim), orders_of(sim), o)
+    mark(sim, o, -1)
+    order.left_slow = order.left_fast = 0
+    if order.status == _RESTING:
+        sides_of(sim)[2 * order.market + order.bid_side].own -= 1
+        end(order, status, reason, ts)
+
+
+@compiled
+def leave(sim, o, status, reason, ts):
+    """End an order everywhere and give back its reserve."""
+    order = orders_of(sim)[o]
+    rested = order.status == _RESTING
+    take_out(sim, o, status, reason, ts)
+    if rested:
+        reserve_side(sim, 2 * order.market + order.bid_side)
+
+
+@compiled
+def leave_all(sim, m, reason, ts):
+    """Cancel every resting order of a market; returns how many rested in the account."""
+    count, orders = 0, orders_of(sim)
+    for s in range(2 * m, 2 * m + 2):
+        i = sides_of(sim)[s].head
+        while i >= 0:
+            following = orders[i].next
+            count += 1 if orders[i].status == _RESTING else 0
+            take_out(sim, i, _CANCELLED, reason, ts)
+            i = following
+        reserve_side(sim, s)
+    return count
+
+
+@compiled
+def level_changed(sim, s, level, recorded, value, traded):
+    """Move the places of own orders at a level whose recorded size went from `recorded` to `value`; `traded`: prints made the cut."""
+    state, orders = state_of(sim), orders_of(sim)
+    cut = max(0, recorded - value)
+    i = sides_of(sim)[s].head
+    while i >= 0 and orders[i].level >= level:
+        order = orders[i]
+        if order.level == level:
+            ahead = order.ahead_fast
+            order.ahead_fast = min(ahead if traded else max(0, ahead - cut), value)
+            if state.queue != _TRADE_ONLY:
+                order.ahead_slow = min(order.ahead_slow, value)
+                order.ahead = _after_change(state.queue, state.exponent, order.ahead, recorded, cut, value, traded)
+        i = order.next
+
+
+@inlined
+def _after_change(queue, exponent, ahead, recorded, cut, value, traded):
+    if traded or cut == 0:
+        return min(ahead, value)
+    if queue == _PROPORTIONAL:
+        behind = max(0, recorded - ahead)
+        if ahead + behind > 0:
+            ahead -= cut * ahead // (ahead + behind)
+    elif queue == _OPTIMISTIC:
+        ahead = max(0, ahead - cut)
+    elif queue == _POWER or queue == _LOG:  # noqa: PLR1714
+        behind = max(0, recorded - ahead)
+        front, back = power_weights(ahead, behind, exponent) if queue == _POWER else (log_weight(ahead), log_weight(behind))
+        part = cut * front // (front + back) if front + back > 0 else 0
+        ahead -= min(max(part, cut - behind), ahead)
+    return min(ahead, value)
+
+
+@compiled
+def power_weights(ahead, behind, exponent):
+    """ahead^exponent and behind^exponent over that of the larger, in 2^-24: their quotient, and each product of it, is rounded down."""
+    larger = max(ahead, behind)
+    if larger == 0:
+        return 0, 0
+    quotient, power = (min(ahead, behind) << 24) // larger, 1 << 24
+    for _ in range(exponent):
+        power = power * quotient >> 24
+    return (1 << 24, power) if ahead == larger else (power, 1 << 24)
+
+
+@compiled
+def log_weight(lots):
+    """log2(1 + contracts) in 2^-16."""
+    return _log2(CONTRACT + lots) - _log2(CONTRACT)
+
+
+@compiled
+def _log2(value):
+    """log2 of a whole number from 1 to 2^60 in 2^-16, digit by digit: the number over its power of two is squared, each time rounded down to 2^-30."""
+    digits = 0
+    while value >> digits > 1:
+        digits += 1
+    rest, result = (value << (30 - digits) if digits <= 30 else value >> (digits - 30)), digits
+    for _ in range(16):
+        rest = rest * rest >> 30
+        result *= 2
+        if rest >= 1 << 31:
+            rest >>= 1
+            result += 1
+    return result
+
+
+@compiled
+def book_valid_again(sim, m):
+    """Cap the places of a market's orders at what a rebuilt book displays, but for trade_only."""
+    state, orders, shown = state_of(sim), orders_of(sim), shown_of(sim)
+    for s in range(2 * m, 2 * m + 2):
+        side = sides_of(sim)[s]
+        i = side.head
+        while i >= 0:
+            order = orders[i]
+            if state.queue != _TRADE_ONLY:
+                order.ahead = min(order.ahead, shown[side.book + order.level])
+                order.ahead_slow = min(order.ahead_slow, shown[side.book + order.level])
+            i = order.next
+
+
+@compiled
+def book_lost(sim, m):
+    """From a gap on the fastest history has nothing ahead: cancels in it are not recorded."""
+    orders = orders_of(sim)
+    for s in range(2 * m, 2 * m + 2):
+        i = sides_of(sim)[s].head
+        while i >= 0:
+            orders[i].ahead_fast = 0
+            i = orders[i].next
+
+
+@compiled
+def fill_resting(sim, o, lots, ts):
+    """Fill a resting order with up to `lots` in the account; returns the lots. One that cash cannot pay ends, and stays linked until `sweep`."""
+    state, order = state_of(sim), orders_of(sim)[o]
+    if order.status != _RESTING:
+        return 0
+    size = min(lots, order.count - order.filled)
+    if size <= 0:
+        return 0
+    state.sweep = 1
+    if not book_fill(sim, o, order.bid_price, size, _MAKER, ts):
+        end(order, _CANCELLED, _INSUFFICIENT_CASH, ts)
+        sides_of(sim)[2 * order.market + order.bid_side].own -= 1
+        order.left_slow = order.left_fast = 0
+        return 0
+    order.reserved_fee = reserved_fee(sim, order, order.count - order.filled)
+    if order.filled >= order.count:
+        end(order, _FILLED, _NO_REASON, ts)
+        sides_of(sim)[2 * order.market + order.bid_side].own -= 1
+    return size
+
+
+@compiled
+def sweep(sim, s):
+    """Take orders that have ended everywhere out of a side's list, then set the reserves of both sides, whose cover may have changed."""
+    orders = orders_of(sim)
+    state_of(sim).sweep = 0
+    i = sides_of(sim)[s].head
+    while i >= 0:
+        following = orders[i].next
+        if not is_linked(orders[i]):
+            unlink(sides_of(sim), orders, i)
+            mark(sim, i, -1)
+        i = following
+    reserve_market(sim, s >> 1)
+
+
+@compiled
+def _fill(sim, o, available, slowest, fastest, ts):
+    """Fill a resting order from what reaches it in the account, and at least and at most in the histories.
+
+    Returns the lots that it takes in the account, and the fewest and most that it takes in any history.
+    """
+    order = orders_of(sim)[o]
+    left = order.count - order.filled if order.status == _RESTING else 0
+    if state_of(sim).bounds == 0:
+        return fill_resting(sim, o, available, ts), 0, 0
+    fewest, most = min(left, order.left_slow, order.left_fast), max(left, order.left_slow, order.left_fast)
+    if order.joins != JOINS_BOTH:
+        fewest, most = 0, order.count
+    slowest, fastest = max(0, slowest), max(0, fastest)
+    main = fill_resting(sim, o, available, ts)
+    slow, fast = min(order.left_slow, slowest), min(order.left_fast, fastest)
+    if fastest > 0:
+        order.chances += 1
+    if main + slow + fast > 0:
+        fill_histories(sim, o, main, slow, fast, ts)
+        state_of(sim).sweep = 1
+    return main, min(fewest, slowest), min(most, fastest)
+
+
+@compiled
+def printed(sim, s, level, lots, ts):
+    """A print of `lots` against the bids of a side at `level`: fills orders above it, then those at it whose turn has come.
+
+    The caller has seen that some order stands at `level` or above.
+    """
+    state, orders = state_of(sim), orders_of(sim)
+    i = sides_of(sim)[s].head
+    first = orders[i]
+    if first.level == level and min(first.ahead, first.ahead_fast) >= lots and (first.next < 0 or orders[first.next].level < level):
+        first.ahead -= lots
+        first.ahead_slow -= lots
+        first.ahead_fast -= lots
+        return
+    # What own orders so far have left of the print: in the account, and at least and at most in the histories.
+    left, least, most = lots, lots, lots
+    while i >= 0 and orders[i].level > level:
+        if state.through == 1:
+            orders[i].ahead = orders[i].ahead_slow = orders[i].ahead_fast = 0
+            taken, fewest, greatest = _fill(sim, i, left, least, most, ts)
+            left, least, most = left - taken, least - greatest, most - fewest
+        i = orders[i].next
+    _print_at(sim, i, level, left, least, most, ts)
+    if state.sweep == 1:
+        sweep(sim, s)
+
+
+@compiled
+def _print_at(sim, first, level, left, least, most, ts):
+    """The part of a print that reaches the orders at its own level, from the first of them on: what is ahead goes first, each lot once."""
+    orders = orders_of(sim)
+    gone, i = 0, first
+    while i >= 0 and orders[i].level == level:
+        order = orders[i]
+        if order.status == _RESTING:
+            waits = min(left, max(0, order.ahead - gone))
+            gone += waits
+            left -= waits
+        slowest, fastest = least - order.ahead_slow, most - order.ahead_fast
+        order.ahead_slow = max(0, order.ahead_slow - max(0, least))
+        order.ahead_fast = max(0, order.ahead_fast - max(0, most))
+        taken, fewest, greatest = _fill(sim, i, left, slowest, fastest, ts)
+        left, least, most = left - taken, least - greatest, most - fewest
+        i = order.next
+    i = first
+    while i >= 0 and orders[i].level == level:
+        orders[i].ahead = max(0, orders[i].ahead - gone)
+        i = orders[i].next
+
+
+@compiled
+def crossed(sim, m, ts):
+    """Fill resting orders that a book beyond their price crosses; they consume what is displayed."""
+    sides, shown, levels, scratch = sides_of(sim), shown_of(sim), levels_of(sim), scratch_of(sim)
+    dollar = markets_of(sim)[m].levels + 1
+    for s in range(2 * m, 2 * m + 2):
+        side, other = sides[s], sides[s ^ 1]
+        if side.head < 0:
+            continue
+        highest = min(other.best, dollar - 1 - side.best)
+        lowest = dollar - side.top
+        if highest < lowest:
+            continue
+        for q in range(lowest, highest + 1):
+            at = other.book + q
+            recorded = shown[at] + levels[at].taken
+            scratch[3 * q] = shown[at]
+            scratch[3 * q + 1] = recorded - levels[at].taken_max
+            scratch[3 * q + 2] = recorded - levels[at].taken_min
+        _cross_side(sim, s, highest, ts)
+        sweep(sim, s)
+
+
+@compiled
+def _cross_side(sim, s, highest, ts):
+    """Fill the orders of a side from what is left of the other side's levels, in the account and at least and at most in the histories."""
+    orders, left = orders_of(sim), scratch_of(sim)
+    dollar = markets_of(sim)[s >> 1].levels + 1
+    i = sides_of(sim)[s].head
+    while i >= 0:
+        order = orders[i]
+        q = highest
+        while q >= dollar - order.level and is_linked(order):
+            if left[3 * q] > 0 or left[3 * q + 2] > 0:
+                main, fewest, most = _fill(sim, i, left[3 * q], left[3 * q + 1], left[3 * q + 2], ts)
+                left[3 * q] -= main
+                left[3 * q + 1] -= most
+                left[3 * q + 2] -= fewest
+                if main + most > 0:
+                    consume(sim, s ^ 1, q, main, fewest, most)
+            q -= 1
+        i = order.next

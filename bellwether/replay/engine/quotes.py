@@ -1,0 +1,159 @@
+"""Quotes: one post-only bid on each side of a market, kept as a chain of orders at one price.
+
+A history keeps the quote that still rests in it. One whose quote is filled quotes again when the agent does: in the account's new order, or at the back
+of the current one. A changed price ends the chain.
+"""
+
+from __future__ import annotations
+
+from bellwether.replay.engine.book import level_of
+from bellwether.replay.engine.codes import AS_IT_IS, NO_QUOTE, NONE, Reason, Status, Tif
+from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.matching import crosses
+from bellwether.replay.engine.memory import markets_of, orders_of, sides_of, state_of
+from bellwether.replay.engine.queue import is_linked, join
+from bellwether.replay.engine.sending import cancel_order, is_immediate, is_live, is_unknown, place_order, send
+from bellwether.replay.engine.state import JOINS_FAST, JOINS_SLOW, REJOIN_MESSAGE
+
+_PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)
+_POST_ONLY = int(Tif.POST_ONLY)
+
+
+@inlined
+def _stands(sim, s, price):
+    """Return whether a side's quote rests at `price` in the account and in every history."""
+    side = sides_of(sim)[s]
+    if price == AS_IT_IS:
+        return True
+    if side.quote < 0:
+        return price == NO_QUOTE and side.quote_slow < 0
+    order = orders_of(sim)[side.quote]
+    if order.price != price or order.status != _RESTING:
+        return False
+    return state_of(sim).bounds == 0 or (order.left_slow > 0 and order.left_fast > 0)
+
+
+@compiled
+def quotes_stand(sim, m, yes_price, no_price):
+    """Return whether both quotes of a market are as wanted."""
+    return _stands(sim, 2 * m, yes_price) and _stands(sim, 2 * m + 1, no_price)
+
+
+@compiled
+def quote_market(sim, m, yes_price, no_price, lots):
+    """Have one bid of `lots` at each price; the caller has seen that all fits. 1 when done, 0 when the calls are used up."""
+    for place in range(2):
+        if not _end_chain(sim, 2 * m + place, yes_price if place == 0 else no_price):
+            return 0
+    for place in range(2):
+        price = yes_price if place == 0 else no_price
+        if price > NO_QUOTE and not _quote_side(sim, m, place, price, lots):
+            return 0
+    return 1
+
+
+@compiled
+def _end_chain(sim, s, price):
+    """Cancel a side's quotes unless they have this price; forget the account's when it does not stand any more. False when the calls are used up."""
+    state, side, orders = state_of(sim), sides_of(sim)[s], orders_of(sim)
+    if price == AS_IT_IS:
+        return True
+    o = side.quote
+    if o >= 0 and is_live(sim, o):
+        if orders[o].price == price:
+            return True
+        if state.budget <= 0:
+            return False
+        state.budget -= 1
+    chain = side.quote_slow if side.quote_slow >= 0 else o
+    if chain >= 0 and orders[chain].price != price:
+        cancel_quotes(sim, s)
+    side.quote = NONE
+    return True
+
+
+@compiled
+def cancel_quotes(sim, s):
+    """Cancel the quotes of a side in the account and in the histories. Returns whether the account's may have rested."""
+    side = sides_of(sim)[s]
+    done = cancel_order(sim, side.quote) if side.quote >= 0 else 0
+    if side.quote_slow >= 0 and side.quote_slow != side.quote:
+        cancel_order(sim, side.quote_slow)
+    if side.quote_fast >= 0 and side.quote_fast not in (side.quote, side.quote_slow):
+        cancel_order(sim, side.quote_fast)
+    side.quote_slow = side.quote_fast = NONE
+    return done
+
+
+@compiled
+def _quote_side(sim, m, place, price, lots):
+    """Send a quote that does not stand, and again in the histories in which it was filled. False when the calls are used up."""
+    state, side = state_of(sim), sides_of(sim)[2 * m + place]
+    slow_lives = side.quote_slow >= 0 and _lives(sim, side.quote_slow, True)
+    fast_lives = side.quote_fast >= 0 and _lives(sim, side.quote_fast, False)
+    if side.quote >= 0:
+        if state.bounds == 1:
+            _quote_again(sim, 2 * m + place, slow_lives, fast_lives, lots)
+        return True
+    if state.budget <= 0:
+        return False
+    joins = (0 if slow_lives else JOINS_SLOW) + (0 if fast_lives else JOINS_FAST)
+    o = place_order(sim, m, place, 0, price, lots, _POST_ONLY, 0, joins)
+    state.budget -= 1
+    side.quote = o
+    if not slow_lives:
+        side.quote_slow = o
+    if not fast_lives:
+        side.quote_fast = o
+    return True
+
+
+@inlined
+def _lives(sim, o, slow):
+    """Return whether an order is on its way or rests in a history, or has ended there unknown to the agent."""
+    order = orders_of(sim)[o]
+    left, done, bit = (order.left_slow, order.done_slow, JOINS_SLOW) if slow else (order.left_fast, order.done_fast, JOINS_FAST)
+    if left > 0 or order.joins & (bit << 2):
+        return True
+    if order.status == _PENDING:
+        return order.joins & bit != 0
+    return is_unknown(sim, done if done >= 0 else order.ended)
+
+
+@compiled
+def _quote_again(sim, s, slow_lives, fast_lives, lots):
+    """Let the histories in which the quote was filled join the account's order again, once it arrives there."""
+    side = sides_of(sim)[s]
+    o = side.quote
+    order = orders_of(sim)[o]
+    again = (0 if slow_lives else JOINS_SLOW) + (0 if fast_lives else JOINS_FAST)
+    if again == 0 or order.status == _PENDING:
+        return
+    if again & JOINS_SLOW:
+        side.quote_slow = o
+    if again & JOINS_FAST:
+        side.quote_fast = o
+    order.joins |= again << 2
+    if is_immediate(sim):
+        rejoin(sim, o, again, lots, state_of(sim).now)
+    else:
+        send(sim, REJOIN_MESSAGE, o, again, lots)
+
+
+@compiled
+def rejoin(sim, o, again, lots, ts):
+    """A quote arrives anew in histories, at the back of its queue in the account's order, where the market takes it."""
+    order, market = orders_of(sim)[o], markets_of(sim)[orders_of(sim)[o].market]
+    order.joins = 0
+    if market.status != 0 or not is_linked(order) or crosses(sim, order):
+        return
+    slow = lots if again & JOINS_SLOW and not _has_own_behind(sim, order) else 0
+    fast = lots if again & JOINS_FAST else 0
+    if slow + fast > 0:
+        order.unsure = 1
+        join(sim, o, ts, 0, slow, fast)
+
+
+@inlined
+def _has_own_behind(sim, order):
+    return order.next >= 0 and orders_of(sim)[order.next].level == order.level

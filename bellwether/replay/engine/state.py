@@ -1,0 +1,145 @@
+"""Memory of a replay: record types of its arrays, and the words through which compiled code finds them.
+
+All fields are int64. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC. A *level* is the number of a
+price in its market's list: 1 for the lowest, 0 for none; a dollar follows the highest. Level l of YES and level n + 1 - l of NO are one price.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bellwether.replay.tape.layout import FEE_COLS, UNIT_COLS
+
+#: A time that never comes, ns.
+NEVER = 2**63 - 1
+#: Mark of a level whose market has shown no book yet.
+NO_BOOK_YET = 1 << 40
+
+
+def _record(*groups: str) -> np.dtype:
+    return np.dtype([(name, np.int64) for group in groups for name in group.split()])
+
+
+#: The account, the clock, the settings, and how many rows of each array are in use.
+STATE = _record(
+    # Clock: next event, engine time, time of the decision, decisions so far, next row of the schedule, last time of the tape.
+    "cursor time now step stop last over timer timer_at",
+    "tickers orders fills samples message_head message_tail full failed refused",
+    # flagged: a crossing check is due. sweep: a filled order is still linked. stirred: own orders may have changed in this instant.
+    "flagged sweep stirred expiry expiry_at",
+    "cash fees realised reserved equity mid_equity",
+    # Band of equity, and the part of it that settled markets have fixed, both less the account's own equity.
+    "low high low_settled high_settled",
+    # Rules and settings.
+    "consume remainder_rests gtd_rests through crossing behind_own net collateral fifty trade_after canonical_sell self_trade",
+    "final_cash listed queue exponent cancel_maker taker_only order_latency data_latency response_latency max_orders max_resting bounds",
+    # Quotes: calls left, and markets done in a batch.
+    "budget quoted",
+    # watch: bits of WATCH_*. told: fills at the last stop for news. The fills known at the last two decisions.
+    "watch told fills_before fills_then at_news by_rows",
+    # Updates are rows [update_head, update_tail); noted: orders looked at so far, of which `open` were open.
+    "update_head update_tail update_told noted open",
+    # Callbacks of compiled agents: which exist, and the next item of each kind in the batch that is being delivered.
+    "callbacks fills_at fills_end update_end trades_at trades_end books_at news",
+    # Answers under way are rows [ledger_head, ledger_tail); the contents of the last one.
+    "ledger_head ledger_tail ledger_cash ledger_fills ledger_realised ledger_reserved",
+    # The agent has read what depends on its fills.
+    "reacted",
+)
+
+#: A market. levels: n. prices, grid: first place of its levels in `prices`, of its current grid in `grids`. step: distance of its levels where all are
+#: equal, else 0. slack: rounding of fees that may differ between queue histories, micro-dollars. payoff: micro-dollars of a YES contract.
+MARKET = np.dtype(
+    [
+        *_record("status levels prices grid step flagged realised paid slack moved").descr,
+        ("fees", np.int64, (FEE_COLS,)),
+        *_record("min_lots lot_step fee_unit balance_unit rebate_unit rebate_above").descr,
+    ]
+)
+assert len(MARKET.names or ()) == 11 + UNIT_COLS
+
+#: One side of a market, at 2 x market + side. book: first place of its levels in `shown`. best: best displayed level, price: its price. meets: level
+#: from which a displayed bid meets an own order of the other side. head, top: best own order that rests in some history, and its level; own: orders
+#: that rest in the account. quote, quote_slow, quote_fast: order that stands as the quote in the account, the slowest and the fastest history.
+#: low, high: levels at which the histories differ. told: best level that a compiled agent was last called for.
+SIDE = _record("book best price meets head top own reserve position basis quote quote_slow quote_fast low high told")
+
+#: A level of a side. taken: own lots taken from what the recording displays there, with the least and most over the queue histories. short, extra:
+#: lots of own bids there that the slowest history has filled less, and the fastest more, than the account.
+LEVEL = _record("taken taken_min taken_max short extra")
+
+#: An order. As sent: market, side, action, price (0: market order), tif, count, expires, tag. filled, taken: lots filled, and of these as taker. sent,
+#: arrived, queued, ended: ns, -1 where it has not happened. cost: price x lots of the fills, at prices of the side as sent. mid2: best bid + best ask
+#: of that side at arrival, -1 without both. filled_min, filled_max, latest, earliest: lots filled, and the time when the last was, in the slowest and
+#: the fastest queue history. The rest is the engine's: the canonical bid (side, level, price), neighbours in the list of its side, lots ahead and lots
+#: left in the account and in both histories, rounding accumulator, maker fee reserved, whether histories differ, events
+#: that could fill it, and the histories that it joins.
+ORDER = _record(
+    "market side action price tif count filled taken status reason sent arrived queued ended cost fees mid2 expires tag",
+    "filled_min filled_max latest earliest",
+    "bid_side level bid_price next prev ahead ahead_slow ahead_fast left_slow left_fast done_slow done_fast rounding reserved_fee unsure chances joins",
+)
+
+#: Values of `joins`: histories in which an order rests from its arrival on.
+JOINS_SLOW, JOINS_FAST, JOINS_BOTH = 1, 2, 3
+
+#: A fill. side, action as sent, price of that side; wait: ns in the queue, 0 for a taker.
+FILL = _record("order market side action price lots fee role ts wait")
+
+#: A message under way, its time of arrival and the tape's index there.
+MESSAGE = _record("kind order price lots time at")
+PLACE_MESSAGE, CANCEL_MESSAGE, AMEND_MESSAGE, CANCEL_ALL_MESSAGE, REJOIN_MESSAGE = range(5)
+
+#: A change of an order: its state after that.
+UPDATE = _record("time order status reason price count filled cost fees queued bid_price level")
+#: An open order as it was when last looked at.
+NOTED = _record("order status price count filled")
+#: The account at a change of it, of which the agent learns at `learned`; `ACCOUNT` rows of its markets follow one another at market x ledger.
+LEDGER = _record("learned updates fills cash reserved")
+ACCOUNT = _record("yes no yes_basis no_basis realised paid")
+SAMPLE = _record("ts cash equity mid_equity low high")
+TRADE = _record("ts market price lots taker_side")
+STOP = _record("at ts what")
+REQUEST = _record("market side action price lots tif expires answer")
+SERIES = _record("sent arrived answered")
+
+WATCH_FILLS, WATCH_ORDERS, WATCH_LATE = 1, 2, 4
+
+_INT = np.dtype(np.int64)
+#: The arrays of a replay, in the order of their words, and the type of their items. `seen_*`: what the agent knows where answers are late.
+ARRAYS: dict[str, np.dtype] = {
+    "ts": _INT,
+    "event": _INT,
+    "prices": _INT,
+    "grids": np.dtype(np.uint8),
+    "schedule": STOP,
+    "state": STATE,
+    "markets": MARKET,
+    "sides": SIDE,
+    "shown": _INT,
+    "marks": _INT,
+    "levels": LEVEL,
+    "scratch": _INT,
+    "orders": ORDER,
+    "fills": FILL,
+    "samples": SAMPLE,
+    "messages": MESSAGE,
+    "batch": REQUEST,
+    "updates": UPDATE,
+    "noted": NOTED,
+    "ledgers": LEDGER,
+    "accounts": ACCOUNT,
+    "series": SERIES,
+    "trades": TRADE,
+    "seen_state": STATE,
+    "seen_sides": SIDE,
+    "seen_markets": MARKET,
+    "seen_orders": ORDER,
+}
+
+#: Words: address of the engine's entry, address and length of each array and of a strategy's parameters, addresses of its callbacks.
+ENTRY_WORD = 0
+WORD_OF = {name: 1 + 2 * place for place, name in enumerate(ARRAYS)}
+PARAMS_WORD = 1 + 2 * len(ARRAYS)
+CALLBACK_WORDS = PARAMS_WORD + 2
+WORDS = CALLBACK_WORDS + 8
