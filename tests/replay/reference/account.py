@@ -26,7 +26,7 @@ class Account:
         return Account(self.net, self.cash, [row[:] for row in self.position], [row[:] for row in self.basis], self.realised, self.fees)
 
     def fill(self, ticker: int, side: int, action: int, price: int, lots: int, fee: int) -> None:
-        """Book a fill of an order as it was sent; price in mills of its side."""
+        """Book a fill of an order as it was sent; price in $0.0001 of its side."""
         self.cash -= fee
         self.fees += fee
         if not self.net:
@@ -34,36 +34,36 @@ class Account:
         elif action == BUY:
             self._net(ticker, side, price, lots)
         else:
-            self._net(ticker, 1 - side, 1000 - price, lots)
+            self._net(ticker, 1 - side, 10_000 - price, lots)
 
     def _net(self, ticker: int, side: int, price: int, lots: int) -> None:
         position, basis, other = self.position[ticker], self.basis[ticker], 1 - side
-        self.cash -= 10 * price * lots
+        self.cash -= price * lots
         pairs = min(lots, position[other])
         if pairs:
             removed = basis[other] * pairs // position[other]
             self.cash += 10_000 * pairs
-            self.realised += 10_000 * pairs - 10 * price * pairs - removed
+            self.realised += 10_000 * pairs - price * pairs - removed
             basis[other] -= removed
             position[other] -= pairs
         position[side] += lots - pairs
-        basis[side] += 10 * price * (lots - pairs)
+        basis[side] += price * (lots - pairs)
 
     def _apart(self, ticker: int, side: int, action: int, price: int, lots: int) -> None:
         position, basis = self.position[ticker], self.basis[ticker]
         sign = 1 if action == BUY else -1
-        self.cash -= sign * 10 * price * lots
+        self.cash -= sign * price * lots
         held = position[side]
         closed = min(lots, abs(held)) if held * sign < 0 else 0
         if closed:
             removed = abs(basis[side]) * closed // abs(held)
             if sign < 0:
-                self.realised += 10 * price * closed - removed
+                self.realised += price * closed - removed
                 basis[side] -= removed
             else:
-                self.realised += removed - 10 * price * closed
+                self.realised += removed - price * closed
                 basis[side] += removed
-        basis[side] += sign * 10 * price * (lots - closed)
+        basis[side] += sign * price * (lots - closed)
         position[side] += sign * lots
 
     def settle(self, ticker: int, value: int) -> None:

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
+from tests.replay.reference.bounds import cross, print_reaches
 from tests.replay.reference.exchange import Exchange
+from tests.replay.reference.orders import DOLLAR, Order
 
-LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID = range(10)
+LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID, GRID = range(11)
 #: What may be due at one time, in this order.
 EXPIRY, ROW, EVENT, ARRIVAL, DECISION, SAMPLE = range(6)
 
 
-def unpack(word: int) -> tuple[int, int, int, int, int]:
-    """(kind, ticker, side, price, value): bits 0-3 kind, 4 side, 5-14 price, 15-28 ticker, 29-62 value."""
-    return word & 15, word >> 15 & 16383, word >> 4 & 1, word >> 5 & 1023, word >> 29
+class Reference(Exchange):
+    """One replay of a recording under rules and settings. `step` goes to the next decision; then `place`, `cancel`, `amend`, `cancel_all`, `quote`."""
 
-
-class Replay(Exchange):
-    """One replay of a tape under rules and settings, with one queue model. `step` goes to the next decision; then `place`, `cancel`, `amend`, `cancel_all`."""
-
-    def __init__(self, tape: Any, rules: Any, settings: Any, *, events: list[tuple[int, ...]] | None = None) -> None:
+    def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
         super().__init__(tape, rules, settings)
         self.queue_model = settings.queue or rules.queue
-        self.start = tape.start
-        self.events = events or [(ts, *unpack(word)) for ts, word in zip(tape.ts.tolist(), tape.event.tolist(), strict=True)]
-        self.rows = list(zip(tape.rows_end.tolist(), tape.rows_ts.tolist(), strict=True))
-        self.samples: list[tuple[int, int, int, int]] = []
+        self.events, self.rows = tape.events, tape.rows
+        self.samples: list[tuple[int, int, int, int, int, int]] = []
         self.steps = 0
         self.end = self.events[-1][0]
         if rules.decisions == "book_rows" and self.rows:
             self.end = max(self.end, self.rows[-1][1])
-        begins = getattr(tape, "begins", (tape.start,) * len(self.markets))
+        begins = tape.begins or (tape.start,) * len(self.markets)
         ends = [event for event in self.events if event[1] in (CLOSE, SETTLE, VOID)]
         last = [min((ts for ts, _, of, *_ in ends if of == ticker), default=self.end) for ticker in range(len(begins))]
         self.open = list(zip(begins, last, strict=True))
@@ -130,14 +124,20 @@ class Replay(Exchange):
 
     def _sample(self, at: int, *, cash_only: bool = False) -> None:
         if cash_only:
-            self.samples.append((at, self.account.cash, self.account.cash, self.account.cash))
+            self.samples.append((at, *(self.account.cash,) * 5))
         else:
-            self.samples.append((at, self.account.cash, self.equity(), self.mid_equity()))
+            self.samples.append((at, self.account.cash, self.equity(), self.mid_equity(), *self.band()))
+            self._record("sample", [(market.best(0), DOLLAR - market.best(1)) for market in self.markets])
 
     # What the recording says
 
     def _expire(self, at: int) -> None:
-        self._leave(self.orders[self.expiring[0][1]], "expired", "expired", at)
+        order = self.orders[self.expiring[0][1]]
+        self._record("leave", order.number, 0)
+        if order.status == "resting":
+            self._leave(order, "expired", "expired", at)
+        else:
+            self._end_lanes(order, at)
 
     def _events(self, at: int) -> None:
         """The next event, and those of its time that nothing else can come before."""
@@ -160,17 +160,22 @@ class Replay(Exchange):
         self.next_event += 1
         market = self.markets[ticker]
         if kind in (LEVEL, TRADED):
+            self._record("level", ticker, side, price, value, kind == TRADED)
             market.level(side, price, value, by_prints=kind == TRADED, queue_model=self.queue_model, exponent=self.settings.queue_exponent)
         elif kind == PRINT:
             self._print(ticker, side, price, value)
         elif kind == INVALID:
-            market.valid = False
+            market.invalid()
+            self._record("invalid", ticker)
         elif kind == VALID:
             market.valid_again(queue_model=self.queue_model)
+            self._record("valid", ticker)
         elif kind == HALT:
             market.halted = True
         elif kind == OPEN:
             market.halted, market.raised = False, True
+        elif kind == GRID:
+            self.grid[ticker] = self.grids[value]
         elif kind == CLOSE and not self.rules.trade_after_settlement:
             self._close(ticker)
         elif kind in (SETTLE, VOID):
@@ -181,8 +186,12 @@ class Replay(Exchange):
         market = self.markets[ticker]
         if not self.rules.trade_after_settlement:
             market.closed = True
-        for order in [*market.resting[0], *market.resting[1]]:
-            self._leave(order, "cancelled", "closed", self.clock)
+        self._record("close", ticker)
+        for order in [*market.queues[0], *market.queues[1]]:
+            if order.status == "resting":
+                self._leave(order, "cancelled", "closed", self.clock)
+            else:
+                self._end_lanes(order, self.clock)
 
     def _settle(self, ticker: int, value: int | None) -> None:
         market = self.markets[ticker]
@@ -191,15 +200,55 @@ class Replay(Exchange):
         self._close(ticker)
         market.settled = True
         self.reserves.pop(ticker, None)
+        yes, no = self.account.position[ticker]
         if value is None:
+            cash = self.account.cash
             self.account.void(ticker)
+            self._void_doubts(ticker, self.account.cash - cash)
         else:
+            self.doubts.settle(ticker, value, yes - no)
             self.account.settle(ticker, value)
+        self._record("settle", ticker, value)
+
+    def _void_doubts(self, ticker: int, refund: int) -> None:
+        fills = [fill for fill in self.fills if fill.ticker == ticker]
+        signs = [(1 if fill.side == fill.action else -1) * fill.lots for fill in fills]  # of YES
+        prices = [fill.price if fill.side == 0 else DOLLAR - fill.price for fill in fills]
+        spent = sum(lots * price for lots, price in zip(signs, prices, strict=True))
+
+        def flows(mark: int) -> int:
+            return sum(signs) * mark - spent
+
+        pairs = min(sum(lots for lots in signs if lots > 0), -sum(lots for lots in signs if lots < 0))
+        bought = -sum(lots * (price if lots > 0 else price - DOLLAR) for lots, price in zip(signs, prices, strict=True))
+        self.doubts.void(ticker, bought + DOLLAR * pairs + refund, flows)
 
     def _print(self, ticker: int, side: int, price: int, lots: int) -> None:
-        queue = self.markets[ticker].resting[side]
-        if not queue:
+        market = self.markets[ticker]
+        self._record("print", ticker, side, price, lots)
+        if not market.queues[side]:
             return
+        before = self._filled(ticker, side)
+        self._print_in_main(market.resting[side], price, lots)
+        print_reaches(market, side, price, lots, self.clock, through=self.rules.through)
+        self._note(before)
+        self._let_go_of_filled(ticker, side)
+
+    def _filled(self, ticker: int, side: int) -> list[tuple[Order, int, int, int]]:
+        return [(order, order.lanes[0].filled, order.filled, order.lanes[1].filled) for order in self.markets[ticker].queues[side]]
+
+    def _note(self, before: list[tuple[Order, int, int, int]]) -> None:
+        """Note what an event has filled in the extreme histories; an order that the main account ended for lack of cash is between them."""
+        for order, slow, main, fast in before:
+            if order.reason == "insufficient_cash":
+                least, most = order.lanes
+                least.filled, most.filled = min(least.filled, order.filled), max(most.filled, order.filled)
+                least.cap, most.cap = least.filled, most.filled
+            now = order.lanes[0].filled - slow, order.filled - main, order.lanes[1].filled - fast
+            if any(now):
+                self.doubts.note(order, order.bid, self._rates(order), *now)
+
+    def _print_in_main(self, queue: list[Order], price: int, lots: int) -> None:
         left = lots
         if self.rules.through:
             for order in [order for order in queue if order.bid > price]:
@@ -217,64 +266,33 @@ class Replay(Exchange):
             left -= self._make(order, min(left, order.remaining))
         for order in here:
             order.ahead = max(0, order.ahead - eaten)
-        self._let_go_of_filled(ticker, side)
 
     def _cross_all(self) -> None:
         for ticker, market in enumerate(self.markets):
             if market.raised and self.rules.crossing and market.valid and not market.halted and not market.closed:
-                self._cross(ticker, 0)
-                self._cross(ticker, 1)
+                for side in (0, 1):
+                    self._cross(ticker, side)
             market.raised = False
 
     def _cross(self, ticker: int, side: int) -> None:
         """The book has come to our resting orders: they fill at their own prices from the bids of the other side."""
         market = self.markets[ticker]
         best = market.best(side)
-        opposite = sorted(market.displayed[1 - side].items(), reverse=True)
-        left = dict(opposite)
-        for order in list(market.resting[side]):
+        self._record("cross", ticker, side, best)
+        if not market.queues[side]:
+            return
+        before = self._filled(ticker, side)
+        left = dict(sorted(market.displayed[1 - side].items(), reverse=True))
+        for order in market.resting[side]:
             for price, shown in list(left.items()):
-                if price < 1000 - order.bid or order.status != "resting":
+                if price < DOLLAR - order.bid or order.status != "resting":
                     break
-                if best + price >= 1000 or shown == 0:
+                if best + price >= DOLLAR or shown == 0:
                     continue
                 lots = self._make(order, min(shown, order.remaining))
                 left[price] -= lots
                 if self.rules.consume:
                     market.consume(1 - side, price, lots)
+        cross(market, side, best, self.clock, consume=self.rules.consume)
+        self._note(before)
         self._let_go_of_filled(ticker, side)
-
-
-class Reference(Replay):
-    """A replay, and beside it two that are asked for the same under the pessimistic and the optimistic queue, at the same time."""
-
-    def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
-        super().__init__(tape, rules, settings)
-        self.bounds = [Replay(tape, rules, replace(settings, queue=queue), events=self.events) for queue in ("trade_only", "optimistic")]
-
-    def step(self) -> bool:
-        answers = {replay.step() for replay in self.bounds}
-        more = super().step()
-        assert answers == {more}
-        return more
-
-    def place(self, *order: int) -> int:
-        numbers = {replay.place(*order) for replay in self.bounds}
-        number = super().place(*order)
-        assert numbers == {number}, "an order has one number in all three"
-        return number
-
-    def cancel(self, number: int) -> bool:
-        for replay in self.bounds:
-            replay.cancel(number)
-        return super().cancel(number)
-
-    def amend(self, number: int, price: int, lots: int) -> str:
-        for replay in self.bounds:
-            replay.amend(number, price, lots)
-        return super().amend(number, price, lots)
-
-    def cancel_all(self, ticker: int = -1) -> int:
-        for replay in self.bounds:
-            replay.cancel_all(ticker)
-        return super().cancel_all(ticker)

@@ -6,14 +6,33 @@ from bisect import insort
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
-from math import floor
+from math import ceil, floor
 from typing import Any
 
 from tests.replay.reference import fees
 from tests.replay.reference.account import BUY, Account
+from tests.replay.reference.bounds import Doubts, rounding
 from tests.replay.reference.market import Market
-from tests.replay.reference.orders import FOK, GTC, GTD, IOC, POST_ONLY, Fill, Known, Order, Update, Walk, reserve, walk
+from tests.replay.reference.orders import (
+    DOLLAR,
+    FAST,
+    FOK,
+    GTC,
+    GTD,
+    IOC,
+    POST_ONLY,
+    SLOW,
+    Chain,
+    Fill,
+    Known,
+    Order,
+    Update,
+    Walk,
+    reserve,
+    walk,
+)
 
 MAX_LOTS = 10**9
 
@@ -23,9 +42,10 @@ class Exchange:
 
     def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
         self.rules, self.settings = rules, settings
-        self.market_rules = getattr(tape, "market_rules", (rules,) * len(tape.tickers))
-        self.grid = tape.grid.tolist()
-        self.terms = tape.fees.tolist()
+        self.market_rules = tape.market_rules or (rules,) * len(tape.tickers)
+        self.grids = tape.grids
+        self.grid = list(tape.grids[: len(tape.tickers)])  # prices at which orders are allowed
+        self.terms = tape.fees
         self.markets = [Market() for _ in tape.tickers]
         self.account = Account.opened(len(tape.tickers), settings.bankroll, net=rules.netting == "net")
         self.orders: list[Order] = []
@@ -37,6 +57,7 @@ class Exchange:
         self.coming: list[tuple[int, Callable[[int], object]]] = []  # (arrival, what happens then), in order of sending
         self.expiring: list[tuple[int, int]] = []  # (expires, order) of what rests
         measured = [] if settings.latencies is None else settings.latencies.rows.tolist()
+        self.start = tape.start
         self.series = [[row[leg : leg + 2] for row in measured] for leg in (0, 1)]
         self.late = settings.latencies is not None or settings.response_latency > settings.data_latency
         self.tells = self.late  # whether updates are said
@@ -45,13 +66,22 @@ class Exchange:
         self.updates: list[Update] = []
         self.said: dict[int, tuple[str, str, int, int, int]] = {}  # what was last said of an order
         self.unsaid: list[Order] = []  # those of which more may be said
+        self.chains: dict[tuple[int, int], Chain] = {}  # what is quoted, by market and side
+        self.doubts = Doubts(len(tape.tickers))
+        self.journal: list[tuple[Any, ...]] | None = None  # what moves queues and money, for the enumeration of histories
 
-    def place(self, ticker: int, side: int, action: int, price: int, lots: int, tif: int = GTC, expires: int = 0) -> int:
-        """The order's number; -1 where nothing is logged."""
+    def place(
+        self, ticker: int, side: int, action: int, price: int, lots: int, tif: int = GTC, expires: int = 0, chain: Chain | None = None
+    ) -> int:
+        """The order's number; -1 where nothing is logged. chain: of a quote, whose histories without an order join with this one."""
         if len(self.orders) >= self.settings.max_orders:
             return -1
         order = Order(len(self.orders), ticker, side, action, price, lots, tif, expires, self.now)
         self.orders.append(order)
+        if chain is not None:
+            order.chain, order.joins = chain, (self._gone(chain, 0), self._gone(chain, 1))
+            chain.under_way = [under_way or joins for under_way, joins in zip(chain.under_way, order.joins, strict=True)]
+            chain.current = order.number
         self.said[order.number] = ("pending", "", price, lots, 0)
         self._send(lambda at: self._arrive(order, at))
         if self._immediate and order.reason == "no_book" and self.rules.trade_after_settlement:
@@ -90,6 +120,69 @@ class Exchange:
         self._send(lambda at: self._cancel_all(ticker, at))
         self._say_at_once()
         return count
+
+    def quote(self, ticker: int, yes: int, no: int, lots: int) -> None:
+        """Keep one post-only bid on each side: a price of 0 takes it away, -1 leaves it as it is."""
+        missing = []
+        for side, price in enumerate((yes, no)):
+            chain = self.chains.get((ticker, side))
+            if price < 0:
+                continue
+            if chain is not None and price != chain.price:
+                self._send(partial(self._cancel, self.orders[chain.current]))
+                chain = None
+                del self.chains[ticker, side]
+            if chain is not None:
+                chain.ask(lots)
+            if chain is not None and self._may_live(self.orders[chain.current]):
+                self._requote(chain, self.orders[chain.current], lots)
+            elif price > 0:
+                missing.append((side, price, chain or Chain(price, lots, largest=lots)))
+        for side, price, chain in missing:
+            if self.place(ticker, side, BUY, price, lots, POST_ONLY, 0, chain) >= 0:
+                self.chains[ticker, side] = chain
+        self._say_at_once()
+
+    def _gone(self, chain: Chain, index: int) -> bool:
+        """Whether the agent knows, in an extreme history, that no order of a chain rests or is under way."""
+        order = chain.lives[index]
+        if index == SLOW and chain.diverged and chain.varied:
+            return False
+        if chain.under_way[index] or order is None:
+            return not chain.under_way[index]
+        lane = order.lanes[index]
+        return not lane.remaining and self._learned(lane.over) <= self.now
+
+    def _learned(self, at: int) -> int:
+        """When the agent learns of what happens at a time; without late answers, as soon as it sees it."""
+        return max(self._arrives(1, self.settings.response_latency, at), at + self.settings.data_latency) if self.late else at
+
+    def _requote(self, chain: Chain, order: Order, lots: int) -> None:
+        """The main account keeps its quote; an extreme history whose quote is complete sends another, which counts as this order."""
+        self._record("requote", id(chain), order.bid_side, order.bid, lots, not self._refuses(order))
+        for index in (0, 1):
+            if self._gone(chain, index):
+                chain.under_way[index] = True
+                self._send(partial(self._rejoin, chain, order, index, lots))
+        self._send(lambda at: chain.may_grow(lots))
+
+    def _refuses(self, order: Order) -> bool:
+        return bool(self._barred(order.ticker)) or self.markets[order.ticker].best(1 - order.bid_side) >= DOLLAR - order.bid
+
+    def _rejoin(self, chain: Chain, order: Order, index: int, lots: int, at: int) -> None:
+        chain.under_way[index] = False
+        market = self.markets[order.ticker]
+        behind = [one for one in market.queues[order.bid_side] if one.bid == order.bid]
+        barred = index == 0 and order in behind and behind[-1] is not order
+        if self._refuses(order) or barred or order.status not in ("resting", "filled"):
+            return
+        if order not in behind:
+            market.queue(order)
+        lane = order.lanes[index]
+        lane.cap, lane.ahead = lane.filled + lots, market.shown_within(order.bid_side, order.bid)[1 - index]
+        order.loose = True
+        chain.lives[index] = order
+        chain.diverged = chain.diverged or index == FAST
 
     def resting(self, ticker: int = -1) -> list[int]:
         """Numbers of the resting orders, ticker by ticker and side by side, in price-time priority."""
@@ -165,31 +258,64 @@ class Exchange:
         if 0 <= order.ticker < len(self.markets):
             market = self.markets[order.ticker]
             bid, opposite = market.best(order.side), market.best(1 - order.side)
-            order.mid2 = bid + 1000 - opposite if bid and opposite else -1
+            order.mid2 = bid + DOLLAR - opposite if bid and opposite else -1
         reason = self._enter(order, order.count, at)
         if reason:
             order.end("rejected", reason, at)
+        if order.chain is not None:
+            order.chain.under_way = [under_way and not joins for under_way, joins in zip(order.chain.under_way, order.joins, strict=True)]
 
     def _cancel_all(self, ticker: int, at: int) -> None:
-        for number in self.resting(ticker):
-            self._cancel(self.orders[number], at)
+        for market in self.markets if ticker < 0 else [self.markets[ticker]]:
+            for order in [*market.queues[0], *market.queues[1]]:
+                self._cancel(order, at)
 
     def _cancel(self, order: Order, at: int) -> None:
-        if order.status == "resting":
-            self._leave(order, "cancelled", "agent", at)
+        """Cancel an order in the main account and in all histories, those included in which an earlier order of its chain rests."""
+        lives = order.chain.lives if order.chain and order.chain.current == order.number else []
+        self._record("leave", order.number, id(order.chain) if lives else 0)
+        for one in [order, *(life for life in lives if life is not None)]:
+            if one.status == "resting":
+                self._leave(one, "cancelled", "agent", at)
+            else:
+                self._end_lanes(one, at)
+
+    def _end_lanes(self, order: Order, at: int) -> None:
+        """End an order in all histories and take it out of its queue."""
+        for lane in order.lanes:
+            lane.end(at)
+        if order in (queue := self.markets[order.ticker].queues[order.bid_side] if 0 <= order.ticker < len(self.markets) else []):
+            queue.remove(order)
+            if order.tif == GTD:
+                self.expiring.remove((order.expires, order.number))
+
+    def _record(self, *entry: Any) -> None:
+        if self.journal is not None:
+            self.journal.append((self.clock, *entry))
 
     def _amend(self, order: Order, price: int, lots: int, at: int) -> str:
         if order.status != "resting":
+            self._record("leave", order.number, 0)
+            self._end_lanes(order, at)
             return "not_resting"
         if self._bad_size(order, lots):
             return "bad_size"
         if price == order.price and lots <= order.remaining:
             self.reserves.pop(order.ticker, None)
             order.count = order.filled + lots
+            self._record("shrink", order.number, order.count)
+            for lane in order.lanes:
+                if lane.filled + lane.remaining > order.count:
+                    lane.cap = order.count
+                    if not lane.remaining:
+                        lane.done = lane.over = at
             return ""
-        queue = self.markets[order.ticker].resting[order.bid_side]
+        queue = self.markets[order.ticker].queues[order.bid_side]
         place, before = queue.index(order), (order.price, order.count)
-        self._leave(order, "pending", "", -1)
+        queue.remove(order)
+        if order.tif == GTD:
+            self.expiring.remove((order.expires, order.number))
+        order.end("pending", "", -1)
         order.reprice(price, order.filled + lots)
         reason = self._enter(order, lots, at)
         if reason:
@@ -201,20 +327,19 @@ class Exchange:
         return reason
 
     def _leave(self, order: Order, status: str, reason: str, at: int) -> None:
+        self._record("leave", order.number, 0)
         order.end(status, reason, at)
         self.reserves.pop(order.ticker, None)
-        self.markets[order.ticker].leave(order)
-        if order.tif == GTD:
-            self.expiring.remove((order.expires, order.number))
+        self._end_lanes(order, at)
 
     def _watch(self, order: Order) -> None:
         if order.tif == GTD:
             insort(self.expiring, (order.expires, order.number))
 
     def _let_go_of_filled(self, ticker: int, side: int) -> None:
-        for order in list(self.markets[ticker].resting[side]):
-            if order.status == "filled":
-                self._leave(order, "filled", "", order.ended)
+        for order in list(self.markets[ticker].queues[side]):
+            if order.status == "filled" and not any(lane.remaining for lane in order.lanes):
+                self._end_lanes(order, order.ended)
 
     # Arrival
 
@@ -248,7 +373,7 @@ class Exchange:
         if order.price == 0:
             if order.tif not in (IOC, FOK):
                 return "bad_price"
-        elif not 1 <= order.price <= 999 or (self.rules.grid == "market" and not self.grid[order.ticker][order.price]):
+        elif not 1 <= order.price < DOLLAR or (self.rules.grid == "market" and order.price not in self.grid[order.ticker]):
             return "bad_price"
         return "expired" if order.tif == GTD and order.expires <= at else ""
 
@@ -286,7 +411,7 @@ class Exchange:
         """Cash less reserve if the order did what it would do."""
         account, accumulated = self.account.copy(), order.accumulated
         for price, lots in plan.takes:
-            own = order.own_price(1000 - price)
+            own = order.own_price(DOLLAR - price)
             fee, accumulated = self._fee(order, accumulated, own, lots, taker=True, at=at)
             account.fill(order.ticker, order.side, order.action, own, lots, fee)
         ticker, market = order.ticker, self.markets[order.ticker]
@@ -304,23 +429,47 @@ class Exchange:
         for price, lots in plan.takes:
             if self.rules.consume:
                 market.consume(other, price, lots)
+                market.consume_within(other, price, lots, lots)
+            self._record("take", order.number, other, price, lots)
             if not self.rules.self_trade_allowed:
-                for own in market.resting[other]:
+                for own in market.queues[other]:
                     if own.bid == price:
-                        own.ahead = max(0, own.ahead - lots)
-            self._book(order, order.own_price(1000 - price), lots, taker=True, at=at)
+                        for place in (own, *own.lanes):
+                            place.ahead = max(0, place.ahead - lots)
+            self._book(order, order.own_price(DOLLAR - price), lots, taker=True, at=at)
             order.taken += lots
         for own in plan.cancels:
             self._leave(own, "cancelled", "self_trade", at)
+        for lane in order.lanes:
+            lane.filled += sum(lots for _, lots in plan.takes)
+            lane.cap, lane.done = lane.filled, -1
         if plan.left == 0:
             order.end("filled", "", at)
+            for lane in order.lanes:
+                lane.done = lane.over = at
         elif rests:
             order.status, order.reason, order.queued = "resting", "", at
             self.reserves.pop(order.ticker, None)
             market.join(order, behind_own=self.rules.join == "behind_own")
+            self._enter_lanes(order, plan.left)
             self._watch(order)
         else:
             order.end("cancelled", "self_trade" if plan.stopped else "remainder", at)
+        if order.status != "resting":
+            self._record("leave", order.number, 0)
+
+    def _enter_lanes(self, order: Order, lots: int) -> None:
+        chain = order.chain
+        self._record("join", order.number, order.bid_side, order.bid, lots, id(chain) if chain else 0)
+        for index, lane in enumerate(order.lanes):
+            lane.cap += lots * order.joins[index]
+            if chain is not None and order.joins[index]:
+                chain.lives[index] = order
+        if chain is not None and all(order.joins):
+            chain.lots, chain.varied, chain.diverged = lots, False, False
+        elif chain is not None:
+            order.loose, chain.diverged = True, chain.diverged or order.joins[FAST]
+            chain.may_grow(lots)
 
     # Money
 
@@ -346,16 +495,30 @@ class Exchange:
         self.account.fill(order.ticker, order.side, order.action, price, lots, fee)
         self.reserves.pop(order.ticker, None)
         order.filled += lots
-        order.cost += 10 * price * lots
+        order.cost += price * lots
         order.fees += fee
+        dear, cheap = rates = self._rates(order)
+        bid = price if order.action == BUY else DOLLAR - price
+        self.doubts.note(order, bid, rates)
+        if taker:
+            order.possible += 1
+        else:
+            order.maker_fees += fee
+            order.exact_fees = order.exact_fees[0] + dear * lots, order.exact_fees[1] + cheap * lots
         role, wait = ("taker", 0) if taker else ("maker", at - order.queued)
         self.fills.append(Fill(order.number, order.ticker, order.side, order.action, price, lots, fee, role, at, wait))
+
+    def _rates(self, order: Order) -> tuple[Fraction, Fraction]:
+        """Exact maker fees of a lot for the lower and the upper end; where a waiver ends within the recording, histories may pay or not."""
+        terms = self.terms[order.ticker]
+        rate = fees.exact_fee(*fees.maker_terms(terms), order.price, 1)
+        return rate, rate if terms[6] <= self.start else Fraction(0)
 
     def _fee(self, order: Order, accumulated: int, price: int, lots: int, *, taker: bool, at: int) -> tuple[int, int]:
         terms, rules = self.terms[order.ticker], self.market_rules[order.ticker]
         kind, num, den = fees.taker_terms(terms) if taker else fees.maker_terms(terms)
         fee = 0 if at < terms[6] else fees.trade_fee(kind, num, den, rules.fee_unit, price, lots)
-        revenue = (-10 if order.action == BUY else 10) * price * lots
+        revenue = (-1 if order.action == BUY else 1) * price * lots
         return fees.rounded(fee, revenue, accumulated, rules)
 
     @property
@@ -374,7 +537,7 @@ class Exchange:
         """Cash, and positions at the prices at which they could be closed."""
         account = account or self.account
         return account.cash + sum(
-            10 * self._closing_price(market, side, long=lots > 0) * lots
+            self._closing_price(market, side, long=lots > 0) * lots
             for market, held in zip(self.markets, account.position, strict=True)
             for side, lots in enumerate(held)
             if lots
@@ -383,21 +546,33 @@ class Exchange:
     def _closing_price(self, market: Market, side: int, *, long: bool) -> int:
         bid = market.best(side if long else 1 - side)
         if bid == 0 and self.rules.mark_missing == "fifty":
-            return 500
-        return bid if long else 1000 - bid
+            return DOLLAR // 2
+        return bid if long else DOLLAR - bid
 
     def mid_equity(self, account: Known | Account | None = None) -> int:
         """Cash, and positions in the middle of the quotes."""
         account = account or self.account
-        return account.cash + sum(
-            5 * self._mid2(market, side) * lots
+        twice = sum(
+            self._mid2(market, side) * lots
             for market, held in zip(self.markets, account.position, strict=True)
             for side, lots in enumerate(held)
             if lots
         )
+        return account.cash + twice // 2
 
     def _mid2(self, market: Market, side: int) -> int:
         bid, opposite = market.best(side), market.best(1 - side)
         if self.rules.mark_missing == "fifty" and not (bid and opposite):
-            return 1000
-        return bid + 1000 - opposite
+            return DOLLAR
+        return bid + DOLLAR - opposite
+
+    def band(self) -> tuple[int, int]:
+        """The least and the greatest equity over all histories, at the marks of the main account."""
+        equity = self.equity()
+        if not self.account.net:
+            return equity, equity
+        low, high = rounding(self.orders, self.terms, self.market_rules)
+        for ticker, (market, (yes, no)) in enumerate(zip(self.markets, self.account.position, strict=True)):
+            less, more = self.doubts.now(ticker, market.best(0), DOLLAR - market.best(1), yes - no)
+            low, high = low + less, high + more
+        return equity + floor(low), equity + ceil(high)

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
 FREE, QUADRATIC, FLOAT = 0, 1, 2
-#: Kind -> (power of price x (1 - price), power of the price).
-POLYMARKET = {3: (1, 0), 4: (2, 0), 5: (1, 1), 6: (2, 1)}
+#: Kind -> (power of price x (1 - price), whether it is by value).
+POLYMARKET = {3: (1, False), 4: (2, False), 5: (1, True), 6: (2, True)}
+DOLLAR = 10_000
 
 
 @cache
 def trade_fee(kind: int, num: int, den: int, unit: int, price: int, lots: int) -> int:
-    """Before the account's rounding. price: mills of the side as booked."""
+    """Before the account's rounding. price: $0.0001 of the side as booked."""
     if kind == FREE:
         return 0
     if kind == FLOAT:
-        cents = price / 10
+        cents = price / 100
         return math.ceil(num / den * (lots / 100) * (cents / 100.0) * (1 - cents / 100.0) * 100) * 10_000
-    w = price * (1000 - price)
+    exact = exact_fee(kind, num, den, price, lots) / unit
     if kind == QUADRATIC:
-        return -(-num * lots * w // (den * unit)) * unit
-    power, by_price = POLYMARKET[kind]
-    value = num * lots * w**power * price**by_price
-    if value < unit * den:
-        return 0
-    return (2 * value + unit * den) // (2 * unit * den) * unit
+        return math.ceil(exact) * unit
+    return math.floor(exact + Fraction(1, 2)) * unit if exact >= 1 else 0
+
+
+def exact_fee(kind: int, num: int, den: int, price: int, lots: int) -> Fraction:
+    """Micro-dollars before any rounding; num / den is the rate."""
+    if kind == FREE:
+        return Fraction(0)
+    power, by_value = POLYMARKET.get(kind, (1, False))
+    return Fraction(num * lots * (price if by_value else DOLLAR) * (price * (DOLLAR - price)) ** power, den * DOLLAR ** (2 * power))
 
 
 def maker_terms(row: Sequence[int]) -> tuple[int, int, int]:

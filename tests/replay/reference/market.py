@@ -7,16 +7,21 @@ from fractions import Fraction
 from functools import cache
 from math import floor
 
-from tests.replay.reference.orders import Order
+from tests.replay.reference.orders import FAST, SLOW, Order
 
 
 @dataclass
 class Market:
-    """One ticker. recorded, displayed: [side], price -> lots; displayed is what was recorded less what we took since. resting: [bid side]."""
+    """One ticker. recorded, displayed: [side], price -> lots; displayed is the recording less own consumption of the main account.
+
+    consumed: [slow, fast history][side], price -> lots, the most and the least that own orders of a history have consumed since the level changed.
+    queues: [bid side], own orders in price-time priority, those included that the main account has filled and another history has not.
+    """
 
     recorded: list[dict[int, int]] = field(default_factory=lambda: [{}, {}])
     displayed: list[dict[int, int]] = field(default_factory=lambda: [{}, {}])
-    resting: tuple[list[Order], list[Order]] = field(default_factory=lambda: ([], []))
+    consumed: list[list[dict[int, int]]] = field(default_factory=lambda: [[{}, {}], [{}, {}]])
+    queues: tuple[list[Order], list[Order]] = field(default_factory=lambda: ([], []))
     has_book: bool = False
     valid: bool = True
     halted: bool = False
@@ -24,53 +29,80 @@ class Market:
     settled: bool = False
     raised: bool = False
 
+    @property
+    def resting(self) -> tuple[list[Order], list[Order]]:
+        """Orders that rest in the main account, per bid side."""
+        first, second = self.queues
+        return [order for order in first if order.status == "resting"], [order for order in second if order.status == "resting"]
+
     def best(self, side: int) -> int:
-        """The best displayed bid of a side in mills, 0 where there is none."""
+        """The best displayed bid of a side, 0 without one."""
         return max(self.displayed[side], default=0)
 
     def shown(self, side: int, price: int) -> int:
         return self.displayed[side].get(price, 0)
 
+    def shown_within(self, side: int, price: int) -> tuple[int, int]:
+        """The least and the most that a level shows in any history."""
+        recorded = self.recorded[side].get(price, 0)
+        most, least = (history[side].get(price, 0) for history in self.consumed)
+        return max(0, recorded - most), max(0, recorded - least)
+
     def consume(self, side: int, price: int, lots: int) -> None:
-        """We took `lots` of a level: it shows less until the recording says otherwise."""
+        """Lower what a level shows until the recording changes it."""
         put(self.displayed[side], price, self.shown(side, price) - lots)
 
-    def join(self, order: Order, *, behind_own: bool) -> None:
-        """Rest an order behind what is displayed at its level, and behind our own orders there."""
-        queue = self.resting[order.bid_side]
-        here = [other for other in queue if other.bid == order.bid]
-        order.ahead = here[0].ahead if here and behind_own else self.shown(order.bid_side, order.bid)
-        place = sum(other.bid >= order.bid for other in queue)
-        queue.insert(place, order)
+    def consume_within(self, side: int, price: int, least: int, most: int) -> None:
+        for history, lots in zip(self.consumed, (most, least), strict=True):
+            history[side][price] = history[side].get(price, 0) + lots
 
-    def leave(self, order: Order) -> int:
-        """Take an order out of its queue; returns the place that it had."""
-        queue = self.resting[order.bid_side]
-        place = queue.index(order)
-        del queue[place]
-        return place
+    def join(self, order: Order, *, behind_own: bool) -> None:
+        """Rest an order behind the display of its level, and behind own orders there."""
+        queue = self.queues[order.bid_side]
+        here = [other for other in queue if other.bid == order.bid and other.status == "resting" and other is not order]
+        order.ahead = here[0].ahead if here and behind_own else self.shown(order.bid_side, order.bid)
+        self.queue(order)
+        for lane, lots in zip(order.lanes, reversed(self.shown_within(order.bid_side, order.bid)), strict=True):
+            lane.ahead = lots
+
+    def queue(self, order: Order) -> None:
+        queue = self.queues[order.bid_side]
+        queue.insert(sum(other.bid >= order.bid for other in queue), order)
 
     def level(self, side: int, price: int, lots: int, *, by_prints: bool, queue_model: str, exponent: int = 3) -> None:
-        """The recording says that a level now shows `lots`."""
+        """Apply a change of a level to the book and to the places of own orders."""
         before = self.recorded[side].get(price, 0)
         self.has_book = True
         self.raised = self.raised or (lots > 0 and price > self.best(side))
         put(self.recorded[side], price, lots)
         put(self.displayed[side], price, lots)
-        here = [order for order in self.resting[side] if order.bid == price] if self.valid else ()
-        if not here:
-            return
-        of_power = {"exponent": exponent} if queue_model == "power" else {}
+        for history in self.consumed:
+            history[side].pop(price, None)
+        here = [order for order in self.queues[side] if order.bid == price] if self.valid else ()
         for order in here:
-            order.ahead = ahead_after(queue_model, order.ahead, before, lots, by_prints=by_prints, **of_power)
+            order.ahead = ahead_after(queue_model, order.ahead, before, lots, by_prints=by_prints, exponent=exponent)
+            for lane, model in zip(order.lanes, (slowest(queue_model), "optimistic"), strict=True):
+                lane.ahead = ahead_after(model, lane.ahead, before, lots, by_prints=by_prints)
+
+    def invalid(self) -> None:
+        """Begin a gap: the cancels in it are not recorded, so nothing need be left ahead."""
+        self.valid = False
+        for order in (*self.queues[0], *self.queues[1]):
+            order.lanes[FAST].ahead = 0
 
     def valid_again(self, *, queue_model: str) -> None:
         self.valid = self.raised = True
         if queue_model == "trade_only":
             return
         for side in (0, 1):
-            for order in self.resting[side]:
-                order.ahead = min(order.ahead, self.shown(side, order.bid))
+            for order in self.queues[side]:
+                shown = self.shown(side, order.bid)
+                order.ahead, order.lanes[SLOW].ahead = min(order.ahead, shown), min(order.lanes[SLOW].ahead, shown)
+
+
+def slowest(queue_model: str) -> str:
+    """The queue model of the slowest history: cancels behind the order come first, unless the main account ignores cancels altogether."""
+    return "trade_only" if queue_model == "trade_only" else "reconciled"
 
 
 def put(levels: dict[int, int], price: int, lots: int) -> None:

@@ -3,13 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from tests.replay.reference import fees
 from tests.replay.reference.account import BUY, SELL, Account
 
 IOC, GTC, POST_ONLY, FOK, GTD = range(5)
+DOLLAR = 10_000
+#: The two extreme queue histories.
+SLOW, FAST = 0, 1
+
+
+@dataclass
+class Lane:
+    """An order in one extreme history: lots filled, lots at which it is complete, lots ahead, when it was filled completely, when it ended."""
+
+    filled: int = 0
+    cap: int = 0
+    ahead: int = 0
+    done: int = -1
+    over: int = -1
+
+    def end(self, at: int) -> None:
+        if self.remaining:
+            self.cap, self.over = self.filled, at
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.cap - self.filled)
+
+
+@dataclass(eq=False)
+class Chain:
+    """Orders that `quote` sent for one side of a market at one price.
+
+    lives: in each extreme history, the order that rests or did last. under_way: joins sent. diverged: the fastest history joined without the slowest.
+    varied: sizes differed.
+    """
+
+    price: int
+    lots: int
+    current: int = -1
+    lives: list[Order | None] = field(default_factory=lambda: [None, None])
+    under_way: list[bool] = field(default_factory=lambda: [False, False])
+    largest: int = 0
+    diverged: bool = False
+    varied: bool = False
+
+    def ask(self, lots: int) -> None:
+        self.varied, self.largest = self.varied or lots != self.lots, max(self.largest, lots)
+
+    def may_grow(self, lots: int) -> None:
+        """Other histories may be complete and join with more lots than the fastest did."""
+        order = self.lives[FAST]
+        if self.diverged and self.varied and order is not None and order.lanes[FAST].remaining:
+            lane = order.lanes[FAST]
+            lane.cap = max(lane.cap, lane.filled + lots)
 
 
 @dataclass(eq=False)
@@ -37,8 +88,16 @@ class Order:
     cost: int = 0
     fees: int = 0
     mid2: int = -1
+    chain: Chain | None = None
+    joins: tuple[bool, bool] = (True, True)
+    loose: bool = False
+    uncertain: bool = False
+    possible: int = 0
+    maker_fees: int = 0
+    exact_fees: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))
 
     def __post_init__(self) -> None:
+        self.lanes = (Lane(), Lane())
         self.as_sent = ("pending", 0, self.price, self.count)
         #: The side whose bid this order is: a sale of one side is a bid for the other.
         self.bid_side = self.side if self.action == BUY else 1 - self.side
@@ -46,11 +105,11 @@ class Order:
 
     def reprice(self, price: int, count: int) -> None:
         self.price, self.count = price, count
-        self.bid = price if self.action == BUY else 1000 - price
+        self.bid = price if self.action == BUY else DOLLAR - price
 
     def own_price(self, bid: int) -> int:
         """The price, on the side as sent, of a fill that costs `bid` on the side whose bid this order is."""
-        return bid if self.action == BUY else 1000 - bid
+        return bid if self.action == BUY else DOLLAR - bid
 
     @property
     def remaining(self) -> int:
@@ -61,7 +120,7 @@ class Order:
 
 
 class Fill(NamedTuple):
-    """A fill; price in mills of the side as sent."""
+    """A fill; price in $0.0001 of the side as sent."""
 
     order: int
     ticker: int
@@ -118,7 +177,7 @@ def walk(order: Order, lots: int, displayed: dict[int, int], own: list[Order], *
 
     displayed: price -> lots there. own: our orders resting there, in priority. self_trade: "allowed", "cancel_taker" or "cancel_maker".
     """
-    worst = 1 if order.price == 0 else 1000 - order.bid
+    worst = 1 if order.price == 0 else DOLLAR - order.bid
     own = [] if self_trade == "allowed" else [other for other in own if other.bid >= worst]
     prices = {price for price in displayed if price >= worst} | {other.bid for other in own}
     left, takes, cancels, stopped = lots, [], [], False
@@ -145,7 +204,7 @@ def walk(order: Order, lots: int, displayed: dict[int, int], own: list[Order], *
 def reserve(account: Account, ticker: int, resting: Sequence[list[Order]], terms: list[list[int]], rules: Any) -> int:
     """What the orders of a ticker may still cost; resting: per bid side, in priority."""
     held, maker = account.position[ticker], fees.maker_terms(terms[ticker])
-    total = 0 if account.net else 10_000 * (max(0, -held[0]) + max(0, -held[1]))
+    total = 0 if account.net else DOLLAR * (max(0, -held[0]) + max(0, -held[1]))
     for bid_side in (0, 1):
         cover = {BUY: held[1 - bid_side]} if account.net else {BUY: max(0, -held[bid_side]), SELL: max(0, held[1 - bid_side])}
         for order in resting[bid_side]:
@@ -154,11 +213,11 @@ def reserve(account: Account, ticker: int, resting: Sequence[list[Order]], terms
             covered = min(cover[kind], lots) if cover[kind] else 0
             fee = fees.trade_fee(*maker, rules.fee_unit, order.price, lots)
             if covered == 0:
-                total += 10 * order.bid * lots + fee
+                total += order.bid * lots + fee
                 continue
             cover[kind] -= covered
-            total += 10 * order.bid * (lots - covered)
-            proceeds = 10 * (1000 - order.bid) * covered
+            total += order.bid * (lots - covered)
+            proceeds = (DOLLAR - order.bid) * covered
             if fee > proceeds:
                 total += fee - proceeds
     return total

@@ -4,47 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-
-TICKER_SHIFT, HALT = 15, 5
+HALT, GRID = 5, 10
 
 
 @dataclass(frozen=True)
-class Portfolio:
-    """What the plain engine reads of a tape. market_rules: the rules of each market. begins: when the recording of each begins."""
+class Recording:
+    """What the plain engine replays. events: (ns, kind, ticker, side, price in $0.0001, value). grids: prices allowed, first those of each ticker at the start.
 
-    ts: np.ndarray
-    event: np.ndarray
+    rows: (events before it, ns) of each book row. fees: terms of each ticker. begins, market_rules: of each ticker, or those of all.
+    """
+
+    events: list[tuple[int, int, int, int, int, int]]
     tickers: tuple[str, ...]
     start: int
-    grid: np.ndarray
-    fees: np.ndarray
-    market_rules: tuple
-    begins: tuple[int, ...]
-    rows_ts: np.ndarray
-    rows_end: np.ndarray
+    grids: Sequence[frozenset[int]]
+    fees: Sequence[Sequence[int]]
+    rows: Sequence[tuple[int, int]] = ()
+    begins: tuple[int, ...] = ()
+    market_rules: tuple[Any, ...] = ()
 
 
-def portfolio(episodes: Sequence[tuple]) -> Portfolio:
-    """Of (tape, rules) in the order in which they stand within an instant: books and prints of all, then halts, closes and settlements of all."""
+def portfolio(episodes: Sequence[tuple[Recording, Any]]) -> Recording:
+    """Of (recording, rules) in the order in which they stand within an instant: books and prints of all, then the halts, closes and settlements of all."""
     happened = []
+    grids: list[frozenset[int]] = [grid for one, _ in episodes for grid in one.grids[: len(one.tickers)]]
     first = 0
-    for number, (tape, _) in enumerate(episodes):
-        for ts, word in zip(tape.ts.tolist(), tape.event.tolist(), strict=True):
-            happened.append(((ts, word & 15 >= HALT, number), word + (first << TICKER_SHIFT)))
-        first += len(tape.tickers)
+    for number, (one, _) in enumerate(episodes):
+        later = len(grids) - len(one.tickers)
+        grids += one.grids[len(one.tickers) :]
+        for ts, kind, ticker, side, price, value in one.events:
+            # A grid of later is behind all first ones.
+            row = value + (later if kind == GRID and value >= len(one.tickers) else first if kind == GRID else 0)
+            happened.append(((ts, kind >= HALT, number), (ts, kind, ticker + first, side, price, row)))
+        first += len(one.tickers)
     happened.sort(key=lambda event: event[0])
-    none = np.zeros(0, np.int64)
-    return Portfolio(
-        ts=np.array([at for (at, *_), _ in happened], np.int64),
-        event=np.array([word for _, word in happened], np.int64),
-        tickers=tuple(ticker for tape, _ in episodes for ticker in tape.tickers),
-        start=min(tape.start for tape, _ in episodes),
-        grid=np.concatenate([tape.grid for tape, _ in episodes]),
-        fees=np.concatenate([tape.fees for tape, _ in episodes]),
-        market_rules=tuple(rules for tape, rules in episodes for _ in tape.tickers),
-        begins=tuple(tape.start for tape, _ in episodes for _ in tape.tickers),
-        rows_ts=none,
-        rows_end=none,
+    return Recording(
+        events=[event for _, event in happened],
+        tickers=tuple(ticker for one, _ in episodes for ticker in one.tickers),
+        start=min(one.start for one, _ in episodes),
+        grids=grids,
+        fees=[terms for one, _ in episodes for terms in one.fees],
+        begins=tuple(one.start for one, _ in episodes for _ in one.tickers),
+        market_rules=tuple(rules for one, rules in episodes for _ in one.tickers),
     )

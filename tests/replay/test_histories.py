@@ -1,0 +1,171 @@
+"""Bounds of the plain engine against all queue histories of small random recordings: they contain every one, and single orders attain both ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from bellwether.replay.engine import Settings
+from bellwether.replay.rules import rule_set
+from tests.replay.reference import Reference
+from tests.replay.reference.engine import INVALID, LEVEL, PRINT, SETTLE, TRADED, VALID
+from tests.replay.reference.histories import Histories
+from tests.replay.reference.orders import DOLLAR, GTC, IOC, POST_ONLY
+from tests.replay.reference.portfolio import Recording
+
+SECOND = 1_000_000_000
+FREE = replace(rule_set("polymarket-2020-10-01"), min_lots=1, lot_step=1)
+NO_FEES = (0, 0, 1, 0, 0, 1, 0)
+#: Bids that the recordings show, by side. A NO bid at 52 cents meets a YES bid at 48.
+PRICES = ((4_700, 4_800), (5_100, 5_200))
+MODELS = ("reconciled", "proportional", "power", "log", "optimistic")
+
+
+def recording(rng: Random, instants: int, largest: int) -> Recording:
+    """A small book that moves each half second: cuts and growth, prints with and without the cuts that they made, gaps, crossing books, a result."""
+    levels: dict[tuple[int, int], int] = {}
+    events: list[tuple[int, int, int, int, int, int]] = []
+    now, valid = 0, True
+
+    def add(kind: int, side: int = 0, price: int = 0, value: int = 0) -> None:
+        events.append((now, kind, 0, side, price, value))
+        if kind in (LEVEL, TRADED):
+            levels[side, price] = value
+
+    for side in (0, 1):
+        add(LEVEL, side, PRICES[side][0], rng.randint(largest // 2, largest))
+        add(LEVEL, side, PRICES[side][0] - 100, largest)
+    for _ in range(instants):
+        now += SECOND // 2
+        side = int(rng.random() < 0.15)
+        price = PRICES[side][rng.random() < 0.08]
+        shown, chance = levels.get((side, price), 0), rng.random()
+        if chance < 0.03 or (not valid and chance < 0.4):
+            add(INVALID if valid else VALID)
+            valid = not valid
+        elif chance < 0.72:
+            add(
+                LEVEL,
+                side,
+                price,
+                rng.choice((rng.randint(0, largest), shown + 3, shown + 2, max(0, shown - 1), max(0, shown - 2), max(0, shown - 3))),
+            )
+        else:
+            price -= 100 * (rng.random() < 0.02)
+            lots = rng.randint(1, 2)
+            add(PRINT, side, price, lots)
+            if rng.random() < 0.7 and (side, price) in levels:
+                add(TRADED, side, price, max(0, levels[side, price] - lots))
+    now += SECOND
+    if rng.random() < 0.7:
+        add(SETTLE, value=rng.choice((0, 1_000_000, 437_219)))
+    grid = frozenset(range(100, DOLLAR, 100))
+    return Recording(events, ("T",), 0, [grid], [NO_FEES])
+
+
+def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int, ...]]]]:
+    """Calls at each decision, drawn before the replay: a single order, or streams of orders, cancels, amends and quotes."""
+    calls: list[list[tuple[str, tuple[int, ...]]]] = [[] for _ in range(steps)]
+    sent = 0
+
+    def order() -> tuple[str, tuple[int, ...]]:
+        side = int(rng.random() < 0.3)
+        return "place", (
+            0,
+            side,
+            0,
+            PRICES[side][rng.random() < 0.05],
+            rng.randint(1, 6),
+            rng.choice((GTC, GTC, GTC, POST_ONLY, POST_ONLY, IOC)),
+            0,
+        )
+
+    if kind == "single":
+        calls[0] = [("place", (0, 0, 0, PRICES[0][0], rng.randint(1, 6), POST_ONLY, 0))]
+        return calls
+    for step in calls:
+        if kind == "quotes":
+            sides = [rng.choice((PRICES[side][0], PRICES[side][0], PRICES[side][0], PRICES[side][1], 0, -1)) for side in (0, 1)]
+            step.append(("quote", (0, *sides, rng.randint(1, 2))))
+        if sent < (1 if kind == "quotes" else 4) and rng.random() < 0.5:
+            step.append(order())
+            sent += 1
+        if kind == "streams" and sent and rng.random() < 0.15:
+            number = rng.randrange(sent)
+            step.append(
+                rng.choice(
+                    (("cancel", (number,)), ("amend", (number, PRICES[0][0], rng.randint(1, 3))), ("amend", (number, PRICES[1][1], 1)))
+                )
+            )
+        if kind != "single" and rng.random() < 0.04:
+            step.append(("cancel_all", ()))
+    return calls
+
+
+def replayed(seed: int, kind: str) -> tuple[Reference, Histories]:
+    rng = Random(seed)
+    made = recording(rng, rng.randint(8, 24), rng.randint(4, 9))
+    latency = rng.choice((0, 0, SECOND // 4)) if kind == "streams" else 0
+    settings = Settings(cadence=SECOND, sample_every=2 * SECOND, bankroll=10**9, queue=rng.choice(MODELS), order_latency=latency)
+    plain = Reference(made, FREE, settings)
+    plain.journal = []
+    steps = iter(script(rng, 12, kind))
+    while plain.step():
+        for name, arguments in next(steps, []):
+            getattr(plain, name)(*arguments)
+    return plain, Histories(settings.bankroll).run(plain.journal)
+
+
+def bounds(plain: Reference) -> dict[int, tuple[int, int, int]]:
+    """Lots filled at least, by the main account and at most, of each order; of a chain of quotes, under the first that rested."""
+    totals: dict[int, tuple[int, int, int]] = {}
+    first: dict[int, int] = {}
+    for order in plain.orders:
+        if order.queued >= 0:
+            number = first.setdefault(id(order.chain), order.number) if order.chain else order.number
+            mine = order.lanes[0].filled, order.filled, order.lanes[1].filled
+            totals[number] = tuple(map(sum, zip(totals.get(number, (0, 0, 0)), mine, strict=True)))  # type: ignore[assignment]
+    return totals
+
+
+def check(plain: Reference, every: Histories, *, attained: bool) -> Any:
+    """Compare bounds with all histories; returns whether something was uncertain."""
+    uncertain = False
+    found = every.filled()
+    for number, (least, main, most) in bounds(plain).items():
+        lowest, highest = found[number]
+        assert least <= lowest <= highest <= most, f"order {number}: {least} to {most} does not contain {lowest} to {highest}"
+        assert least <= main <= most, f"order {number}: the main model fills {main}, out of {least} to {most}"
+        assert not attained or (least, most) == (lowest, highest), f"order {number}: {least} to {most}, and attained {lowest} to {highest}"
+        uncertain = uncertain or least < most
+        if attained:
+            slow, fast = plain.orders[number].lanes
+            assert fast.done == every.earliest.get(number, -1)
+            assert slow.done == (every.latest.get(number, -1) if lowest == plain.orders[number].count else -1)
+    sampled = plain.samples
+    assert len(sampled) == len(every.samples)
+    for (at, _, main, _, low, high), (lowest, highest) in zip(sampled, every.samples, strict=True):
+        assert low <= lowest <= highest <= high, f"equity at {at}: {low} to {high} does not contain {lowest} to {highest}"
+        assert low <= main <= high
+        assert not attained or (low, high) == (lowest, highest), f"equity at {at}: {low} to {high}, and attained {lowest} to {highest}"
+    return uncertain
+
+
+SHARES = {"single": 5_000, "streams": 5_000, "quotes": 2_500}
+
+
+@pytest.mark.parametrize("kind", SHARES)
+def test_bounds_contain_all_queue_histories(kind: str) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SHARES[kind]):
+        plain, every = replayed(seed, kind)
+        try:
+            seen["uncertain"] += check(plain, every, attained=kind == "single")
+        except AssertionError as error:
+            raise AssertionError(f"recording {seed} of {kind}: {error}") from None
+        seen["histories"] += len(every.states)
+    assert seen["uncertain"] > SHARES[kind] // 10
