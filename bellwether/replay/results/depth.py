@@ -1,54 +1,131 @@
-"""Depth of the recorded books at chosen instants, summed over steps of price: the values of a heat map."""
+"""Recorded books at chosen instants: depth summed over steps of price, and the best prices with the lots at and near them."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from bellwether.replay.engine.compiling import stamped
-from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRICES, SETTLE, TRADED, VALID, VOID, Tape, unpack
-from bellwether.replay.units import DOLLAR, NO
+from bellwether.replay.engine.compiling import compiled, compiled_allocating
+from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, unpack
+from bellwether.replay.units import CENT, DOLLAR, NO
+from bellwether.tables.replay import BOOK_LEVELS
+
+#: Columns of `tops_at`.
+BID, ASK, BID_SIZE, ASK_SIZE, BID_DEPTH, ASK_DEPTH, IS_VALID = range(7)
 
 
-def depth(tape: Tape, markets: np.ndarray, times: np.ndarray, step: int = 10) -> np.ndarray:
+def level_index(tape: Tape) -> tuple[np.ndarray, np.ndarray]:
+    """(index of each market's level 0 in the second array, price of every level of all markets), int64, prices in $0.0001."""
+    return np.cumsum([0, *(len(levels) for levels in tape.levels)])[:-1], tape.prices
+
+
+def depth(tape: Tape, markets: np.ndarray, times: np.ndarray, step: int = CENT) -> np.ndarray:
     """Lots displayed at each instant, int64 (markets, 2, DOLLAR // step + 1, times): YES bids, then YES asks, by price of YES.
 
-    markets: codes. times: ns, ascending; all events up to the instant count. step: mills that are summed; index k holds the prices from
+    markets: codes. times: ns, ascending; all events up to the instant count. step: $0.0001 that are summed; index k holds the prices from
     k x step up to the next. Zero while the book is not to be trusted or the market is closed.
     """
     slot = np.full(len(tape.tickers), -1, np.int64)
     slot[markets] = np.arange(len(markets))
     result = np.zeros((len(times), len(markets), 2, DOLLAR // step + 1), np.int64)
-    _depth(tape.ts, tape.event, slot, np.ascontiguousarray(times, dtype=np.int64), step, result)
+    _depth(tape.ts, tape.event, slot, *level_index(tape), np.ascontiguousarray(times, dtype=np.int64), step, result)
     return result.transpose(1, 2, 3, 0)
 
 
-@stamped
-@njit(cache=True, nogil=True)
-def _depth(ts, event, slot, times, step, result):  # type: ignore[no-untyped-def]  # noqa: PLR0917
+@compiled_allocating
+def _depth(ts, event, slot, first, prices, times, step, result):  # type: ignore[no-untyped-def]  # noqa: PLR0917
     markets = result.shape[1]
-    size = np.zeros((markets, 2, PRICES), np.int64)
+    size = np.zeros((2, len(prices)), np.int64)
     summed = np.zeros(result.shape[1:], np.int64)
-    invalid, closed = np.zeros(markets, np.bool_), np.zeros(markets, np.bool_)
+    dark = np.zeros((2, markets), np.bool_)
     index = 0
     for at in range(len(times)):
         while index < len(ts) and ts[index] <= times[at]:
-            kind, ticker, side, price, value = unpack(event[index])
+            kind, ticker, side, level, value = unpack(event[index])
             index += 1
             market = slot[ticker]
             if market < 0:
                 continue
             if kind in (LEVEL, TRADED):
-                row = (DOLLAR - price if side == NO else price) // step
-                summed[market, side, row] += value - size[market, side, price]
-                size[market, side, price] = value
-            elif kind in (INVALID, VALID):
-                invalid[market] = kind == INVALID
-            elif kind in (CLOSE, SETTLE, VOID):
-                closed[market] = True
+                place = first[ticker] + level
+                row = (DOLLAR - prices[place] if side == NO else prices[place]) // step
+                summed[market, side, row] += value - size[side, place]
+                size[side, place] = value
+            else:
+                _darken(dark, market, kind)
         for market in range(markets):
-            if not (invalid[market] or closed[market]):
-                # Element by element: for a row as a whole, numba compiles what words the error of one that does not fit, as long as all the rest.
+            if not (dark[0, market] or dark[1, market]):
+                # Element by element: for a row as a whole, numba compiles the message of the error of one that does not fit, as long as all the rest.
                 for side in range(2):
                     for row in range(summed.shape[2]):
                         result[at, market, side, row] = summed[market, side, row]
+
+
+@compiled
+def _darken(dark, market, kind):  # type: ignore[no-untyped-def]
+    """Note that a book is lost or found (row 0), or its market closed (row 1)."""
+    if kind in (INVALID, VALID):
+        dark[0, market] = kind == INVALID
+    elif kind in (CLOSE, SETTLE, VOID):
+        dark[1, market] = True
+
+
+def tops_at(tape: Tape, times: np.ndarray) -> np.ndarray:
+    """State of each market's book at each instant, int64 (markets, times, 7): bid, ask ($0.0001, -1 for an empty side), the lots at them, the lots at
+    the best `BOOK_LEVELS` prices of each side, and 1 if the book is valid: recorded, not lost, the market not closed; else all others are -1.
+    """
+    result = np.full((len(tape.tickers), len(times), 7), -1, np.int64)
+    _tops_at(tape.ts, tape.event, *level_index(tape), tape.begins, np.ascontiguousarray(times, dtype=np.int64), BOOK_LEVELS, result)
+    return result
+
+
+@compiled_allocating
+def _tops_at(ts, event, first, prices, begins, times, most, result):  # type: ignore[no-untyped-def]  # noqa: PLR0917
+    markets = len(result)
+    size = np.zeros((2, len(prices)), np.int64)
+    best = np.zeros((markets, 2), np.int64)
+    dark = np.zeros((2, markets), np.bool_)
+    fresh = np.ones(markets, np.bool_)
+    index = 0
+    for at in range(len(times)):
+        while index < len(ts) and ts[index] <= times[at]:
+            kind, market, side, level, value = unpack(event[index])
+            index += 1
+            if kind in (LEVEL, TRADED):
+                place = first[market] + level
+                size[side, place] = value
+                if value > 0:
+                    best[market, side] = max(best[market, side], level)
+                fresh[market] = True
+            else:
+                _darken(dark, market, kind)
+        for market in range(markets):
+            is_valid = times[at] >= begins[market] and not (dark[0, market] or dark[1, market])
+            result[market, at, IS_VALID] = int(is_valid)
+            if not is_valid:
+                fresh[market] = True
+                continue
+            if not fresh[market]:
+                for column in range(IS_VALID):
+                    result[market, at, column] = result[market, at - 1, column]
+                continue
+            fresh[market] = False
+            for side in range(2):
+                place = first[market]
+                while best[market, side] > 0 and size[side, place + best[market, side]] == 0:
+                    best[market, side] -= 1
+                top = best[market, side]
+                result[market, at, side] = -1 if top == 0 else DOLLAR - prices[place + top] if side == NO else prices[place + top]
+                result[market, at, BID_SIZE + side] = size[side, place + top]
+                result[market, at, BID_DEPTH + side] = _near(size[side], place, top, most)
+
+
+@compiled
+def _near(size, place, level, most):  # type: ignore[no-untyped-def]
+    """Lots at the best `most` prices from a level down."""
+    lots = 0
+    while level > 0 and most > 0:
+        if size[place + level] > 0:
+            lots += size[place + level]
+            most -= 1
+        level -= 1
+    return lots

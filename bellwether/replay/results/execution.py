@@ -1,4 +1,4 @@
-"""Metrics of orders and fills, exact integers in: lots, mills, micro-dollars; one entry per order or per fill."""
+"""Metrics of orders and fills, exact integers in: lots, prices in $0.0001, micro-dollars; one entry per order or per fill."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bellwether.replay.units import BUY, MILL_LOT
+from bellwether.replay.units import BUY
 from bellwether.units import Lots, MicroDollars
 
 
@@ -37,16 +37,16 @@ def fill_ratio_pmb(requested: np.ndarray, taken: np.ndarray, maker_orders: np.nd
 def slippage(action: np.ndarray, price: np.ndarray, lots: np.ndarray, mid2: np.ndarray) -> Slippage:
     """Cost of taker fills relative to the mid price at order arrival, without fees; int64 (m,) each.
 
-    price in mills of the side as sent, mid2 its best bid plus best ask in mills, -1 where a side was empty: such fills count in neither number.
+    price of the side as sent, mid2 its best bid plus best ask, $0.0001, -1 where a side was empty: such fills count in neither number.
     """
     known = mid2 >= 0
     signed = np.where(action == BUY, 1, -1) * (2 * price - mid2) * lots
-    return Slippage(MicroDollars(int(signed[known].sum()) * MILL_LOT // 2), Lots(int(lots[known].sum())))
+    return Slippage(MicroDollars(int(signed[known].sum()) // 2), Lots(int(lots[known].sum())))
 
 
 def notional(price: np.ndarray, lots: np.ndarray) -> MicroDollars:
     """Price times size over all fills, micro-dollars: a sale counts as a purchase does."""
-    return MicroDollars(int((price * lots).sum()) * MILL_LOT)
+    return MicroDollars(int((price * lots).sum()))
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float | None:

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bellwether.replay.engine.accounts import share as part_of
 from bellwether.replay.engine.codes import F_ACTION, F_LOTS, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.engine.compiling import compiled, compiled_allocating
-from bellwether.replay.engine.money import share as part_of
 from bellwether.replay.results.per_tape import per_tape
 from bellwether.replay.tape.layout import SETTLE, VOID, Tape, unpack
-from bellwether.replay.units import BUY, DOLLAR, MICROS, MILL_LOT
+from bellwether.replay.units import BUY, DOLLAR, MICROS
 from bellwether.units import MicroDollars
 
 #: Lots to a contract, in which settlements pay.
@@ -117,11 +117,11 @@ def _trade_net(position, basis, side, price, lots):  # type: ignore[no-untyped-d
     both, profit = min(position[other], lots), 0
     if both > 0:
         removed = part_of(basis[other], both, position[other])
-        profit = MILL_LOT * (DOLLAR - price) * both - removed
+        profit = (DOLLAR - price) * both - removed
         position[other] -= both
         basis[other] -= removed
     position[side] += lots - both
-    basis[side] += MILL_LOT * price * (lots - both)
+    basis[side] += price * (lots - both)
     return profit
 
 
@@ -132,13 +132,13 @@ def _trade_apart(position, basis, side, price, signed):  # type: ignore[no-untyp
     if held * signed < 0:
         closed = min(abs(held), abs(signed))
         removed = part_of(abs(basis[side]), closed, abs(held))
-        value = MILL_LOT * price * closed
+        value = price * closed
         profit = value - removed if held > 0 else removed - value
         basis[side] -= removed if held > 0 else -removed
         left = abs(signed) - closed
-        basis[side] += MILL_LOT * price * (left if signed > 0 else -left)
+        basis[side] += price * (left if signed > 0 else -left)
     else:
-        basis[side] += MILL_LOT * price * signed
+        basis[side] += price * signed
     position[side] += signed
     return profit
 

@@ -14,7 +14,7 @@ from bellwether.replay.engine.codes import Reason, Role, Status, Tif
 from bellwether.replay.results.market_pnl import market_pnl
 from bellwether.replay.results.markouts import NONE, markouts
 from bellwether.replay.results.metrics import HORIZONS, ended, metrics
-from bellwether.replay.units import DOLLAR, SECOND
+from bellwether.replay.units import DOLLAR, MICROS, SECOND
 from bellwether.tables import Table
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, INSTANT, MARKET_PNL, ORDERS
 from bellwether.tables.schema import MONEY, PRICE, SIZE
@@ -27,6 +27,8 @@ UNKNOWN = "unknown"
 
 _SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
 
+#: Micro-dollars of a contract per $0.0001.
+_UNIT = MICROS // DOLLAR
 #: The most that a size of the tables holds, in lots; only refused orders ask for more.
 _MOST_LOTS = 10**18 - 1
 
@@ -66,7 +68,7 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
         "side": _words(rows[:, codes.O_SIDE], _SIDES),
         "action": _words(rows[:, codes.O_ACTION], _ACTIONS),
         "time_in_force": _words(rows[:, codes.O_TIF], [tif.name.lower() for tif in Tif]),
-        "price": prices_of(np.where((price > 0) & (price <= DOLLAR), price * 1000, NONE)),
+        "price": prices_of(np.where((price > 0) & (price <= DOLLAR), price * _UNIT, NONE)),
         "size": sizes_of(count),
         "filled": sizes_of(rows[:, codes.O_FILLED]),
         "filled_pessimistic": _decimal(_nullable(backtest.outcome.filled[:, 0], codes.NONE), 2, SIZE),
@@ -77,7 +79,7 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
         "sent_at": instants_of(rows[:, codes.O_SENT]),
         "arrived_at": instants_of(rows[:, codes.O_ARRIVED]),
         "ended_at": instants_of(rows[:, codes.O_ENDED]),
-        "mid": prices_of(np.where(rows[:, codes.O_MID2] >= 0, rows[:, codes.O_MID2] * 500, NONE)),
+        "mid": prices_of(np.where(rows[:, codes.O_MID2] >= 0, rows[:, codes.O_MID2] * _UNIT // 2, NONE)),
         "cost": _money(np.where(rows[:, codes.O_ACTION] == codes.SELL, -1, 1) * rows[:, codes.O_COST]),
         "fees": _money(rows[:, codes.O_FEES]),
     }
@@ -95,7 +97,7 @@ def fills(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame
         "side": _words(rows[:, codes.F_SIDE], _SIDES),
         "action": _words(rows[:, codes.F_ACTION], _ACTIONS),
         "role": _words(rows[:, codes.F_ROLE], [role.name.lower() for role in Role]),
-        "price": prices_of(rows[:, codes.F_PRICE] * 1000),
+        "price": prices_of(rows[:, codes.F_PRICE] * _UNIT),
         "size": sizes_of(rows[:, codes.F_LOTS]),
         "fee": _money(rows[:, codes.F_FEE]),
         "filled_at": instants_of(rows[:, codes.F_TS]),

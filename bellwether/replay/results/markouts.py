@@ -12,23 +12,24 @@ import numpy as np
 
 from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.engine.compiling import compiled, compiled_allocating
+from bellwether.replay.results.depth import level_index
 from bellwether.replay.results.per_tape import per_tape
-from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRICES, SETTLE, TRADED, VALID, VOID, Tape, unpack
+from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 
 #: Stands for null in int64 columns of this module.
 NONE = np.iinfo(np.int64).min
 _NEVER = np.iinfo(np.int64).max
 
-#: Micro-dollars of a contract per mill, and per half mill.
-_MILL, _HALF_MILL = MICROS // DOLLAR, MICROS // DOLLAR // 2
+#: Micro-dollars of a contract per $0.0001, and per half of it.
+_UNIT, _HALF = MICROS // DOLLAR, MICROS // DOLLAR // 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tops:
     """The recorded top of each market's book whenever it changed; rows of market t are first[t] to first[t + 1], in order of time.
 
-    A row holds from its instant on, with all events of that instant applied. bid, ask: int16, best YES bid and ask in mills, -1 where the side is
+    A row holds from its instant on, with all events of that instant applied. bid, ask: int16, best YES bid and ask in $0.0001, -1 where the side is
     empty, and while the book is not to be trusted or the market is closed. worth: int64, micro-dollars of a YES contract: the middle of bid and
     ask, after settlement what it paid, `NONE` where neither is known. settled: int64[T], ns of the settlement, the largest int64 without one.
     until: ns up to which the tape knows the books.
@@ -53,11 +54,11 @@ def tops_of(tape: Tape) -> Tops:
     count = len(tape.tickers)
     first, settled = np.zeros(count + 1, np.int64), np.full(count, _NEVER, np.int64)
     none = np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.int64)
-    rows = _tops(tape.ts, tape.event, first, settled, none)
+    rows = _tops(tape.ts, tape.event, level_index(tape), (first, settled), none)
     np.cumsum(rows, out=first[1:])
     total = int(first[-1])
     filled = np.empty(total, np.int64), np.empty(total, np.int16), np.empty(total, np.int16), np.empty(total, np.int64)
-    _tops(tape.ts, tape.event, first, settled, filled)
+    _tops(tape.ts, tape.event, level_index(tape), (first, settled), filled)
     last = int(tape.ts[-1]) if len(tape) else tape.end
     return Tops(first, *filled, settled, max(tape.end, last))
 
@@ -77,24 +78,27 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
 
 
 @compiled_allocating
-def _tops(ts, event, first, settled, columns):  # type: ignore[no-untyped-def]
+def _tops(ts, event, levels, known, columns):  # type: ignore[no-untyped-def]
     """Rows per ticker; they are stored from first[ticker] on, unless the columns are empty."""
     out_ts, out_bid, out_ask, out_worth = columns
+    (start, prices), (first, settled) = levels, known
     tickers = len(settled)
-    size = np.zeros((tickers, 2, PRICES), np.int32)
+    size = np.zeros((2, len(prices)), np.int32)
     best = np.zeros((tickers, 2), np.int64)
     paid = np.full(tickers, NONE, np.int64)
     rows = np.zeros(tickers, np.int64)
     latest = np.full(tickers, NONE, np.int64)
     invalid, closed = np.zeros(tickers, np.bool_), np.zeros(tickers, np.bool_)
     for index in range(len(ts)):
-        kind, ticker, side, price, value = unpack(event[index])
+        kind, ticker, side, level, value = unpack(event[index])
         if kind in (LEVEL, TRADED):
-            size[ticker, side, price] = value
+            size[side, start[ticker] + level] = value
             top = best[ticker, side]
-            if price < top or (price == top and value > 0) or (price > top and value == 0):
+            if level < top or (level == top and value > 0) or (level > top and value == 0):
                 continue
-            best[ticker, side] = price if value > 0 else _next_below(size[ticker, side], price)
+            while value == 0 and level > 0 and size[side, start[ticker] + level] == 0:
+                level -= 1
+            best[ticker, side] = level
         elif kind in (INVALID, VALID):
             invalid[ticker] = kind == INVALID
         elif kind in (CLOSE, SETTLE, VOID):
@@ -111,21 +115,14 @@ def _tops(ts, event, first, settled, columns):  # type: ignore[no-untyped-def]
             continue
         row = first[ticker] + rows[ticker] - 1
         dark = invalid[ticker] or closed[ticker]
-        bid = -1 if dark or best[ticker, 0] == 0 else best[ticker, 0]
-        ask = -1 if dark or best[ticker, 1] == 0 else DOLLAR - best[ticker, 1]
+        bid = -1 if dark or best[ticker, 0] == 0 else prices[start[ticker] + best[ticker, 0]]
+        ask = -1 if dark or best[ticker, 1] == 0 else DOLLAR - prices[start[ticker] + best[ticker, 1]]
         out_ts[row], out_bid[row], out_ask[row] = ts[index], bid, ask
         if paid[ticker] != NONE:
             out_worth[row] = paid[ticker]
         else:
-            out_worth[row] = (bid + ask) * _HALF_MILL if bid >= 0 and ask >= 0 else NONE
+            out_worth[row] = (bid + ask) * _HALF if bid >= 0 and ask >= 0 else NONE
     return rows
-
-
-@compiled
-def _next_below(sizes, price):  # type: ignore[no-untyped-def]
-    while price > 0 and sizes[price] == 0:
-        price -= 1
-    return price
 
 
 @compiled_allocating
@@ -148,7 +145,7 @@ def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
             if value == NONE:
                 continue
             own = value if side[index] == YES else MICROS - value
-            gain = own - price[index] * _MILL
+            gain = own - price[index] * _UNIT
             result[index, column] = gain if action[index] == BUY else -gain
     return result
 

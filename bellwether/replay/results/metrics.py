@@ -86,9 +86,9 @@ def _money(backtest: RunRecord) -> dict[str, Any]:
         "pnl": dollars(MicroDollars(pnl)),
         "pnl_pessimistic": dollars(MicroDollars(pessimistic - bankroll)),
         "pnl_optimistic": dollars(MicroDollars(optimistic - bankroll)),
-        "realised": dollars(outcome.realised[0]),
+        "realised": dollars(outcome.realised),
         "settlement_pnl": dollars(held.settled),
-        "fees": dollars(outcome.fees[0]),
+        "fees": dollars(outcome.fees),
         "return": pnl / bankroll if bankroll > 0 else None,
         "time_in_market": held.share,
     }

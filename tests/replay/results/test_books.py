@@ -29,7 +29,7 @@ Levels = dict[int, int]
 
 
 def shown(bids: Levels, nos: Levels) -> tuple[Any, ...]:
-    """The columns of a valid book of bids of YES and of NO, by mills; lots that are not 0."""
+    """The columns of a valid book of bids of YES and of NO, by price in $0.0001; lots that are not 0."""
     sides = []
     for levels, is_ask in ((bids, False), (nos, True)):
         best = sorted(levels, reverse=True)
@@ -43,15 +43,16 @@ def plain(made: Tape) -> dict[tuple[str, int], tuple[Any, ...]]:
     events = list(zip(made.ts.tolist(), *(part.tolist() for part in unpack(made.event)), strict=True))
     found: dict[tuple[str, int], tuple[Any, ...]] = {}
     for code, name in enumerate(made.tickers):
+        prices = made.levels[code].tolist()
         levels: list[Levels] = [{}, {}]
         lost = closed = False
         own = [event for event in events if event[2] == code]
         for at in grid(made).tolist():
             while own and own[0][0] <= at:
-                _, kind, _, side, price, lots = own.pop(0)
+                _, kind, _, side, level, lots = own.pop(0)
                 if kind in (LEVEL, TRADED):
-                    levels[side].pop(price, None)
-                    levels[side] |= {price: lots} if lots else {}
+                    levels[side].pop(prices[level], None)
+                    levels[side] |= {prices[level]: lots} if lots else {}
                 lost = kind == INVALID if kind in (INVALID, VALID) else lost
                 closed = closed or kind in (CLOSE, SETTLE, VOID)
             found[name, at] = DARK if lost or closed or at < made.begins[code] else shown(*levels)
@@ -89,7 +90,7 @@ def compared(draft: EpisodeDraft, made: Tape) -> int:
     rows = books(made, draft.metadata.episode_id, KNOWN)
     columns = [
         draft.book["ts"].cast("int64").to_pylist(),
-        *(draft.book[name].to_pylist() for name in ("ticker", "kind", "side", "price_mills", "lots")),
+        *(draft.book[name].to_pylist() for name in ("ticker", "kind", "side", "price_centicents", "lots")),
     ]
     events = list(zip(*columns, strict=True))
     found = standing(rows, grid(made).tolist())
@@ -99,13 +100,13 @@ def compared(draft: EpisodeDraft, made: Tape) -> int:
         own = [row for row in events if row[1] == market.ticker]
         for at in grid(made).tolist():
             while own and own[0][0] <= at:
-                _, _, kind, side, mills, lots = own.pop(0)
+                _, _, kind, side, price, lots = own.pop(0)
                 assert kind in ("snapshot_start", "level")
                 if kind == "snapshot_start":
                     levels = {"yes": {}, "no": {}}
                     continue
-                levels[side].pop(mills, None)
-                levels[side] |= {mills: lots} if lots else {}
+                levels[side].pop(price, None)
+                levels[side] |= {price: lots} if lots else {}
             if found[market.ticker, at][-1]:
                 assert found[market.ticker, at] == shown(levels["yes"], levels["no"])
                 count += levels["yes"] != {}

@@ -84,11 +84,18 @@ def test_the_index_agrees_with_a_book_kept_level_by_level(seed: int) -> None:
     for ticker in range(3):
         rows = found.of(ticker)
         expected = _tops(events, ticker)
-        known = {round(ts / SECOND): (bid, ask) for ts, bid, ask in zip(found.ts[rows], found.bid[rows], found.ask[rows], strict=True)}
+        known = {
+            round(ts / SECOND): (_tenths(bid), _tenths(ask))
+            for ts, bid, ask in zip(found.ts[rows], found.bid[rows], found.ask[rows], strict=True)
+        }
         state = (-1, -1)
         for at in range(900):
             state = known.get(at, state)
             assert state == expected[at], (ticker, at)
+
+
+def _tenths(price: int) -> int:
+    return price if price < 0 else price // 10
 
 
 def _tops(events: list, ticker: int) -> list[tuple[int, int]]:

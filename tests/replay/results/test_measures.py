@@ -115,16 +115,16 @@ def test_fill_ratios(
 
 
 def test_buying_10_at_48_with_the_middle_at_46_and_a_half_slips_15_cents() -> None:
-    assert slippage(ints(BUY), ints(480), ints(1_000), ints(930)) == (150_000, 1_000)
+    assert slippage(ints(BUY), ints(4800), ints(1_000), ints(9300)) == (150_000, 1_000)
 
 
 def test_a_sale_below_the_middle_slips_and_one_above_it_gains() -> None:
-    assert slippage(ints(SELL), ints(450), ints(5_000), ints(930)).micros == 750_000
-    assert slippage(ints(SELL), ints(480), ints(1_000), ints(930)).micros == -150_000
+    assert slippage(ints(SELL), ints(4500), ints(5_000), ints(9300)).micros == 750_000
+    assert slippage(ints(SELL), ints(4800), ints(1_000), ints(9300)).micros == -150_000
 
 
 def test_a_sale_turns_over_as_much_as_a_purchase() -> None:
-    assert notional(ints(480, 480), ints(1_000, 1_000)) == 2 * 4_800_000
+    assert notional(ints(4800, 4800), ints(1_000, 1_000)) == 2 * 4_800_000
 
 
 def test_the_weighted_mean_is_exact_beyond_64_bits() -> None:
