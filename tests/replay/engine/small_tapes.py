@@ -1,4 +1,4 @@
-"""Tapes of a few events for tests of the engine: times in seconds, prices in mills, sizes in lots."""
+"""Tapes of a few events for tests of the engine: times in seconds, prices in $0.0001, sizes in lots."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
-from bellwether.replay.units import NO, SECOND, YES
+from bellwether.replay.tape.levels import allowed_levels, every_mill, level_words
+from bellwether.replay.units import CENT, DOLLAR, NO, SECOND, YES
 
 FREE = rule_set("kalshi-2021-07-01")
 LIVE = rule_set("kalshi-2026-05-28")
 ORIGINAL = rule_set("pmb-2026-01")
-KALSHI_FEES = (1, 7, 10_000, 1, 7, 40_000, 0)
+KALSHI_FEES = (1, 7, 100, 1, 7, 400, 0)
 
 Event = tuple[float, int, int, int, int, int]
 
@@ -38,11 +39,13 @@ def tape(*events: Event, tickers: int = 1, fees: tuple[int, ...] | None = None, 
     words = np.array([pack(kind, ticker, side, price, value) for _, kind, ticker, side, price, value in events], np.int64)
     if fees:
         columns["fees"] = np.tile(np.array(fees, np.int64), (tickers, 1))
+    words, levels = level_words(words, [[every_mill()]] * tickers)
+    columns = {"levels": levels, "grids": allowed_levels(levels, [[every_mill()]] * tickers)} | columns
     return Tape(ts, words, tuple(f"T{code}" for code in range(tickers)), 0, int(ts[-1]) if len(ts) else 0, **columns)
 
 
 #: YES bids 45 and 40 cents, NO bids 52 and 50: YES asks 48 and 50.
-BOOK = (level(0, YES, 450, 10_000), level(0, YES, 400, 20_000), level(0, NO, 520, 5_000), level(0, NO, 500, 15_000))
+BOOK = (level(0, YES, 4_500, 10_000), level(0, YES, 4_000, 20_000), level(0, NO, 5_200, 5_000), level(0, NO, 5_000, 15_000))
 
 
 def session(made: Tape, rules: RuleSet = FREE, **settings: Any) -> Session:
@@ -63,11 +66,12 @@ def busy_tape(events: int = 20_000, tickers: int = 3) -> Tape:
     generator = np.random.default_rng(11)
     count = events - 2 * tickers
     ticker, side = generator.integers(0, tickers, count), generator.integers(0, 2, count)
-    price = 480 - 10 * generator.integers(0, 6, count)
+    price = 4_800 - 100 * generator.integers(0, 6, count)
     is_print = generator.random(count) < 0.3
     lots = np.where(generator.random(count) < 0.1, 0, 100 * generator.integers(1, 90, count))
     words = pack(np.where(is_print, PRINT, LEVEL), ticker, side, price, np.where(is_print, lots + 100, lots))
     ends = [pack(kind, code, 0, 0, value) for code in range(tickers) for kind, value in ((CLOSE, 0), (SETTLE, 10**6 * (code % 2)))]
     ts = np.concatenate([np.arange(count), np.full(len(ends), count)]) * (SECOND // 20)
     fees = np.tile(np.array(KALSHI_FEES, np.int64), (tickers, 1))
-    return Tape(ts, np.concatenate([words, np.array(ends)]), tuple(f"T{code}" for code in range(tickers)), 0, int(ts[-1]), fees=fees)
+    words, levels = level_words(np.concatenate([words, np.array(ends)]), [[np.arange(CENT, DOLLAR, CENT)]] * tickers)
+    return Tape(ts, words, tuple(f"T{code}" for code in range(tickers)), 0, int(ts[-1]), fees=fees, levels=levels)

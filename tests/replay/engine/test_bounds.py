@@ -1,4 +1,4 @@
-"""The bounds of a replay: the same calls in two more accounts, each of which fills, keeps and refuses orders by itself."""
+"""The least and most that orders can have filled, and the band of equity, on tapes small enough to work out by hand."""
 
 from __future__ import annotations
 
@@ -8,74 +8,104 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.errors import ConfigError
-from bellwether.replay import Agent, AgentContext, BacktestSettings, CompiledAgent, run
-from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
 from bellwether.replay.engine import Session, Settings, arrays
-from bellwether.replay.engine.codes import O_STATUS, S_EQUITY, S_OPT, S_PESS, Status
+from bellwether.replay.engine.codes import O_EARLIEST, O_LATEST, O_STATUS, S_EQUITY, S_OPT, S_PESS, Status
 from bellwether.replay.engine.kernel import next_step, quote, strategy, tickers
-from bellwether.replay.tape.layout import CLOSE, SETTLE
+from bellwether.replay.tape.layout import CLOSE, INVALID, SETTLE, VALID, VOID
 from bellwether.replay.units import BUY, NO, SECOND, YES
 from tests.replay.engine.small_tapes import BOOK, FREE, finish, level, life, printed, session, tape
-from tests.replay.random_tapes import Shape, random_tape
 
-#: What stood before a bid at 45 cents is cancelled, a small trade fills the bid where that counts, then the market falls through it.
-FALL = (level(1, YES, 450, 0), printed(2, YES, 450, 1_000), level(5, NO, 550, 500), printed(7, YES, 430, 2_000))
-LOST = (life(20, CLOSE), life(20, SETTLE, 0))
-STEPS = Settings(cadence=SECOND, sample_every=5 * SECOND, bankroll=10**12)
+#: 100 contracts stand before a bid at 45 cents and 100 behind it; of these 200, 100 are cancelled, and 70 trade.
+CUT = (level(1, YES, 4_500, 20_000), level(2, YES, 4_500, 10_000), printed(3, YES, 4_500, 7_000))
+WON, LOST, NEITHER = ((life(20, CLOSE), life(20, kind, value)) for kind, value in ((SETTLE, 10**6), (SETTLE, 0), (VOID, 0)))
 
 
-def test_a_toxic_fill_reaches_the_pessimistic_account_after_the_chosen_model_has_filled_the_order() -> None:
-    opened = session(tape(*BOOK, *FALL, *LOST), queue="reconciled")
-    opened.place(0, YES, BUY, 450, 1_000)
-    outcome = finish(opened).result()
-    assert outcome.pnl == (-4_500_000, -4_500_000, -4_500_000)
-    assert outcome.filled.tolist() == [[1_000, 1_000]]
-    fell = [outcome.samples[:, column].tolist() for column in (S_EQUITY, S_PESS, S_OPT)]
-    assert fell[0] == fell[2]
+def bid(*events: Any, queue: str = "proportional", until: int = 0, call: Callable[[Session], Any] | None = None) -> Session:
+    """A replay of a bid for 10 contracts of YES at 45 cents, with a call at a second."""
+    opened = session(tape(*BOOK, *events), queue=queue)
+    opened.place(0, YES, BUY, 4_500, 1_000)
+    while opened.now < until * SECOND:
+        opened.step()
+    if call:
+        call(opened)
+    return finish(opened)
 
 
 @pytest.mark.parametrize(
-    ("call", "pessimistic"),
+    ("queue", "filled"), [("reconciled", 0), ("proportional", 1_000), ("optimistic", 1_000), ("trade_only", 0)], ids=str
+)
+def test_fills_lie_between_all_cancels_behind_and_all_ahead(queue: str, filled: int) -> None:
+    outcome = bid(*CUT, *WON, queue=queue).result()
+    assert (outcome.orders[0, 6], outcome.filled.tolist()) == (filled, [[0, 1_000]])
+    assert outcome.orders[0, [O_LATEST, O_EARLIEST]].tolist() == [-1, 3 * SECOND]
+
+
+def test_an_order_is_worth_its_better_or_its_worse_end() -> None:
+    assert bid(*CUT, *WON).result().pnl == (5_500_000, 0, 5_500_000)
+    assert bid(*CUT, *LOST).result().pnl == (-4_500_000, -4_500_000, 0)
+    assert bid(*CUT, *LOST, queue="reconciled").result().pnl == (0, -4_500_000, 0)
+    assert bid(*CUT, *NEITHER).result().pnl == (0, 0, 0)
+
+
+def test_the_band_of_the_curve_is_marked_at_the_book() -> None:
+    samples = bid(*CUT, level(4, YES, 4_600, 100), life(70, CLOSE)).result().samples
+    gain = 1_000 * (4_600 - 4_500)
+    assert (samples[1:, [S_PESS, S_OPT]] - samples[1:, [S_EQUITY]]).tolist() == [[-gain, 0]] * 2
+
+
+def test_a_band_without_doubt_is_the_result() -> None:
+    outcome = bid(printed(3, YES, 4_500, 10_500), *WON).result()
+    assert (outcome.filled.tolist(), len(set(outcome.equity))) == ([[500, 500]], 1)
+
+
+def test_in_a_gap_all_ahead_may_have_been_cancelled() -> None:
+    events = life(1, INVALID), printed(2, YES, 4_500, 400), life(3, VALID)
+    assert bid(*events, *WON).result().filled.tolist() == [[0, 400]]
+
+
+@pytest.mark.parametrize(
+    ("call", "least"),
     [
         (lambda opened: opened.cancel(0), 0),
         (lambda opened: opened.cancel_all(), 0),
-        (lambda opened: opened.amend(0, 450, 300), -1_350_000),
+        (lambda opened: None, 1_000),
     ],
-    ids=["cancel", "cancel all", "amend"],
+    ids=["cancel", "cancel all", "nothing"],
 )
-def test_a_call_for_a_filled_order_reaches_the_accounts_in_which_it_still_rests(call: Callable[[Session], Any], pessimistic: int) -> None:
-    opened = session(tape(*BOOK, *FALL, *LOST), queue="reconciled")
-    opened.place(0, YES, BUY, 450, 1_000)
-    while opened.now < 3 * SECOND:
-        opened.step()
-    assert opened.orders[0, O_STATUS] == Status.FILLED
-    call(opened)
-    assert finish(opened).result().pnl == (-4_500_000, pessimistic, -4_500_000)
+def test_an_order_that_the_account_has_filled_lives_on_where_it_is_not(call: Callable[[Session], Any], least: int) -> None:
+    outcome = bid(*CUT, printed(7, YES, 4_400, 2_000), *LOST, until=5, call=call).result()
+    assert (outcome.orders[0, O_STATUS], outcome.filled.tolist()) == (Status.FILLED, [[least, 1_000]])
+    assert outcome.orders[0, O_LATEST] == (7 * SECOND if least else -1)
 
 
-def quoted(prices: tuple[int, ...], queue: str) -> Session:
+def quoted(prices: tuple[int, ...], *events: Any) -> Session:
     """A bid for YES that is quoted at these prices, second by second."""
-    opened = session(tape(*BOOK, *FALL, *LOST), queue=queue)
+    opened = session(tape(*BOOK, *CUT, *events), queue="proportional")
     for price in prices:
         opened.quote(0, price, 0, 1_000)
         opened.step()
     return finish(opened)
 
 
-@pytest.mark.parametrize("prices", [(450,) * 15, (450, 450, 450, 440), (450, 450, 450, 0), (450, 450, 450, -1, 440)])
-def test_a_quote_is_kept_moved_and_taken_away_in_each_account(prices: tuple[int, ...]) -> None:
-    bounds = quoted(prices, "reconciled").result()
-    alone = [quoted(prices, queue).result().pnl[0] for queue in ("trade_only", "optimistic")]
-    assert list(bounds.pnl[1:]) == alone
-    assert alone[0] != bounds.pnl[0]
-    if prices[-1] == 450:
-        assert bounds.filled[:2].tolist() == [[1_000, 1_000], [-1, 1_000]], "the filled quote was sent again, by one account alone"
+def test_a_quote_that_a_history_has_not_filled_is_not_sent_again_there() -> None:
+    # Filled at second 3 in the account, which quotes again, and in the fastest history; the last print fills whoever stands there.
+    outcome = quoted((4_500,) * 15, printed(10, YES, 4_400, 5_000), *LOST).result()
+    assert outcome.filled.sum(axis=0).tolist() == [1_000, 2_000]
+    assert outcome.pnl == (-9_000_000, -9_000_000, -4_500_000)
 
 
-# Against runs of their own
+def test_a_quote_at_another_price_ends_in_every_history() -> None:
+    outcome = quoted((4_500,) * 5 + (4_400,) * 3 + (0,), printed(10, YES, 4_300, 5_000), *LOST).result()
+    assert outcome.filled.tolist() == [[0, 1_000], [0, 0], [0, 0]]
 
-QUOTING = {"spread_cents": 1, "size": 3, "max_position": 10**6, "skew_cents": 0, "tick_cents": 1}
+
+def test_refused_quotes_are_sent_once_while_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "FIRST_ROWS", 3)
+    opened = Session(tape(*BOOK, *LOST, tickers=2), FREE, Settings(cadence=SECOND, bankroll=10**12))
+    assert opened.step()
+    # Both quotes of the first market would cross, the second one has no book.
+    opened.quote_many(np.array([[4_900, 5_600], [4_000, 4_000]]), 100)
+    assert opened.orders[:, O_STATUS].tolist() == [Status.REJECTED] * 4
 
 
 @strategy
@@ -84,92 +114,24 @@ def quote_by_the_clock(sim, params):
     step = 0
     while next_step(sim):
         for ticker in range(tickers(sim)):
-            quote(sim, ticker, 300 + 10 * (step % 13), 350 + 10 * (step // 7 % 11), params[0])
+            quote(sim, ticker, 4_300 + 100 * (step // 3 % 5), 4_800 + 100 * (step // 7 % 4), params[0])
         step += 1
 
 
-class Clock(CompiledAgent):
-    """Quotes by the clock, compiled."""
+@pytest.mark.parametrize("latency", [0, SECOND // 4])
+@pytest.mark.parametrize("response", [0, SECOND])
+def test_runs_under_the_extreme_queues_lie_in_the_band_of_quotes_by_the_clock(latency: int, response: int) -> None:
+    from tests.replay.engine.small_tapes import LIVE, busy_tape
 
-    strategy = quote_by_the_clock
-
-    def numbers(self, episode: object, seed: int) -> np.ndarray:
-        return np.array([500])
-
-
-@pytest.mark.parametrize(
-    ("agent", "latency"),
-    [(MarketMaker(**QUOTING), 0), (VectorMarketMaker(**QUOTING), SECOND // 4), (Clock(), SECOND // 4)],
-    ids=["market-maker", "vector-market-maker", "clock"],
-)
-def test_bounds_of_an_agent_that_does_not_react_to_its_fills_are_runs_under_the_other_queues(agent: Agent, latency: int) -> None:
-    different = 0
-    for seed in range(2):
-        made = random_tape(seed, Shape(tickers=2, crossed=0.0))
-        settings = {"rules": "kalshi-2026-05-28", "cadence": 3 * SECOND, "bankroll": 10**12, "order_latency": latency}
-        outcome = run(made, agent, BacktestSettings(**settings, queue="reconciled")).outcome
-        for place, queue, column in ((1, "trade_only", S_PESS), (2, "optimistic", S_OPT)):
-            alone = run(made, agent, BacktestSettings(**settings, queue=queue)).outcome
-            for what in ("cash", "realised", "fees", "equity"):
-                assert getattr(outcome, what)[place] == getattr(alone, what)[0]
-            assert (outcome.samples[:, column] == alone.samples[:, S_EQUITY]).all()
-        different += len(set(outcome.equity)) > 1
-    assert different
-
-
-def test_refused_quotes_are_sent_once_while_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "FIRST_ROWS", 3)
-    opened = Session(tape(*BOOK, *LOST, tickers=2), FREE, STEPS)
-    assert opened.step()
-    # Both quotes of the first market would cross, the second one has no book.
-    opened.quote_many(np.array([[490, 560], [400, 400]]), 100)
-    assert opened.orders[:, O_STATUS].tolist() == [Status.REJECTED] * 4
-
-
-# The agent run again
-
-
-class Doubling(Agent):
-    """Bids once more after every fill."""
-
-    def act(self, ctx: AgentContext) -> None:
-        for market in ctx.markets():
-            if market.is_active and market.yes_bid and market.yes_position < 5_000:
-                ctx.quote(market.ticker, market.yes_bid, None, 200 + market.yes_position)
-
-
-class Careful(Agent):
-    """Bids once, and gives up with its first fill."""
-
-    def act(self, ctx: AgentContext) -> None:
-        if ctx.step == 0:
-            ctx.buy(ctx.tickers[0], YES, 1_000, 450)
-        if ctx.positions.any():
-            raise RuntimeError("filled")
-
-
-def test_the_band_of_reruns_has_the_agents_own_runs() -> None:
-    made = random_tape(2, Shape(crossed=0.0))
-    settings = {"rules": "kalshi-2026-05-28", "cadence": 3 * SECOND, "bankroll": 10**11}
-    again = run(made, Doubling(), BacktestSettings(**settings, queue="reconciled", band="rerun")).outcome
-    alone = [
-        run(made, Doubling(), BacktestSettings(**settings, queue=queue)).outcome for queue in ("reconciled", "trade_only", "optimistic")
-    ]
-    assert list(again.equity) == [one.equity[0] for one in alone]
-    assert again.samples[:, [S_PESS, S_OPT]].T.tolist() == [one.samples[:, S_EQUITY].tolist() for one in alone[1:]]
-    assert (again.filled == -1).all()
-    assert list(alone[0].equity) != list(again.equity), "it reacts to its fills"
-
-
-def test_a_failure_under_another_queue_is_the_failure_of_a_rerun() -> None:
-    made = tape(*BOOK, *FALL[:2], *LOST)
-    settings = {"rules": "kalshi-2021-07-01", "cadence": SECOND, "bankroll": 10**9}
-    assert run(made, Careful(), BacktestSettings(**settings, queue="trade_only")).failure is None
-    failure = run(made, Careful(), BacktestSettings(**settings, queue="trade_only", band="rerun")).failure
-    assert failure is not None
-    assert failure.message == "under the queue model optimistic: filled"
-
-
-def test_an_unknown_band_is_refused() -> None:
-    with pytest.raises(ConfigError, match="band is 'both'; it is one of accounts, rerun"):
-        BacktestSettings(band="both")
+    ends = []
+    for queue in ("reconciled", "proportional", "optimistic"):
+        opened = Session(busy_tape(), LIVE, Settings(cadence=SECOND, bankroll=10**12, queue=queue, order_latency=latency, response_latency=response))
+        opened.run_compiled(quote_by_the_clock, np.array([500]))
+        outcome = opened.result()
+        ends.append(outcome)
+    for outcome in ends:
+        assert outcome.equity[1] < outcome.equity[2]
+        for other in ends:
+            assert outcome.equity[1] <= other.equity[0] <= outcome.equity[2]
+            assert (outcome.samples[:, S_PESS] <= other.samples[:, S_EQUITY]).all()
+            assert (outcome.samples[:, S_OPT] >= other.samples[:, S_EQUITY]).all()

@@ -64,7 +64,7 @@ def test_a_strategy_that_starts_in_the_middle_keeps_what_was_before(monkeypatch:
         for _ in range(50):
             opened.step()
             for side in (0, 1):
-                opened.place(0, side, 0, 400, 300)
+                opened.place(0, side, 0, 4_000, 300)
         opened.run_compiled(follow, np.array([200, 0]))
         digests.append(opened.result().digest())
     assert digests[0] == digests[1]

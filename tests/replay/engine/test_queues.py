@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.replay.engine import Session
-from bellwether.replay.engine.codes import O_AHEAD, Queue
-from bellwether.replay.engine.queues import _after_change, log_weight
+from bellwether.replay.engine.codes import Queue
+from bellwether.replay.engine.queue import _after_change, log_weight
+from bellwether.replay.engine.state import ORDER
 from bellwether.replay.tape.layout import INVALID, TRADED, VALID
 from bellwether.replay.units import BUY, SECOND, YES
 from tests.replay.engine.small_tapes import BOOK, Event, level, life, printed, session, tape
@@ -19,8 +20,8 @@ from tests.replay.reference.market import ahead_after
 
 def after(*events: Event, **settings: object) -> Session:
     """An order at 45 cents at second 0, then events, seen at second 5."""
-    opened = session(tape(*BOOK, *events, level(9, YES, 10, 100)), **settings)
-    opened.place(0, YES, BUY, 450, 1_000)
+    opened = session(tape(*BOOK, *events, level(9, YES, 100, 100)), **settings)
+    opened.place(0, YES, BUY, 4_500, 1_000)
     while opened.now < 5 * SECOND:
         opened.step()
     return opened
@@ -28,7 +29,7 @@ def after(*events: Event, **settings: object) -> Session:
 
 def ahead(opened: Session) -> int:
     """Lots ahead of order 0."""
-    return int(opened.orders[0, O_AHEAD])
+    return int(opened.orders[0, (ORDER.names or ()).index("ahead")])
 
 
 MODELS = ("trade_only", "reconciled", "proportional", "power", "log", "optimistic")
@@ -36,23 +37,23 @@ MODELS = ("trade_only", "reconciled", "proportional", "power", "log", "optimisti
 
 @pytest.mark.parametrize("queue", MODELS)
 def test_a_cut_moves_the_only_order_up_unless_only_trades_do(queue: str) -> None:
-    assert ahead(after(level(1, YES, 450, 7_000), queue=queue)) == (10_000 if queue == "trade_only" else 7_000)
+    assert ahead(after(level(1, YES, 4_500, 7_000), queue=queue)) == (10_000 if queue == "trade_only" else 7_000)
 
 
 @pytest.mark.parametrize(("queue", "expected"), zip(MODELS, (10_000, 10_000, 8_000, 8_000, 8_000, 6_000), strict=True))
 def test_models_differ_in_whose_order_was_cancelled(queue: str, expected: int) -> None:
-    assert ahead(after(level(1, YES, 450, 20_000), level(2, YES, 450, 16_000), queue=queue)) == expected
+    assert ahead(after(level(1, YES, 4_500, 20_000), level(2, YES, 4_500, 16_000), queue=queue)) == expected
 
 
 @pytest.mark.parametrize("queue", MODELS)
 def test_a_cut_that_prints_made_is_not_counted_twice(queue: str) -> None:
-    opened = after(printed(1, YES, 450, 4_000), level(1, YES, 450, 6_000, kind=TRADED), queue=queue)
+    opened = after(printed(1, YES, 4_500, 4_000), level(1, YES, 4_500, 6_000, kind=TRADED), queue=queue)
     assert ahead(opened) == 6_000
 
 
 @pytest.mark.parametrize("queue", MODELS)
 def test_an_invalid_book_moves_no_place_until_it_is_valid(queue: str) -> None:
-    gap = life(1, INVALID), level(1, YES, 450, 0), level(2, YES, 450, 3_000)
+    gap = life(1, INVALID), level(1, YES, 4_500, 0), level(2, YES, 4_500, 3_000)
     assert ahead(after(*gap, queue=queue)) == 10_000
     assert ahead(after(*gap, life(3, VALID), queue=queue)) == (10_000 if queue == "trade_only" else 3_000)
 
@@ -69,12 +70,12 @@ def test_an_invalid_book_moves_no_place_until_it_is_valid(queue: str) -> None:
     ],
 )
 def test_cancels_are_ahead_and_behind_as_the_function_says(queue: str, exponent: int, expected: int) -> None:
-    cut = level(1, YES, 450, 40_000), level(2, YES, 450, 36_000)
+    cut = level(1, YES, 4_500, 40_000), level(2, YES, 4_500, 36_000)
     assert ahead(after(*cut, queue=queue, queue_exponent=exponent)) == expected
 
 
 def test_what_is_cancelled_beyond_those_behind_was_ahead() -> None:
-    cut = level(1, YES, 450, 11_000), level(2, YES, 450, 5_000)
+    cut = level(1, YES, 4_500, 11_000), level(2, YES, 4_500, 5_000)
     assert ahead(after(*cut, queue="log")) == 5_000
     assert ahead(after(*cut, queue="power")) == 10_000 - 6_000 * 1_000 // 1_001
 

@@ -25,10 +25,10 @@ def test_decisions_follow_the_grid_until_the_last_market_closes() -> None:
 
 def test_views_follow_the_replay_and_cannot_be_written() -> None:
     opened = session(tape(*BOOK, *ENDS))
-    best, positions, book = opened.best, opened.positions, opened.book
+    best, positions = opened.best, opened.positions
     opened.place(0, YES, BUY, 0, 3_000, Tif.IOC)
-    assert (best.tolist(), positions.tolist(), book[0, NO, 520]) == ([[450, 520]], [[3_000, 0]], 2_000)
-    for view in (best, positions, book, opened.status, opened.orders, opened.fills, opened.samples):
+    assert (best.tolist(), positions.tolist(), opened.displayed(0, NO, 5_200)) == ([[4_500, 5_200]], [[3_000, 0]], 2_000)
+    for view in (best, positions, opened.status, opened.orders, opened.fills, opened.samples):
         with pytest.raises(ValueError, match="read-only"):
             view[...] = 0
 
@@ -39,15 +39,15 @@ def test_a_result_is_refused_before_the_end() -> None:
 
 
 def test_nothing_is_taken_after_the_end() -> None:
-    opened = session(tape(*BOOK, printed(20, YES, 450, 100)))
-    order = opened.place(0, YES, BUY, 440, 100)
+    opened = session(tape(*BOOK, printed(20, YES, 4_500, 100)))
+    order = opened.place(0, YES, BUY, 4_400, 100)
     finish(opened)
-    assert (opened.place(0, YES, BUY, 440, 100), opened.cancel(order), opened.amend(order, 430, 100)) == (-1, False, Reason.NOT_RESTING)
+    assert (opened.place(0, YES, BUY, 4_400, 100), opened.cancel(order), opened.amend(order, 4_300, 100)) == (-1, False, Reason.NOT_RESTING)
     assert (opened.refused, len(opened.orders), opened.orders[order, O_STATUS]) == (1, 1, Status.RESTING)
 
 
 @pytest.mark.parametrize(
-    "request_", [(0, YES, BUY, 450.0, 100), (0, YES, BUY, "450", 100), (0, YES, BUY, 450, 2**64), (None, YES, BUY, 450, 100)]
+    "request_", [(0, YES, BUY, 4500.0, 100), (0, YES, BUY, "4_500", 100), (0, YES, BUY, 4_500, 2**64), (None, YES, BUY, 4_500, 100)]
 )
 def test_what_is_no_whole_number_is_no_order(request_: tuple) -> None:
     opened = session(tape(*BOOK, *ENDS))
@@ -65,7 +65,7 @@ def test_many_requests_must_be_whole_numbers_of_seven_columns() -> None:
 
 def test_codes_that_do_not_exist_are_rejected_orders() -> None:
     opened = session(tape(*BOOK, *ENDS))
-    wrong = [(9, YES, BUY, 400, 100), (-3, YES, BUY, 400, 100), (0, 2, BUY, 400, 100), (0, YES, -1, 400, 100), (0, YES, BUY, 400, 100, 7)]
+    wrong = [(9, YES, BUY, 4_000, 100), (-3, YES, BUY, 4_000, 100), (0, 2, BUY, 4_000, 100), (0, YES, -1, 4_000, 100), (0, YES, BUY, 4_000, 100, 7)]
     numbers = [opened.place(*request) for request in wrong]
     reasons = [Reason(opened.orders[number, O_REASON]) for number in numbers]
     assert reasons == [Reason.BAD_TICKER, Reason.BAD_TICKER, Reason.BAD_REQUEST, Reason.BAD_REQUEST, Reason.BAD_REQUEST]
@@ -74,7 +74,7 @@ def test_codes_that_do_not_exist_are_rejected_orders() -> None:
 
 def test_one_by_one_and_many_at_once_are_the_same() -> None:
     requests = np.array(
-        [[0, side, action, price, 300, tif, 0] for side in (0, 1) for action in (0, 1) for price in (0, 430, 490) for tif in range(4)]
+        [[0, side, action, price, 300, tif, 0] for side in (0, 1) for action in (0, 1) for price in (0, 4_300, 4_900) for tif in range(4)]
     )
     one, many = session(tape(*BOOK, *ENDS)), session(tape(*BOOK, *ENDS))
     numbers = [one.place(*row) for row in requests.tolist()]
@@ -94,8 +94,8 @@ def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:
 
 def test_quotes_stay_at_their_price_and_move_to_another() -> None:
     opened = session(tape(*BOOK, *ENDS))
-    assert opened.quote_many(np.array([[440, 510]]), 100, 10) == 8
-    assert opened.quote_many(np.array([[440, 500]]), 100, 10) == 8
+    assert opened.quote_many(np.array([[4_400, 5_100]]), 100, 10) == 8
+    assert opened.quote_many(np.array([[4_400, 5_000]]), 100, 10) == 8
     assert (opened.quoted.tolist(), opened.resting().tolist()) == ([0, 2], [0, 2])
     assert opened.quote_many(np.array([[-1, 0]]), 100, 10) == 9
     assert (opened.quoted.tolist(), opened.resting().tolist()) == ([0, -1], [0])
@@ -103,18 +103,18 @@ def test_quotes_stay_at_their_price_and_move_to_another() -> None:
 
 def test_quotes_end_with_the_calls_for_them() -> None:
     opened = session(tape(*BOOK, *ENDS))
-    assert opened.quote_many(np.array([[440, 510]]), 100, 1) == -1
+    assert opened.quote_many(np.array([[4_400, 5_100]]), 100, 1) == -1
     assert opened.resting().tolist() == [0]
-    assert opened.quote(0, 430, 510, 100, 3) == 0
-    assert opened.orders[opened.resting(), O_PRICE].tolist() == [430, 510]
+    assert opened.quote(0, 4_300, 5_100, 100, 3) == 0
+    assert opened.orders[opened.resting(), O_PRICE].tolist() == [4_300, 5_100]
 
 
 def test_quotes_under_way_are_not_sent_twice() -> None:
     opened = session(tape(*BOOK, *ENDS), order_latency=3 * SECOND)
-    for prices in ([440, 510], [440, 510], [430, 510], [430, 510]):
+    for prices in ([4_400, 5_100], [4_400, 5_100], [4_300, 5_100], [4_300, 5_100]):
         opened.quote_many(np.array([prices]), 100)
         opened.step()
-    assert opened.orders[:, O_PRICE].tolist() == [440, 510, 430]
+    assert opened.orders[:, O_PRICE].tolist() == [4_400, 5_100, 4_300]
     for _ in range(3):
         opened.step()
     assert opened.resting().tolist() == [2, 1]
@@ -137,9 +137,9 @@ def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
 
 
 def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
-    opened = finish(session(tape(*BOOK, life(6, CLOSE), printed(125, YES, 400, 1))))
+    opened = finish(session(tape(*BOOK, life(6, CLOSE), printed(125, YES, 4_000, 1))))
     assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120, 125]
-    opened = finish(session(tape(*BOOK, printed(120, YES, 400, 1)), cadence=500 * SECOND))
+    opened = finish(session(tape(*BOOK, printed(120, YES, 4_000, 1)), cadence=500 * SECOND))
     assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120]
 
 

@@ -51,7 +51,7 @@ def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[t
     assert not plain.step()
     # At the end of the tape all is known, also what would have come later.
     rows += map(tuple, compiled.updates()[:, : U_FILLED + 1].tolist())
-    assert compiled.result().cash[0] == plain.account.cash
+    assert compiled.result().cash == plain.account.cash
     return plain, rows, told
 
 
