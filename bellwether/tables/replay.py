@@ -15,7 +15,11 @@ USD = "dollars"
 SEPARATOR = "+"
 
 EPISODE = Column("episode", TEXT, "name of the episode; the partition")
-BAND = Column("band", TEXT, "where the bounds come from: accounts (the same calls under both queues) or rerun (the agent run under both)")
+BAND = Column(
+    "band",
+    TEXT,
+    "origin of the bounds: fills (all queue histories, the same calls), rerun (complete runs under the slowest and fastest queue) or none; before 0.4 accounts",
+)
 AGENT = Column("agent", TEXT, "name of the agent in the registry; the partition's second part")
 RULES = Column("rules", TEXT, "rule set of the simulator that made this row")
 
@@ -141,11 +145,11 @@ ORDERS = Table(
             Column(
                 f"filled_{account}",
                 SIZE,
-                f"contracts filled of it in the {account} account; null where the account has no such order",
+                f"{ends} contracts that can have been filled over all queue histories; null where reruns are the band",
                 CONTRACTS,
                 nullable=True,
             )
-            for account in ("pessimistic", "optimistic")
+            for account, ends in (("pessimistic", "fewest"), ("optimistic", "most"))
         ),
         Column("filled_as_taker", SIZE, "contracts of `filled` that took liquidity", CONTRACTS),
         Column("status", TEXT, "filled, cancelled, rejected or expired; resting or pending where the episode ended first"),
@@ -209,8 +213,8 @@ EQUITY = Table(
         _money("cash", "cash"),
         _money("equity", "cash and positions at the price at which they could be sold; nothing where nobody bids"),
         _money("equity_mid", "cash and positions at the middle of the book"),
-        _money("equity_pessimistic", "equity under the pessimistic queue"),
-        _money("equity_optimistic", "equity under the optimistic queue"),
+        _money("equity_pessimistic", "low end of the band of equity over unknown queue histories"),
+        _money("equity_optimistic", "high end of the band"),
         RULES,
         KNOWN_AT,
     ),
@@ -224,8 +228,8 @@ MEASURED = (
     _money("bankroll", "money at the start"),
     _money("final_equity", "equity at the end"),
     _money("pnl", "final equity less bankroll"),
-    _money("pnl_pessimistic", "the same under the pessimistic queue: only prints move it"),
-    _money("pnl_optimistic", "the same under the optimistic queue: every cancellation was ahead"),
+    _money("pnl_pessimistic", "low end of the band over unknown queue histories; the P&L where there is no band"),
+    _money("pnl_optimistic", "high end of the band, likewise"),
     _money("realised", "realised profit, before fees"),
     _money("settlement_pnl", "the part of it that settlements paid beyond what the positions had cost"),
     _money("fees", "fees paid"),
@@ -316,7 +320,7 @@ MARKET_PNL = Table(
     mart=True,
 )
 
-_BANDS = Column("band", TEXT, "accounts or rerun, as in replay/backtests; mixed over episodes of both")
+_BANDS = Column("band", TEXT, "fills, rerun, none or accounts, as in replay/backtests; mixed over episodes with different ones")
 
 RESULTS = Table(
     name="replay/results",
@@ -326,8 +330,8 @@ RESULTS = Table(
         Column("ordinal", COUNT, "place of the line; the total is last"),
         Column("episode", TEXT, "the episode; Total for all of them"),
         _money("pnl", "P&L"),
-        _money("pnl_pessimistic", "P&L under the pessimistic queue"),
-        _money("pnl_optimistic", "P&L under the optimistic queue"),
+        _money("pnl_pessimistic", "low end of the band"),
+        _money("pnl_optimistic", "high end of the band"),
         _BANDS,
         _share("return", "P&L over bankroll; of the total the mean over episodes"),
         _share("max_drawdown", "maximum drawdown; of the total the largest"),
@@ -364,8 +368,8 @@ SUMMARY = Table(
         *_interval("pnl_mean"),
         Column("pnl_mean_df", RATIO, "degrees of freedom of the interval of pnl_mean", nullable=True),
         Column("pnl_median", RATIO, "median P&L of an episode; null without any", USD, nullable=True),
-        _money("pnl_pessimistic", "sum of P&L under the pessimistic queue"),
-        _money("pnl_optimistic", "sum of P&L under the optimistic queue"),
+        _money("pnl_pessimistic", "sum of low ends of the band"),
+        _money("pnl_optimistic", "sum of high ends of the band"),
         _BANDS,
         _share("return_mean", "mean return"),
         *_interval("return_mean"),

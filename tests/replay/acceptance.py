@@ -10,8 +10,8 @@ import numpy as np
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine import codes as c
 from bellwether.replay.rules import RuleSet, fee_terms, rule_set
-from bellwether.replay.tape.layout import CLOSE, LEVEL, MAX_LOTS, PRINT, SETTLE, Tape, pack
-from bellwether.replay.units import BUY, CENT, CENT_MICROS, CONTRACT, MICROS, NO, SECOND, SELL, YES
+from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
+from bellwether.replay.units import BUY, CENT, CENT_MICROS, CONTRACT, MAX_LOTS, MICROS, NO, SECOND, SELL, YES
 from bellwether.units import Lots, Mills
 
 #: What a correct engine does, under fees in whole cents as the rows have them, and what the original does.

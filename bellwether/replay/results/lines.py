@@ -1,6 +1,6 @@
 """The results tables as text: per agent a line per episode and the total, and a comparison of all agents.
 
-Columns and formats are those of PredictionMarketBench's tables 3 to 6; columns that the queue model alone can change follow.
+Columns and formats are those of PredictionMarketBench's tables 3 to 6, followed by the band of P&L over unknown queue histories.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ _MARKED = f"{_UNSETTLED} a position was left unsettled: its mark, no result."
 _BY_DEFAULT = f"{_DEFAULT} nothing states the fees of a market: the venue's general ones, which its own may exceed."
 
 _BANDS = {
-    "accounts": "PnL band (accounts): the least and the most of the same calls under the chosen, the pessimistic and the optimistic queue.",
-    "rerun": "PnL band (rerun): the least and the most of the agent's own runs under the chosen, the pessimistic and the optimistic queue.",
-    "mixed": "PnL band (mixed): some episodes have the band of the same calls under the other queues, some that of the agent's own runs.",
+    "fills": "PnL band (fills): the range over every order of arrival in the queues that the recording allows, for the same calls. It does not bound an agent "
+    "that reacts to its fills.",
+    "rerun": "PnL band (rerun): the range of the agent's own runs under the slowest, the chosen and the fastest queue.",
+    "accounts": "PnL band (accounts, before 0.4): the range of the same calls under the chosen, the pessimistic and the optimistic queue.",
+    "mixed": "PnL band (mixed): episodes with bands of different kinds.",
 }
 
 
@@ -150,17 +152,19 @@ def _interval(row: Mapping[str, Any], name: str, digits: int) -> str:
 
 def _band_notes(rows: pl.DataFrame) -> tuple[str, ...]:
     """Return a note for each kind of band in a table."""
-    return tuple(_BANDS[kind] for kind in sorted(rows["band"].unique()))
+    return tuple(_BANDS[kind] for kind in sorted(rows["band"].unique()) if kind in _BANDS)
 
 
 def band(row: Mapping[str, Any]) -> str:
-    """The range of P&L over the queue models, of a row of any of the tables."""
+    """The range of P&L over unknown queue histories, of a row of any of the tables."""
+    if row["band"] == "none":
+        return NOTHING
     low, high = ends_of_band(row)
     return _range(signed(low), signed(high))
 
 
 def ends_of_band(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
-    """The least and the greatest P&L over the chosen, the pessimistic and the optimistic queue, in dollars."""
+    """The lowest and the highest P&L of the band and the chosen queue model, in dollars."""
     models = [row[name] for name in ("pnl", "pnl_pessimistic", "pnl_optimistic")]
     return min(models), max(models)
 

@@ -50,7 +50,7 @@ def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: 
         "steps": backtest.steps,
         "cadence_seconds": settings.cadence / SECOND,
         "queue_model": settings.queue,
-        "band": settings.band,
+        "band": backtest.band,
         "parameters": backtest.parameters,
         "seed": backtest.seed,
         "settings_digest": settings.digest(),

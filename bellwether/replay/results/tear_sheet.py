@@ -57,7 +57,7 @@ def tear_sheet(backtest: RunRecord) -> Page:
     if len(orders) > _MOST_ORDERS:
         notes.append(Note(f"Of {len(orders):,} orders the first {_MOST_ORDERS:,} are listed."))
     first = Section("The backtest", [*notes, Facts(facts)])
-    lead = f"P&L {signed(run['pnl'])} dollars{', a mark and no settlement' if run['unsettled'] else ''} ({band(run)} under other queues)"
+    lead = f"P&L {signed(run['pnl'])} dollars{', a mark and no settlement' if run['unsettled'] else ''} (band {band(run)})"
     return Page("", f"{backtest.agent} in {backtest.episode}", lead, [first, *parts])
 
 
@@ -125,8 +125,8 @@ def _headline(run: Mapping[str, Any]) -> Stats:
 def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     shown = {
         "P&L": money(run["pnl"], signed=True),
-        "P&L, pessimistic queue": money(run["pnl_pessimistic"], signed=True),
-        "P&L, optimistic queue": money(run["pnl_optimistic"], signed=True),
+        "P&L, low end of the band": money(run["pnl_pessimistic"], signed=True),
+        "P&L, high end of the band": money(run["pnl_optimistic"], signed=True),
         "P&L by settlement": money(run["settlement_pnl"], signed=True),
         "Fees": money(run["fees"]),
         "Slippage": money(run["slippage"]),
@@ -162,7 +162,7 @@ def _equity(agent: str, equity: Rows, colour: str) -> list[Part]:
         return [Note("The warehouse has no equity of this backtest.")]
     rows = [{"name": agent, "x": row["x"], "y": row["equity"], "lower": row["lower"], "upper": row["upper"]} for row in equity]
     falls = [{"name": agent, "x": row["x"], "y": row["drawdown"]} for row in equity]
-    title = "Equity, with the band of the pessimistic and the optimistic queue"
+    title = "Equity, with its band over unknown queue histories"
     return [
         charts.lines(title, "UTC", "dollars", rows, {agent: colour}, band=True),
         charts.lines("Drawdown from the running peak", "UTC", "share", falls, {agent: colour}, height=140),

@@ -37,9 +37,9 @@ def test_sizes_prices_and_money_are_exact(backtest: Backtest) -> None:
     frame, rows = orders(backtest), backtest.outcome.orders
     for column, name in ((codes.O_COUNT, "size"), (codes.O_FILLED, "filled"), (codes.O_TAKEN, "filled_as_taker")):
         assert frame[name].to_list() == [Decimal(lots).scaleb(-2) for lots in rows[:, column].tolist()]
-    assert frame["price"].to_list() == [Decimal(price).scaleb(-3) if price else None for price in rows[:, codes.O_PRICE].tolist()]
+    assert frame["price"].to_list() == [Decimal(price).scaleb(-4) if price else None for price in rows[:, codes.O_PRICE].tolist()]
     assert frame["fees"].to_list() == [Decimal(fee).scaleb(-6) for fee in rows[:, codes.O_FEES].tolist()]
-    assert frame["mid"].to_list() == [Decimal(mid2) / 2000 if mid2 >= 0 else None for mid2 in rows[:, codes.O_MID2].tolist()]
+    assert frame["mid"].to_list() == [Decimal(mid2) / 20_000 if mid2 >= 0 else None for mid2 in rows[:, codes.O_MID2].tolist()]
 
 
 def test_the_cost_of_orders_is_what_their_fills_moved(backtest: Backtest) -> None:

@@ -41,7 +41,7 @@ def test_money_is_exact_and_adds_up(backtest: Backtest) -> None:
     assert row["pnl"] == row["final_equity"] - row["bankroll"]
     assert row["final_equity"] * MICROS == outcome.equity[0]
     assert [row[name] * MICROS for name in ("pnl_pessimistic", "pnl_optimistic")] == list(outcome.pnl[1:])
-    marked = Decimal(outcome.equity[0] - outcome.cash[0] - int(outcome.basis.sum())) / MICROS
+    marked = Decimal(outcome.equity[0] - outcome.cash - int(outcome.basis.sum())) / MICROS
     assert row["pnl"] == row["realised"] - row["fees"] + marked
     assert row["return"] == pytest.approx(float(row["pnl"]) / 500)
     assert -row["fees"] * MICROS == -sum(fee for (fee,) in rows_of(backtest, "fills", codes.F_FEE))
@@ -49,7 +49,7 @@ def test_money_is_exact_and_adds_up(backtest: Backtest) -> None:
 
 def test_what_was_realised_came_by_trading_or_by_settlement_to_the_last_micro_dollar(backtest: Backtest) -> None:
     held = exposure(backtest.tape, backtest.outcome.fills, apart=backtest.rules.netting == "apart")
-    assert held.traded + held.settled == backtest.outcome.realised[0]
+    assert held.traded + held.settled == backtest.outcome.realised
     assert 0 <= held.share <= 1
 
 
@@ -59,7 +59,7 @@ def test_slippage_is_the_cost_beyond_the_middle_of_fills_as_taker(backtest: Back
     columns = (codes.F_ORDER, codes.F_ACTION, codes.F_PRICE, codes.F_LOTS, codes.F_ROLE)
     for order, action, price, size, role in rows_of(backtest, "fills", *columns):
         if role == Role.TAKER and middles[order] >= 0:
-            beyond = (price - Decimal(middles[order]) / 2) / 1000 * size / 100
+            beyond = (price - Decimal(middles[order]) / 2) / 10_000 * size / 100
             paid, lots = paid + (-beyond if action == SELL else beyond), lots + size
     row = metrics(backtest)
     assert row["slippage"] == paid
@@ -93,7 +93,7 @@ def test_counts_shares_and_waits(backtest: Backtest) -> None:
     assert json.loads(row["rejections"]) == rejected
     assert row["rejected"] == rejected.total()
     assert row["maker_share"] == sum(fill[0] for fill in made) / total
-    assert row["turnover"] == pytest.approx(sum(lots * price for lots, price, _, _ in fills) / 100_000 / 500)
+    assert row["turnover"] == pytest.approx(sum(lots * price for lots, price, _, _ in fills) / MICROS / 500)
     assert row["queue_wait_median"] == pytest.approx(statistics.median(fill[3] for fill in made) / SECOND)
     assert row["queue_wait_mean"] == pytest.approx(statistics.mean(fill[3] for fill in made) / SECOND)
 

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, requests, run
-from bellwether.replay.units import CONTRACT, MICROS, SECOND
+from bellwether.replay.units import CENT, CONTRACT, MICROS, SECOND
 from tests.replay.random_tapes import Shape, random_tape
 
 RULES = ("kalshi-2026-05-28", "pmb-2026-01")
@@ -15,6 +15,8 @@ RULES = ("kalshi-2026-05-28", "pmb-2026-01")
 
 class Anything(Agent):
     """Sends one to three random orders at most decisions, and fails at the decision `fails`."""
+
+    api = 3
 
     def __init__(self, fails: int = -1) -> None:
         self.fails = fails
@@ -24,7 +26,7 @@ class Anything(Agent):
         if ctx.step == self.fails:
             raise ValueError("the <b>market</b> | is\nclosed")
         for _ in range(draw.randint(0, 3)):
-            price = 10 * draw.randint(10, 90)
+            price = CENT * draw.randint(10, 90)
             tif = draw.choice((0, 1, 1, 1, 2, 3))
             ctx.place_many(requests(draw.randrange(2), draw.randint(0, 1), draw.randint(0, 1), price, CONTRACT * draw.randint(1, 30), tif))
         if draw.random() < 0.1:
