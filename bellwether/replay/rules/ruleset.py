@@ -65,7 +65,7 @@ class RuleSet:
     maker_sell_price: price a maker's sale is booked at. grid: prices an order may have. min_lots, lot_step: sizes an order may have. fee_unit:
     trade fees are rounded up to it. balance_unit: changes of the balance are rounded down to it at the trader's cost, with an accumulator per order;
     0: they are not. rebate_unit: what the accumulator gives back in multiples of; rebate_above: only when it holds more than that, not at exactly
-    that. queue: the default model of the queue. observations: the agent sees cash, equity and resting orders live, or as its step found them, filled orders
+    that. queue: the default model of the queue. general: version of the part that is alike in all sets of the venues. observations: the agent sees cash, equity and resting orders live, or as its step found them, filled orders
     still listed. fill_ratio, final_curve: how the metrics count. fees: rates by the fee type of a market, `*` for every other. sources: where the
     rules are from.
     """
@@ -98,6 +98,7 @@ class RuleSet:
     rebate_unit: MicroDollars
     rebate_above: bool
     queue: Queue
+    general: int
     observations: Observations
     fill_ratio: FillRatio
     final_curve: FinalCurve

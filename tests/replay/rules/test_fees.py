@@ -164,6 +164,11 @@ def test_unknown_names_venues_and_early_days_say_what_there_is():
         rules_for("kalshi", date(2020, 1, 1))
 
 
+def test_the_second_version_of_the_general_part_has_a_proportional_queue():
+    for name, rules in rule_sets().items():
+        assert (rules.queue, rules.general) == (("trade_only", 1) if name == "pmb-2026-01" else ("proportional", 2))
+
+
 def test_a_rule_set_cannot_be_changed():
     rules = rule_set("pmb-2026-01")
     with pytest.raises(FrozenInstanceError):
