@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 FOLDER = "ws_btc15m_2026_05"
 #: One whose opening snapshots follow their control by their time of receipt, and one whose snapshots share it.
 RUNS = ("rv600_next_evidence_shadow_20260513T230108Z", "rv600_next_evidence_shadow_20260515T113027Z")
-#: Lots by side and price in mills.
+#: Lots by side and price in $0.0001.
 Levels = dict[tuple[str, int], int]
 
 
@@ -62,10 +62,10 @@ def plain_books(folder: Path) -> dict[str, list[tuple[int | None, Levels]]]:
         told, market = event["payload_json"], event["market_ticker"]
         if event["event_type"] == "orderbook_snapshot":
             sides = {side: told.get(f"{side}_dollars_fp") or [] for side in ("yes", "no")}
-            books[market] = {(side, whole(price, 1000)): whole(size, 100) for side, held in sides.items() for price, size in held}
+            books[market] = {(side, whole(price, 10_000)): whole(size, 100) for side, held in sides.items() for price, size in held}
             found.setdefault(market, []).append((None, dict(books[market])))
             continue
-        level = told["side"], whole(told["price_dollars"], 1000)
+        level = told["side"], whole(told["price_dollars"], 10_000)
         size = books[market].get(level, 0) + whole(told["delta_fp"], 100)
         assert size >= 0
         books[market][level] = size
@@ -87,14 +87,14 @@ def test_every_book_of_an_episode_is_that_of_the_frames_level_by_level(recording
         rows = zip(draft.book["ts"].cast("int64").to_pylist(), *(columns[name] for name in COLUMNS), strict=True)
         book: Levels = {}
         changes = 0
-        for at, kind, side, mills, lots in rows:
+        for at, kind, side, price, lots in rows:
             assert kind in ("snapshot_start", "level")
             if kind == "snapshot_start":
                 book = {}
                 continue
-            book[side, mills] = lots
+            book[side, price] = lots
             if not lots:
-                del book[side, mills]
+                del book[side, price]
             if changes == 0 and book != wanted[0][1]:
                 continue
             assert book == wanted[changes][1], (ticker, changes)
@@ -104,7 +104,7 @@ def test_every_book_of_an_episode_is_that_of_the_frames_level_by_level(recording
     assert compared > 80_000
 
 
-COLUMNS = ("kind", "side", "price_mills", "lots")
+COLUMNS = ("kind", "side", "price_centicents", "lots")
 
 
 def test_the_sampled_top_of_a_book_is_that_of_the_book_rows(imported: dict[str, Recording], tmp_path: Path) -> None:

@@ -40,14 +40,14 @@ Books = dict[str, tuple[dict[int, int], dict[int, int]]]
 
 
 def instants(draft: EpisodeDraft) -> Iterator[tuple[int, Books]]:
-    """Each instant of an episode with the books as it leaves them, lots by mills of yes and no; the same objects again and again."""
+    """Each instant of an episode with the books as it leaves them, lots by price of yes and no; the same objects again and again."""
     books: Books = {ticker: ({}, {}) for ticker in draft.metadata.tickers}
     columns = draft.book.to_pydict()
     ts = draft.book["ts"].cast("int64").to_pylist()
     sides = {"yes": 0, "no": 1}
-    rows = zip(ts, columns["ticker"], columns["kind"], columns["side"], columns["price_mills"], columns["lots"], strict=True)
+    rows = zip(ts, columns["ticker"], columns["kind"], columns["side"], columns["price_centicents"], columns["lots"], strict=True)
     before = None
-    for at, ticker, kind, side, mills, lots in rows:
+    for at, ticker, kind, side, price, lots in rows:
         if before is not None and at != before:
             yield before, books
         before = at
@@ -55,12 +55,12 @@ def instants(draft: EpisodeDraft) -> Iterator[tuple[int, Books]]:
             books[ticker][0].clear()
             books[ticker][1].clear()
         elif kind == "level":
-            assert lots >= 0, (at, ticker, side, mills)
+            assert lots >= 0, (at, ticker, side, price)
             level = books[ticker][sides[side]]
             if lots:
-                level[mills] = lots
+                level[price] = lots
             else:
-                level.pop(mills, None)
+                level.pop(price, None)
     if before is not None:
         yield before, books
 
@@ -88,7 +88,7 @@ def walk(draft: EpisodeDraft) -> Walk:
     count, crossed, books = 0, [], {}
     for at, books in instants(draft):
         count += 1
-        crossed += [(at, ticker) for ticker, (yes, no) in books.items() if yes and no and max(yes) + max(no) > 1000]
+        crossed += [(at, ticker) for ticker, (yes, no) in books.items() if yes and no and max(yes) + max(no) > 10_000]
     return Walk(count, crossed, books)
 
 
@@ -107,15 +107,15 @@ def test_no_level_falls_below_zero_and_no_book_is_crossed_at_the_end_of_an_insta
 # --- quotes as the venue told them ----------------------------------------------------------------------------------------
 
 
-def mills(text: str) -> int:
-    scaled = Decimal(text) * 1000
+def price_of(text: str) -> int:
+    scaled = Decimal(text) * 10_000
     assert scaled == int(scaled)
     return int(scaled)
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Best bids of a market from an instant on: mills and lots of yes and of no; 0 where there is none."""
+    """Best bids of a market from an instant on: price and lots of yes and of no; 0 where there is none."""
 
     yes: tuple[int, int]
     no: tuple[int, int]
@@ -128,7 +128,7 @@ class Quote:
 def told(body: dict[str, str]) -> Quote:
     """The quote of a ticker message. What is asked for yes is bid for no."""
     lots = [int(Decimal(body[name]) * 100) for name in ("yes_bid_size_fp", "yes_ask_size_fp")]
-    return Quote((mills(body["yes_bid_dollars"]), lots[0]), (1000 - mills(body["yes_ask_dollars"]), lots[1]))
+    return Quote((price_of(body["yes_bid_dollars"]), lots[0]), (10_000 - price_of(body["yes_ask_dollars"]), lots[1]))
 
 
 def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(built: dict[str, list[Built]]) -> None:
