@@ -14,6 +14,7 @@ from numba import njit
 
 from bellwether.replay.rules import fee_terms, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, TRADED, Tape, pack
+from bellwether.replay.units import DOLLAR, MILL
 
 RULES = "kalshi-2026-08-30"
 TICKERS, LEVEL_CHANGES, PRINTS = 10, 1_000_000, 300_000
@@ -56,6 +57,7 @@ def synthetic(seed: int = 5, *, prints: int = PRINTS, changes: int = LEVEL_CHANG
         rows_ts=ts[rows],
         rows_end=rows + 1,
         fees=np.tile(terms, (tickers, 1)),
+        levels=(np.arange(0, DOLLAR + 1, MILL),) * tickers,
         digest=hashlib.sha256(ts.tobytes() + event.tobytes()).hexdigest(),
     )
 

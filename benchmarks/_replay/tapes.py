@@ -10,6 +10,7 @@ import numpy as np
 
 from bellwether.replay import Prepared, load, prepare
 from bellwether.replay.tape.layout import Tape, unpack
+from bellwether.replay.units import MILL
 from benchmarks._replay.environments import CACHE, ROOT
 from benchmarks._replay.market import RULES, synthetic
 
@@ -46,5 +47,7 @@ def build(name: str) -> None:
 
 def columns(tape: Tape, path: Path) -> None:
     """Write a tape as plain columns, for peers: ts, kind, ticker, side, price (mills), lots."""
-    kind, ticker, side, price, lots = unpack(np.asarray(tape.event))
+    kind, ticker, side, level, lots = unpack(np.asarray(tape.event))
+    firsts = np.cumsum([0, *(len(levels) for levels in tape.levels[:-1])])
+    price = tape.prices[firsts[ticker] + level] // MILL
     np.savez(path, ts=tape.ts, kind=kind, ticker=ticker, side=side, price=price, lots=lots)

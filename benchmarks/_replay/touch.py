@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bellwether.replay.tape.layout import PRICES, PRINT, TRADED, Tape, unpack
+from bellwether.replay.tape.layout import PRINT, TRADED, Tape, unpack
 
 
 def touch_once(tape: Tape) -> int:
     """One pass over a tape; returns a sum over the books at its end."""
-    book = np.zeros((len(tape.tickers), 2, PRICES), np.int64)
+    book = np.zeros((len(tape.tickers), 2, max(map(len, tape.levels))), np.int64)
     ahead = np.zeros_like(book)
     best = np.zeros((len(tape.tickers), 2), np.int64)
     return int(_touch(tape.event, book, ahead, best))

@@ -58,13 +58,14 @@ class Arrays:
             "ts": tape.ts,
             "event": tape.event,
             "prices": tape.prices,
+            "numbers": tape.numbers[0],
             "grids": tape.grids.reshape(-1),
             "schedule": schedule,
             "state": state,
             "markets": markets,
             "sides": sides,
             "shown": np.zeros(slots, np.int64),
-            "marks": np.full(slots, NO_BOOK_YET),
+            "marks": np.full(slots, NO_BOOK_YET, np.int32),
             "levels": new_rows(slots, width("levels")),
             "scratch": np.empty(3 * (max(map(len, tape.levels), default=0) + 1), np.int64),
             "orders": new_rows(FIRST_ROWS, width("orders")),
@@ -172,6 +173,8 @@ def new_sides(tape: Tape) -> tuple[np.ndarray, int]:
     counts = np.repeat([len(levels) for levels in tape.levels], 2)
     sides["book"] = np.cumsum(counts) - counts
     sides["meets"] = NEVER
+    starts = np.array([len(levels) for levels in tape.levels], np.int64)
+    sides["prices"] = np.repeat(np.cumsum(starts) - starts, 2)
     sides["low"] = 1 << 30
     for name in ("head", "quote", "quote_slow", "quote_fast"):
         sides[name] = -1
@@ -185,7 +188,7 @@ def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
     markets["status"] = TickerStatus.NO_BOOK
     markets["levels"], markets["prices"] = counts - 2, np.cumsum(counts) - counts
     markets["grid"] = np.arange(len(markets)) * tape.grids.shape[1]
-    markets["step"] = [_step(levels) for levels in tape.levels]
+    markets["numbers"] = tape.numbers[1]
     markets["fees"] = tape.fees
     units = tape.units if len(tape.units) else np.tile(np.array(rules.units, np.int64), (len(markets), 1))
     for name, column in zip(("min_lots", "lot_step", "fee_unit", "balance_unit", "rebate_unit", "rebate_above"), units.T, strict=True):
@@ -193,17 +196,12 @@ def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
     return _numbers(markets)
 
 
-def _step(levels: np.ndarray) -> int:
-    """Distance of levels from 0 to a dollar where all are equal, else 0."""
-    steps = np.diff(levels)
-    return int(steps[0]) if len(steps) and (steps == steps[0]).all() else 0
-
-
 def new_state(tape: Tape, rules: RuleSet, settings: Settings, *, bounds: bool) -> np.ndarray:
     """The account before the first event."""
     found = np.zeros(1, STATE)
     state = found[0]
     state["tickers"] = state["books_at"] = len(tape.tickers)
+    state["grid_width"] = tape.grids.shape[1]
     state["time"] = state["now"] = tape.start
     state["expiry"] = state["timer"] = state["budget"] = NEVER
     state["expiry_at"] = state["timer_at"] = -1

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bellwether.replay.engine.codes import Status
 from bellwether.replay.engine.compiling import compiled, inlined
-from bellwether.replay.engine.memory import levels_of, markets_of, marks_of, orders_of, prices_of, shown_of, sides_of, state_of
+from bellwether.replay.engine.memory import levels_of, markets_of, marks_of, numbers_of, orders_of, prices_of, shown_of, sides_of, state_of
 from bellwether.replay.engine.state import NEVER
+from bellwether.replay.units import DOLLAR
 
 _RESTING = int(Status.RESTING)
 
@@ -19,25 +22,10 @@ def price_of(sim, m, level):
     return prices_of(sim)[markets_of(sim)[m].prices + level]
 
 
-@compiled
+@inlined
 def level_of(sim, m, price):
     """Level of a price of market `m`, 0 where the market has none."""
-    market, prices = markets_of(sim)[m], prices_of(sim)
-    n = market.levels
-    if market.step > 0:
-        level = price // market.step
-        return level if level * market.step == price and 0 < level <= n else 0
-    low, high = 1, n
-    while low <= high:
-        middle = (low + high) // 2
-        found = prices[market.prices + middle]
-        if found == price:
-            return middle
-        if found < price:
-            low = middle + 1
-        else:
-            high = middle - 1
-    return 0
+    return np.int64(numbers_of(sim)[markets_of(sim)[m].numbers + price]) if 0 < price < DOLLAR else 0
 
 
 @inlined
@@ -45,7 +33,7 @@ def set_best(sim, s, level):
     """Set the best displayed level of a side, 0 for none."""
     side = sides_of(sim)[s]
     side.best = level
-    side.price = prices_of(sim)[markets_of(sim)[s >> 1].prices + level]
+    side.price = prices_of(sim)[side.prices + level]
 
 
 @inlined

@@ -11,22 +11,49 @@ from bellwether.replay.engine.codes import Role
 from bellwether.replay.engine.compiling import compiled, compiled_alone, inlined
 from bellwether.replay.engine.fees import rounding_of_a_fill, trade_fee
 from bellwether.replay.engine.memory import fills_of, levels_of, markets_of, orders_of, prices_of, sides_of, state_of
-from bellwether.replay.tape.layout import WAIVER_UNTIL
+from bellwether.replay.rules.terms import FREE
+from bellwether.replay.tape.layout import MAKER_KIND, WAIVER_UNTIL
 from bellwether.replay.units import CONTRACT, DOLLAR, MICROS
 
 _MAKER = int(Role.MAKER)
+#: Lots by which the fee of a lot is measured.
+_MANY = 10_000
 
 
-@inlined
+@compiled
 def note_difference(sim, s, level, short, extra):
     """Add lots that the slowest history has filled less, and the fastest more, than the account at a level."""
     if short == 0 and extra == 0:
         return
-    side = sides_of(sim)[s]
-    row = levels_of(sim)[side.book + level]
+    side, market = sides_of(sim)[s], markets_of(sim)[s >> 1]
+    row, price = levels_of(sim)[side.book + level], prices_of(sim)[market.prices + level]
+    short_fee = extra_fee = 0
+    if market.fees[MAKER_KIND] != FREE:
+        short_fee = trade_fee(market, _MAKER, price, max(row.short + short, 0)) - row.short_fee
+        extra_fee = trade_fee(market, _MAKER, price, max(row.extra + extra, 0)) - row.extra_fee
     row.short += short
+    row.short_fee += short_fee
     row.extra += extra
+    row.extra_fee += extra_fee
+    side.short += short
+    side.short_cost += short * price
+    side.short_fee += short_fee
+    side.extra += extra
+    side.extra_cost += extra * price
+    side.extra_fee += extra_fee
+    if level <= side.pivot:
+        _move_under(side, price, short, short_fee, extra, extra_fee)
     side.low, side.high = min(side.low, level), max(side.high, level)
+
+
+@inlined
+def _move_under(side, price, short, short_fee, extra, extra_fee):
+    side.under_short += short
+    side.under_short_cost += short * price
+    side.under_short_fee += short_fee
+    side.under_extra += extra
+    side.under_extra_cost += extra * price
+    side.under_extra_fee += extra_fee
 
 
 @compiled
@@ -61,29 +88,46 @@ def _note_unsure(sim, order):
 
 
 @compiled
-def _part(sim, m, s, mark, upper):
-    """Change of equity, in $0.01 x 10^-6, that the differences of a side bring at `mark` (micro-dollars of a YES contract), each level at its worse
-    or, for `upper`, better end.
-    """
-    market, side, prices, levels = markets_of(sim)[m], sides_of(sim)[s], prices_of(sim), levels_of(sim)
-    each = mark if s & 1 == 0 else MICROS - mark
-    total = 0
-    for level in range(side.low, side.high + 1):
+def _move_pivot(sim, s, each):
+    """Move a side's pivot to the highest level that, with its fee, costs less than `each` (micro-dollars of a contract of the side)."""
+    market, side, prices, levels = markets_of(sim)[s >> 1], sides_of(sim)[s], prices_of(sim), levels_of(sim)
+    level = side.pivot
+    while level < side.high and _gains(market, prices[market.prices + level + 1], each):
+        level += 1
         row = levels[side.book + level]
-        if row.short == 0 and row.extra == 0:
-            continue
-        price = prices[market.prices + level]
-        gain = each - CONTRACT * price
-        less = CONTRACT * trade_fee(market, _MAKER, price, max(row.short, 0)) - row.short * gain
-        more = row.extra * gain - CONTRACT * trade_fee(market, _MAKER, price, max(row.extra, 0))
-        total += max(less, more) if upper else min(less, more)
-    return total
+        _move_under(side, prices[market.prices + level], row.short, row.short_fee, row.extra, row.extra_fee)
+    while level >= side.low and not _gains(market, prices[market.prices + level], each):
+        row = levels[side.book + level]
+        _move_under(side, prices[market.prices + level], -row.short, -row.short_fee, -row.extra, -row.extra_fee)
+        level -= 1
+    side.pivot = level
 
 
 @inlined
-def _at(sim, m, mark, held, upper):
-    """The same of both sides of a market and of its position, in micro-dollars / 100."""
-    return held * mark + _part_of_market(sim, m, mark, upper)
+def _gains(market, price, each):
+    gain = each - CONTRACT * price
+    return gain > 0 and _MANY * gain > CONTRACT * trade_fee(market, _MAKER, price, _MANY)
+
+
+@compiled
+def _add_ends(sim, m, mark):
+    """Changes of equity, in micro-dollars / 100, that the differences of a market bring at `mark` (micro-dollars of a YES contract): each level at its
+    worse, and at its better end.
+    """
+    worse, better = 0, 0
+    for s in range(2 * m, 2 * m + 2):
+        side = sides_of(sim)[s]
+        if side.high < side.low:
+            continue
+        each = mark if s & 1 == 0 else MICROS - mark
+        _move_pivot(sim, s, each)
+        worse += CONTRACT * (side.under_short_cost + side.under_short_fee) - each * side.under_short
+        worse += each * (side.extra - side.under_extra)
+        worse -= CONTRACT * (side.extra_cost - side.under_extra_cost + side.extra_fee - side.under_extra_fee)
+        better += each * side.under_extra - CONTRACT * (side.under_extra_cost + side.under_extra_fee)
+        better -= each * (side.short - side.under_short)
+        better += CONTRACT * (side.short_cost - side.under_short_cost + side.short_fee - side.under_short_fee)
+    return worse, better
 
 
 @compiled
@@ -97,25 +141,28 @@ def _market_band(sim, m, bid, ask):
     held = sides[2 * m].position - sides[2 * m + 1].position
     own = held * (bid if held > 0 else ask)
     inner = ask < bid
-    low_bid, low_ask = _at(sim, m, bid, held, False), _at(sim, m, ask, held, False)
-    high_bid, high_ask = _at(sim, m, bid, held, True), _at(sim, m, ask, held, True)
-    low = max(low_bid, low_ask) if inner else min(low_bid, low_ask)
-    high = max(high_bid, high_ask) if inner else min(high_bid, high_ask)
-    for s in range(2 * m, 2 * m + 2):
-        side = sides[s]
-        for level in range(side.low, side.high + 1):
-            row = levels[side.book + level]
-            price = CONTRACT * prices[market.prices + level]
-            mark = price if s & 1 == 0 else MICROS - price
-            if (row.short == 0 and row.extra == 0) or not min(bid, ask) < mark < max(bid, ask):
-                continue
-            if inner:
-                low = max(low, _at(sim, m, mark, held, False))
-            else:
-                high = min(high, _at(sim, m, mark, held, True))
+    low, high = _ends(sim, m, bid, held)
+    if bid != ask:
+        low_ask, high_ask = _ends(sim, m, ask, held)
+        low = max(low, low_ask) if inner else min(low, low_ask)
+        high = max(high, high_ask) if inner else min(high, high_ask)
+    # Prices of uncertain fills between the marks; there are none at a settlement.
+    lowest, highest = sides[2 * m].best, market.levels + 1 - sides[2 * m + 1].best
+    for level in range(min(lowest, highest) + 1, max(lowest, highest) if bid != ask else 0):
+        yes, no = levels[sides[2 * m].book + level], levels[sides[2 * m + 1].book + market.levels + 1 - level]
+        if yes.short != 0 or yes.extra != 0 or no.short != 0 or no.extra != 0:
+            low_mark, high_mark = _ends(sim, m, CONTRACT * prices[market.prices + level], held)
+            low, high = (max(low, low_mark), high) if inner else (low, min(high, high_mark))
     # A settlement pays whole micro-dollars.
     rest = own % CONTRACT
     return (rest + low - own) // CONTRACT - market.slack, (rest + high - own) // CONTRACT + market.slack
+
+
+@compiled
+def _ends(sim, m, mark, held):
+    """The same with a position of `held` lots of YES."""
+    worse, better = _add_ends(sim, m, mark)
+    return held * mark + worse, held * mark + better
 
 
 @inlined
@@ -151,7 +198,8 @@ def settle_band(sim, m, value, void):
     for s in range(2 * m, 2 * m + 2):
         side = sides[s]
         for level in range(side.low, side.high + 1):
-            levels[side.book + level].short = levels[side.book + level].extra = 0
+            row = levels[side.book + level]
+            note_difference(sim, s, level, -row.short, -row.extra)
         side.low, side.high = 1 << 30, 0
 
 
@@ -174,16 +222,10 @@ def _void_band(sim, m):
     held = sides[2 * m].position - sides[2 * m + 1].position
     low, high = 1 << 62, -1 << 62
     for mark in (lowest, highest):
-        each = CONTRACT * mark
         value = held * mark - sides[2 * m].basis - sides[2 * m + 1].basis + (DOLLAR * sides[2 * m + 1].position)
-        low = min(low, value + _part_of_market(sim, m, each, False) // CONTRACT)
-        high = max(high, value - -_part_of_market(sim, m, each, True) // CONTRACT)
+        worse, better = _add_ends(sim, m, CONTRACT * mark)
+        low, high = min(low, value + worse // CONTRACT), max(high, value - -better // CONTRACT)
     return low - market.slack, high + market.slack
-
-
-@inlined
-def _part_of_market(sim, m, mark, upper):
-    return _part(sim, m, 2 * m, mark, upper) + _part(sim, m, 2 * m + 1, mark, upper)
 
 
 @compiled_alone

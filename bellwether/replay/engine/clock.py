@@ -22,6 +22,7 @@ from bellwether.replay.engine.memory import (
     state_of,
     ts_of,
 )
+from bellwether.replay.engine.quotes import rejoin
 from bellwether.replay.engine.schedule import DECISION, WAKE
 from bellwether.replay.engine.state import (
     AMEND_MESSAGE,
@@ -32,7 +33,6 @@ from bellwether.replay.engine.state import (
     WATCH_FILLS,
     WATCH_ORDERS,
 )
-from bellwether.replay.engine.quotes import rejoin
 from bellwether.replay.engine.updates import note, updates_fit, watches_orders
 
 _AGENT = int(Reason.AGENT)

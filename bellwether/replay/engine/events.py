@@ -6,11 +6,22 @@ An event costs its decoding, one store, the upkeep of the best bid, and a look w
 from __future__ import annotations
 
 from bellwether.replay.engine.accounts import pay_positions, reserve_market
-from bellwether.replay.engine.book import lower_best, set_best
+from bellwether.replay.engine.book import lower_best
 from bellwether.replay.engine.bounds import settle_band
 from bellwether.replay.engine.codes import Reason, TickerStatus
 from bellwether.replay.engine.compiling import compiled, inlined
-from bellwether.replay.engine.memory import event_of, fills_of, levels_of, marks_of, markets_of, shown_of, sides_of, state_of, ts_of
+from bellwether.replay.engine.memory import (
+    event_of,
+    fills_of,
+    levels_of,
+    markets_of,
+    marks_of,
+    prices_of,
+    shown_of,
+    sides_of,
+    state_of,
+    ts_of,
+)
 from bellwether.replay.engine.queue import book_lost, book_valid_again, crossed, leave_all, level_changed, printed
 from bellwether.replay.engine.state import NO_BOOK_YET
 from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, OPEN, PRINT, SETTLE, TRADED, VALID, VOID
@@ -66,7 +77,7 @@ def process(sim, stop):
     that may have changed one. False when an array must grow first; calling again goes on.
     """
     ts, event, state = ts_of(sim), event_of(sim), state_of(sim)
-    sides, shown, marks = sides_of(sim), shown_of(sim), marks_of(sim)
+    sides, shown, marks, prices = sides_of(sim), shown_of(sim), marks_of(sim), prices_of(sim)
     flagged = state.flagged == 1
     i = state.cursor
     if state.stirred == 1:
@@ -87,7 +98,7 @@ def process(sim, stop):
             shown[at] = value
             if value > 0:
                 if level > best:
-                    set_best(sim, s, level)
+                    side.best, side.price = level, prices[side.prices + level]
                     if level >= side.meets and _flag(sim, s >> 1):
                         flagged = True
                         stop = _stirs(sim, i, stop)
@@ -182,7 +193,7 @@ def _change_status(sim, m, kind, value, ts):
         market.status &= ~_HALTED_BIT
         return _flag(sim, m)
     elif kind == GRID:
-        market.grid = value
+        market.grid = value * state.grid_width
     elif kind == CLOSE:
         if state.trade_after == 0:
             market.status |= _CLOSED_BIT

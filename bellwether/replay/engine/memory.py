@@ -70,7 +70,8 @@ def _only(name: str) -> Any:
 
 
 state_of, seen_state_of = _only("state"), _only("seen_state")
-ts_of, event_of, prices_of, grids_of, schedule_of = (_array(name) for name in ("ts", "event", "prices", "grids", "schedule"))
+ts_of, event_of, prices_of, numbers_of = (_array(name) for name in ("ts", "event", "prices", "numbers"))
+grids_of, schedule_of = _array("grids"), _array("schedule")
 markets_of, sides_of, shown_of, marks_of, levels_of = (_array(name) for name in ("markets", "sides", "shown", "marks", "levels"))
 scratch_of, orders_of, fills_of, samples_of = (_array(name) for name in ("scratch", "orders", "fills", "samples"))
 messages_of, batch_of, updates_of, noted_of = (_array(name) for name in ("messages", "batch", "updates", "noted"))

@@ -25,7 +25,7 @@ class Outcome:
     bankroll: cash at the start. cash, realised, fees: of the account. equity: of the account, and the ends of its band. mid_equity: at mid. positions,
     basis: int64[T, 2], what is still held because the tape does not settle it, and its cost. unrealised: int64[T], its mark less that cost. steps:
     decisions. refused: orders that were not logged. reacted: the agent has read what depends on its fills. orders, fills, samples: as in `Session`.
-    filled: int64[n, 2], least and most lots of each order that can have been filled.
+    filled: int64[n, 2], least and most lots of each order that can have been filled, -1 without bounds.
     """
 
     bankroll: MicroDollars
@@ -96,7 +96,7 @@ def outcome_of(arrays: dict[str, np.ndarray], settings: Settings) -> Outcome:
         orders=orders,
         fills=rows("fills"),
         samples=rows("samples"),
-        filled=orders[:, [O_MIN, O_MAX]],
+        filled=orders[:, [O_MIN, O_MAX]] if state[STATE_AT.bounds] else np.full((len(orders), 2), -1, np.int64),
     )
 
 

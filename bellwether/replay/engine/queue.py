@@ -11,8 +11,8 @@ from bellwether.replay.engine.book import consume, first_at, link, mark, unlink
 from bellwether.replay.engine.bounds import fill_histories
 from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
 from bellwether.replay.engine.compiling import compiled, inlined
-from bellwether.replay.engine.state import JOINS_BOTH
 from bellwether.replay.engine.memory import levels_of, markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
+from bellwether.replay.engine.state import JOINS_BOTH
 from bellwether.replay.units import CONTRACT
 
 _RESTING, _FILLED, _CANCELLED = int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
@@ -242,7 +242,7 @@ def _fill(sim, o, available, slowest, fastest, ts):
         return fill_resting(sim, o, available, ts), 0, 0
     fewest, most = min(left, order.left_slow, order.left_fast), max(left, order.left_slow, order.left_fast)
     if order.joins != JOINS_BOTH:
-        fewest, most = 0, order.count
+        fewest, most = 0, sides_of(sim)[2 * order.market + order.bid_side].quote_most
     slowest, fastest = max(0, slowest), max(0, fastest)
     main = fill_resting(sim, o, available, ts)
     slow, fast = min(order.left_slow, slowest), min(order.left_fast, fastest)

@@ -6,21 +6,20 @@ of the current one. A changed price ends the chain.
 
 from __future__ import annotations
 
-from bellwether.replay.engine.book import level_of
-from bellwether.replay.engine.codes import AS_IT_IS, NO_QUOTE, NONE, Reason, Status, Tif
+from bellwether.replay.engine.codes import AS_IT_IS, NO_QUOTE, NONE, Status, Tif
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.matching import crosses
 from bellwether.replay.engine.memory import markets_of, orders_of, sides_of, state_of
 from bellwether.replay.engine.queue import is_linked, join
 from bellwether.replay.engine.sending import cancel_order, is_immediate, is_live, is_unknown, place_order, send
-from bellwether.replay.engine.state import JOINS_FAST, JOINS_SLOW, REJOIN_MESSAGE
+from bellwether.replay.engine.state import JOINS_BOTH, JOINS_FAST, JOINS_SLOW, REJOIN_MESSAGE
 
 _PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)
 _POST_ONLY = int(Tif.POST_ONLY)
 
 
 @inlined
-def _stands(sim, s, price):
+def _stands(sim, s, price, lots):
     """Return whether a side's quote rests at `price` in the account and in every history."""
     side = sides_of(sim)[s]
     if price == AS_IT_IS:
@@ -30,13 +29,13 @@ def _stands(sim, s, price):
     order = orders_of(sim)[side.quote]
     if order.price != price or order.status != _RESTING:
         return False
-    return state_of(sim).bounds == 0 or (order.left_slow > 0 and order.left_fast > 0)
+    return state_of(sim).bounds == 0 or (order.left_slow > 0 and order.left_fast > 0 and side.quote_lots == lots)
 
 
-@compiled
-def quotes_stand(sim, m, yes_price, no_price):
+@inlined
+def quotes_stand(sim, m, yes_price, no_price, lots):
     """Return whether both quotes of a market are as wanted."""
-    return _stands(sim, 2 * m, yes_price) and _stands(sim, 2 * m + 1, no_price)
+    return _stands(sim, 2 * m, yes_price, lots) and _stands(sim, 2 * m + 1, no_price, lots)
 
 
 @compiled
@@ -88,24 +87,50 @@ def cancel_quotes(sim, s):
 @compiled
 def _quote_side(sim, m, place, price, lots):
     """Send a quote that does not stand, and again in the histories in which it was filled. False when the calls are used up."""
-    state, side = state_of(sim), sides_of(sim)[2 * m + place]
-    slow_lives = side.quote_slow >= 0 and _lives(sim, side.quote_slow, True)
-    fast_lives = side.quote_fast >= 0 and _lives(sim, side.quote_fast, False)
+    state, side, orders = state_of(sim), sides_of(sim)[2 * m + place], orders_of(sim)
+    joins = _joins(sim, side, lots) if state.bounds == 1 else JOINS_BOTH
     if side.quote >= 0:
-        if state.bounds == 1:
-            _quote_again(sim, 2 * m + place, slow_lives, fast_lives, lots)
+        if joins and orders[side.quote].status != _PENDING:
+            _quote_again(sim, side, joins, lots)
         return True
     if state.budget <= 0:
         return False
-    joins = (0 if slow_lives else JOINS_SLOW) + (0 if fast_lives else JOINS_FAST)
     o = place_order(sim, m, place, 0, price, lots, _POST_ONLY, 0, joins)
     state.budget -= 1
     side.quote = o
-    if not slow_lives:
-        side.quote_slow = o
-    if not fast_lives:
-        side.quote_fast = o
+    _note_joined(side, o, joins)
     return True
+
+
+@compiled
+def _joins(sim, side, lots):
+    """Histories in which a quote of `lots` is to be sent: those in which none rests. The sizes of a chain's quotes differ by what a history has
+    filled before: then the fastest history has the largest of them, and the slowest joins no more.
+    """
+    if side.quote < 0 and side.quote_slow < 0 and side.quote_fast < 0:
+        side.quote_lots = side.quote_most = lots
+        side.quote_varied = side.quote_diverged = 0
+        return JOINS_BOTH
+    if lots != side.quote_lots:
+        side.quote_varied = 1
+        side.quote_most = max(side.quote_most, lots)
+    slow_lives = side.quote_slow >= 0 and _lives(sim, side.quote_slow, True)
+    fast_lives = side.quote_fast >= 0 and _lives(sim, side.quote_fast, False)
+    mixed = side.quote_varied == 1 and side.quote_diverged == 1
+    joins = (0 if slow_lives or mixed else JOINS_SLOW) + (0 if fast_lives else JOINS_FAST)
+    if joins == JOINS_FAST:
+        side.quote_diverged = 1
+    if side.quote_varied == 1 and side.quote_diverged == 1 and fast_lives and orders_of(sim)[side.quote_fast].left_fast > 0:
+        orders_of(sim)[side.quote_fast].left_fast = max(orders_of(sim)[side.quote_fast].left_fast, lots)
+    return joins
+
+
+@inlined
+def _note_joined(side, o, joins):
+    if joins & JOINS_SLOW:
+        side.quote_slow = o
+    if joins & JOINS_FAST:
+        side.quote_fast = o
 
 
 @inlined
@@ -121,23 +146,15 @@ def _lives(sim, o, slow):
 
 
 @compiled
-def _quote_again(sim, s, slow_lives, fast_lives, lots):
+def _quote_again(sim, side, joins, lots):
     """Let the histories in which the quote was filled join the account's order again, once it arrives there."""
-    side = sides_of(sim)[s]
     o = side.quote
-    order = orders_of(sim)[o]
-    again = (0 if slow_lives else JOINS_SLOW) + (0 if fast_lives else JOINS_FAST)
-    if again == 0 or order.status == _PENDING:
-        return
-    if again & JOINS_SLOW:
-        side.quote_slow = o
-    if again & JOINS_FAST:
-        side.quote_fast = o
-    order.joins |= again << 2
+    _note_joined(side, o, joins)
+    orders_of(sim)[o].joins |= joins << 2
     if is_immediate(sim):
-        rejoin(sim, o, again, lots, state_of(sim).now)
+        rejoin(sim, o, joins, lots, state_of(sim).now)
     else:
-        send(sim, REJOIN_MESSAGE, o, again, lots)
+        send(sim, REJOIN_MESSAGE, o, joins, lots)
 
 
 @compiled

@@ -152,7 +152,7 @@ def quote(sim, m, yes_price, no_price, lots):
     A quote that is on its way or rests at its price stays and keeps its place. Those at other prices are cancelled before new ones are sent. 1 when
     done; else 0 when the calls are used up, or FULL, with nothing done, when an array must grow first.
     """
-    if not 0 <= m < state_of(sim).tickers or quotes_stand(sim, m, yes_price, no_price):
+    if not 0 <= m < state_of(sim).tickers or quotes_stand(sim, m, yes_price, no_price, lots):
         return 1
     if not _fits(sim, m):
         return FULL

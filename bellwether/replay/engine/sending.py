@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bellwether.replay.engine.answers import arrival, is_known, is_late
-from bellwether.replay.engine.book import level_of
 from bellwether.replay.engine.codes import NONE, Reason, Status
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.events import after

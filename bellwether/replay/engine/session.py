@@ -41,7 +41,6 @@ from bellwether.replay.tape.layout import Tape
 from bellwether.replay.tape.levels import on_every_mill
 from bellwether.units import CentiCents, Lots, MicroDollars
 
-
 #: Arrays that a compiled strategy's restart puts back.
 _RUNNING = ("state", "markets", "sides", "shown", "marks", "levels", "messages", "noted")
 _SEEN = ("seen_state", "seen_sides", "seen_markets", "seen_orders")

@@ -13,7 +13,7 @@ from bellwether.replay.tape.layout import FEE_COLS, UNIT_COLS
 #: A time that never comes, ns.
 NEVER = 2**63 - 1
 #: Mark of a level whose market has shown no book yet.
-NO_BOOK_YET = 1 << 40
+NO_BOOK_YET = 1 << 30
 
 
 def _record(*groups: str) -> np.dtype:
@@ -24,7 +24,7 @@ def _record(*groups: str) -> np.dtype:
 STATE = _record(
     # Clock: next event, engine time, time of the decision, decisions so far, next row of the schedule, last time of the tape.
     "cursor time now step stop last over timer timer_at",
-    "tickers orders fills samples message_head message_tail full failed refused",
+    "tickers grid_width orders fills samples message_head message_tail full failed refused",
     # flagged: a crossing check is due. sweep: a filled order is still linked. stirred: own orders may have changed in this instant.
     "flagged sweep stirred expiry expiry_at",
     "cash fees realised reserved equity mid_equity",
@@ -47,11 +47,11 @@ STATE = _record(
     "reacted",
 )
 
-#: A market. levels: n. prices, grid: first place of its levels in `prices`, of its current grid in `grids`. step: distance of its levels where all are
-#: equal, else 0. slack: rounding of fees that may differ between queue histories, micro-dollars. payoff: micro-dollars of a YES contract.
+#: A market. levels: n. prices, numbers, grid: first place of its levels in `prices`, of the level of each price in `numbers`, of its grid in `grids`.
+#: slack: rounding of fees that may differ between queue histories, micro-dollars. payoff: micro-dollars of a YES contract.
 MARKET = np.dtype(
     [
-        *_record("status levels prices grid step flagged realised paid slack moved").descr,
+        *_record("status levels prices numbers grid flagged realised paid slack moved").descr,
         ("fees", np.int64, (FEE_COLS,)),
         *_record("min_lots lot_step fee_unit balance_unit rebate_unit rebate_above").descr,
     ]
@@ -60,13 +60,20 @@ assert len(MARKET.names or ()) == 11 + UNIT_COLS
 
 #: One side of a market, at 2 x market + side. book: first place of its levels in `shown`. best: best displayed level, price: its price. meets: level
 #: from which a displayed bid meets an own order of the other side. head, top: best own order that rests in some history, and its level; own: orders
-#: that rest in the account. quote, quote_slow, quote_fast: order that stands as the quote in the account, the slowest and the fastest history.
+#: that rest in the account. prices: as of its market. quote, quote_slow, quote_fast: order that stands as the quote in the account, the slowest and the
+#: fastest history; the lots of the first and the largest quote of the chain, whether they varied, and whether histories have joined it apart.
 #: low, high: levels at which the histories differ. told: best level that a compiled agent was last called for.
-SIDE = _record("book best price meets head top own reserve position basis quote quote_slow quote_fast low high told")
+#: The rest sums up short and extra of the levels, their cost and fees: all, and `under_`: of those that gain at the last mark, the levels up to `pivot`.
+SIDE = _record(
+    "book best price meets top prices head own reserve position basis low high told pivot",
+    "quote quote_slow quote_fast quote_lots quote_most quote_varied quote_diverged",
+    "short short_cost short_fee extra extra_cost extra_fee",
+    "under_short under_short_cost under_short_fee under_extra under_extra_cost under_extra_fee",
+)
 
 #: A level of a side. taken: own lots taken from what the recording displays there, with the least and most over the queue histories. short, extra:
-#: lots of own bids there that the slowest history has filled less, and the fastest more, than the account.
-LEVEL = _record("taken taken_min taken_max short extra")
+#: lots of own bids there that the slowest history has filled less, and the fastest more, than the account, and the maker fees of these.
+LEVEL = _record("taken taken_min taken_max short extra short_fee extra_fee")
 
 #: An order. As sent: market, side, action, price (0: market order), tif, count, expires, tag. filled, taken: lots filled, and of these as taker. sent,
 #: arrived, queued, ended: ns, -1 where it has not happened. cost: price x lots of the fills, at prices of the side as sent. mid2: best bid + best ask
@@ -111,13 +118,14 @@ ARRAYS: dict[str, np.dtype] = {
     "ts": _INT,
     "event": _INT,
     "prices": _INT,
+    "numbers": np.dtype(np.int16),
     "grids": np.dtype(np.uint8),
     "schedule": STOP,
     "state": STATE,
     "markets": MARKET,
     "sides": SIDE,
     "shown": _INT,
-    "marks": _INT,
+    "marks": np.dtype(np.int32),
     "levels": LEVEL,
     "scratch": _INT,
     "orders": ORDER,

@@ -13,8 +13,8 @@ import numpy as np
 from bellwether.replay.rules import fee_terms
 from bellwether.replay.tape import cache as kept
 from bellwether.replay.tape import kernels
-from bellwether.replay.tape.levels import Grid, allowed_levels, level_words, number_levels, price_grids
 from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, KIND_MASK, LEVEL, OPEN, PRINT, SETTLE, VOID, Tape, fixed, pack, unpack
+from bellwether.replay.tape.levels import Grid, allowed_levels, level_words, price_grids
 
 if TYPE_CHECKING:
     from bellwether.replay.episode.content import Book, Content
@@ -140,10 +140,14 @@ def _books_first(content: Content, prints: np.ndarray, changes: Events, levels: 
     ts, end, words = book.ts[~only_lost], counts[book.end][~only_lost], book.words[is_level]
     settled = [_settled(code, settlement) for code, settlement in enumerate(content.settlements) if settlement.is_known]
     nothing = np.zeros(0, np.int64)
-    return _merged((ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled + changes, len(content.metadata.markets), levels)
+    return _merged(
+        (ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled + changes, len(content.metadata.markets), levels
+    )
 
 
-def _merged(rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, tickers: int, most: int) -> tuple[np.ndarray, ...]:
+def _merged(
+    rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, tickers: int, most: int
+) -> tuple[np.ndarray, ...]:
     """(ts, event, rows_ts, rows_end). most: levels of a market. rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word."""
     ordered = sorted(life, key=lambda event: (event[0], event[1] & KIND_MASK))
     life_ts, life_words = (np.array([event[column] for event in ordered], np.int64) for column in (0, 1))

@@ -22,7 +22,13 @@ def path_of(cache: Path, digest: str, tie: str) -> Path:
 
 def keep(path: Path, tape: Tape) -> None:
     """Write a tape, without its fees; the same bytes for the same tape."""
-    about = {"tickers": tape.tickers, "start": tape.start, "end": tape.end, "digest": tape.digest, "levels": [len(levels) for levels in tape.levels]}
+    about = {
+        "tickers": tape.tickers,
+        "start": tape.start,
+        "end": tape.end,
+        "digest": tape.digest,
+        "levels": [len(levels) for levels in tape.levels],
+    }
     arrays = [array_of(getattr(tape, name).reshape(-1)) for name in _COLUMNS]
     # One row of lists: the columns differ in length.
     lists = [pa.LargeListArray.from_arrays(array_of(np.array([0, len(array)])), array) for array in arrays]

@@ -114,7 +114,9 @@ class Tape:
         if len(self.ts) != len(self.event) or len(self.rows_ts) != len(self.rows_end):
             raise ValueError(f"a tape's columns differ in length: {len(self.ts)} times for {len(self.event)} events")
         if len(self.levels) != count or len(self.grids) < count or self.fees.shape != (count, FEE_COLS):
-            raise ValueError(f"levels of {len(self.levels)} markets, {len(self.grids)} grids and fees {self.fees.shape} do not fit {count} tickers")
+            raise ValueError(
+                f"levels of {len(self.levels)} markets, {len(self.grids)} grids and fees {self.fees.shape} do not fit {count} tickers"
+            )
         if self.units.shape not in ((0, UNIT_COLS), (count, UNIT_COLS)) or self.begins.shape != (count,):
             raise ValueError(f"units {self.units.shape} and begins {self.begins.shape} do not fit {count} tickers")
 
@@ -125,6 +127,16 @@ class Tape:
     def prices(self) -> np.ndarray:
         """int64: the levels of all markets, one after the other."""
         return fixed(np.concatenate(self.levels) if self.levels else _no_rows())
+
+    @cached_property
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """(int16: the level of each price from 0 to a dollar, 0 for none, one list after the other; int64[T]: where that of each market begins)."""
+        lists = {levels.tobytes(): levels for levels in self.levels}
+        tables = np.zeros((len(lists), PRICES), np.int16)
+        for row, levels in zip(tables, lists.values(), strict=True):
+            row[levels[1:-1]] = np.arange(1, len(levels) - 1)
+        places = {key: place * PRICES for place, key in enumerate(lists)}
+        return fixed(tables.reshape(-1), np.int16), np.array([places[levels.tobytes()] for levels in self.levels], np.int64)
 
 
 def all_levels(levels: Sequence[np.ndarray]) -> np.ndarray:

@@ -69,7 +69,12 @@ def on_every_mill(tape: Tape) -> Tape:
     kept = tape.event & KIND_MASK != GRID
     rows_end = np.concatenate([[0], np.cumsum(kept)])[tape.rows_end]
     return replace(
-        tape, ts=tape.ts[kept], event=numbered, rows_end=rows_end, levels=levels, grids=allowed_levels(levels, [[every_mill()]] * len(levels))
+        tape,
+        ts=tape.ts[kept],
+        event=numbered,
+        rows_end=rows_end,
+        levels=levels,
+        grids=allowed_levels(levels, [[every_mill()]] * len(levels)),
     )
 
 

@@ -125,7 +125,9 @@ def test_runs_under_the_extreme_queues_lie_in_the_band_of_quotes_by_the_clock(la
 
     ends = []
     for queue in ("reconciled", "proportional", "optimistic"):
-        opened = Session(busy_tape(), LIVE, Settings(cadence=SECOND, bankroll=10**12, queue=queue, order_latency=latency, response_latency=response))
+        opened = Session(
+            busy_tape(), LIVE, Settings(cadence=SECOND, bankroll=10**12, queue=queue, order_latency=latency, response_latency=response)
+        )
         opened.run_compiled(quote_by_the_clock, np.array([500]))
         outcome = opened.result()
         ends.append(outcome)

@@ -65,7 +65,13 @@ def test_many_requests_must_be_whole_numbers_of_seven_columns() -> None:
 
 def test_codes_that_do_not_exist_are_rejected_orders() -> None:
     opened = session(tape(*BOOK, *ENDS))
-    wrong = [(9, YES, BUY, 4_000, 100), (-3, YES, BUY, 4_000, 100), (0, 2, BUY, 4_000, 100), (0, YES, -1, 4_000, 100), (0, YES, BUY, 4_000, 100, 7)]
+    wrong = [
+        (9, YES, BUY, 4_000, 100),
+        (-3, YES, BUY, 4_000, 100),
+        (0, 2, BUY, 4_000, 100),
+        (0, YES, -1, 4_000, 100),
+        (0, YES, BUY, 4_000, 100, 7),
+    ]
     numbers = [opened.place(*request) for request in wrong]
     reasons = [Reason(opened.orders[number, O_REASON]) for number in numbers]
     assert reasons == [Reason.BAD_TICKER, Reason.BAD_TICKER, Reason.BAD_REQUEST, Reason.BAD_REQUEST, Reason.BAD_REQUEST]
