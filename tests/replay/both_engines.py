@@ -11,9 +11,13 @@ import numpy as np
 
 from bellwether.replay.engine import Outcome, Session, Settings
 from bellwether.replay.engine import codes as c
+from bellwether.replay.engine.state import ORDER
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.tape.layout import KINDS, Tape, unpack
+from bellwether.replay.tape.layout import GRID, KINDS, Tape, pack, unpack
+from bellwether.replay.tape.levels import allowed_levels, level_words
 from tests.replay.reference import Reference
+from tests.replay.reference.bounds import rounding
+from tests.replay.reference.portfolio import Recording, portfolio
 
 #: Decides on what the plain engine shows: calls to make of both, as (name, arguments).
 Agent = Callable[[Any], list[tuple[str, tuple[int, ...]]]]
@@ -37,7 +41,7 @@ def compare(tape: Tape, rules: RuleSet, settings: Settings, agent: Callable[[], 
                 agrees = middle
             except AssertionError as shorter:
                 differs, shown = middle, str(shorter)
-        last = [(ts, KINDS[kind], *rest) for ts, word in _events(first(tape, differs))[-8:] for kind, *rest in [unpack(word)]]
+        last = [(ts, KINDS[kind], *rest) for ts, kind, *rest in recording(first(tape, differs)).events[-8:]]
         raise AssertionError(f"the engines differ on the first {differs} events, of which the last are {last}:\n{shown}") from None
 
 
@@ -60,16 +64,44 @@ def moved(tape: Tape, by: int, prefix: str = "") -> Tape:
     )
 
 
-def _events(tape: Tape) -> list[tuple[int, int]]:
-    return list(zip(tape.ts.tolist(), tape.event.tolist(), strict=True))
+def recording(tape: Tape) -> Recording:
+    """A tape as the plain engine reads it, with prices for the numbers of levels."""
+    words = zip(tape.ts.tolist(), tape.event.tolist(), strict=True)
+    levels = [prices.tolist() for prices in tape.levels]
+    events = [
+        (ts, kind, ticker, side, levels[ticker][level], value) for ts, word in words for kind, ticker, side, level, value in [unpack(word)]
+    ]
+    owners = {value: ticker for _, kind, ticker, *_, value in events if kind == GRID} | {code: code for code in range(len(levels))}
+    grids = [
+        frozenset(p for p, allowed in zip(levels[owners[row]], grid, strict=False) if allowed) if row in owners else frozenset()
+        for row, grid in enumerate(tape.grids.tolist())
+    ]
+    rows = list(zip(tape.rows_end.tolist(), tape.rows_ts.tolist(), strict=True))
+    return Recording(events, tape.tickers, tape.start, grids, tape.fees.tolist(), rows, tuple(tape.begins.tolist()))
 
 
-def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent, *, seen: Any = None) -> Reference:
+def tape_of(made: Recording) -> Tape:
+    """A recording of the plain engine, whose grids never change, as a tape."""
+    words = np.array([pack(kind, ticker, side, price, value) for _, kind, ticker, side, price, value in made.events], np.int64)
+    grids = [[np.array(sorted(grid), np.int64)] for grid in made.grids]
+    event, levels = level_words(words, grids)
+    times = np.array([at for at, *_ in made.events], np.int64)
+    return Tape(
+        times, event, made.tickers, made.start, int(times[-1]), levels=levels, grids=allowed_levels(levels, grids), fees=np.array(made.fees)
+    )
+
+
+def merged(parts: Sequence[tuple[Tape, RuleSet]]) -> Recording:
+    """A portfolio as the plain engine merges it."""
+    return portfolio([(recording(tape), rules) for tape, rules in parts])
+
+
+def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent, *, seen: Recording | None = None) -> Reference:
     """Replay a tape with both engines and one agent. Returns the plain one; fails at the first decision after which they differ.
 
     seen: what the plain engine replays instead, such as a portfolio that it merged itself.
     """
-    plain, compiled = Reference(tape if seen is None else seen, rules, settings), Session(tape, rules, settings)
+    plain, compiled = Reference(seen or recording(tape), rules, settings), Session(tape, rules, settings)
     told: list[Any] = []
     states = States(plain)
     while True:
@@ -82,6 +114,7 @@ def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent, *, s
         for name, group in itertools.groupby(told, key=lambda call: call[0]):
             calls = [arguments for _, arguments in group]
             mine, theirs = [getattr(plain, name)(*arguments) for arguments in calls], _told(compiled, name, calls)
+            theirs = [None] * len(theirs) if name == "quote" else theirs
             mine = [REASONS[reason] for reason in mine] if name == "amend" else mine
             assert mine == theirs, f"{name} {calls} said {mine} and {theirs}, decision {plain.steps} of {told}"
     outcome = compiled.result()
@@ -148,10 +181,14 @@ def _same_state(plain: Reference, compiled: Session, states: States, told: list[
     resting = plain.resting()
     rows = np.asarray(compiled.orders)[resting]
     seen["resting"] = (known.resting, [int(number) for number in compiled.resting()])
-    seen["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, c.O_AHEAD].tolist())
-    seen["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, c.O_ACC].tolist())
+    seen["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, _column("ahead")].tolist())
+    seen["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, _column("rounding")].tolist())
     for what, (mine, theirs) in seen.items():
         assert mine == theirs, f"{what} is {mine} and {theirs} {_where(plain, told)}"
+
+
+def _column(name: str) -> int:
+    return (ORDER.names or ()).index(name)
 
 
 def _same_tables(plain: Reference, outcome: Outcome) -> None:
@@ -182,11 +219,30 @@ def _same_tables(plain: Reference, outcome: Outcome) -> None:
     fills = [(f.order, f.ticker, f.side, f.action, f.price, f.lots, f.fee, roles[f.role], f.ts, f.wait) for f in plain.fills]
     _same_rows("orders", orders, outcome.orders[:, : c.O_EXPIRES + 1])
     _same_rows("fills", fills, outcome.fills)
-    pessimistic, optimistic = plain.bounds
-    bounds = [(below[2], above[2]) for below, above in zip(pessimistic.samples, optimistic.samples, strict=True)]
-    _same_rows("samples", [(*sample, *pair) for sample, pair in zip(plain.samples, bounds, strict=True)], outcome.samples)
-    filled = [(below.filled, above.filled) for below, above in zip(pessimistic.orders, optimistic.orders, strict=True)]
+    _same_rows("samples", [sample[:4] for sample in plain.samples], outcome.samples[:, :4])
+    _same_band(plain, [sample[4:] for sample in plain.samples], outcome.samples[:, 4:])
+    if not _has_bounds(plain):
+        return
+    filled = [tuple(lane.filled for lane in order.lanes) for order in plain.orders]
     _same_rows("lots filled in the bounds", filled, outcome.filled)
+    times = [tuple(lane.done for lane in order.lanes) for order in plain.orders]
+    _same_rows("latest and earliest times", times, outcome.orders[:, [c.O_LATEST, c.O_EARLIEST]])
+
+
+def _has_bounds(plain: Reference) -> bool:
+    """Rules like those of the original have none."""
+    return plain.account.net and plain.rules.join == "display"
+
+
+def _same_band(plain: Reference, mine: Sequence[tuple[int, ...]], theirs: Any) -> None:
+    """Both ends are equal but for what is added for other roundings of fees, one unit for each possible fill."""
+    if not _has_bounds(plain):
+        return
+    low, high = rounding(plain.orders, plain.terms, plain.market_rules)
+    units = 2 * (high - low)
+    pairs = enumerate(zip(mine, theirs, strict=True))
+    differing = [(row, a, b) for row, (a, b) in pairs if any(abs(x - int(y)) > units for x, y in zip(a, b, strict=True))]
+    assert not differing, f"bands: {len(differing)} rows differ by more than {units}, the first is row {differing[0]}"
 
 
 def _same_rows(name: str, mine: Sequence[tuple[int, ...]], theirs: np.ndarray) -> None:
@@ -203,8 +259,9 @@ def _same_rows(name: str, mine: Sequence[tuple[int, ...]], theirs: np.ndarray) -
 
 def _same_outcome(plain: Reference, outcome: Outcome) -> None:
     for what in ("cash", "realised", "fees"):
-        assert [getattr(replay.account, what) for replay in (plain, *plain.bounds)] == list(getattr(outcome, what)), what
-    assert [replay.equity() for replay in (plain, *plain.bounds)] == list(outcome.equity)
+        assert getattr(plain.account, what) == getattr(outcome, what), what
+    assert plain.equity() == outcome.equity[0]
+    _same_band(plain, [plain.band()], [outcome.equity[1:]])
     assert plain.mid_equity() == outcome.mid_equity
     assert plain.account.position == outcome.positions.tolist()
     assert plain.account.basis == outcome.basis.tolist()
@@ -212,7 +269,6 @@ def _same_outcome(plain: Reference, outcome: Outcome) -> None:
 
 
 def _conserves_money(plain: Reference, bankroll: int) -> None:
-    """Nothing is made or lost but by trading and fees, in each account."""
-    for replay in (plain, *plain.bounds):
-        account = replay.account
-        assert account.cash + sum(map(sum, account.basis)) == bankroll + account.realised - account.fees
+    """Nothing is made or lost but by trading and fees."""
+    account = plain.account
+    assert account.cash + sum(map(sum, account.basis)) == bankroll + account.realised - account.fees

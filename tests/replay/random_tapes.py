@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL, MAX_LOTS, OPEN, PRINT, SETTLE, TRADED, VALID, VOID, Tape, pack
+from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, LEVEL, OPEN, PRINT, SETTLE, TRADED, VALID, VOID, Tape, pack
+from bellwether.replay.tape.levels import allowed_levels, level_words
+from bellwether.replay.units import DOLLAR, MAX_LOTS
 
 SECOND = 1_000_000_000
 IOC, GTC, POST_ONLY, FOK, GTD = range(5)
@@ -18,7 +22,8 @@ IOC, GTC, POST_ONLY, FOK, GTD = range(5)
 class Shape:
     """What a random tape is like.
 
-    tick: between prices, mills. lot: sizes are multiples of it. spread_out: how many ticks from the touch levels lie. tempo: largest step between
+    tick: between prices, $0.0001. tapered: that below 10 and above 90 cents, if any. later: tick of each market from a third of the tape on, if any.
+    lot: sizes are multiples of it. spread_out: how many ticks from the touch levels lie. tempo: largest step between
     instants, quarters of a second. busy: largest number of things that happen in one instant. largest: level or print, in contracts. rows: keep book
     rows, with all prints of an instant behind them, as the original's files do. crossed: chance of a level on the wrong side. drift: chance that the
     price moves by a tick. trades: share of trades in what happens. floods: chance that a trade is huge and goes far through the book. fees: terms of every ticker.
@@ -26,7 +31,9 @@ class Shape:
 
     tickers: int = 2
     instants: int = 400
-    tick: int = 10
+    tick: int = 100
+    tapered: int = 0
+    later: int = 0
     lot: int = 100
     spread_out: int = 6
     tempo: int = 8
@@ -38,14 +45,30 @@ class Shape:
     drift: float = 0.03
     trades: float = 0.3
     floods: float = 0.0
-    fees: tuple[int, ...] = (1, 7, 10_000, 1, 7, 40_000, 0)
+    fees: tuple[int, ...] = (1, 7, 100, 1, 7, 400, 0)
+
+    @property
+    def grids(self) -> tuple[tuple[int, ...], ...]:
+        return (prices_of(self.tick, self.tapered), *([prices_of(self.later, 0)] if self.later else []))
+
+
+@cache
+def prices_of(tick: int, tapered: int) -> tuple[int, ...]:
+    """The prices of a grid, $0.0001."""
+    ends = range(tapered, 1_000, tapered) if tapered else range(tick, 1_000, tick)
+    return (
+        *ends,
+        *range(-(-1_000 // tick) * tick, 9_001, tick),
+        *sorted(price for price in (DOLLAR - end for end in ends) if price > 9_000),
+    )
 
 
 @dataclass
 class _Ticker:
-    """What the recording shows of a ticker while the tape is made."""
+    """The recorded state of a ticker while the tape is made. grid: its prices; middle: the number of one of them."""
 
     code: int
+    grid: tuple[int, ...]
     middle: int
     levels: list[dict[int, int]] = field(default_factory=lambda: [{}, {}])
     halted: bool = False
@@ -85,8 +108,8 @@ class _Maker:
         self.ts: list[int] = []
         self.words: list[int] = []
         self.rows: list[tuple[int, int]] = []
-        steps = 1000 // shape.tick
-        self.tickers = [_Ticker(code, shape.tick * rng.randint(steps // 5, steps * 4 // 5)) for code in range(shape.tickers)]
+        count = len(shape.grids[0])
+        self.tickers = [_Ticker(code, shape.grids[0], rng.randint(count // 5, count * 4 // 5)) for code in range(shape.tickers)]
 
     def tape(self) -> Tape:
         for number in range(self.shape.instants):
@@ -94,17 +117,18 @@ class _Maker:
         self.now += SECOND
         self._lifecycle_at_the_end()
         names = tuple(f"T{ticker.code}" for ticker in self.tickers)
-        grid = np.zeros((len(names), 1001), np.uint8)
-        grid[:, self.shape.tick : 1000 : self.shape.tick] = 1
+        grids = [[np.array(grid, np.int64) for grid in self.shape.grids]] * len(names)
+        event, levels = level_words(np.array(self.words, np.int64), grids)
         return Tape(
             ts=np.array(self.ts, np.int64),
-            event=np.array(self.words, np.int64),
+            event=event,
             tickers=names,
             start=self.start,
             end=self.now,
             rows_ts=np.array([ts for ts, _ in self.rows], np.int64),
             rows_end=np.array([end for _, end in self.rows], np.int64),
-            grid=grid,
+            levels=levels,
+            grids=allowed_levels(levels, grids),
             fees=np.array([self.shape.fees] * len(names), np.int64),
             digest="0" * 64,
         )
@@ -122,13 +146,16 @@ class _Maker:
                 self._something(self.rng.choice(live), prints)
         for ticker, side, price, lots in prints:
             self._say(PRINT, ticker, side, price, lots)
+        if self.shape.later and number == self.shape.instants // 3:
+            for ticker in self.tickers:
+                self._change_grid(ticker)
         for ticker in live:
             if self.shape.lifecycle and self.rng.random() < (0.2 if ticker.halted else 0.01):
                 self._lifecycle(ticker, late=number > 0.7 * self.shape.instants)
 
     def _something(self, ticker: _Ticker, prints: list[tuple[_Ticker, int, int, int]]) -> None:
-        ticker.middle += self.rng.choice((-1, 1)) * self.shape.tick if self.rng.random() < self.shape.drift else 0
-        ticker.middle = min(max(ticker.middle, 3 * self.shape.tick), 1000 - 3 * self.shape.tick)
+        ticker.middle += self.rng.choice((-1, 1)) if self.rng.random() < self.shape.drift else 0
+        ticker.middle = min(max(ticker.middle, 2), len(ticker.grid) - 3)
         chance = self.rng.random()
         if self.shape.lifecycle and chance < (0.01 if ticker.valid else 0.25):
             self._gap(ticker)
@@ -145,9 +172,15 @@ class _Maker:
 
     def _price(self, ticker: _Ticker, side: int) -> int:
         """Near the middle, on the side of the book where bids belong, now and then where they do not."""
-        middle = ticker.middle if side == 0 else 1000 - ticker.middle
+        middle = ticker.middle if side == 0 else len(ticker.grid) - 2 - ticker.middle
         away = self.rng.randint(0, self.shape.spread_out) if self.rng.random() >= self.shape.crossed else -self.rng.randint(1, 3)
-        return min(max(middle - away * self.shape.tick - (self.shape.tick if side else 0), self.shape.tick), 1000 - self.shape.tick)
+        return ticker.grid[min(max(middle - away, 0), len(ticker.grid) - 1)]
+
+    def _change_grid(self, ticker: _Ticker) -> None:
+        middle = ticker.grid[ticker.middle]
+        ticker.grid = self.shape.grids[1]
+        ticker.middle = bisect_left(ticker.grid, middle)
+        self._say(GRID, ticker, value=len(self.tickers) + ticker.code)
 
     def _move(self, ticker: _Ticker) -> None:
         side = self.rng.randint(0, 1)
@@ -156,7 +189,7 @@ class _Maker:
         lots = self.rng.choice((0, shown, self.shape.lot * (shown // self.shape.lot // 2), self._lots(), shown + self._lots()))
         self._level(ticker, side, price, lots)
         # Quotes that the new level would cross usually go.
-        crossed = 1000 - price
+        crossed = DOLLAR - price
         for other in [p for p, n in ticker.levels[1 - side].items() if p >= crossed and n] if lots else ():
             if self.rng.random() >= self.shape.crossed:
                 self._level(ticker, 1 - side, other, 0)
@@ -170,8 +203,8 @@ class _Maker:
         """A taker walks the bids of a side; the prints stand before the cuts that they made, or behind all rows."""
         side, wanted = self.rng.randint(0, 1), -(-self._lots() // self.rng.choice((1, 4, 4, 16)) // self.shape.lot) * self.shape.lot
         if self.rng.random() < self.shape.floods:
-            far = self._price(ticker, side) - self.shape.spread_out * self.shape.tick
-            self._print(ticker, side, max(far, self.shape.tick), 500 * wanted, prints)
+            far = bisect_left(ticker.grid, self._price(ticker, side)) - self.shape.spread_out
+            self._print(ticker, side, ticker.grid[max(far, 0)], 500 * wanted, prints)
             return
         if self.rng.random() < 0.1:
             self._print(ticker, side, self._price(ticker, side), wanted, prints)
@@ -234,7 +267,7 @@ class _Maker:
 @dataclass(frozen=True)
 class Temper:
     """What a random agent does. orders: largest number per decision. stacks: chance of a pile of `stack` orders at one price. largest: order, in
-    contracts. Chances of: odd_lots, huge orders (2,500 contracts), sweeps (market orders), passive prices, wild calls, cancels and amends, clears. turns: seconds
+    contracts. Chances of: odd_lots, huge orders (2,500 contracts), sweeps (market orders), passive prices, wild calls, cancels and amends, quotes, clears. turns: seconds
     after which an agent that only ever wants one side changes it; 0: wants both.
     """
 
@@ -248,6 +281,7 @@ class Temper:
     passive: float = 0.8
     wild: float = 0.03
     cancels: float = 0.2
+    quotes: float = 0.0
     clears: float = 0.005
     turns: int = 0
 
@@ -257,6 +291,7 @@ class RandomAgent:
 
     def __init__(self, seed: int, shape: Shape, temper: Temper) -> None:
         self.rng, self.shape, self.temper = Dice(seed), shape, temper
+        self._last: dict[tuple[int, int], int] = {}
 
     def act(self, engine: Any) -> list[tuple[str, tuple[int, ...]]]:
         calls: list[tuple[str, tuple[int, ...]]] = []
@@ -276,8 +311,22 @@ class RandomAgent:
             calls.append(("cancel", (rng.randrange(len(engine.orders)),)))
         if rng.random() < self.temper.clears:
             calls.append(("cancel_all", (rng.randint(-1, self.shape.tickers - 1),)))
+        if rng.random() < self.temper.quotes:
+            calls.append(self._quotes(engine))
         rng.shuffle(calls)
         return calls
+
+    def _quotes(self, engine: Any) -> tuple[str, tuple[int, ...]]:
+        ticker = self.rng.randrange(self.shape.tickers)
+        prices = [self.rng.choice((self._near(engine, ticker, side, 0), self._last.get((ticker, side), 0), -1, 0)) for side in (0, 1)]
+        self._last |= {(ticker, side): price for side, price in enumerate(prices) if price > 0}
+        return "quote", (ticker, *prices, 100 * self.rng.choice((2, 2, 3)))
+
+    def _near(self, engine: Any, ticker: int, side: int, away: int) -> int:
+        """A price some ticks below the best bid of a side, on the market's grid."""
+        grid = sorted_prices(engine.grid[ticker])
+        best = engine.markets[ticker].best(side) or self.rng.choice(grid)
+        return grid[min(max(bisect_left(grid, best) - away, 0), len(grid) - 1)]
 
     def _amended(self, order: Any) -> tuple[int, int]:
         price = order.price + self.rng.choice((0, 0, 0, 1, -1, 2)) * self.shape.tick
@@ -300,13 +349,9 @@ class RandomAgent:
         if rng.random() < self.temper.wild:
             return self._wild(engine, ticker, side, action)
         tif = rng.choice((IOC, GTC, GTC, GTC, POST_ONLY, POST_ONLY, FOK, GTD))
-        market = engine.markets[ticker]
-        # The touch that a buy or a sale of this side would hit.
-        bid = market.best(side) or rng.randint(1, 99) * 10
-        ask = 1000 - (market.best(1 - side) or 1000 - min(bid + 2 * self.shape.tick, 990))
         away = rng.choice((0, 0, 0, 1, 1, 2, -1, -3)) if rng.random() < self.temper.passive else rng.randint(-8, 0)
-        near = bid - away * self.shape.tick if action == 0 else ask + away * self.shape.tick
-        price = min(max(near, self.shape.tick), 1000 - self.shape.tick)
+        near = self._near(engine, ticker, side if action == 0 else 1 - side, away)
+        price = near if action == 0 else DOLLAR - near
         if rng.random() < self.temper.sweeps:
             return ticker, side, action, 0, self._lots() * 10, rng.choice((IOC, IOC, FOK)), 0
         expires = engine.now + rng.randint(0, 80) * SECOND // 4 if tif == GTD else 0
@@ -319,8 +364,13 @@ class RandomAgent:
             rng.choice((ticker, ticker, self.shape.tickers, -1)),
             side,
             action,
-            rng.choice((-1, 0, 1, 5, 500, 503, 999, 1000, 5000)),
+            rng.choice((-1, 0, 1, 50, 5000, 5030, 5025, 9990, 10_000, 50_000)),
             rng.choice((0, -5, 1, 99, 100, 10**9, 10**9 + 1)),
             rng.choice((IOC, GTC, POST_ONLY, FOK, GTD)),
             rng.choice((0, engine.now, engine.now + 1, engine.now + 10 * SECOND)),
         )
+
+
+@cache
+def sorted_prices(grid: frozenset[int]) -> tuple[int, ...]:
+    return tuple(sorted(grid))

@@ -15,9 +15,8 @@ from bellwether.replay.tape.layout import CLOSE, SETTLE, VOID, Tape, unpack
 from bellwether.replay.tape.merge import merge_tapes, with_units
 from bellwether.replay.units import MICROS, SECOND
 from tests.captures import Captures
-from tests.replay.both_engines import first, moved, replay_both
+from tests.replay.both_engines import first, merged, moved, replay_both
 from tests.replay.random_tapes import RandomAgent, Shape, Temper
-from tests.replay.reference.portfolio import portfolio
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -41,7 +40,7 @@ def _prepared(captures: Captures, folder: str, rules: str | None = None) -> Prep
 
 def _fills(prepared: Prepared, settings: Settings) -> int:
     tape = first(prepared.tape, EVENTS)
-    agent = RandomAgent(11, Shape(tickers=len(tape.tickers), tick=10), TEMPER)
+    agent = RandomAgent(11, Shape(tickers=len(tape.tickers), tick=100), TEMPER)
     return len(replay_both(tape, prepared.rules, settings, agent.act).fills)
 
 
@@ -71,7 +70,7 @@ def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures) -> 
         (moved(beginning(one.tape, 10_000), evening - one.tape.start + by), one.rules) for one, by in zip(prepared, delays, strict=True)
     ]
     tape = merge_tapes([with_units(one, rules.units) for one, rules in parts])
-    agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=10), TEMPER)
-    replay = replay_both(tape, combined([rules for _, rules in parts]), SETTINGS["reconciled, late"], agent.act, seen=portfolio(parts))
+    agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=100), TEMPER)
+    replay = replay_both(tape, combined([rules for _, rules in parts]), SETTINGS["reconciled, late"], agent.act, seen=merged(parts))
     assert len({fill.ticker for fill in replay.fills}) == len(tape.tickers)
     assert parts[0][1].name != parts[1][1].name

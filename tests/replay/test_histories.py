@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -11,6 +12,9 @@ import pytest
 
 from bellwether.replay.engine import Settings
 from bellwether.replay.rules import rule_set
+from bellwether.replay.rules.choices import Queue
+from bellwether.units import MicroDollars
+from tests.replay.both_engines import replay_both, tape_of
 from tests.replay.reference import Reference
 from tests.replay.reference.engine import INVALID, LEVEL, PRINT, SETTLE, TRADED, VALID
 from tests.replay.reference.histories import Histories
@@ -22,14 +26,14 @@ FREE = replace(rule_set("polymarket-2020-10-01"), min_lots=1, lot_step=1)
 NO_FEES = (0, 0, 1, 0, 0, 1, 0)
 #: Bids that the recordings show, by side. A NO bid at 52 cents meets a YES bid at 48.
 PRICES = ((4_700, 4_800), (5_100, 5_200))
-MODELS = ("reconciled", "proportional", "power", "log", "optimistic")
+MODELS: tuple[Queue, ...] = ("reconciled", "proportional", "power", "log", "optimistic")
 
 
 def recording(rng: Random, instants: int, largest: int) -> Recording:
     """A small book that moves each half second: cuts and growth, prints with and without the cuts that they made, gaps, crossing books, a result."""
     levels: dict[tuple[int, int], int] = {}
     events: list[tuple[int, int, int, int, int, int]] = []
-    now, valid = 0, True
+    now, valid, crossing = 0, True, rng.random() < 0.3
 
     def add(kind: int, side: int = 0, price: int = 0, value: int = 0) -> None:
         events.append((now, kind, 0, side, price, value))
@@ -41,8 +45,8 @@ def recording(rng: Random, instants: int, largest: int) -> Recording:
         add(LEVEL, side, PRICES[side][0] - 100, largest)
     for _ in range(instants):
         now += SECOND // 2
-        side = int(rng.random() < 0.15)
-        price = PRICES[side][rng.random() < 0.08]
+        side = int(rng.random() < (0.4 if crossing else 0.15))
+        price = PRICES[side][rng.random() < (0.5 if crossing else 0.08)]
         shown, chance = levels.get((side, price), 0), rng.random()
         if chance < 0.03 or (not valid and chance < 0.4):
             add(INVALID if valid else VALID)
@@ -70,7 +74,7 @@ def recording(rng: Random, instants: int, largest: int) -> Recording:
 def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int, ...]]]]:
     """Calls at each decision, drawn before the replay: a single order, or streams of orders, cancels, amends and quotes."""
     calls: list[list[tuple[str, tuple[int, ...]]]] = [[] for _ in range(steps)]
-    sent = 0
+    sent, constant = 0, rng.random() < 0.5
 
     def order() -> tuple[str, tuple[int, ...]]:
         side = int(rng.random() < 0.3)
@@ -90,8 +94,8 @@ def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int
     for step in calls:
         if kind == "quotes":
             sides = [rng.choice((PRICES[side][0], PRICES[side][0], PRICES[side][0], PRICES[side][1], 0, -1)) for side in (0, 1)]
-            step.append(("quote", (0, *sides, rng.randint(1, 2))))
-        if sent < (1 if kind == "quotes" else 4) and rng.random() < 0.5:
+            step.append(("quote", (0, *sides, 2 if constant else rng.randint(1, 2))))
+        if sent < (3 if kind == "quotes" else 4) and rng.random() < 0.5:
             step.append(order())
             sent += 1
         if kind == "streams" and sent and rng.random() < 0.15:
@@ -106,14 +110,20 @@ def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int
     return calls
 
 
-def replayed(seed: int, kind: str) -> tuple[Reference, Histories]:
+def case(seed: int, kind: str) -> tuple[Recording, Settings, Iterator[list[tuple[str, tuple[int, ...]]]]]:
     rng = Random(seed)
     made = recording(rng, rng.randint(8, 24), rng.randint(4, 9))
     latency = rng.choice((0, 0, SECOND // 4)) if kind == "streams" else 0
-    settings = Settings(cadence=SECOND, sample_every=2 * SECOND, bankroll=10**9, queue=rng.choice(MODELS), order_latency=latency)
+    settings = Settings(
+        cadence=SECOND, sample_every=2 * SECOND, bankroll=MicroDollars(10**9), queue=rng.choice(MODELS), order_latency=latency
+    )
+    return made, settings, iter(script(rng, 12, kind))
+
+
+def replayed(seed: int, kind: str) -> tuple[Reference, Histories]:
+    made, settings, steps = case(seed, kind)
     plain = Reference(made, FREE, settings)
     plain.journal = []
-    steps = iter(script(rng, 12, kind))
     while plain.step():
         for name, arguments in next(steps, []):
             getattr(plain, name)(*arguments)
@@ -169,3 +179,10 @@ def test_bounds_contain_all_queue_histories(kind: str) -> None:
             raise AssertionError(f"recording {seed} of {kind}: {error}") from None
         seen["histories"] += len(every.states)
     assert seen["uncertain"] > SHARES[kind] // 10
+
+
+@pytest.mark.parametrize("kind", ["single", "streams"])
+def test_the_compiled_engine_has_the_same_bounds(kind: str) -> None:
+    for seed in range(400):
+        made, settings, steps = case(seed, kind)
+        replay_both(tape_of(made), FREE, settings, lambda _, steps=steps: next(steps, []))

@@ -12,7 +12,7 @@ from bellwether.replay.engine import Session, Settings, arrays
 from bellwether.replay.engine.codes import O_EARLIEST, O_LATEST, O_STATUS, S_EQUITY, S_OPT, S_PESS, Status
 from bellwether.replay.engine.kernel import next_step, quote, strategy, tickers
 from bellwether.replay.tape.layout import CLOSE, INVALID, SETTLE, VALID, VOID
-from bellwether.replay.units import BUY, NO, SECOND, YES
+from bellwether.replay.units import BUY, SECOND, YES
 from tests.replay.engine.small_tapes import BOOK, FREE, finish, level, life, printed, session, tape
 
 #: 100 contracts stand before a bid at 45 cents and 100 behind it; of these 200, 100 are cancelled, and 70 trade.

@@ -30,7 +30,7 @@ def take(order: Order, at: int, least: int, most: int, reach: int) -> tuple[int,
     for lane, lots in ((slow, min(slow.remaining, least)), (fast, min(fast.remaining, most))):
         lane.filled += lots
         if lots and not lane.remaining:
-            lane.done = lane.over = at
+            lane.complete(at)
     order.possible += interval[1] > 0
     order.uncertain = order.uncertain or interval[0] != interval[1]
     return interval

@@ -278,9 +278,9 @@ class Reference(Exchange):
         """The book has come to our resting orders: they fill at their own prices from the bids of the other side."""
         market = self.markets[ticker]
         best = market.best(side)
-        self._record("cross", ticker, side, best)
-        if not market.queues[side]:
+        if not market.queues[side] or market.best(1 - side) < DOLLAR - market.queues[side][0].bid:
             return
+        self._record("cross", ticker, side, best)
         before = self._filled(ticker, side)
         left = dict(sorted(market.displayed[1 - side].items(), reverse=True))
         for order in market.resting[side]:

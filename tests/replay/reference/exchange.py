@@ -128,7 +128,7 @@ class Exchange:
             chain = self.chains.get((ticker, side))
             if price < 0:
                 continue
-            if chain is not None and price != chain.price:
+            if chain is not None and price != self._known_price(chain.current):
                 self._send(partial(self._cancel, self.orders[chain.current]))
                 chain = None
                 del self.chains[ticker, side]
@@ -137,11 +137,14 @@ class Exchange:
             if chain is not None and self._may_live(self.orders[chain.current]):
                 self._requote(chain, self.orders[chain.current], lots)
             elif price > 0:
-                missing.append((side, price, chain or Chain(price, lots, largest=lots)))
+                missing.append((side, price, chain or Chain(lots, largest=lots)))
         for side, price, chain in missing:
             if self.place(ticker, side, BUY, price, lots, POST_ONLY, 0, chain) >= 0:
                 self.chains[ticker, side] = chain
         self._say_at_once()
+
+    def _known_price(self, number: int) -> int:
+        return self.known().orders.get(number, self.orders[number].as_sent)[2]
 
     def _gone(self, chain: Chain, index: int) -> bool:
         """Whether the agent knows, in an extreme history, that no order of a chain rests or is under way."""
@@ -307,11 +310,11 @@ class Exchange:
             for lane in order.lanes:
                 if lane.filled + lane.remaining > order.count:
                     lane.cap = order.count
-                    if not lane.remaining:
-                        lane.done = lane.over = at
+                    lane.over = lane.over if lane.remaining else at
             return ""
         queue = self.markets[order.ticker].queues[order.bid_side]
         place, before = queue.index(order), (order.price, order.count)
+        self.reserves.pop(order.ticker, None)
         queue.remove(order)
         if order.tif == GTD:
             self.expiring.remove((order.expires, order.number))
@@ -373,7 +376,9 @@ class Exchange:
         if order.price == 0:
             if order.tif not in (IOC, FOK):
                 return "bad_price"
-        elif not 1 <= order.price < DOLLAR or (self.rules.grid == "market" and order.price not in self.grid[order.ticker]):
+        elif not 1 <= order.price < DOLLAR or (
+            order.price not in self.grid[order.ticker] if self.rules.grid == "market" else order.price % 10
+        ):
             return "bad_price"
         return "expired" if order.tif == GTD and order.expires <= at else ""
 
@@ -442,11 +447,11 @@ class Exchange:
             self._leave(own, "cancelled", "self_trade", at)
         for lane in order.lanes:
             lane.filled += sum(lots for _, lots in plan.takes)
-            lane.cap, lane.done = lane.filled, -1
+            lane.cap = lane.filled
         if plan.left == 0:
             order.end("filled", "", at)
             for lane in order.lanes:
-                lane.done = lane.over = at
+                lane.complete(at)
         elif rests:
             order.status, order.reason, order.queued = "resting", "", at
             self.reserves.pop(order.ticker, None)

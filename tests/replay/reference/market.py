@@ -62,8 +62,8 @@ class Market:
         here = [other for other in queue if other.bid == order.bid and other.status == "resting" and other is not order]
         order.ahead = here[0].ahead if here and behind_own else self.shown(order.bid_side, order.bid)
         self.queue(order)
-        for lane, lots in zip(order.lanes, reversed(self.shown_within(order.bid_side, order.bid)), strict=True):
-            lane.ahead = lots
+        for index, lots in enumerate(reversed(self.shown_within(order.bid_side, order.bid))):
+            order.lanes[index].ahead = here[0].lanes[index].ahead if here and behind_own else lots
 
     def queue(self, order: Order) -> None:
         queue = self.queues[order.bid_side]

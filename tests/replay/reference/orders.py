@@ -18,13 +18,18 @@ SLOW, FAST = 0, 1
 
 @dataclass
 class Lane:
-    """An order in one extreme history: lots filled, lots at which it is complete, lots ahead, when it was filled completely, when it ended."""
+    """An order in one extreme history: lots filled, lots at which it is complete, lots ahead, when it was first complete, when it ended."""
 
     filled: int = 0
     cap: int = 0
     ahead: int = 0
     done: int = -1
     over: int = -1
+
+    def complete(self, at: int) -> None:
+        self.over = at
+        if self.done < 0:
+            self.done = at
 
     def end(self, at: int) -> None:
         if self.remaining:
@@ -43,7 +48,6 @@ class Chain:
     varied: sizes differed.
     """
 
-    price: int
     lots: int
     current: int = -1
     lives: list[Order | None] = field(default_factory=lambda: [None, None])

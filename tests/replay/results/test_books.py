@@ -77,7 +77,7 @@ def standing(rows: pl.DataFrame, instants: list[int]) -> dict[tuple[str, int], t
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_instant_is_that_of_a_plain_book(seed: int) -> None:
-    made = random_tape(seed, Shape(tickers=6, tick=10 if seed else 1))
+    made = random_tape(seed, Shape(tickers=6, tick=100 if seed else 10))
     rows = books(made, "e", KNOWN)
     assert standing(rows, grid(made).tolist()) == plain(made)
     assert rows["ticker"].unique(maintain_order=True).to_list() == list(made.tickers)
