@@ -11,8 +11,13 @@ import pytest
 
 from bellwether.recordings.importing import import_captures
 from bellwether.replay.building import Known, KnownMarket, Outcomes, build_recording
-from bellwether.replay.episode import EpisodeDraft, draft_of, load, validate, write
+from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine.codes import O_COST, O_FEES, O_FILLED, O_PRICE, O_REASON, Reason
+from bellwether.replay.episode import Episode, EpisodeDraft, draft_of, load, validate, write
+from bellwether.replay.rules import rule_set
+from bellwether.replay.tape.build import tape_of
 from bellwether.replay.tape.layout import unpack
+from bellwether.replay.units import BUY, MICROS, YES
 from tests.replay.building.streams import NOON, SECOND, Json, at, built, frames, levels, life, moment, trade
 from tests.venues.stream.peer import A, delta, snapshot
 
@@ -78,6 +83,52 @@ def test_a_combo_on_a_grid_of_hundredths_of_a_cent_is_built_and_read(tmp_path: P
     assert sorted(episode.content.trades.price.tolist()) == sorted(prices)
     again = write(tmp_path / "again", draft_of(load(tmp_path / "combo")))
     assert again.digest == episode.digest and validate(tmp_path / "again").is_valid
+
+
+def replayed(episode: Episode) -> Session:
+    rules = rule_set("kalshi-2026-08-30")
+    return Session(tape_of(episode, rules), rules, Settings(cadence=SECOND, bankroll=1000 * MICROS))
+
+
+def test_orders_must_be_on_the_grid_of_their_time_and_trade_at_hundredths_of_a_cent(tmp_path: Path) -> None:
+    told = structure(5, ("0.0000", "0.0100", "0.0001"), ("0.0100", "0.9900", "0.0010"), ("0.9900", "1.0000", "0.0001"))
+    ask = delta(A, 3, side="no", price="0.9912", by="7.00", **at(6))
+    said = (
+        snapshot(A, 1, yes_dollars_fp=[], no_dollars_fp=[["0.9800", "5.00"]]),
+        delta(A, 2, side="no", price="0.9800", **at(1)),
+        told,
+        ask,
+    )
+    end = (delta(A, 4, side="no", price="0.9800", **at(20)), life("determined", 30, result="yes", settlement_value="1.0000"))
+    session = replayed(write(tmp_path / "rec", built(frames(*said, *end))))
+    refused, found = {}, -1
+    while session.step():
+        if session.now in (moment(2), moment(7)):
+            order = session.place(0, YES, BUY, 88, 100)
+            refused[session.now] = session.orders[order, O_REASON] == Reason.BAD_PRICE
+            found = order
+    assert refused == {moment(2): True, moment(7): False}
+    order = session.result().orders[found]
+    fee = -(-7 * 100 * 88 * (10_000 - 88) // (100 * 10_000))
+    assert (order[O_PRICE], order[O_FILLED], order[O_COST]) == (88, 100, 8_800)
+    assert fee <= order[O_FEES] < fee + 100
+    assert session.result().pnl[0] == 1_000_000 - 8_800 - order[O_FEES]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("capture", "price"), [("centicent_capture", 83), ("e2_two_markets", 85), ("e3_grid_stated", 85)])
+def test_captures_with_fine_grids_are_replayed(recordings: Path, tmp_path: Path, capture: str, price: int) -> None:
+    folder = recordings.parent / "data_2026_11" / "cases" / "venues" / capture
+    if not folder.is_dir():
+        pytest.skip(f"no capture at {folder}")
+    [draft] = build_recording(import_captures(tmp_path / "recordings", folder)[0])
+    session = replayed(write(tmp_path / "episode", draft))
+    assert session.step()
+    order = session.place(0, YES, BUY, price, 200)
+    while session.step():
+        pass
+    found = session.result().orders[order]
+    assert (found[O_REASON], found[O_PRICE], found[O_FILLED]) == (Reason.CLOSED, price, 0)
 
 
 def test_frames_behind_the_close_that_were_not_applied_are_counted_as_plain_integers(tmp_path: Path) -> None:
