@@ -10,12 +10,12 @@ from typing import TypeVar, cast
 
 from filelock import FileLock
 
-from bellwether.recordings.books import BookCheck, check_books
 from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.importing import import_captures
 from bellwether.recordings.recording import Recording
 from bellwether.replay.building import Outcomes, build_recording, episode_ids
 from bellwether.replay.episode import Episode, EpisodeDraft, load, write
+from tests.recordings.book_replay import BookCheck, check_books
 
 T = TypeVar("T")
 

@@ -1,13 +1,65 @@
-"""Lines of a captured file, plain or compressed."""
+"""Lines of files: of a recording, each a frame byte for byte with its time, connection and number; and of captures, plain or compressed.
+
+A line is a JSON object whenever its frame is. A frame that is not one line of UTF-8 between braces stands in it as a string (`text`), or as
+`base64` where it is not UTF-8.
+"""
 
 from __future__ import annotations
 
 import gzip
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
+
 from bellwether.errors import LakeError
 from bellwether.files import open_bytes
+from bellwether.venues.kalshi.stream.frame import Frame
+
+_LINE = re.compile(rb'\{"received_at":(\d+|null),"connection":(\d+),"ordinal":(\d+),"(frame|text|base64)":')
+
+
+def _is_text(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _held(data: bytes) -> tuple[bytes, bytes]:
+    if not _is_text(data):
+        return b"base64", orjson.dumps(b64encode(data).decode())
+    if data[:1] == b"{" and data[-1:] == b"}" and b"\n" not in data:
+        return b"frame", data
+    return b"text", orjson.dumps(data.decode())
+
+
+def dump(frame: Frame) -> bytes:
+    """The line of a frame, with its end."""
+    held_as, held = _held(frame.data)
+    at = b"null" if frame.received_at is None else b"%d" % frame.received_at
+    return b'{"received_at":%b,"connection":%d,"ordinal":%d,"%b":%b}\n' % (at, frame.connection, frame.ordinal, held_as, held)
+
+
+def load(line: bytes) -> Frame | None:
+    """The frame of a line with its end; None when it is no line of a recording."""
+    head = _LINE.match(line)
+    if head is None or line[-2:] != b"}\n":
+        return None
+    at, connection, ordinal, held_as = head.groups()
+    data = line[head.end() : -2]
+    if held_as != b"frame":
+        try:
+            text: str = orjson.loads(data)
+            data = text.encode() if held_as == b"text" else b64decode(text, validate=True)
+        except (ValueError, AttributeError, TypeError):
+            return None
+    return Frame(None if at == b"null" else int(at), int(connection), int(ordinal), data)
 
 
 def lines(path: Path) -> Iterator[bytes]:

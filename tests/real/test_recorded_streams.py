@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.recordings.books import CENT, BookCheck, BookReplay, check_books, scaled
+from bellwether.recordings.books import CENT, scaled
 from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.record import listen
 from bellwether.recordings.recorder import Pace, Recorder
@@ -24,6 +24,7 @@ from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
 from bellwether.venues.kalshi.stream.frame import DELTA, message
 from bellwether.venues.kalshi.stream.protocol import Wanted
 from tests.captures import Captures
+from tests.recordings.book_replay import BookCheck, BookReplay, check_books
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

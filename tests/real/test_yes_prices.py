@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from bellwether.recordings.books import check_books, has_yes_prices
+from bellwether.recordings.books import has_yes_prices
 from bellwether.recordings.importing import import_captures
 from bellwether.recordings.recording import Recording
 from bellwether.replay.building import build_recording
 from tests.captures import Captures
+from tests.recordings.book_replay import check_books
 
 pytestmark = pytest.mark.real
 

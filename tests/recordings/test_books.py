@@ -12,17 +12,15 @@ from hypothesis import strategies as st
 
 from bellwether.recordings.books import (
     Book,
-    BookCheck,
-    BookReplay,
     MalformedFrame,
     Side,
-    check_books,
     has_yes_prices,
     in_own_prices,
     price_of,
     scaled,
     size_of,
 )
+from tests.recordings.book_replay import BookCheck, BookReplay, check_books, differences
 from tests.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot
 
@@ -217,5 +215,5 @@ def test_a_recording_in_yes_prices_has_the_books_of_one_in_own_prices(tmp_path: 
     ]
     found = [check_books(recorded(tmp_path / name, frames(*bodies)))[0] for name, bodies in (("own", own), ("yes", yes))]
     assert found[0].is_sound and found[1].is_sound
-    assert not found[0].books[A].differs(found[1].books[A])
+    assert not differences(found[0].books[A], found[1].books[A])
     assert found[1].books[A].no.levels == {10_000: 500, 560_000: 300}

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.recordings.books import check_books
 from bellwether.recordings.generating import generate_recording, generate_recordings
 from bellwether.recordings.recording import Recording, Status
 from bellwether.sandbox import GeneratedWorld
+from tests.recordings.book_replay import check_books
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EVENT = "KXHIGHLAX-26JUN27"

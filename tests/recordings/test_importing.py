@@ -14,11 +14,11 @@ import pytest
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.recordings import importing
-from bellwether.recordings.books import check_books
 from bellwether.recordings.captures import find_captures
 from bellwether.recordings.gaps import gap_report
 from bellwether.recordings.importing import import_captures
 from bellwether.recordings.recording import Recording, Status
+from tests.recordings.book_replay import check_books
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
 
 Json = dict[str, Any]

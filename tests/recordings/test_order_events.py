@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bellwether.errors import LakeError
-from bellwether.recordings.books import check_books
 from bellwether.recordings.importing import import_captures
 from bellwether.recordings.recording import Recording
+from tests.recordings.book_replay import check_books
 
 HEAD = "Time,Competitor,Operation,OrderId,Instrument,Side,Volume,Price,Lifespan,Fee\n"
 DAY = "2023-04-10 13:31:"

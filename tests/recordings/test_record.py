@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.recordings.books import check_books, price_of, size_of
+from bellwether.recordings.books import price_of, size_of
 from bellwether.recordings.frames import rows
 from bellwether.recordings.gaps import gap_report
 from bellwether.recordings.record import Plan, Progress, name_of, record
@@ -25,6 +25,7 @@ from bellwether.venues.http.retry import Retry
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import Patience
 from bellwether.worlds import Addresses
+from tests.recordings.book_replay import check_books
 from tests.recordings.frames import AT_ONCE
 
 NOW = datetime(2025, 6, 15, 17, 19, 3, tzinfo=UTC)

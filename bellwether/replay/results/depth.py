@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
 from bellwether.replay.engine.compiling import compiled, compiled_allocating
@@ -9,8 +15,25 @@ from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED,
 from bellwether.replay.units import CENT, DOLLAR, NO
 from bellwether.tables.replay import BOOK_LEVELS
 
+Made = TypeVar("Made")
+
 #: Columns of `tops_at`.
 BID, ASK, BID_SIZE, ASK_SIZE, BID_DEPTH, ASK_DEPTH, IS_VALID = range(7)
+
+
+def per_tape(make: Callable[[Tape], Made]) -> Callable[[Tape], Made]:
+    """`make`, called once for each tape object; threads wait for one another."""
+    known: WeakKeyDictionary[Tape, Made] = WeakKeyDictionary()
+    lock = threading.Lock()
+
+    @wraps(make)
+    def remembered(tape: Tape) -> Made:
+        with lock:
+            if tape not in known:
+                known[tape] = make(tape)
+            return known[tape]
+
+    return remembered
 
 
 def level_index(tape: Tape) -> tuple[np.ndarray, np.ndarray]:

@@ -13,10 +13,11 @@ from typing import Any
 import polars as pl
 
 from bellwether.formatting import NOTHING, money, number, percent
-from bellwether.replay.results.intervals import LEAST_EPISODES
-from bellwether.replay.results.summary import TOTAL
+from bellwether.replay.results.summary import LEAST_EPISODES, TOTAL
 from bellwether.tables.replay import is_portfolio
 
+#: Minimum characters of a name, which is folded before any number is.
+_NAME = 12
 _EPISODES = ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)", "PnL band ($)")
 _AGENTS = ("Agent", "Total PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)", "PnL band ($)")
 _INTERVALS = ("Agent", "n", "Mean PnL ($)", "95 %", "Median ($)", "Won (%)", "Sharpe", "95 %")
@@ -182,3 +183,28 @@ def signed(value: Decimal | float) -> str:
 def contracts(value: Decimal) -> str:
     """Contracts, with hundredths where there are any."""
     return f"{value:,.0f}" if value == value.to_integral_value() else f"{value:,.2f}"
+
+
+def show(lines: Lines, most: int | None = None) -> None:
+    """Print a table, at most `most` rows of it, and its notes; cells are text, never markup."""
+    from rich.text import Text
+
+    from bellwether.console import console, plain_grid
+
+    table = plain_grid(Text(_plain(lines.title)), padding=(0, 1, 0, 0))
+    table.add_column(Text(lines.header[0]), overflow="fold", min_width=_NAME)
+    for place, name in enumerate(lines.header[1:], start=1):
+        widest = max(map(len, (*name.split(), *(row[place] for row in lines.rows[:most]))))
+        table.add_column(Text(name), justify="right", width=widest)
+    for row in lines.rows[:most]:
+        table.add_row(*(Text(_plain(cell)) for cell in row))
+    console().print(table)
+    if most is not None and len(lines.rows) > most:
+        console().print(Text(f"the best {most} of {len(lines.rows)}; --out or --json has all", style="dim"))
+    for note in lines.notes:
+        console().print(Text(_plain(note), style="dim"))
+
+
+def _plain(text: str) -> str:
+    """Without control characters, which a name of anyone's may hold."""
+    return "".join(one if one.isprintable() else " " for one in text)

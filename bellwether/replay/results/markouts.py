@@ -12,8 +12,7 @@ import numpy as np
 
 from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.engine.compiling import compiled, compiled_allocating
-from bellwether.replay.results.depth import level_index
-from bellwether.replay.results.per_tape import per_tape
+from bellwether.replay.results.depth import level_index, per_tape
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 

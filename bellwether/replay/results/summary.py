@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from bellwether.replay.results.intervals import Estimate, mean_over
+from bellwether.calibration.means import ClusterSums, mean_tests
 from bellwether.tables.replay import RESULTS, SEPARATOR, SUMMARY
 
+#: Fewer episodes than this have no interval.
+LEAST_EPISODES = 3
 TOTAL = "Total"
 #: Kind of band of episodes with different ones.
 MIXED = "mixed"
 
 _BY = ("agent", "rules")
 _SUMS = ("pnl", "pnl_pessimistic", "pnl_optimistic", "contracts", "orders", "fees")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over `n` episodes with its 95 % interval; None where undefined, with the reason."""
+
+    value: float | None
+    n: int
+    lower: float | None = None
+    upper: float | None = None
+    df: float | None = None
+    reason: str | None = None
+
+
+def mean_over(values: np.ndarray) -> Estimate:
+    """Mean of float64 values, NaN left out, with its interval (`bellwether.calibration.means`) from `LEAST_EPISODES` on."""
+    defined = values[~np.isnan(values)]
+    n = len(defined)
+    if n == 0:
+        return Estimate(None, 0, reason="undefined in every episode")
+    value = float(defined.mean())
+    if n < LEAST_EPISODES:
+        return Estimate(value, n, reason=f"{n} episode{'' if n == 1 else 's'}; an interval needs {LEAST_EPISODES}")
+    tests = mean_tests([ClusterSums(defined[:, None], np.ones((n, 1)))])
+    if tests.reason[0] is not None:
+        return Estimate(value, n, reason="it is the same in every episode")
+    return Estimate(value, n, float(tests.lower[0]), float(tests.upper[0]), float(tests.df[0]))
 
 
 def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bellwether.replay.results.curve import curve_of, drawdowns, max_drawdown, sharpe
 from bellwether.replay.results.execution import fill_ratio, fill_ratio_pmb, mean, median, notional, slippage, weighted_mean
-from bellwether.replay.results.intervals import mean_over
+from bellwether.replay.results.summary import mean_over
 from bellwether.replay.units import BUY, MINUTE, SECOND, SELL
 
 curves = st.lists(st.integers(1, 2_000_000_000), min_size=1, max_size=60).map(lambda values: np.array(values, np.int64))
