@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from bellwether.errors import SchemaError
 from bellwether.replay.units import DOLLAR, MILL, centicents
 from bellwether.units import CentiCents
-
-if TYPE_CHECKING:
-    from bellwether.replay.episode.metadata import Market
 
 #: Start, end and step of prices that orders may have.
 PriceRange = tuple[CentiCents, CentiCents, CentiCents]
@@ -81,6 +78,14 @@ def in_mills(ranges: Iterable[Ranges], *prices: np.ndarray) -> bool:
     return not any(price % MILL for grid in ranges for span in grid for price in span) and not any((part % MILL).any() for part in prices)
 
 
+class HasGrids(Protocol):
+    """A market with its grids, each with the time from which it holds."""
+
+    @property
+    def grids(self) -> tuple[tuple[int, Ranges], ...]:
+        """(ns UTC, ranges) in the order of time."""
+
+
 class PriceLevels:
     """Prices at which bids of either side can rest, of all markets together, numbered in ascending order.
 
@@ -88,7 +93,7 @@ class PriceLevels:
     grids: bool[g, k], allowed levels of each different grid. grid_of: int64[T], row of each market.
     """
 
-    def __init__(self, markets: Sequence[Market]) -> None:
+    def __init__(self, markets: Sequence[HasGrids]) -> None:
         rows: dict[tuple[Ranges, ...], int] = {}
         self.grid_of = np.array([rows.setdefault(tuple(grid for _, grid in market.grids), len(rows)) for market in markets], np.int64)
         allowed = np.zeros((len(rows), DOLLAR + 1), np.bool_)
