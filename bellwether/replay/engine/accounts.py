@@ -36,10 +36,9 @@ def book_fill(sim, o, price, lots, role, ts):
     side, other = sides[2 * order.market + order.bid_side], sides[2 * order.market + 1 - order.bid_side]
     booked = booked_price(state, order, price, role)
     fee, rounding = fill_fee(market, role, order.action, booked, lots, ts, order.rounding)
+    change = booked * lots if order.action == 1 else -booked * lots
     if state.net == 1:
         change = DOLLAR * min(other.position, lots) - price * lots
-    else:
-        change = booked * lots if order.action == 1 else -booked * lots
     if role == _MAKER and state.collateral == 1 and state.cash + change - fee < 0:
         return False
     state.cash += change - fee

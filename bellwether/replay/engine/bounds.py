@@ -43,7 +43,18 @@ def note_difference(sim, s, level, short, extra):
     side.extra_fee += extra_fee
     if level <= side.pivot:
         _move_under(side, price, short, short_fee, extra, extra_fee)
+    if side.high < side.low:
+        _set_net(sim, s)
     side.low, side.high = min(side.low, level), max(side.high, level)
+
+
+@compiled
+def _set_net(sim, s):
+    """Set the prices of a side's levels with their fees."""
+    market, side, prices, levels = markets_of(sim)[s >> 1], sides_of(sim)[s], prices_of(sim), levels_of(sim)
+    for level in range(1, market.levels + 1):
+        price = prices[market.prices + level]
+        levels[side.book + level].net = CONTRACT * price + trade_fee(market, _MAKER, price, _MANY) * CONTRACT // _MANY
 
 
 @inlined
@@ -92,21 +103,15 @@ def _move_pivot(sim, s, each):
     """Move a side's pivot to the highest level that, with its fee, costs less than `each` (micro-dollars of a contract of the side)."""
     market, side, prices, levels = markets_of(sim)[s >> 1], sides_of(sim)[s], prices_of(sim), levels_of(sim)
     level = side.pivot
-    while level < side.high and _gains(market, prices[market.prices + level + 1], each):
+    while level < side.high and levels[side.book + level + 1].net < each:
         level += 1
         row = levels[side.book + level]
         _move_under(side, prices[market.prices + level], row.short, row.short_fee, row.extra, row.extra_fee)
-    while level >= side.low and not _gains(market, prices[market.prices + level], each):
+    while level >= side.low and levels[side.book + level].net >= each:
         row = levels[side.book + level]
         _move_under(side, prices[market.prices + level], -row.short, -row.short_fee, -row.extra, -row.extra_fee)
         level -= 1
     side.pivot = level
-
-
-@inlined
-def _gains(market, price, each):
-    gain = each - CONTRACT * price
-    return gain > 0 and _MANY * gain > CONTRACT * trade_fee(market, _MAKER, price, _MANY)
 
 
 @compiled

@@ -49,7 +49,7 @@ def after(ts, low, time):
     return low
 
 
-@compiled
+@inlined
 def has_room(sim, m):
     """Return whether the fills of one more event or order of a market fit: one a level and own order; the arrays are marked to grow if not."""
     state, sides = state_of(sim), sides_of(sim)
@@ -122,7 +122,7 @@ def process(sim, stop):
 @compiled
 def _own_level(sim, s, level, value, traded):
     """Apply a change of a marked level to the agent: own consumption ends, queue positions move."""
-    state, side, market = state_of(sim), sides_of(sim)[s], markets_of(sim)[s >> 1]
+    side, market = sides_of(sim)[s], markets_of(sim)[s >> 1]
     at = side.book + level
     if marks_of(sim)[at] >= NO_BOOK_YET:
         _show_first_book(sim, s >> 1)

@@ -125,7 +125,7 @@ def _after_change(queue, exponent, ahead, recorded, cut, value, traded):
             ahead -= cut * ahead // (ahead + behind)
     elif queue == _OPTIMISTIC:
         ahead = max(0, ahead - cut)
-    elif queue == _POWER or queue == _LOG:  # noqa: PLR1714
+    elif queue in (_POWER, _LOG):
         behind = max(0, recorded - ahead)
         front, back = power_weights(ahead, behind, exponent) if queue == _POWER else (log_weight(ahead), log_weight(behind))
         part = cut * front // (front + back) if front + back > 0 else 0

@@ -72,8 +72,9 @@ SIDE = _record(
 )
 
 #: A level of a side. taken: own lots taken from what the recording displays there, with the least and most over the queue histories. short, extra:
-#: lots of own bids there that the slowest history has filled less, and the fastest more, than the account, and the maker fees of these.
-LEVEL = _record("taken taken_min taken_max short extra short_fee extra_fee")
+#: lots of own bids there that the slowest history has filled less, and the fastest more, than the account, and the maker fees of these. net: price with
+#: the maker fee of a contract, micro-dollars, once the market's histories differ.
+LEVEL = _record("taken taken_min taken_max short extra short_fee extra_fee net")
 
 #: An order. As sent: market, side, action, price (0: market order), tif, count, expires, tag. filled, taken: lots filled, and of these as taker. sent,
 #: arrived, queued, ended: ns, -1 where it has not happened. cost: price x lots of the fills, at prices of the side as sent. mid2: best bid + best ask
