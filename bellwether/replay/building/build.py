@@ -23,7 +23,8 @@ from bellwether.replay.building.listings import Known, KnownMarket, fee_at
 from bellwether.replay.building.tracker import Tracker
 from bellwether.replay.episode import EpisodeDraft, Gap, GridChange, Market, Metadata, Series, Settlement
 from bellwether.replay.episode.books import KINDS, SIDES
-from bellwether.replay.episode.price_grid import Ranges, coarsest, prices_in
+from bellwether.replay.episode.price_grid import Ranges
+from bellwether.replay.episode.price_levels import coarsest, prices_in
 from bellwether.replay.units import DOLLAR
 from bellwether.venues.kalshi.stream.frame import Frame
 

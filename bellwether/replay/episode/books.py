@@ -15,7 +15,7 @@ from bellwether.replay.episode.columns import Columns, first_true, open_parquet,
 from bellwether.replay.episode.content import Book
 from bellwether.replay.episode.levels import Levels, levels_of
 from bellwether.replay.episode.metadata import Gap, Market, iso
-from bellwether.replay.episode.price_grid import PriceLevels
+from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.episode.report import RowError
 from bellwether.replay.tape.layout import INVALID, MAX_TICKERS, VALID, fixed, pack
 from bellwether.replay.units import CENT, CONTRACT, DOLLAR, MAX_LOTS, MILL

@@ -14,7 +14,7 @@ from bellwether.replay.episode.books import RowsRead, tops_of
 from bellwether.replay.episode.columns import first_true
 from bellwether.replay.episode.content import Content
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso
-from bellwether.replay.episode.price_grid import PriceLevels
+from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.episode.report import ERROR, INFO, WARNING, Findings
 from bellwether.replay.episode.trades import TAKER_PRICE, fits, with_convention
 from bellwether.replay.rules import fee_terms, rule_set, rules_for

@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether.replay.arrow import texts_of
 from bellwether.replay.episode.metadata import FINE_FORMAT, FORMAT, Metadata, Settlement, dump_market, dump_metadata
-from bellwether.replay.episode.price_grid import in_mills
+from bellwether.replay.episode.price_levels import in_mills
 from bellwether.replay.episode.settlements import dump_settlements
 from bellwether.replay.tape.layout import LEVEL, fixed, unpack
 from bellwether.replay.units import DOLLAR, MILL

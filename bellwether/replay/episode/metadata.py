@@ -14,7 +14,7 @@ import orjson
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
-from bellwether.replay.episode.price_grid import CENTS, Ranges, prices_in, ranges_of, texts_of_ranges
+from bellwether.replay.episode.price_grid import CENTS, Ranges, ranges_of, texts_of_ranges
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class Market:
 
     def price_grids(self) -> list[tuple[int, np.ndarray]]:
         """Each grid as (ns UTC from which it holds, the first 0; its prices above 0 and below a dollar, int64, ascending)."""
+        from bellwether.replay.episode.price_levels import prices_in  # a list of episodes needs no arrays
+
         return [(at, prices_in(ranges)) for at, ranges in self.grids]
 
     @property

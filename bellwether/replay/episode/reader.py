@@ -22,7 +22,7 @@ from bellwether.replay.episode.books import read_book
 from bellwether.replay.episode.columns import Columns, read_parquet
 from bellwether.replay.episode.content import Content
 from bellwether.replay.episode.metadata import EXOGENOUS, METADATA, SETTLEMENT, Gap, Metadata, Settlement, parse_metadata, read_json
-from bellwether.replay.episode.price_grid import PriceLevels
+from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.episode.report import ERROR, INFO, Findings, Report
 from bellwether.replay.episode.settlements import parse_settlements
 

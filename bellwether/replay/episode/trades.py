@@ -16,7 +16,7 @@ from bellwether.replay.episode import kernels
 from bellwether.replay.episode.books import SIDES, find
 from bellwether.replay.episode.columns import Columns, first_true, read_csv, read_parquet
 from bellwether.replay.episode.content import Book, Trades
-from bellwether.replay.episode.price_grid import PriceLevels
+from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.tape.layout import fixed
 from bellwether.replay.units import MAX_LOTS
 

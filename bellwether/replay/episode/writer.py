@@ -21,7 +21,7 @@ from bellwether.replay.episode.books import KINDS, SIDES
 from bellwether.replay.episode.content import format_of
 from bellwether.replay.episode.kernels import as_messages
 from bellwether.replay.episode.metadata import EXOGENOUS, FORMAT, METADATA, SETTLEMENT, Metadata, Settlement, dump_metadata
-from bellwether.replay.episode.price_grid import PriceLevels
+from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.episode.reader import Episode, load
 from bellwether.replay.episode.settlements import dump_settlements
 from bellwether.replay.units import MILL

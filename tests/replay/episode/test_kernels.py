@@ -14,7 +14,8 @@ from bellwether.replay.episode import kernels
 from bellwether.replay.episode.columns import Columns
 from bellwether.replay.episode.levels import Levels, _of_json, _parsed
 from bellwether.replay.episode.metadata import Market
-from bellwether.replay.episode.price_grid import USUAL, PriceLevels
+from bellwether.replay.episode.price_grid import USUAL
+from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, fixed, unpack
 
 LEVELS = PriceLevels([Market("A", price_ranges=USUAL[-1])])

@@ -50,7 +50,7 @@ def test_it_becomes_an_episode_of_this_format_with_the_same_content(tmp_path: Pa
     for tie in ("aligned", "books_first"):
         first, second = (build(episode.content, episode.digest, tie) for episode in (original, written))
         assert first.digest == second.digest
-        assert all((getattr(first, name) == getattr(second, name)).all() for name in ("ts", "event", "rows_ts", "rows_end", "grid"))
+        assert all((getattr(first, name) == getattr(second, name)).all() for name in ("ts", "event", "rows_ts", "rows_end", "grids"))
     assert len(first.rows_ts) == 6
 
 

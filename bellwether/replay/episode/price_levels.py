@@ -1,0 +1,78 @@
+"""Prices on grids as arrays, and the numbering of price levels for compiled passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from bellwether.replay.episode.price_grid import USUAL, Ranges
+from bellwether.replay.units import DOLLAR, MILL
+
+
+def prices_in(ranges: Ranges) -> np.ndarray:
+    """int64, ascending: prices above 0 and below a dollar in any of the ranges."""
+    on_grid = np.zeros(DOLLAR + 1, np.bool_)
+    for start, end, step in ranges:
+        on_grid[start : end + 1 : step] = True
+    return np.flatnonzero(on_grid[:DOLLAR])[int(on_grid[0]) :]
+
+
+def holds(ranges: Ranges, prices: np.ndarray) -> bool:
+    """Return whether levels at all of these prices can rest: each, or a dollar less each, is on the grid."""
+    grid = prices_in(ranges)
+    return bool(np.isin(prices, np.concatenate([grid, DOLLAR - grid])).all())
+
+
+def coarsest(prices: np.ndarray) -> Ranges:
+    """The coarsest of the usual grids with all of these prices."""
+    return next(ranges for ranges in USUAL if holds(ranges, prices))
+
+
+def in_mills(ranges: Iterable[Ranges], *prices: np.ndarray) -> bool:
+    """Return whether grids and prices are whole tenths of a cent, the unit of the first format of episodes."""
+    return not any(price % MILL for grid in ranges for span in grid for price in span) and not any((part % MILL).any() for part in prices)
+
+
+class HasGrids(Protocol):
+    """A market with its grids, each with the time from which it holds."""
+
+    @property
+    def grids(self) -> tuple[tuple[int, Ranges], ...]:
+        """(ns UTC, ranges) in the order of time."""
+
+
+class PriceLevels:
+    """Prices at which bids of either side can rest, of all markets together, numbered in ascending order.
+
+    They are the union of all grids of a market and of a dollar less each price. prices: int64[k]. number: int64[10001], number of a price, -1 for others.
+    grids: bool[g, k], allowed levels of each different grid. grid_of: int64[T], row of each market.
+    """
+
+    def __init__(self, markets: Sequence[HasGrids]) -> None:
+        rows: dict[tuple[Ranges, ...], int] = {}
+        self.grid_of = np.array([rows.setdefault(tuple(grid for _, grid in market.grids), len(rows)) for market in markets], np.int64)
+        allowed = np.zeros((len(rows), DOLLAR + 1), np.bool_)
+        for grids, row in rows.items():
+            for grid in grids:
+                allowed[row, prices_in(grid)] = True
+        allowed |= allowed[:, ::-1]
+        self.prices = np.flatnonzero(allowed.any(axis=0))
+        self.number = np.full(DOLLAR + 1, -1, np.int64)
+        self.number[self.prices] = np.arange(len(self.prices))
+        self.grids = np.ascontiguousarray(allowed[:, self.prices])
+
+    def numbers(self, price: np.ndarray) -> np.ndarray:
+        """int64: number of each price, -1 for one that is no level of any market."""
+        inside = (price > 0) & (price < DOLLAR)
+        return np.where(inside, self.number[np.where(inside, price, 0)], -1)
+
+    def allow(self, ticker: np.ndarray, price: np.ndarray) -> np.ndarray:
+        """bool: whether a level of each market can be at this price."""
+        number = self.numbers(price)
+        return (number >= 0) & self.grids[self.grid_of[ticker], number]
+
+    def first(self) -> np.ndarray:
+        """int64[T]: lowest level price of each market."""
+        return self.prices[self.grids.argmax(axis=1)][self.grid_of]
