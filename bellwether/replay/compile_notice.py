@@ -1,4 +1,4 @@
-"""Says that the simulator is being compiled: that takes up to half a minute, once after an installation, and looks like a standstill."""
+"""Says that the simulator is being compiled: that takes about a minute, once after an installation without make, and looks like a standstill."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from numba.core import event
 
-NOTICE = "Compiling the simulator, which takes up to half a minute; the result is kept for all later runs."
+NOTICE = "Compiling the simulator, which takes about a minute; the result is kept for all later runs."
 
 
 @contextmanager

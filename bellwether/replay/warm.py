@@ -24,7 +24,7 @@ from bellwether.replay.units import CONTRACT, NO, SECOND, YES
 
 
 def _warm() -> None:
-    words = [pack(LEVEL, 0, YES, 450, CONTRACT), pack(LEVEL, 0, NO, 500, CONTRACT), pack(CLOSE, 0, 0, 0, 0)]
+    words = [pack(LEVEL, 0, YES, 45, CONTRACT), pack(LEVEL, 0, NO, 50, CONTRACT), pack(CLOSE, 0, 0, 0, 0)]
     tape = Tape(np.array([0, 0, SECOND], np.int64), np.array(words, np.int64), ("WARM",), 0, SECOND)
     metrics(run(tape, Passive(), BacktestSettings(rules=next(iter(rule_sets())))))
     # Who trades nothing leaves these out.
