@@ -67,10 +67,11 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
     cloup.option("--queue-exponent", default=3, show_default=True, type=click.IntRange(1, 100), help="Exponent of the queue model power."),
     cloup.option(
         "--band",
-        default="accounts",
+        default="auto",
         show_default=True,
-        type=click.Choice(["accounts", "rerun"]),
-        help="Bounds of the P&L: the same calls under the pessimistic and the optimistic queue, or the agent run again under each.",
+        type=click.Choice(["auto", "fills", "rerun", "none"]),
+        help="Band of the P&L: bounds of the fills of the same orders, or complete runs under the slowest and the fastest queue (three times as long); "
+        "auto: rerun for an agent that reacts to its fills, except a language model.",
     ),
     cloup.option(
         "--bankroll",
@@ -143,7 +144,7 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: str | None, as_json: bool, **options: Any) -> None:
     """Run agents in recorded episodes, and show their results.
 
-    Each P&L has a band, its values under the pessimistic and the optimistic queue; --band chooses the method. The command exits with status 1, after
+    Each P&L has a band, which states how far the place in the queue can move it; --band chooses its source. The command exits with status 1, after
     all results are shown and written, when an agent failed. With --grid, every combination of parameters runs in every episode, and a reality check
     states how often luck alone makes the best look as good:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.

@@ -85,6 +85,8 @@ from bellwether.replay.tape import Tape
 
 
 class Plain(Agent):
+    api = 3
+
     def __init__(self, *, size: int = 10, margin: float = 1) -> None:
         self.size, self.margin = contracts(size, "size"), cents(margin, "margin")
 

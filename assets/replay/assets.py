@@ -64,7 +64,7 @@ class BacktestConfig(dg.Config):
     """Queue model; `rules` is the rule set's own."""
     queue_exponent: int = 3
     """Exponent of the queue model `power`."""
-    band: Literal["accounts", "rerun"] = "accounts"
+    band: Literal["auto", "fills", "rerun", "none"] = "auto"
     """Bounds of the P&L: the same calls under the pessimistic and the optimistic queue, or the agent run again under each."""
     order_latency_ms: float = 0.0
     """Time from a decision to the arrival of its orders."""
@@ -268,7 +268,7 @@ def _in_words(row: dict[str, Any]) -> str:
     """P&L in dollars with the range that the queue alone can move it in, and what makes it provisional."""
     from bellwether.replay.results.lines import band, signed
 
-    parts = [f"P&L {signed(row['pnl'])} dollars; {band(row)} over the chosen, the pessimistic and the optimistic queue ({row['band']})"]
+    parts = [f"P&L {signed(row['pnl'])} dollars; band {band(row)} ({row['band']})"]
     parts += ["a position is marked, not settled"] if row["unsettled"] else []
     parts += ["fees by default terms"] if row["default_fees"] else []
     return "; ".join(parts)

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of, stable_seed, tell
+from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of, stable_seed
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.door import Door, Opening
-from bellwether.replay.agents.failures import Failure, failure, returned
+from bellwether.replay.agents.failures import Failure, failure
 from bellwether.replay.agents.gateway import Gateway
-from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
-from bellwether.replay.agents.load import check_complete, make_agent
+from bellwether.replay.agents.interface import Door
+from bellwether.replay.agents.limits import RunStopped, StepLimit
+from bellwether.replay.agents.load import AgentReference, agent_class, check_complete
+from bellwether.replay.agents.mills import in_units, price_unit
+from bellwether.replay.agents.player import LocalPlayer, finish, guarded, play
 from bellwether.replay.agents.records import CALLBACKS, EpisodeInfo
-from bellwether.replay.engine import Outcome, Session, bound_by, bounded
-from bellwether.replay.engine.clock import AT_DECISION
+from bellwether.replay.engine import Outcome, Session, rerun_band
+from bellwether.replay.engine.codes import O_TAKEN
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.run_record import BacktestSettings, RunRecord
 from bellwether.replay.tape import Tape
-from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     import altair as alt
@@ -106,44 +107,62 @@ class Backtest(RunRecord):
 
 def run(
     source: Episode | Tape | Prepared | Sequence[Episode | Prepared],
-    agent: Agent | type[Agent] | AgentSource,
+    agent: Agent | type[Agent] | AgentReference,
     settings: BacktestSettings | None = None,
     *,
     isolated: bool | Isolation = False,
     cache: Path | None = None,
 ) -> Backtest:
-    """Let an agent trade an episode (or a tape, or what `prepare` made of either) from its start to its end, or several episodes as one portfolio.
+    """Run an agent in an episode (or a tape, or a `Prepared` of either) from its start to its end, or in several episodes as one portfolio.
 
-    An error of the agent ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and `Backtest.failure` says
-    what it was. With the band `rerun` the agent, made anew, also trades the episode under the pessimistic and the optimistic queue, which bound the
-    outcome. isolated: in a process of its own, which gets observations alone; `Isolation` sets its limits. The agent is loaded there anew from
-    its class and parameters. cache: folder of tapes. Raises `ConfigError` for settings that do not fit and for an agent that cannot be loaded or
-    isolated, and for episodes that make no portfolio, `SchemaError` for an episode that is refused, `RunStopped` when the agent can neither go on nor has failed.
+    An error of the agent, in `__init__` too, ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and
+    `Backtest.failure` states the error. The band is that of `BacktestSettings.band`; for complete reruns the agent is made anew. isolated: in a process
+    of its own, which gets observations alone; `Isolation` sets its limits. The agent is loaded there from its class and parameters. cache: folder of
+    tapes. Raises `ConfigError` for settings that do not fit, for an agent that cannot be loaded or isolated or refuses its parameters, and for episodes
+    that make no portfolio, `SchemaError` for an episode that is refused, `RunStopped` when the agent can neither continue nor has failed.
     """
     settings = settings or BacktestSettings()
     prepared = _ready(source, settings, cache)
     settings = settings.of(prepared)
-    session, made = _trade(prepared, agent, settings, isolated, bounds=settings.band == "accounts")
-    outcome, failed = session.result(), made.failure
-    if settings.band == "rerun":
-        again = partial(_trade, prepared, agent, isolated=isolated, bounds=False)
-        outcome, failed = _run_again(again, settings, outcome, failed)
+    trade = partial(_trade, prepared, agent, isolated=isolated)
+    has_bounds = prepared.rules.netting == "net"
+    session, ran = trade(settings, bounds=has_bounds and settings.band in ("auto", "fills"))
+    outcome, failed = session.result(), ran.failure
+    band = settings.band if has_bounds or settings.band == "rerun" else "none"
+    if band == "auto":
+        band = "rerun" if ran.reacts and _depends_on_queue(outcome) else "fills"
+    if band == "rerun":
+        outcome, failed = _run_again(partial(trade, bounds=False), settings, outcome, failed)
     return Backtest(
         episode=prepared.info.id,
         episode_digest=prepared.digest,
         venue=prepared.info.venue,
-        agent=made.name,
-        params=made.params,
+        agent=ran.name,
+        params=ran.params,
         rules=prepared.rules,
         settings=settings,
         tape=prepared.tape,
         outcome=outcome,
         steps=session.steps,
         failure=failed,
-        confinement=made.confinement,
+        confinement=ran.confinement,
         default_fees=prepared.default_fees,
         episodes=tuple(one.info.id for one in prepared.parts or (prepared,)),
+        band=band,
+        tags=ran.tags,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """An agent that has run. reacts: it can react to its fills. tags: texts of its orders by number."""
+
+    name: str
+    params: Mapping[str, Any]
+    failure: Failure | None
+    reacts: bool = False
+    tags: Mapping[int, str] = field(default_factory=dict)
+    confinement: Confinement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,52 +171,68 @@ class _Run:
 
     session: Session
     gateway: Gateway
-    opening: Gateway
     info: EpisodeInfo
     prepared: Prepared
     settings: BacktestSettings
-    limits: Isolation
 
-    def seed(self, name: str) -> int:
-        """Of an agent of this name."""
-        return stable_seed(self.prepared.digest, name, self.settings.seed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ran:
-    """An agent that has run."""
-
-    name: str
-    params: Mapping[str, Any]
-    failure: Failure | None
-    confinement: Confinement | None = None
+    def context(self, name: str, api: int) -> dict[str, Any]:
+        """Arguments of the `AgentContext` of an agent of this name. Raises `ConfigError` if a market's prices are finer than those of its interface."""
+        tape = self.prepared.tape
+        return {
+            "seed": stable_seed(self.prepared.digest, name, self.settings.seed),
+            "calls_per_step": self.settings.calls_per_step,
+            "max_orders": self.settings.max_orders,
+            "series": tuple(self.prepared.exogenous),
+            "unit": price_unit(name, api, tape.levels),
+        }
 
 
 def _trade(
-    prepared: Prepared, agent: Agent | type[Agent] | AgentSource, settings: BacktestSettings, isolated: bool | Isolation, *, bounds: bool
+    prepared: Prepared,
+    agent: Agent | type[Agent] | AgentReference,
+    settings: BacktestSettings,
+    *,
+    isolated: bool | Isolation,
+    bounds: bool,
 ) -> tuple[Session, _Ran]:
     """The replay at its end, and the agent that traded it."""
     session = Session(prepared.tape, prepared.rules, settings.engine(), bounds=bounds)
-    gateway, opening = (_gateway(kind, session, prepared, settings) for kind in (Gateway, Opening))
-    limits = isolated if isinstance(isolated, Isolation) else Isolation()
-    one = _Run(session, gateway, opening, _info(prepared, session.settings.bankroll), prepared, settings, limits)
-    return session, _run_isolated(agent, one) if isolated else _run_here(agent, one)
+    gateway = Gateway(
+        session,
+        frozen=prepared.rules.observations == "frozen",
+        calls_per_step=settings.calls_per_step,
+        data_latency=settings.data_latency,
+        observation_depth=prepared.info.observation_depth,
+        series=prepared.exogenous,
+        trades=lambda: prepared.trades,
+    )
+    # A copy for this agent: what it does to its own reaches no other run.
+    markets = tuple(replace(market) for market in prepared.info.markets)
+    info = replace(prepared.info, bankroll=session.settings.bankroll, markets=markets)
+    one = _Run(session, gateway, info, prepared, settings)
+    if isolated:
+        return session, _run_isolated(agent, one, isolated if isinstance(isolated, Isolation) else Isolation())
+    return session, _run_here(agent, one)
+
+
+def _depends_on_queue(outcome: Outcome) -> bool:
+    """Return whether a queue history could fill an order other than on its arrival."""
+    return bool((outcome.filled[:, 1] > outcome.orders[:, O_TAKEN]).any())
 
 
 def _run_again(
     trade: Callable[[BacktestSettings], tuple[Session, _Ran]], settings: BacktestSettings, chosen: Outcome, failed: Failure | None
 ) -> tuple[Outcome, Failure | None]:
-    """The outcome with the agent's own runs under the two bounding queue models as its bounds; a failure that only one of them had says under which."""
-    bounds = []
-    for queue in ("trade_only", "optimistic"):
-        outcome = chosen
-        if settings.queue != queue:
-            session, made = trade(replace(settings, queue=queue))
-            outcome = session.result()
-            if failed is None and made.failure is not None:
-                failed = replace(made.failure, message=f"under the queue model {queue}: {made.failure.message}")
-        bounds.append(bound_by(outcome, len(chosen.orders)))
-    return bounded(chosen, *bounds), failed
+    """The outcome with the agent's runs under the slowest and the fastest queue model as its bounds; a failure of only one of them names its model."""
+    others = []
+    for queue in ("reconciled", "optimistic"):
+        if settings.queue == queue:
+            continue
+        session, ran = trade(replace(settings, queue=queue))
+        others.append(session.result())
+        if failed is None and ran.failure is not None:
+            failed = replace(ran.failure, message=f"under the queue model {queue}: {ran.failure.message}")
+    return rerun_band(chosen, tuple(others)), failed
 
 
 def _ready(source: Episode | Tape | Prepared | Sequence[Episode | Prepared], settings: BacktestSettings, cache: Path | None) -> Prepared:
@@ -220,179 +255,58 @@ def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:
             raise ConfigError(f"replaying {one.info.id}: it was prepared for {name}, not for {wanted}; prepare it again")
 
 
-def _info(prepared: Prepared, bankroll: MicroDollars) -> EpisodeInfo:
-    """A copy for one agent: what it does to its own reaches no other run."""
-    return replace(prepared.info, bankroll=bankroll, markets=tuple(replace(market) for market in prepared.info.markets))
+def _run_isolated(agent: Agent | type[Agent] | AgentReference, one: _Run, limits: Isolation) -> _Ran:
+    source = AgentSource(agent.reference, agent.params, agent.name) if isinstance(agent, AgentReference) else AgentSource.of(agent)
+    with IsolatedAgent(source, limits, one.settings.seconds_per_step) as there:
+        loaded = there.loaded
+        failed = there.run(one.session, one.gateway, one.info, **one.context(loaded.name, loaded.api))
+        reacts = there.reacts or loaded.callbacks.react
+        return _Ran(loaded.name, loaded.params, failed, reacts, one.gateway.tags, there.confinement)
 
 
-def _gateway(kind: type[Gateway], session: Session, prepared: Prepared, settings: BacktestSettings) -> Gateway:
-    return kind(
-        session,
-        frozen=prepared.rules.observations == "frozen",
-        calls_per_step=settings.calls_per_step,
-        data_latency=settings.data_latency,
-        observation_depth=prepared.info.observation_depth,
-        series=prepared.exogenous,
-        trades=lambda: prepared.trades,
-    )
+def _run_here(agent: Agent | type[Agent] | AgentReference, one: _Run) -> _Ran:
+    kind, name, make = _unmade(agent)
+    check_complete(kind)
+    with StepLimit(one.settings.seconds_per_step if kind.timed else float("inf")) as limit:
+        made = guarded(limit, make, -1, one.session.now)
+        if isinstance(made, Failure):
+            finish(one.session, made)
+            return _Ran(name, {} if isinstance(agent, type) else dict(agent.params), made)
+        made.has_run = True
+        context = one.context(made.name, kind.api)
+        if isinstance(made, CompiledAgent):
+            return _run_compiled(one, made, context["seed"])
+        ctx = AgentContext(in_units(Door(one.gateway), context["unit"]), one.info, **context)
+        callbacks = callbacks_of(kind)
+        failed = play(one.session, one.gateway, LocalPlayer(made, ctx, one.session, limit), callbacks)
+    # A language model is asked once: its band is that of the same calls.
+    return _Ran(made.name, made.params, failed, kind.timed and (ctx._reacts or callbacks.react), one.gateway.tags)
 
 
-def _run_isolated(agent: Agent | type[Agent] | AgentSource, one: _Run) -> _Ran:
-    source = agent if isinstance(agent, AgentSource) else AgentSource.of(agent)
-    with IsolatedAgent(source, one.limits, one.settings.seconds_per_step) as there:
-        name = there.loaded.name
-        failed = there.run(
-            one.session,
-            one.gateway,
-            one.opening,
-            one.info,
-            series=list(one.prepared.exogenous),
-            seed=one.seed(name),
-            calls_per_step=one.settings.calls_per_step,
-        )
-        return _Ran(name, there.loaded.params, failed, there.confinement)
-
-
-def _run_here(agent: Agent | type[Agent] | AgentSource, one: _Run) -> _Ran:
-    made = _fresh(agent)
-    seed = one.seed(made.name)
-    if isinstance(made, CompiledAgent):
-        failed = _run_compiled(one, made, seed)
-    else:
-        ctx = AgentContext(
-            Door(one.opening),  # type: ignore[arg-type]
-            one.info,
-            seed=seed,
-            calls_per_step=one.settings.calls_per_step,
-            max_orders=one.settings.max_orders,
-            series=tuple(one.prepared.exogenous),
-        )
-        failed = _run_python(one, made, ctx)
-    return _Ran(made.name, made.params, failed)
-
-
-def _fresh(agent: Agent | type[Agent] | AgentSource) -> Agent:
-    """An agent that has not run yet."""
-    if isinstance(agent, AgentSource):
-        agent = make_agent(agent.reference, agent.params, agent.name)
-    elif isinstance(agent, type) and issubclass(agent, Agent):
-        agent = agent()
+def _unmade(agent: Agent | type[Agent] | AgentReference) -> tuple[type[Agent], str, Callable[[], Agent]]:
+    """The class of an agent, its name, and how to get one that has not run."""
+    if isinstance(agent, AgentReference):
+        kind = agent_class(agent.reference)
+        return kind, agent.name or kind.name, agent.make
+    if isinstance(agent, type) and issubclass(agent, Agent):
+        return agent, agent.name, agent
     if not isinstance(agent, Agent):
         raise ConfigError(f"running a backtest: {agent!r:.80} is no agent; make one of a class that derives from bellwether.replay.Agent")
-    check_complete(type(agent))
-    if agent.has_run:
-        agent = agent.anew()
-    agent.has_run = True
-    return agent
+    return type(agent), agent.name, agent.anew if agent.has_run else lambda: agent
 
 
-def _run_compiled(one: _Run, agent: CompiledAgent, seed: int) -> Failure | None:
-    failed, session = None, one.session
-    callbacks = callbacks_of(type(agent))
+def _run_compiled(one: _Run, agent: CompiledAgent, seed: int) -> _Ran:
+    failed, session, kind = None, one.session, type(agent)
+    callbacks = callbacks_of(kind)
     if callbacks:
         one.gateway.watch(callbacks)
-    functions = callbacks.functions(type(agent))
+    functions = callbacks.functions(kind)
     trades = one.prepared.trades if callbacks.on_trade else None
     try:
-        session.run_compiled(type(agent).strategy, agent.numbers(one.info, seed), [functions.get(name) for name in CALLBACKS], trades)
+        session.run_compiled(kind.strategy, agent.numbers(one.info, seed), [functions.get(name) for name in CALLBACKS], trades)
     except RunStopped:
         raise
     except Exception as error:
-        failed = failure(error, session.step_index, session.now, beyond=__file__)
-        session.cancel_all()
-    while session.step():
-        pass
-    return failed
-
-
-def _run_python(one: _Run, agent: Agent, ctx: AgentContext) -> Failure | None:
-    session = one.session
-    with StepLimit(one.settings.seconds_per_step if agent.timed else float("inf")) as limit:
-        callbacks = callbacks_of(type(agent))
-        if callbacks:
-            one.gateway.watch(callbacks)
-        opened = session.open()
-        failed = _start(one, agent, ctx, limit) or (_decide_and_hear if callbacks else _decide)(one, agent, ctx, limit, opened)
-        one.gateway.end()
-        if failed is not None:
-            session.cancel_all()
-        while session.step():
-            pass
-        ctx._begin(session.steps, 0)
-        return failed or _guarded(limit, lambda: agent.end(ctx), session.steps, session.now)
-
-
-def _guarded(limit: StepLimit, call: Callable[[], Any], step: int, at: int) -> Failure | None:
-    try:
-        limit.begin()
-        call()
-        limit.finish()
-    except RunStopped:
-        raise
-    except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
-        limit.stop()
-        return failure(error, step, at, beyond=__file__)
-    return None
-
-
-def _start(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit) -> Failure | None:
-    """The agent sees the opening books, and can send nothing."""
-    one.opening.begin()
-    ctx._begin(-1, one.settings.calls_per_step)
-    failed = _guarded(limit, lambda: agent.start(ctx, one.info), -1, one.info.start_ns)
-    one.opening.end()
-    ctx._door = Door(one.gateway)  # type: ignore[assignment]
-    return failed
-
-
-def _decide_and_hear(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit, opened: bool) -> Failure | None:
-    """All decisions, and between them what the agent is told of its fills and of trades; the failure that ended them early."""
-    session, gateway, calls = one.session, one.gateway, one.settings.calls_per_step
-    found = AT_DECISION if opened else session.advance()
-    while found:
-        failed = None
-        if found == AT_DECISION:
-            gateway.begin()
-            ctx._begin(session.step_index, calls)
-            failed = _guarded(limit, lambda: _act(agent, ctx), session.step_index, session.now)
-        else:
-            gateway.wake(stopped=True)
-        while failed is None and (news := gateway.news()) is not None:
-            gateway.wake(stopped=False)
-            ctx._begin(session.step_index, calls)
-            failed = _guarded(limit, partial(tell, agent, ctx, *news), session.step_index, session.now)
-        if failed is not None:
-            return failed
-        found = session.advance()
-    return None
-
-
-def _act(agent: Agent, ctx: AgentContext) -> None:
-    answer: object = agent.act(ctx)  # type: ignore[func-returns-value]
-    if answer is not None:
-        raise returned(answer)
-
-
-def _decide(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit, opened: bool) -> Failure | None:
-    """All decisions; the failure that ended them early. opened: the session is at the first already."""
-    session, calls = one.session, one.settings.calls_per_step
-    step, act, whole, show, begin, finish = session.step, agent.act, one.gateway.begin, ctx._begin, limit.begin, limit.finish
-    number = -1
-    goes_on = opened or step()
-    while goes_on:
-        number += 1
-        whole()
-        show(number, calls)
-        try:
-            begin()
-            answer = act(ctx)
-            finish()
-            if answer is not None:
-                raise returned(answer)
-        except RunStopped:
-            raise
-        except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
-            limit.stop()
-            return failure(error, number, session.now, beyond=__file__)
-        goes_on = step()
-    return None
+        failed = failure(error, session.step_index, session.now, beyond=(__file__,))
+    finish(session, failed)
+    return _Ran(agent.name, agent.params, failed, callbacks.react or session.reacted)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import BellwetherError
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.load import make_agent
+from bellwether.replay.agents.load import AgentReference
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.episode import load
-from bellwether.replay.isolation import AgentSource, Confinement, Isolation
+from bellwether.replay.isolation import Confinement, Isolation
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.results.metrics import metrics
@@ -55,16 +55,19 @@ class Candidate:
         """Limits of its process, `asked` for all agents or for this one alone; None where it runs in this process."""
         return asked or self.isolated
 
-    def make(self) -> Agent:
-        """A new agent."""
-        return make_agent(self.agent, self.params, self.name)
+    def check(self, settings: BacktestSettings, asked: Isolation | None) -> type[Agent] | None:
+        """The class; None for one that is loaded in another process. Raises `ConfigError` if it cannot be loaded or refuses its parameters."""
+        return None if self.limits(asked) else self.reference().check(settings.seconds_per_step)
+
+    def reference(self) -> AgentReference:
+        """The agent, to be made by its run."""
+        return AgentReference(self.agent, self.params, self.name)
 
     def run(self, prepared: Prepared, settings: BacktestSettings, isolated: Isolation | None) -> Backtest:
         """One backtest, under the candidate's label. isolated: limits that are set for all agents."""
-        limits = self.limits(isolated)
-        agent = AgentSource(self.agent, self.params, self.name) if limits else self.make()
         chosen = settings if self.cadence is None else replace(settings, cadence=self.cadence)
-        return replace(run(prepared, agent, chosen, isolated=limits or False), agent=self.label)
+        done = run(prepared, self.reference(), chosen, isolated=self.limits(isolated) or False)
+        return replace(done, agent=self.label)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
-from bellwether.replay.tape.layout import PRINT, fixed, unpack
+from bellwether.replay.tape.layout import KIND_MASK, PRINT, fixed, unpack
 from bellwether.replay.units import DOLLAR, YES
 
 if TYPE_CHECKING:
@@ -41,15 +41,18 @@ class Prepared:
 
     @cached_property
     def trades(self) -> np.ndarray:
-        """int64[n, 5], by time: ns UTC, ticker code, mills of YES, lots, side that the taker bought; read when it is first asked for.
+        """int64[n, 5], by time: ns UTC, ticker code, price of YES ($0.0001), lots, side that the taker bought; read at first use.
 
         A tape has prints where they filled, which may be before the feed had them; agents are shown an episode's own trades.
         """
         if self.parts:
             return trades_of(self.parts)
         if self.read_trades is None:
-            kind, ticker, side, price, lots = unpack(self.tape.event)
-            rows = np.column_stack([self.tape.ts, ticker, np.where(side == YES, price, DOLLAR - price), lots, 1 - side])[kind == PRINT]
+            tape = self.tape
+            prints = np.flatnonzero(tape.event & KIND_MASK == PRINT)
+            _, ticker, side, level, lots = unpack(tape.event[prints])
+            price = tape.prices[np.cumsum([0, *map(len, tape.levels)])[ticker] + level]
+            rows = np.column_stack([tape.ts[prints], ticker, np.where(side == YES, price, DOLLAR - price), lots, 1 - side])
         else:
             found = self.read_trades()
             rows = np.column_stack([found.ts, found.ticker, found.price, found.lots, found.taker]).astype(np.int64, copy=False)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bellwether import registry
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.load import agent_class, make_agent, only_agent
+from bellwether.replay.agents.load import AgentReference, agent_class, only_agent
 from bellwether.replay.isolation import AgentSource, Isolation
 from bellwether.replay.units import SECOND
 from bellwether.settings import settings
@@ -58,8 +58,8 @@ class RegisteredAgent(BaseModel):
         return AgentSource(self.agent, self.params, self.name)
 
     def make(self, **params: Any) -> Agent:
-        """A new agent with `params` over the entry's own. Raises `ConfigError` for a class that cannot be had, and for parameters it has not."""
-        return make_agent(self.agent, {**self.params, **params}, self.name)
+        """A new agent with `params` over the entry's own. Raises `ConfigError` for a class that cannot be had, and for parameters that it lacks."""
+        return AgentReference(self.agent, {**self.params, **params}, self.name).make()
 
 
 def agents(folder: Path | None = None) -> dict[str, RegisteredAgent]:

@@ -63,7 +63,9 @@ class Request:
         )
 
     def runs(self) -> Iterator[Backtest]:
-        """Every agent in every episode, one after the other."""
+        """Every agent in every episode, one after the other. Raises `ConfigError` for parameters that an agent refuses before the first."""
+        for candidate in self.candidates:
+            candidate.check(self.settings, self.isolated)
         for source in self.sources:
             prepared = open_source(source, self.settings, self.cache)
             for candidate in self.candidates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -24,8 +24,9 @@ from bellwether.units import MicroDollars
 if TYPE_CHECKING:
     from bellwether.replay.prepared import Prepared
 
-#: Where the band comes from: the same calls under the queue models that bound the chosen one, or the agent run again under each of them.
-Band = Literal["accounts", "rerun"]
+#: Source of the band: `fills` are the bounds of the fills of the same calls over all queue histories, `rerun` complete runs under the slowest and the
+#: fastest queue model; `auto` is `rerun` for agents that react to their fills, except those that ask a language model, and `fills` for others.
+Band = Literal["auto", "fills", "rerun", "none"]
 
 _LARGEST_SEED = 2**63
 
@@ -38,8 +39,8 @@ class BacktestSettings:
     of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. response_latency: until it learns what
     became of an order, no less than data_latency. latencies: recorded ones, in the place of order_latency and response_latency. execution: maker_taker or taker_only;
     the episode's when left out. queue: trade_only, reconciled, proportional, power, log or optimistic; the rules'
-    when left out. queue_exponent: of the model power. band: accounts (the agent's
-    calls once more under trade_only and optimistic) or rerun (the agent runs under each). self_trade: cancel_taker or cancel_maker. bankroll: the episode's when left out. max_orders: of the run. max_resting: per market and side. seed: of whatever the agent draws.
+    when left out. queue_exponent: of the model power. band: auto,
+    fills, rerun or none, as `Band` describes. self_trade: cancel_taker or cancel_maker. bankroll: the episode's when left out. max_orders: of the run. max_resting: per market and side. seed: of whatever the agent draws.
     calls_per_step: tool calls per decision. seconds_per_step: real seconds after which a decision is stopped.
     """
 
@@ -54,7 +55,7 @@ class BacktestSettings:
     execution: str | None = None
     queue: str | None = None
     queue_exponent: int = 3
-    band: str = "accounts"
+    band: str = "auto"
     self_trade: str = "cancel_taker"
     bankroll: int | None = None
     max_orders: int = 1_000_000
@@ -115,6 +116,8 @@ class RunRecord:
     confinement: Confinement | None = None
     default_fees: bool = False
     episodes: tuple[str, ...] = ()
+    band: str = "fills"
+    tags: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def seed(self) -> int:

@@ -85,12 +85,12 @@ def run_sweep(
     Raises `ConfigError` for a candidate or a portfolio that cannot be made and `SchemaError` for a bad episode: before anything runs, on Dask when a
     worker opens it.
     """
-    agents = [candidate.make() for candidate in candidates if candidate.limits(isolated) is None]
+    kinds = [candidate.check(settings, isolated) for candidate in candidates]
     plan = SweepPlan(sources, candidates, settings, cache, isolated, tables=out is not None)
     if client is None:
         for source in sources:
             open_source(source, settings, cache)
-        compiled = len(agents) == len(candidates) and all(isinstance(agent, CompiledAgent) for agent in agents)
+        compiled = all(kind is not None and issubclass(kind, CompiledAgent) for kind in kinds)
         results = _run_here(_batches(plan, jobs), jobs, threads=compiled)
     else:
         results = run_on_dask(plan, client, batch)

@@ -160,12 +160,13 @@ ORDERS = Table(
         Column("mid", PRICE, "middle of its side's best bid and ask when it arrived; null when a side was empty", DOLLARS, nullable=True),
         _money("cost", "what its fills cost, without fees; negative where they brought money in"),
         _money("fees", "fees of its fills"),
+        Column("tag", TEXT, "text that the agent gave it; null without one", nullable=True),
         RULES,
         KNOWN_AT,
     ),
     key=("episode", "agent", "order_id"),
     partitioned_by=("episode", "agent"),
-    version="2",
+    version="3",
 )
 
 HORIZONS_S = (1, 5, 30, 300)

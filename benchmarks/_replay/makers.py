@@ -50,6 +50,8 @@ def refill(sim, params, fill):
 class CompiledMaker(CompiledAgent):
     """The maker as a compiled strategy."""
 
+    api = 3
+
     name = "bench-compiled-maker"
     strategy = maker
 
@@ -71,6 +73,8 @@ class CompiledFollower(CompiledMaker):
 class Watcher(Agent):
     """Does nothing."""
 
+    api = 3
+
     name = "bench-watcher"
 
     def act(self, ctx: AgentContext) -> None:
@@ -79,6 +83,8 @@ class Watcher(Agent):
 
 class PlainMaker(Agent):
     """The maker as one would first write it."""
+
+    api = 3
 
     name = "bench-plain-maker"
 
@@ -96,6 +102,8 @@ class PlainMaker(Agent):
 
 class VectorMaker(Agent):
     """The maker over all markets at once."""
+
+    api = 3
 
     name = "bench-vector-maker"
 

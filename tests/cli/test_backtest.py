@@ -243,7 +243,7 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(episode: Path
     assert "name another with --out" in result.output
 
 
-def test_an_agent_that_cannot_be_made_is_said_in_one_line(episode: Path, tmp_path: Path) -> None:
+def test_an_agent_that_cannot_be_made_fails_alone(episode: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
         "from bellwether.replay import Agent\n\n\nclass Mine(Agent):\n    def __init__(self, size=0):\n        self.share = 1 / size\n\n"
@@ -252,7 +252,7 @@ def test_an_agent_that_cannot_be_made_is_said_in_one_line(episode: Path, tmp_pat
     for jobs in (1, 2):
         result = backtest("--agent", f"{file}:Mine", "--episode", episode, "--jobs", jobs)
         assert result.exit_code == 1
-        assert "ZeroDivisionError: division by zero; correct the parameters" in result.output
+        assert "ZeroDivisionError: division by zero" in result.output
 
 
 def test_settings_reach_the_run(episode: Path) -> None:

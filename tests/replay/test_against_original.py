@@ -94,6 +94,8 @@ def decisions(seed: int) -> Callable[[int], list[Call]]:
 class Drawn(Agent):
     """Makes the calls that are drawn, and notes when it was called, its cash and its equity in cents."""
 
+    api = 3
+
     def __init__(self, step: Callable[[int], list[Call]], seen: list[tuple[int, float, float]]) -> None:
         self._step, self._seen = step, seen
 

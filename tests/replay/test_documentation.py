@@ -7,6 +7,7 @@ import inspect
 import io
 import re
 from dataclasses import fields, replace
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -14,16 +15,16 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bellwether.replay import Agent, AgentContext, BacktestSettings, load, run
+from bellwether.replay import CENT, Agent, AgentContext, Backtest, BacktestSettings, load, run
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.agents.llm.tools import Toolbox
 from bellwether.replay.agents.load import agent_class
 from bellwether.replay.agents.records import Fill, Position, Trade
-from bellwether.replay.agents.views import Market, Quotes
+from bellwether.replay.agents.views import Market, Order, Quotes
 from bellwether.replay.engine.codes import O_PRICE, O_SENT, O_SIDE, Reason
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.episode import metadata, validate
-from bellwether.replay.episode.writer import BOOK, SERIES, TRADES
+from bellwether.replay.episode.writer import SERIES, book_schema, trade_schema
 from bellwether.replay.registry import agents
 from bellwether.replay.rules import RuleSet, rule_set, rule_sets
 from bellwether.replay.units import NO, SECOND, YES
@@ -69,43 +70,81 @@ def execute(code: str, **given: object) -> dict[str, object]:
 # agents.md
 
 
-def example(place: int, name: str, folder: Path) -> type[Agent]:
+def block(text: str) -> str:
+    """The example of agents.md that has a text."""
+    (found,) = [one for one in blocks("agents") if text in one]
+    return found
+
+
+def example(name: str, folder: Path) -> type[Agent]:
     """The class of that name in an example of agents.md."""
-    path = folder.parent / f"example_{place}.py"
-    path.write_text(blocks("agents")[place], encoding="utf-8")
+    path = folder.parent / f"example_{name.lower()}.py"
+    path.write_text(block(f"class {name}("), encoding="utf-8")
     return agent_class(f"{path}:{name}")
+
+
+def test_every_example_of_agents_is_run_here() -> None:
+    """All but the one that needs a cluster."""
+    tested = (
+        "Maker(Agent)",
+        "Pairs(Agent)",
+        "Patient(Agent)",
+        "LLMAgent",
+        "Maker(spread_cents",
+        "JoinTheBid(Agent)",
+        "JoinTheBid(Comp",
+        "FollowTheTouch(",
+    )
+    assert [one for one in blocks("agents") if not any(text in one for text in tested)] == [block("SLURMCluster")]
 
 
 def test_the_first_agent_trades_from_the_command_and_from_python(folder: Path) -> None:
     shown = re.search(r"^ {4}bellwether (backtest .*my_file.*)$", page("agents"), flags=re.MULTILINE)
     assert shown is not None
     Path("my_file.py").write_text(blocks("agents")[0], encoding="utf-8")
-    result = CliRunner().invoke(main, [*shown[1].replace("=30", "=60").replace(" ID", f" {folder}").split(), "--cadence", "5"])
+    result = CliRunner().invoke(main, [*shown[1].replace(" ID", f" {folder}").split(), "--cadence", "5"])
     assert result.exit_code == 0, result.output
     assert "KXTEST-26JAN20" in result.output
-    cheap = example(0, "BidCheap", folder)
-    orders = [len(run(load(folder), cheap(limit_cents=cents), BacktestSettings(cadence=CADENCE)).outcome.orders) for cents in (60, 2)]
-    assert orders[0] > 0 == orders[1]
-    assert isinstance(execute(blocks("agents")[2], episode=load(folder), BidCheap=cheap)["profit"], int)
+    maker = example("Maker", folder)
+    done = run(load(folder), maker(spread_cents=4, size=2), BacktestSettings(cadence=CADENCE))
+    assert done.failure is None
+    assert set(done.orders["side"]) == {"yes", "no"}
+    assert isinstance(execute(block("Maker(spread_cents=6)"), episode=load(folder), Maker=maker)["profit"], int)
     Path("agents.toml").write_text(blocks("agents", "toml")[0], encoding="utf-8")
-    agent = agents(folder.parent)["buy-cheap-30"].make()
-    assert (agent.name, agent.params) == ("buy-cheap-30", {"limit_cents": 30})
+    agent = agents(folder.parent)["wide-maker"].make()
+    assert (agent.name, agent.params) == ("wide-maker", {"spread_cents": 6, "size": 10})
 
 
 def test_the_agent_that_is_called_between_decisions_pairs_its_fills(folder: Path) -> None:
-    done = run(market(TRADE), example(1, "Pairs", folder)(), settings())
+    done = run(market(TRADE), example("Pairs", folder)(), settings())
     assert done.failure is None
     # YES at 45 cents at the print, and a bid for NO at 53 sent at that instant.
-    assert done.outcome.orders[:2, [O_SIDE, O_PRICE, O_SENT]].tolist() == [[YES, 450, 0], [NO, 530, 90 * SECOND]]
+    assert done.outcome.orders[:2, [O_SIDE, O_PRICE, O_SENT]].tolist() == [[YES, 45 * CENT, 0], [NO, 53 * CENT, 90 * SECOND]]
+    assert done.orders["tag"].to_list()[:2] == ["first leg", "second leg"]
+
+
+def test_the_agent_with_a_timer_takes_the_offer_when_its_time_is_over(folder: Path) -> None:
+    done = run(market(), example("Patient", folder)(), settings())
+    assert done.failure is None
+    assert done.outcome.orders[:, [O_SIDE, O_PRICE, O_SENT]].tolist() == [[YES, 45 * CENT, 0], [YES, 0, 20 * SECOND]]
+    assert done.fills["price"].to_list() == [Decimal("0.48")]
+
+
+@pytest.mark.slow
+def test_the_agent_with_a_language_model_trades(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(folder.parent / "home"))
+    done = execute(block("LLMAgent"), episode=load(folder))["backtest"]
+    assert isinstance(done, Backtest)
+    assert (done.failure, done.band) == (None, "fills")
 
 
 def test_the_arrays_and_the_compiled_examples_trade(folder: Path) -> None:
-    classes = example(3, "JoinTheBid", folder), example(4, "CompiledJoinTheBid", folder)
-    first, second = (run(load(folder), cls(), BacktestSettings(cadence=CADENCE)) for cls in classes)
+    classes = example("JoinTheBid", folder), example("CompiledJoinTheBid", folder)
+    first, second = (run(load(folder), cls(), BacktestSettings(cadence=CADENCE, band="fills")) for cls in classes)
     assert (first.failure, second.failure) == (None, None)
     assert len(first.outcome.orders) > 1
     assert first.outcome.digest() == second.outcome.digest()
-    follows = run(load(folder), example(5, "FollowTheTouch", folder)(), BacktestSettings())
+    follows = run(load(folder), example("FollowTheTouch", folder)(), BacktestSettings())
     assert follows.failure is None
     # There is no decision for 300 seconds.
     assert 0 < follows.outcome.orders[:, O_SENT].max() - follows.tape.start < 300 * SECOND
@@ -118,7 +157,13 @@ def test_the_attributes_of_the_context_exist() -> None:
     own = [name for first in rows for name in re.findall(r"`(\w+)", first)]
     assert len(own) > 20
     assert {name for name in own if not hasattr(AgentContext, name)} == set()
-    for call, view in (("markets()", Market), ("trades(ticker)", Trade), ("fills(ticker)", Fill), ("position(ticker)", Position)):
+    for call, view in (
+        ("markets()", Market),
+        ("buy", Order),
+        ("trades(ticker)", Trade),
+        ("fills(ticker)", Fill),
+        ("position(ticker)", Position),
+    ):
         (told,) = [second for first, second in rows.items() if f"`{call}`" in first]
         named = names(told)
         assert len(named) > 5
@@ -172,9 +217,9 @@ def test_the_example_makes_the_episode_that_it_says(folder: Path) -> None:
     assert report.errors == report.warnings == []
 
 
-@pytest.mark.parametrize(("title", "schema"), [("orderbook.parquet", BOOK), ("trades.parquet", TRADES)])
+@pytest.mark.parametrize(("title", "schema"), [("orderbook.parquet", book_schema()), ("trades.parquet", trade_schema())])
 def test_every_column_is_described_in_its_place_with_its_type(title: str, schema: object) -> None:
-    described = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section("episodes", f"## {title}"), flags=re.MULTILINE)
+    described = re.findall(r"^\| `(\w+)`(?: or `\w+`)? \| ([^|]+) \|", section("episodes", f"## {title}"), flags=re.MULTILINE)
     written = {"string": "text", "timestamp[ns, tz=UTC]": "timestamp[ns, UTC]"}
     assert described == [(one.name, written.get(str(one.type), str(one.type))) for one in schema]  # type: ignore[attr-defined]
 
@@ -189,7 +234,7 @@ def test_every_key_of_the_metadata_and_column_of_a_series_is_described() -> None
 
 
 def test_the_example_of_isolation_runs_and_its_options_have_the_defaults_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("my_file.py").write_text(blocks("agents")[0], encoding="utf-8")
+    Path("my_file.py").write_text(block("class Maker("), encoding="utf-8")
     (code,) = blocks("isolation")
     execute(code, episode=load(folder))
     assert capsys.readouterr().out.startswith("None kept from it: ")

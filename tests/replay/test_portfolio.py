@@ -14,13 +14,13 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.pages.model import Facts
-from bellwether.replay import CENT, CONTRACT, NO, YES, Agent, AgentContext, Backtest, BacktestSettings, Prepared, load, prepare, run
+from bellwether.replay import CENT, CONTRACT, DOLLAR, NO, YES, Agent, AgentContext, Backtest, BacktestSettings, Prepared, load, prepare, run
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine.codes import F_FEE, F_ORDER, F_TICKER, F_TS, O_STATUS, Status
 from bellwether.replay.portfolio import combine
 from bellwether.replay.results.tear_sheet import tear_sheet
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
-from bellwether.replay.units import MICROS, SECOND
+from bellwether.replay.units import MICROS, MILL, SECOND
 from tests.replay.both_engines import moved
 from tests.replay.episode.folders import Native
 from tests.replay.results.tapes import Event, tape
@@ -44,6 +44,8 @@ def random_part(name: str, seed: int, rules: str, start: int, fees: tuple[int, .
 class Apart(Agent):
     """Trades each market by the time and what it knows of that market alone."""
 
+    api = 3
+
     def start(self, ctx: AgentContext, episode: Any) -> None:
         self.sent: dict[str, list[Any]] = {ticker: [] for ticker in episode.tickers}
 
@@ -60,8 +62,10 @@ class Apart(Agent):
             if draw.random() < 0.3:
                 ctx.buy(market.ticker, side, lots)
             elif price is not None:
-                own = price if side == YES else 1000 - price
-                self.sent[market.ticker].append(ctx.buy(market.ticker, side, lots, min(max(own - draw.randrange(-1, 4), 1), 999)))
+                own = price if side == YES else DOLLAR - price
+                self.sent[market.ticker].append(
+                    ctx.buy(market.ticker, side, lots, min(max(own - MILL * draw.randrange(-1, 4), MILL), DOLLAR - MILL))
+                )
 
 
 SETTINGS = BacktestSettings(cadence=SECOND, bankroll=RICH, calls_per_step=100_000)
@@ -84,7 +88,7 @@ def test_independent_episodes_earn_together_what_they_earn_apart(changed: dict[s
     assert together.failure is None
     for bound in range(3):
         assert together.outcome.pnl[bound] == sum(one.outcome.pnl[bound] for one in alone)
-    assert together.outcome.fees[0] == sum(one.outcome.fees[0] for one in alone)
+    assert together.outcome.fees == sum(one.outcome.fees for one in alone)
     assert len(together.outcome.fills) == sum(len(one.outcome.fills) for one in alone) > 500
     first = 0
     for one in alone:
@@ -119,6 +123,8 @@ def test_each_market_keeps_its_least_size_and_its_fees() -> None:
     fees: dict[str, int] = {}
 
     class Small(Agent):
+        api = 3
+
         def act(self, ctx: AgentContext) -> None:
             if ctx.step == 1:
                 for market in ctx.markets():
@@ -151,6 +157,8 @@ def with_fees(one: Prepared, fees: tuple[int, ...]) -> Prepared:
 class Spender(Agent):
     """Buys ten contracts of YES of whatever trades, at each decision."""
 
+    api = 3
+
     def act(self, ctx: AgentContext) -> None:
         for market in ctx.markets():
             if market.is_active:
@@ -174,6 +182,8 @@ def test_the_agent_sees_every_market_and_whose_it_is() -> None:
     seen: list[Any] = []
 
     class Looks(Agent):
+        api = 3
+
         def start(self, ctx: AgentContext, episode: Any) -> None:
             seen.append((episode.id, episode.venue, episode.tickers, episode.bankroll))
 
@@ -196,6 +206,8 @@ def test_trades_of_all_episodes_are_told_by_their_time() -> None:
     heard: list[tuple[int, str, int]] = []
 
     class Hears(Agent):
+        api = 3
+
         def act(self, ctx: AgentContext) -> None:
             pass
 

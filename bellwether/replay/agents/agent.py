@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.failures import returned
-from bellwether.replay.agents.records import CALLBACKS, Callbacks, EpisodeInfo, Fill, OrderUpdate, Trade, fills_of, trades_of, updates_of
+from bellwether.replay.agents.records import CALLBACKS, Callbacks, EpisodeInfo, Fill, OrderUpdate, Trade
 from bellwether.replay.units import CENT, CONTRACT
-from bellwether.units import Lots, Mills
+from bellwether.units import CentiCents, Lots
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
@@ -30,12 +29,13 @@ def default_name(class_name: str) -> str:
 class Agent:
     """A trading agent. Write `act`; parameters are the keyword arguments of `__init__`, state belongs in `start`.
 
-    name: what results call it; the class's name in words with hyphens when left out. timed: whether the time limit of a step holds; an agent that
-    waits for others, such as a model, sets it to False. An object runs once: for each further run it is made anew from its class and parameters, so
-    no run can learn from another.
+    name: what results call it; the class's name in words with hyphens if omitted. api: version of the interface; declare `api = 3`, which states prices in
+    $0.0001. Agents without it get and give mills (tenths of a cent) until 0.4. timed: the time limit of a step holds; an agent that waits for others,
+    such as a model, sets it to False. An object runs once: each further run gets a new one of its class and parameters, so no run can learn from another.
     """
 
     name: str = ""
+    api: int = 2
     timed: bool = True
     has_run: bool = False
     _params: Mapping[str, Any]
@@ -84,6 +84,9 @@ class Agent:
     def on_book(self, ctx: AgentContext, ticker: str) -> None:
         """Called for each market whose best bid or ask price has changed, as soon as it can be known: once per instant, as `on_fill`."""
 
+    def on_timer(self, ctx: AgentContext, time_ns: int) -> None:
+        """Called at each time, ns UTC, for which `ctx.at` was called, after the other callbacks of that instant. Has the calls of a decision."""
+
     def end(self, ctx: AgentContext) -> None:
         """Called once after the last event, when what settles has settled."""
 
@@ -92,8 +95,8 @@ class CompiledAgent(Agent):
     """An agent whose decisions are compiled code: the whole run happens in one call that holds no lock of Python.
 
     strategy: a compiled function of (sim, params), under `@strategy` of `bellwether.replay.engine.kernel`, which also has what it can call. Neither
-    the tool-call budget nor the time limit of a step applies to it. A class that has `on_fill`, `on_order`, `on_trade` or `on_book`, each a compiled
-    function of (sim, params, number), has them called between decisions, within `next_step`.
+    the tool-call budget nor the time limit of a step applies to it. The callbacks `on_fill`, `on_order`, `on_trade`, `on_book` and `on_timer`, each a
+    compiled function of (sim, params, number), are called between decisions, within `next_step`.
     """
 
     #: The compiled function.
@@ -109,31 +112,6 @@ def callbacks_of(agent: type[Agent]) -> Callbacks:
     return Callbacks(**{name: getattr(agent, name) is not getattr(Agent, name) for name in CALLBACKS})
 
 
-def tell(  # noqa: PLR0917
-    agent: Agent,
-    ctx: AgentContext,
-    fills: Sequence[Sequence[int]],
-    orders: Sequence[Sequence[int]],
-    trades: Sequence[Sequence[int]],
-    books: Sequence[int],
-) -> None:
-    """Call `on_fill` for each fill, `on_order` for each update of an order, `on_trade` for each trade, then `on_book` for each market whose best prices
-    changed.
-    """
-    for fill in fills_of(fills, ctx.tickers):
-        if (answer := agent.on_fill(ctx, fill)) is not None:  # type: ignore[func-returns-value]
-            raise returned(answer, "on_fill")
-    for update in updates_of(orders, ctx.tickers):
-        if (answer := agent.on_order(ctx, update)) is not None:  # type: ignore[func-returns-value]
-            raise returned(answer, "on_order")
-    for trade in trades_of(trades, ctx.tickers):
-        if (answer := agent.on_trade(ctx, trade)) is not None:  # type: ignore[func-returns-value]
-            raise returned(answer, "on_trade")
-    for code in books:
-        if (answer := agent.on_book(ctx, ctx.tickers[code])) is not None:  # type: ignore[func-returns-value]
-            raise returned(answer, "on_book")
-
-
 @lru_cache(maxsize=256)
 def _signature(cls: type) -> inspect.Signature:
     """Of the class's `__init__`, self first. Raises `ConfigError` for arguments that have no names."""
@@ -146,7 +124,7 @@ def _signature(cls: type) -> inspect.Signature:
     return signature
 
 
-def _arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _arguments(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     signature = _signature(cls)
     try:
         bound = signature.bind(None, *args, **kwargs)
@@ -165,13 +143,13 @@ def stable_seed(digest: str, agent: str, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{digest}\n{agent}\n{seed}".encode()).digest(), "big")
 
 
-def cents(value: int | float | str | Decimal, name: str = "cents") -> Mills:
-    """Cents in mills, exactly. Raises `ConfigError`, naming the parameter, for what is finer than a tenth of a cent or no number."""
-    return Mills(_units(value, CENT, name, "a tenth of a cent"))
+def cents(value: int | float | str | Decimal, name: str = "cents") -> CentiCents:
+    """Convert cents to $0.0001 exactly. Raises `ConfigError`, naming the parameter, for what is finer than a hundredth of a cent or no number."""
+    return CentiCents(_units(value, CENT, name, "a hundredth of a cent"))
 
 
 def contracts(value: int | float | str | Decimal, name: str = "contracts") -> Lots:
-    """Contracts in lots, exactly. Raises `ConfigError`, naming the parameter, for what is finer than a hundredth or no number."""
+    """Convert contracts to lots (0.01 contract) exactly. Raises `ConfigError`, naming the parameter, for what is finer than a hundredth or no number."""
     return Lots(_units(value, CONTRACT, name, "a hundredth of a contract"))
 
 

@@ -9,13 +9,11 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from bellwether.replay.agents.interface import LONGEST_TAG, REQUEST_COLUMNS
 from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, NO, SELL, YES
-from bellwether.units import Lots, Mills
-
-#: Columns of the requests of `place_many`.
-REQUEST_COLUMNS = ("ticker", "side", "action", "price", "lots", "tif", "expires")
+from bellwether.units import CentiCents, Lots
 
 SIDES = {"yes": YES, "no": NO}
 ACTIONS = {"buy": BUY, "sell": SELL}
@@ -34,13 +32,10 @@ def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: An
             f"placing orders: the columns have {' and '.join(map(str, sorted(lengths)))} rows; they have the same number, or are one value"
         )
     rows = np.empty((lengths.pop() if lengths else 1, len(values)), np.int64)
-    for column, value in enumerate(values):
-        if not isinstance(value, np.ndarray):
-            rows[:, column] = integer(value, REQUEST_COLUMNS[column])
-            continue
-        if value.dtype.kind not in "iu":
-            raise OrderError(f"placing orders: {REQUEST_COLUMNS[column]} is {value.dtype}; it is an integer")
-        rows[:, column] = value
+    for column, (name, value) in enumerate(zip(REQUEST_COLUMNS, values, strict=True)):
+        if isinstance(value, np.ndarray) and value.dtype.kind not in "iu":
+            raise OrderError(f"placing orders: {name} is {value.dtype}; it is an integer")
+        rows[:, column] = value if isinstance(value, np.ndarray) else integer(value, name)
     return rows
 
 
@@ -53,14 +48,16 @@ def integer(value: Any, name: str) -> int:
     try:
         whole = index(value)
     except TypeError:
-        raise OrderError(f"{name} is {value!r:.60}; it is an integer: prices in mills (45 * CENT), sizes in lots (10 * CONTRACT)") from None
+        raise OrderError(
+            f"{name} is {value!r:.60}; it is an integer: prices in $0.0001 (45 * CENT), sizes in lots (10 * CONTRACT)"
+        ) from None
     if not -_LARGEST < whole < _LARGEST:
         raise OrderError(f"{name} is {str(whole)[:20]}…; that is too large")
     return whole
 
 
-def price_of(value: Any) -> Mills:
-    """A limit in mills, not 0."""
+def price_of(value: Any) -> CentiCents:
+    """A limit, not 0."""
     price: Any = integer(value, "price")
     if price == 0:
         raise OrderError("price is 0; a market order has the price None")
@@ -75,6 +72,13 @@ def lots_of(value: Any) -> Lots:
     return lots
 
 
+def tag_of(value: Any) -> str:
+    """A tag: at most `LONGEST_TAG` printable characters."""
+    if type(value) is not str or len(value) > LONGEST_TAG or not value.isprintable():
+        raise OrderError(f"tag is {value!r:.80}; it is a text of at most {LONGEST_TAG} printable characters")
+    return value
+
+
 def choice(value: int | str, words: Mapping[str, int], name: str) -> int:
     """The code that a word or a code names."""
     if type(value) is int and 0 <= value < len(words):
@@ -86,16 +90,16 @@ def choice(value: int | str, words: Mapping[str, int], name: str) -> int:
     raise OrderError(f"{name} is {value!r:.60}; it is one of {', '.join(word.upper() for word in words)}")
 
 
-def instant(expires: int | datetime | None) -> int:
+def instant(time: int | datetime | None, name: str) -> int:
     """A time as ns UTC, 0 for None."""
-    if expires is None:
+    if time is None:
         return 0
-    if isinstance(expires, datetime):
-        if expires.tzinfo is None:
-            raise OrderError(f"expires is {expires}, which has no zone; give an aware time or ns UTC")
-        since = expires - EPOCH
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise OrderError(f"{name} is {time}, which has no zone; give an aware time or ns UTC")
+        since = time - EPOCH
         return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
-    return integer(expires, "expires")
+    return integer(time, name)
 
 
 def ids_of(orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:

@@ -13,6 +13,8 @@ from bellwether.replay.units import CENT_MICROS, NO, YES
 class Passive(Agent):
     """Never trades: its P&L is 0 in any market."""
 
+    api = 3
+
     def act(self, ctx: AgentContext) -> None:
         """Nothing."""
 
@@ -23,6 +25,8 @@ class BuyAndHold(Agent):
     side: yes or no. size: contracts of each market. What the touch cannot fill is bought at later decisions, once it is known what the order before
     has filled.
     """
+
+    api = 3
 
     def __init__(self, side: str = "yes", size: float = 10) -> None:
         if side not in ("yes", "no"):
@@ -64,6 +68,8 @@ class RandomAgent(Agent):
     trade_probability: per decision. max_position: contracts of a side from which it sells instead of buying. max_size: contracts of an order, at
     most. It draws from a generator seeded by episode, name and seed of the run. It does not trade with less than a dollar.
     """
+
+    api = 3
 
     def __init__(self, trade_probability: float = 0.1, max_position: float = 10, max_size: int = 3) -> None:
         if not 0 <= trade_probability <= 1 or max_size < 1:

@@ -11,12 +11,12 @@ from bellwether.replay.agents.market_maker import Quoting
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.views import BLOCKING
 from bellwether.replay.engine.kernel import best_bid, next_step, position, quote, strategy, ticker_status, tickers
-from bellwether.replay.units import DOLLAR
+from bellwether.replay.units import DOLLAR, MILL
 
 
 @strategy
 def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
-    """The price to bid for a side, mills; 0 for none. params: spread, size, most, skew, tick."""
+    """The price to bid for a side, $0.0001; 0 for none. params: spread, size, most, skew, tick."""
     spread, size, most, skew, tick = params[0], params[1], params[2], params[3], params[4]
     own, other = best_bid(sim, ticker, side), best_bid(sim, ticker, 1 - side)
     if own == 0 or other == 0 or ticker_status(sim, ticker) & BLOCKING:
@@ -24,7 +24,7 @@ def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
     held = position(sim, ticker, side) - position(sim, ticker, 1 - side)
     if held >= most:
         return 0
-    twice = own + DOLLAR - other - spread - 2 * skew * held // size
+    twice = own + DOLLAR - other - spread - 2 * skew * held // (MILL * size) * MILL
     price = min(twice // (2 * tick), (DOLLAR - 1 - other) // tick) * tick
     return max(price, 0)
 
@@ -43,5 +43,5 @@ class CompiledMarketMaker(Quoting, CompiledAgent):
     strategy = make_market
 
     def numbers(self, episode: EpisodeInfo, seed: int) -> np.ndarray:
-        """int64[5]: spread, size, most, skew, tick, in mills and lots."""
+        """int64[5]: spread, size, most, skew, tick, in $0.0001 and lots."""
         return np.array([self._spread, self._size, self._most, self._skew, self._tick], np.int64)

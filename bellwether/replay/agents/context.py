@@ -1,10 +1,9 @@
-"""Interface of an agent at a decision point: observations and orders.
+"""Context of an agent at a decision: observations and orders.
 
-A method costs one tool call (`place_many` and `cancel_many` one per order); attributes cost nothing. Prices are mills (45 * CENT), sizes lots
-(10 * CONTRACT), money micro-dollars, times ns UTC; all integers.
+A method costs one tool call (`place_many` and `cancel_many` one per order); attributes are free. Prices are $0.0001 (45 * CENT), sizes lots
+(10 * CONTRACT), money micro-dollars, times ns UTC; all integers. An agent without `api = 3` gets and gives prices in mills.
 
-The simulator is behind the calls of `gateway`: in this process hidden from attributes, or in another one. What is kept here are copies, so that
-changing them changes nothing but what the agent itself sees.
+The simulator is behind `Simulator`: hidden from attributes in this process, or in another one. Everything kept here is a copy.
 """
 
 from __future__ import annotations
@@ -12,32 +11,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
 
-from bellwether.replay.agents.arguments import (
-    ACTIONS,
-    EPOCH,
-    REQUEST_COLUMNS,
-    SIDES,
-    TIFS,
-    choice,
-    ids_of,
-    instant,
-    integer,
-    lots_of,
-    price_of,
-)
+from bellwether.replay.agents.arguments import ACTIONS, EPOCH, SIDES, TIFS, choice, ids_of, instant, integer, lots_of, price_of, tag_of
+from bellwether.replay.agents.interface import MOST_ROWS, REQUEST_COLUMNS, Row, Simulator
 from bellwether.replay.agents.limits import BudgetError, OrderError, RunawayAgent
-from bellwether.replay.agents.records import MOST_ROWS, EpisodeInfo, Fill, Position, Trade, fills_of, trades_of
-from bellwether.replay.agents.views import Book, Market, Order, Quotes, Series, reason_text
+from bellwether.replay.agents.records import REASONS, EpisodeInfo, Fill, Position, Reading, Trade
+from bellwether.replay.agents.views import Book, Market, Order, Quotes, Series
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, NO, SELL, YES
-from bellwether.units import Lots, MicroDollars, Mills
-
-if TYPE_CHECKING:
-    from bellwether.replay.agents.gateway import Gateway, Row
+from bellwether.units import CentiCents, Lots, MicroDollars
 
 #: Plain integers: an enumeration's member costs compiled code a microsecond.
 _IOC, _GTC, _POST_ONLY, _GTD = (int(tif) for tif in (Tif.IOC, Tif.GTC, Tif.POST_ONLY, Tif.GTD))
@@ -45,28 +30,30 @@ _IOC, _GTC, _POST_ONLY, _GTD = (int(tif) for tif in (Tif.IOC, Tif.GTC, Tif.POST_
 Side = int | str
 Action = int | str
 TimeInForce = int | str
+Answer = TypeVar("Answer")
 
 #: Calls beyond the budget of a step after which its agent is given up, whatever it catches.
 _MOST_BEYOND = 1000
-#: The price of a market order, and of no quote.
-_NO_PRICE = Mills(0)
+#: Price of a market order.
+_NO_PRICE = CentiCents(0)
 
 
 class AgentContext:
-    """The market and the account as an agent may know them now, and the orders it may send.
+    """Market and account as an agent may know them now, and the orders it may send.
 
     Positions, cash and equity are live: an order that fills changes them within the step. (Rules with frozen observations show cash, equity and
     resting orders as the step found them.) Raises `OrderError` for what is no order, `BudgetError` for a call too many; what the venue would
     refuse comes back as an order with status rejected and a reason.
 
-    tickers: the markets; a ticker's place is its code. quotes: best prices of all markets as arrays. seed: 256 bits, stable per episode, agent and
-    seed of the run.
+    tickers: the markets; a ticker's place is its number. quotes: best prices of all markets as arrays. seed: 256 bits, stable per episode, agent and
+    seed of the run. info: the episode.
     """
 
     __slots__ = (
         "_beyond",
         "_bids",
         "_code",
+        "_dollar",
         "_door",
         "_held",
         "_held_rows",
@@ -76,11 +63,14 @@ class AgentContext:
         "_max_orders",
         "_now",
         "_random",
+        "_reacts",
+        "_reading",
         "_series",
         "_sizes",
         "_states",
         "_states_list",
         "_step",
+        "_tags",
         "_touch",
         "_version",
         "info",
@@ -91,50 +81,55 @@ class AgentContext:
 
     def __init__(
         self,
-        door: Gateway,
+        door: Simulator,
         info: EpisodeInfo,
         *,
         seed: int = 0,
         calls_per_step: int = 100,
         max_orders: int = 1_000_000,
         series: Sequence[str] = (),
+        unit: int = 1,
     ) -> None:
-        self._door, self.info, self.tickers = door, info, info.tickers
+        self.info, self.tickers = info, info.tickers
+        self._door: Any = door
+        self._dollar, self._tags = DOLLAR // unit, dict[int, str]()
+        self._reading = Reading(self.tickers, self._tags, unit)
         self.quotes = Quotes(self)
         self._code = {ticker: code for code, ticker in enumerate(self.tickers)}
         self._markets = tuple(Market(self, code, market.ticker, market.title, market.close_ns) for code, market in enumerate(info.markets))
         self.seed = seed
         self._random: random.Random | None = None
         self._limit, self._max_orders, self._version = calls_per_step, max_orders, 0
+        #: The agent has read what depends on its fills.
+        self._reacts = False
         self._bids: np.ndarray | None
         self._sizes: np.ndarray | None
         self._held: np.ndarray | None
-        self._touch: list[list[Mills]] | None
+        self._touch: list[list[CentiCents]] | None
         self._held_rows: list[list[Lots]] | None
         self._series = {name: Series(number) for number, name in enumerate(series)}
         self._begin(-1, 0)
 
     def _begin(self, step: int, calls: int) -> None:
-        """A decision point was reached: what was read before is to be read again. The simulator counts the calls itself."""
+        """Forget what was read before this decision. The simulator counts the calls itself."""
         self._step, self._left, self._beyond = step, calls, 0
         self._now: int | None = None
         self._states: np.ndarray | None = None
         self._states_list: list[int] | None = None
-        self._version += 1
-        self._bids = self._touch = self._sizes = self._held = self._held_rows = None
+        self._changed()
 
     # Observations.
 
     @property
     def now_ns(self) -> int:
-        """The time of this decision, ns UTC."""
+        """Time of this decision, ns UTC."""
         if self._now is None:
             self._now = self._door.now()
         return self._now
 
     @property
     def now(self) -> datetime:
-        """The time of this decision, aware UTC, to the microsecond below."""
+        """Time of this decision, aware UTC, rounded down to the microsecond."""
         return EPOCH + timedelta(microseconds=self.now_ns // 1000)
 
     @property
@@ -150,28 +145,32 @@ class AgentContext:
     @property
     def cash(self) -> MicroDollars:
         """Cash, micro-dollars."""
+        self._reacts = True
         return self._door.cash()
 
     @property
     def available(self) -> MicroDollars:
-        """Cash less what resting orders reserve, micro-dollars: what a new order may cost."""
+        """Cash less the reserves of resting orders, micro-dollars: what a new order may cost."""
+        self._reacts = True
         return self._door.available()
 
     @property
     def equity(self) -> MicroDollars:
         """Cash and positions at the prices at which they could be sold now, micro-dollars."""
+        self._reacts = True
         return self._door.equity()
 
     @property
     def positions(self) -> np.ndarray:
-        """int64[T, 2]: lots held of YES and NO when it is read; read-only."""
+        """int64[T, 2]: lots held of YES and NO, 0.01 contract; a read-only copy."""
+        self._reacts = True
         if self._held is None:
             self._held = _fixed(self._door.positions())
         return self._held
 
     @property
     def random(self) -> random.Random:
-        """A generator of random numbers, seeded with `seed`."""
+        """Random number generator, seeded with `seed`."""
         if self._random is None:
             self._random = random.Random(self.seed)
         return self._random
@@ -187,22 +186,19 @@ class AgentContext:
         return self._markets[self._code_of(ticker)]
 
     def book(self, ticker: str, depth: int | None = None) -> Book:
-        """The book of a market; depth: most levels of a side; all that the episode shows when left out."""
+        """The book of a market. depth: levels per side at most; all that the episode shows if omitted."""
         self._spend(1)
         if depth is not None and integer(depth, "depth") < 0:
             raise OrderError(f"reading a book: depth is {depth}; it is 0 or more")
-        sides = self._door.book(self._code_of(ticker), -1 if depth is None else integer(depth, "depth"))
-        if sides is None:
-            self._refuse(0)
-        return Book(ticker, sides[YES], sides[NO])
+        yes, no = self._answered(self._door.book(self._code_of(ticker), -1 if depth is None else integer(depth, "depth")))
+        asks: list[Any] = [tuple((self._dollar - price, lots) for price, lots in bids) for bids in (no, yes)]
+        return Book(ticker, yes, no, *asks)
 
     def resting(self, ticker: str | None = None) -> list[Order]:
         """Own orders in the book, of one market or of all, in price-time priority."""
+        self._reacts = True
         self._spend(1)
-        numbers = self._door.resting(-1 if ticker is None else self._code_of(ticker))
-        if numbers is None:
-            self._refuse(0)
-        return [Order(self, number) for number in numbers]
+        return [Order(self, number) for number in self._answered(self._door.resting(self._code_or_all(ticker)))]
 
     def order(self, number: SupportsIndex) -> Order:
         """An order that was sent before, by its id."""
@@ -211,14 +207,12 @@ class AgentContext:
 
     def is_resting(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
         """bool[n]: true for orders in the book's queue now; an id below 0 is invalid."""
+        self._reacts = True
         self._spend(1)
         numbers = ids_of(orders)
         if len(numbers) and 0 < self._door.sent() <= numbers.max():
             raise OrderError(f"there is no order {numbers.max()}; ids come from `place`")
-        found = self._door.are_resting(numbers)
-        if found is None:
-            self._refuse(0)
-        return found
+        return self._answered(self._door.are_resting(numbers))
 
     def exogenous(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """(ts, values) of an exogenous series as far as it is known now: int64 ns UTC and float64, read-only."""
@@ -226,27 +220,26 @@ class AgentContext:
         if name not in self._series:
             raise OrderError(f"reading an exogenous series: there is no {name!r:.60}; there are {', '.join(self._series) or 'none'}")
         series = self._series[name]
-        fresh = self._door.points(series.number, series.known)
-        if fresh is None:
-            self._refuse(0)
-        return series.extended(*fresh)
+        fresh = self._answered(self._door.points(series.number, series.known))
+        return series.extended(fresh[:, 0], np.ascontiguousarray(fresh[:, 1]).view(np.float64))
 
     def trades(self, ticker: str | None = None) -> list[Trade]:
-        """Trades of one market or of all since the decision before this one (before the first: all so far), as far as they are known now, by time.
+        """Trades of one market or of all since the previous decision (at the first: all so far), as far as they are known now, by time.
 
         Between decisions: since the last one. Costs one more call for every 100,000.
         """
-        code = -1 if ticker is None else self._code_of(ticker)
-        return trades_of(self._pages(lambda after: self._door.trades(code, after)), self.tickers)
+        code = self._code_or_all(ticker)
+        return self._reading.trades(self._pages(lambda after: self._door.trades(code, after)))
 
     def fills(self, ticker: str | None = None, *, whole_run: bool = False) -> list[Fill]:
-        """Own fills of one market or of all since the decision before this one began, or of the whole run, in the order of booking.
+        """Own fills of one market or of all since the previous decision began, or of the whole run, in the order of booking.
 
         Called first at each decision, it gives each fill once: those of orders that traded at once are among those of the next decision. Between
         decisions: since the last one began. Costs one more call for every 100,000.
         """
-        code = -1 if ticker is None else self._code_of(ticker)
-        return fills_of(self._pages(lambda after: self._door.fills(code, int(whole_run), after)), self.tickers)
+        self._reacts = True
+        code = self._code_or_all(ticker)
+        return self._reading.fills(self._pages(lambda after: self._door.fills(code, int(whole_run), after)))
 
     def position(self, ticker: str) -> Position:
         """Return the position in a market, its average cost, and its P&L."""
@@ -255,6 +248,15 @@ class AgentContext:
     def portfolio(self) -> list[Position]:
         """`position` of each market, in the order of `tickers`."""
         return self._ledger(-1)
+
+    def at(self, time: int | datetime) -> None:
+        """Have `on_timer` called at a time, ns UTC or an aware datetime, which must be later than now. Any number of timers may be set."""
+        self._spend(1)
+        wanted = instant(time, "time")
+        if not self._answered(self._door.at(wanted)):
+            raise OrderError(
+                f"setting a timer: {time} is not later than now ({self.now_ns}), or the agent has no on_timer(self, ctx, time_ns), or too many are set"
+            )
 
     # Orders.
 
@@ -267,110 +269,110 @@ class AgentContext:
         lots: int,
         tif: TimeInForce | None = None,
         expires: int | datetime | None = None,
+        *,
+        tag: str = "",
     ) -> Order:
         """Send an order and return it.
 
-        side: YES or NO. action: BUY or SELL. price: limit on that side in mills; None for a market order. lots: size. tif: GTC when left out, IOC
-        for a market order; IOC, FOK, POST_ONLY, or GTD with `expires`. With zero latency its status tells at once what happened.
+        side: YES or NO. action: BUY or SELL. price: limit on that side, $0.0001; None for a market order. lots: size, 0.01 contract. tif: GTC if omitted,
+        IOC for a market order; IOC, FOK, POST_ONLY, or GTD with `expires`. tag: text of your own, at most 64 characters, kept with the order, its fills
+        and its updates. With zero latency its status tells at once what happened.
         """
         code, side, action = self._code_of(ticker), choice(side, SIDES, "side"), choice(action, ACTIONS, "action")
-        if price is None:
-            limit, tif = _NO_PRICE, _IOC if tif is None else choice(tif, TIFS, "tif")
-        else:
-            limit, tif = price_of(price), _GTC if tif is None else choice(tif, TIFS, "tif")
+        limit = _NO_PRICE if price is None else price_of(price)
+        tif = (_IOC if price is None else _GTC) if tif is None else choice(tif, TIFS, "tif")
         if (tif == _GTD) != (expires is not None):
             raise OrderError("placing an order: GTD, and no other, comes with the time at which it expires")
-        size, until = lots_of(lots), instant(expires)
+        size, until, tag = lots_of(lots), instant(expires, "expires"), tag_of(tag)
         self._spend(1)
-        return self._place(code, side, action, limit, size, tif, until)
+        return self._place(code, side, action, limit, size, tif, until, tag)
 
-    def buy(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None) -> Order:
-        """Buy contracts of a side; at the market when there is no price."""
-        return self.place(ticker, side, BUY, price, lots, tif)
+    def buy(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None, *, tag: str = "") -> Order:
+        """Buy contracts of a side; at the market without a price. Units and tag as of `place`."""
+        return self.place(ticker, side, BUY, price, lots, tif, tag=tag)
 
-    def sell(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None) -> Order:
-        """Sell contracts of a side; at the market when there is no price."""
-        return self.place(ticker, side, SELL, price, lots, tif)
+    def sell(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None, *, tag: str = "") -> Order:
+        """Sell contracts of a side; at the market without a price. Units and tag as of `place`."""
+        return self.place(ticker, side, SELL, price, lots, tif, tag=tag)
 
-    def quote(self, ticker: str, bid: int | None, ask: int | None, lots: int) -> None:
-        """Keep a bid for YES and an offer of YES in the book, both post-only; None for a side takes that quote away.
+    def quote(self, ticker: str, bid: int | None, ask: int | None, lots: int, *, tag: str = "") -> tuple[int | None, int | None]:
+        """Keep a bid for YES and an offer of YES in the book, both post-only, and return their order ids.
 
-        A quote that rests at its price stays and keeps its place in the queue. The offer is sent as a bid for NO at a dollar less `ask`, which is
-        the same. Costs a call for each order placed or cancelled.
+        bid, ask: $0.0001 of YES; None or 0 cancels that quote, -1 leaves it. lots: 0.01 contract. A quote that rests at its price keeps its place in the
+        queue. The offer is sent as a bid for NO at a dollar less `ask`, which is the same. An id is None without a quote. Costs a call for each order
+        placed or cancelled. tag: of the orders that are placed.
         """
-        code, size = self._code_of(ticker), lots_of(lots)
-        yes_price = _NO_PRICE if bid is None else price_of(bid)
-        no_price = _NO_PRICE if ask is None else Mills(DOLLAR - integer(ask, "ask"))
-        self._quoted(self._door.quote(code, max(yes_price, _NO_PRICE), max(no_price, _NO_PRICE), size, self._left))
-        for side, price in ((YES, yes_price), (NO, no_price)):
-            if price < 0 or (side == NO and price == 0 and ask is not None):
-                # Not a valid price: sent nevertheless, so that its row records the rejection.
+        code, size, tag = self._code_of(ticker), lots_of(lots), tag_of(tag)
+        yes: Any = 0 if bid is None else integer(bid, "bid")
+        offer = 0 if ask is None else integer(ask, "ask")
+        no: Any = self._dollar - offer if offer not in (0, -1) else offer
+        wrong = yes < -1, offer > 0 >= no
+        answer = self._door.quote(code, 0 if wrong[YES] else yes, 0 if wrong[NO] else no, size, self._left, tag)
+        self._quoted(None if answer is None else answer[0])
+        ids = [self._tagged(number, tag) for number in answer[1:]]
+        for side, price in ((YES, yes), (NO, no)):
+            if wrong[side]:
+                # Sent as an order of its own, so that its row records the rejection.
                 self._spend(1)
-                self._place(code, side, BUY, price, size, _POST_ONLY, 0)
+                ids[side] = self._place(code, side, BUY, price, size, _POST_ONLY, 0, tag).id
+        return ids[YES] if ids[YES] >= 0 else None, ids[NO] if ids[NO] >= 0 else None
 
-    def quote_many(self, prices: np.ndarray, lots: int) -> None:
-        """`quote` for all markets in one go: int64[T, 2], the bids for YES and for NO to keep in the book, in mills.
+    def quote_many(self, prices: np.ndarray, lots: int, *, tag: str = "") -> np.ndarray:
+        """`quote` for all markets at once; int64[T, 2] of order ids, -1 without a quote.
 
-        0 takes a quote away, -1 leaves it as it is. Costs a call for each order placed or cancelled.
+        prices: int64[T, 2], the bids for YES and for NO to keep in the book, $0.0001; 0 cancels a quote, -1 leaves it. Costs a call for each order
+        placed or cancelled.
         """
         shape = (len(self.tickers), 2)
         if not isinstance(prices, np.ndarray) or prices.dtype != np.int64 or prices.shape != shape:
             raise OrderError(f"quoting: found {_found(prices)}; prices are int64{list(shape)}: by market, for YES and NO")
-        self._quoted(self._door.quote_many(prices, lots_of(lots), self._left))
+        answer = self._door.quote_many(prices, lots_of(lots), self._left, tag_of(tag))
+        self._quoted(None if answer is None else answer[0])
+        return np.array([self._tagged(number, tag) for number in answer[1]], np.int64).reshape(shape)
 
-    def place_many(self, requests: np.ndarray) -> np.ndarray:
-        """Send many orders in one go: int64[n, 7], columns `REQUEST_COLUMNS`, codes as numbers; price 0 is a market order. Returns int64[n] ids."""
+    def place_many(self, requests: np.ndarray, *, tag: str = "") -> np.ndarray:
+        """Send many orders at once: int64[n, 7], columns `REQUEST_COLUMNS`, codes as numbers; price 0 is a market order. Returns int64[n] ids."""
         width = len(REQUEST_COLUMNS)
         if not isinstance(requests, np.ndarray) or requests.dtype != np.int64 or requests.ndim != 2 or requests.shape[1] != width:
             raise OrderError(f"placing orders: found {_found(requests)}; requests are int64[n, 7]: {', '.join(REQUEST_COLUMNS)}")
         self._spend(len(requests))
         self._changed()
-        numbers = self._door.place_many(np.ascontiguousarray(requests))
-        if numbers is None:
-            self._refuse(0)
+        numbers = self._answered(self._door.place_many(np.ascontiguousarray(requests), tag_of(tag)))
+        if tag:
+            for number in numbers.tolist():
+                self._tagged(number, tag)
         return numbers
 
     def cancel(self, order: SupportsIndex) -> bool:
-        """Take an order out of the book; False when it was not in it any more. (With latency: when it cannot be in it on arrival.)."""
+        """Cancel an order; False if it was not in the book any more. (With latency: if it cannot be in it on arrival.)."""
         self._spend(1)
         number = order.id if type(order) is Order else integer(order, "order")
         self._changed()
-        done = self._door.cancel(number)
-        if done is None:
-            self._refuse(0)
-        if not done:
-            self._id_of(number)
-        return done
+        if self._answered(self._door.cancel(number)):
+            return True
+        self._id_of(number)
+        return False
 
     def cancel_many(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        """Take several orders out of the book: bool[n], False for those that are not in it any more or never were."""
+        """Cancel several orders: bool[n], False for those that are not in the book any more or never were."""
         numbers = ids_of(orders)
         self._spend(len(numbers))
         self._changed()
-        done = self._door.cancel_many(numbers)
-        if done is None:
-            self._refuse(0)
-        return done
+        return self._answered(self._door.cancel_many(numbers))
 
     def cancel_all(self, ticker: str | None = None) -> int:
-        """Take all own orders out of the book, of one market or of all; how many there were."""
+        """Cancel all own orders of one market or of all; their number."""
         self._spend(1)
-        code = -1 if ticker is None else self._code_of(ticker)
+        code = self._code_or_all(ticker)
         self._changed()
-        count = self._door.cancel_all(code)
-        if count is None:
-            self._refuse(0)
-        return count
+        return self._answered(self._door.cancel_all(code))
 
     def amend(self, order: SupportsIndex, price: int, lots: int) -> str | None:
-        """Change price or remaining size of a resting order; None when done, else the reason why not. Only a smaller size keeps its queue place."""
+        """Change price or remaining size of a resting order; None if done, else the reason. Only a smaller size keeps its place in the queue."""
         self._spend(1)
         number = self._id_of(order)
         self._changed()
-        reason = self._door.amend(number, price_of(price), lots_of(lots))
-        if reason is None:
-            self._refuse(0)
-        return reason_text(reason)
+        return REASONS[self._answered(self._door.amend(number, price_of(price), lots_of(lots)))]
 
     # Inside.
 
@@ -379,25 +381,27 @@ class AgentContext:
         rows: list[list[int]] = []
         while True:
             self._spend(1)
-            found = page(len(rows))
-            if found is None:
-                self._refuse(0)
+            found = self._answered(page(len(rows)))
             rows += found.tolist()
             if len(found) < MOST_ROWS:
                 return rows
 
     def _ledger(self, code: int) -> list[Position]:
+        self._reacts = True
         self._spend(1)
-        rows = self._door.ledger(code)
-        if rows is None:
-            self._refuse(0)
-        tickers = self.tickers if code < 0 else (self.tickers[code],)
-        return [Position(ticker, *row) for ticker, row in zip(tickers, rows, strict=True)]
+        rows = self._answered(self._door.ledger(code))
+        return self._reading.positions(self.tickers if code < 0 else (self.tickers[code],), rows)
 
     def _spend(self, calls: int) -> None:
         self._left -= calls
         if self._left < 0:
             self._refuse(calls)
+
+    def _answered(self, answer: Answer | None) -> Answer:
+        """The answer of the simulator. Raises `BudgetError` where it refused to give one."""
+        if answer is None:
+            self._refuse(0)
+        return answer
 
     def _refuse(self, calls: int) -> NoReturn:
         self._left += calls
@@ -409,15 +413,19 @@ class AgentContext:
             "Use attributes, `markets()` or `place_many`, or raise calls_per_step"
         )
 
-    def _place(self, code: int, side: int, action: int, price: Mills, lots: Lots, tif: int, until: int) -> Order:  # noqa: PLR0917
+    def _place(  # noqa: PLR0917
+        self, code: int, side: int, action: int, price: CentiCents, lots: Lots, tif: int, until: int, tag: str
+    ) -> Order:
         self._changed()
-        number = self._door.place(code, side, action, price, lots, tif, until)
-        if number is None:
-            self._refuse(0)
-        return Order(self, number)
+        return Order(self, self._tagged(self._answered(self._door.place(code, side, action, price, lots, tif, until, tag)), tag))
+
+    def _tagged(self, number: int, tag: str) -> int:
+        if tag and number >= 0:
+            self._tags.setdefault(number, tag)
+        return number
 
     def _quoted(self, left: int | None) -> None:
-        """Quotes were sent: what is left of the calls, -1 where they did not suffice."""
+        """Quotes were sent: the calls left, -1 if they did not suffice."""
         if left == self._left:
             # The resting quote is already the requested one.
             return
@@ -427,7 +435,7 @@ class AgentContext:
             self._refuse(0)
 
     def _changed(self) -> None:
-        """Orders were sent or taken back, or time has passed: what was read of books and account is to be read again."""
+        """Books and account may have changed."""
         self._version += 1
         self._bids = self._touch = self._sizes = self._held = self._held_rows = None
 
@@ -443,22 +451,23 @@ class AgentContext:
 
     def _status(self) -> np.ndarray:
         if self._states is None:
-            self._states = _fixed(self._door.statuses())
+            self._states = _fixed(self._door.status())
         return self._states
 
-    def _best_list(self) -> list[list[Mills]]:
+    def _best_list(self) -> list[list[CentiCents]]:
         if self._touch is None:
-            self._touch = self._door.bid_rows()
+            self._touch = self._door.bids().tolist()
         return self._touch
 
     def _held_list(self) -> list[list[Lots]]:
+        self._reacts = True
         if self._held_rows is None:
-            self._held_rows = self._door.position_rows()
+            self._held_rows = self._door.positions().tolist()
         return self._held_rows
 
     def _status_list(self) -> list[int]:
         if self._states_list is None:
-            self._states_list = self._door.status_list()
+            self._states_list = self._door.status().tolist()
         return self._states_list
 
     def _code_of(self, ticker: str) -> int:
@@ -467,6 +476,10 @@ class AgentContext:
         except (KeyError, TypeError):
             raise OrderError(f"there is no market {ticker!r:.60}; there are {', '.join(self.tickers[:10])}") from None
 
+    def _code_or_all(self, ticker: str | None) -> int:
+        """The number of a market, -1 for all."""
+        return -1 if ticker is None else self._code_of(ticker)
+
     def _id_of(self, order: SupportsIndex) -> int:
         number = order.id if isinstance(order, Order) else integer(order, "order")
         if not -1 <= number < self._door.sent():
@@ -474,7 +487,8 @@ class AgentContext:
         return number
 
     def _row(self, number: int) -> Row:
-        row = self._door.order(number)
+        self._reacts = True
+        row: Row | None = self._door.order(number)
         if row is None:
             raise OrderError(f"there is no order {number}; ids come from `place`")
         return row

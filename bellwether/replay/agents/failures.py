@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Container
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -33,8 +34,8 @@ class Failure:
         return f"{self.type}: {self.message}" if self.message else self.type
 
 
-def failure(error: BaseException, step: int, at: int, *, beyond: str = "") -> Failure:
-    """Return the text of an agent's error. beyond: the file of the caller, whose frames the traceback omits."""
+def failure(error: BaseException, step: int, at: int, *, beyond: Container[str] = ()) -> Failure:
+    """Return the text of an agent's error. beyond: files whose frames the traceback omits at its start."""
     return Failure(*described(error), step, at, traced(error, beyond))
 
 
@@ -49,20 +50,15 @@ def described(error: BaseException) -> tuple[str, str]:
     return plain(type(error).__name__), plain(lines[0]) if lines else ""
 
 
-def traced(error: BaseException, beyond: str = "") -> str:
-    """The traceback, from the first frame outside of the file `beyond` on."""
+def traced(error: BaseException, beyond: Container[str]) -> str:
+    """The traceback, from the first frame outside of the files `beyond` on."""
     trace: TracebackType | None = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == beyond:
+    while trace is not None and trace.tb_frame.f_code.co_filename in beyond:
         trace = trace.tb_next
     try:
         return readable("".join(traceback.format_exception(type(error), error, trace)))
     except Exception:
         return ""
-
-
-def returned(answer: object, method: str = "act") -> TypeError:
-    """The error of an `act`, or of a callback, that returns something."""
-    return TypeError(f"{method} returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
 
 
 def plain(message: str) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import math
+import signal
 import threading
+import time
 from contextlib import suppress
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self
 
 from bellwether.errors import BellwetherError
 
-#: A step is looked at this often within its limit, so it is stopped at most a quarter later.
-_LOOKS = 4
+#: Checks of a step within its limit; it is stopped at most a quarter later. Seconds between checks at most.
+_LOOKS, _LONGEST_WAIT = 4, 3600.0
 
 
 class OrderError(BellwetherError, ValueError):
@@ -40,20 +42,28 @@ class RunawayAgent(BaseException):
 class StepLimit:
     """Stops a step that takes longer than `seconds`: `begin` and `finish` enclose a step, on the thread that made the object; infinity: never.
 
-    A second thread looks at the clock and raises `StepTimeout` in the first: that reaches any loop in Python. What it cannot stop is one call that
-    does not return to Python (a compiled loop, a long sort, a blocking read): the step then ends when that call does.
+    On the main thread an alarm of the system raises `StepTimeout`, which also ends `time.sleep` and other blocking calls. On another thread, or without
+    such alarms (Windows), a watcher thread raises it at the next instruction of Python, so a blocking call ends first. Neither ends compiled code that
+    does not return to Python.
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self._seconds, self._every = seconds, min(max(seconds / _LOOKS, 1e-3), _LONGEST_WAIT)
         self._thread = threading.get_ident()
         self._lock, self._over = threading.Lock(), threading.Event()
-        self._step = self._fired = 0
-        self._inside = False
+        self._since = 0.0
+        self._inside = self._fired = False
+        self._alarms = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> Self:
         self._watcher = threading.Thread(target=self._watch, name="step-limit", daemon=True)
-        if math.isfinite(self._seconds):
+        if not math.isfinite(self._seconds):
+            self._alarms = False
+        elif self._alarms:
+            self._previous = signal.signal(signal.SIGALRM, self._alarmed)
+            every = self._every
+            self._begun, self._outer = time.monotonic(), signal.setitimer(signal.ITIMER_REAL, every, every)
+        else:
             self._watcher.start()
         return self
 
@@ -61,26 +71,32 @@ class StepLimit:
         self._over.set()
         if self._watcher.ident is not None:
             self._watcher.join()
+        if self._alarms:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._previous or signal.SIG_DFL)
+            left, every = self._outer
+            if left:
+                # An alarm of the program that calls goes off when it would have, or now.
+                signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - self._begun), 1e-3), every)
 
     def begin(self) -> None:
-        """A step begins."""
-        self._step += 1
+        """Begin a step."""
+        self._since = time.monotonic()
         self._inside = True
 
     def finish(self) -> None:
-        """The step is over. Raises `StepTimeout` when it was told to stop and went on to its end: here and nowhere later."""
-        with self._lock:
-            self._inside = False
-            if self._fired:
-                self._take_back()
-                raise StepTimeout
+        """End a step. Raises `StepTimeout` if it was stopped and went on to its end: here and nowhere later."""
+        if self.stop():
+            raise StepTimeout
 
-    def stop(self) -> None:
-        """The step ended with an error: none is raised on its account any more."""
+    def stop(self) -> bool:
+        """End a step without an error on its account; return whether it was stopped."""
         with self._lock:
             self._inside = False
-            if self._fired:
+            fired, self._fired = self._fired, False
+            if fired and not self._alarms:
                 self._take_back()
+            return fired
 
     def _take_back(self) -> None:
         """Discard an error that has not been raised yet by raising it here.
@@ -93,14 +109,22 @@ class StepLimit:
                 pass
 
     def _watch(self) -> None:
-        seen = looks = 0
-        while not self._over.wait(self._seconds / _LOOKS):
+        while not self._over.wait(self._every):
             with self._lock:
-                looks = looks + 1 if self._inside and self._step == seen else 0
-                seen = self._step
-                if looks >= _LOOKS:
-                    looks, self._fired = 0, seen
+                if self._is_late():
                     _raise_in(self._thread)
+
+    def _alarmed(self, number: int, frame: FrameType | None) -> None:
+        if self._is_late():
+            raise StepTimeout
+
+    def _is_late(self) -> bool:
+        """Return whether the step has been running for `seconds`, once per such time."""
+        now = time.monotonic()
+        if not self._inside or now - self._since < self._seconds:
+            return False
+        self._since, self._fired = now, True
+        return True
 
 
 def _raise_in(thread: int) -> None:

@@ -9,12 +9,15 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
+from bellwether.replay.agents.limits import StepLimit, StepTimeout
+from bellwether.replay.agents.mills import check_api, compiled_source
 
 #: A thread does not get a module that another one is still executing.
 _LOADING = threading.RLock()
@@ -67,25 +70,43 @@ def check_complete(cls: type[Agent]) -> None:
         missing = "act(self, ctx)" if cls.act is Agent.act else ""
     if missing:
         raise ConfigError(f"loading the agent {cls.__name__}: it has no {missing}; write one")
+    check_api(cls)
 
 
-def make_agent(reference: str, params: Mapping[str, Any], name: str | None) -> Agent:
-    """A new agent of the class that `reference` names, under a name; the class's own for None.
-
-    Raises `ConfigError` for a class that cannot be had or made of these parameters.
+@dataclass(frozen=True, slots=True)
+class AgentReference:
+    """An agent that has not been made. reference: `file.py:Class` or `package.module:Class`. params: keyword arguments of the class. name: what seeds and
+    results call it; the class's own if omitted.
     """
-    found = agent_class(reference)
-    try:
-        agent = found(**params)
-    except BellwetherError:
-        raise
-    except Exception as error:
-        raise ConfigError(
-            f"making the agent {reference}: {_said(error)}; correct the parameters {dict(params)!r:.200} or the class"
-        ) from error
-    if name is not None:
-        agent.name = name
-    return agent
+
+    reference: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+
+    def make(self) -> Agent:
+        """A new agent. Raises `ConfigError` for a class that cannot be loaded or lacks a parameter, and whatever its `__init__` raises."""
+        agent = agent_class(self.reference)(**self.params)
+        if self.name is not None:
+            agent.name = self.name
+        return agent
+
+    def check(self, seconds: float) -> type[Agent]:
+        """The class. Raises `ConfigError` if it cannot be loaded or refuses its parameters; other errors of `__init__` appear when it runs.
+
+        seconds: time limit of `__init__`.
+        """
+        kind = agent_class(self.reference)
+        with StepLimit(seconds) as limit:
+            limit.begin()
+            try:
+                self.make()
+            except BellwetherError:
+                raise
+            except (Exception, StepTimeout, SystemExit):
+                return kind
+            finally:
+                limit.stop()
+        return kind
 
 
 def _said(error: BaseException) -> str:
@@ -119,7 +140,7 @@ def _load(path: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        exec(compiled_source(path.read_bytes(), str(path)), vars(module))  # noqa: S102
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ConfigError(f"loading an agent from {path}: {_said(error)}; correct the file") from error

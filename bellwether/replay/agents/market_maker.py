@@ -3,11 +3,11 @@
 The policy, for each market with a bid on both sides, and for each side s of it (YES, NO): with b the best bid for s, o the best bid for the other
 side, and v the contracts held of s less those of the other,
 
-    want = (b + 1000 - o) / 2  -  spread / 2  -  skew * v / size,    at most one tick below the ask 1000 - o,
+    want = (b + 1 - o) / 2  -  spread / 2  -  skew * v / size,    at most one tick below the ask 1 - o (in dollars),
 
-rounded down to the tick: half the spread below the middle, shifted against the inventory (the linear approximation of Avellaneda and Stoikov,
+the shift rounded to a tenth of a cent, the price down to the tick: half the spread below the middle, shifted against the inventory (the linear approximation of Avellaneda and Stoikov,
 "High-frequency trading in a limit order book", 2008: the reservation price falls in proportion to the inventory). A bid for NO at p is an offer of
-YES at 1000 - p. Nothing is wanted of a side of which `max_position` is held. A bid that rests at the wanted price stays, so that it keeps its place
+YES at 1 - p. Nothing is wanted of a side of which `max_position` is held. A bid that rests at the wanted price stays, so that it keeps its place
 in the queue; any other is cancelled and replaced, post-only.
 """
 
@@ -19,13 +19,15 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, cents, contracts
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.views import Market
-from bellwether.replay.units import DOLLAR, NO, YES
+from bellwether.replay.units import DOLLAR, MILL, NO, YES
 
 
 class Quoting(Agent):
     """Parameters of the policy, exact. spread_cents: between bid and offer. size: contracts of a quote. max_position: contracts of a side, net of the
     other, from which it stops buying it. skew_cents: shift of both quotes per `size` contracts of inventory. tick_cents: quotes are multiples of it.
     """
+
+    api = 3
 
     def __init__(
         self, *, spread_cents: float = 4, size: float = 10, max_position: float = 100, skew_cents: float = 0.5, tick_cents: float = 1
@@ -57,7 +59,7 @@ class MarketMaker(Quoting):
             own, other, held = other, own, -held
         if held >= self._most:
             return None
-        twice = own + DOLLAR - other - self._spread - 2 * self._skew * held // self._size
+        twice = own + DOLLAR - other - self._spread - 2 * self._skew * held // (MILL * self._size) * MILL
         price = min(twice // (2 * self._tick), (DOLLAR - 1 - other) // self._tick) * self._tick
         return price if price >= self._tick else None
 
@@ -75,7 +77,7 @@ class VectorMarketMaker(Quoting):
         other, held = own[:, ::-1], held - held[:, ::-1]
         price = own - other
         price += DOLLAR - self._spread
-        price -= 2 * self._skew * held // self._size
+        price -= 2 * self._skew * held // (MILL * self._size) * MILL
         price //= 2 * self._tick
         price = np.minimum(price, (DOLLAR - 1 - other) // self._tick) * self._tick
         price *= (own * other > 0) & (held < self._most) & (price > 0) & ctx.quotes.active[:, None]

@@ -19,6 +19,8 @@ class Pairs(Agent):
     dollar. size: contracts of a bid. most_cents: of a pair. Bids of markets that hold an incomplete pair are left to stand.
     """
 
+    api = 3
+
     def __init__(self, *, size: float = 5, most_cents: float = 98) -> None:
         self._size, self._most = contracts(size, "size"), cents(most_cents, "most_cents")
         if self._size < 1 or not 2 <= self._most < DOLLAR:

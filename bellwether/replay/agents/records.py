@@ -1,26 +1,22 @@
-"""Records that an agent reads: its episode, trades, its fills, updates of its orders and positions. Prices are mills, sizes lots, money micro-dollars, times ns UTC."""
+"""Records that an agent reads. Prices are $0.0001 of the side they are named for, sizes lots (0.01 contract), money micro-dollars, times ns UTC."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from bellwether.replay.engine.codes import Reason, Role, Status
-from bellwether.replay.units import DOLLAR, MILL_LOT, cost
-from bellwether.units import Lots, MicroDollars, Mills
+from bellwether.replay.units import DOLLAR, cost
+from bellwether.units import CentiCents, Lots, MicroDollars
 
-_SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
+SIDES, ACTIONS = ("yes", "no"), ("buy", "sell")
+STATUSES = tuple(status.name.lower() for status in Status)
+REASONS = (None, *(reason.name.lower() for reason in Reason if reason))
 _ROLES = tuple(role.name.lower() for role in Role)
-_STATUSES = tuple(status.name.lower() for status in Status)
-_REASONS = (None, *(reason.name.lower() for reason in Reason if reason))
 
-#: Columns of a row of trades, of fills, and of updates of orders, as the gateway gives them.
-TRADE_COLUMNS = ("time_ns", "ticker", "yes_price", "lots", "taker")
-FILL_COLUMNS = ("order", "ticker", "side", "action", "price", "lots", "fee", "role", "time_ns")
+#: Columns of an update of an order.
 UPDATE_COLUMNS = ("time_ns", "order", "status", "reason", "price", "lots", "filled", "ticker", "side", "action")
-#: Most rows that one call to the gateway gives.
-MOST_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +38,9 @@ class MarketInfo:
 class EpisodeInfo:
     """Description of an episode or portfolio for an agent, without its outcome.
 
-    start_ns: start of the episode, ns UTC. end_ns: the latest close that is announced for its markets, None where one announces none. bankroll: micro-dollars. rules: name of the rule set. exogenous: names of the series that
-    `AgentContext.exogenous` has. Of a portfolio, id, venue and rules are those of its episodes, joined with `+`. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.
+    start_ns: start, ns UTC. end_ns: the latest close announced for its markets, None where one announces none. bankroll: micro-dollars. rules: name of
+    the rule set. exogenous: names of the series of `AgentContext.exogenous`. Of a portfolio, id, venue and rules are those of its episodes, joined with
+    `+`. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.
     """
 
     id: str
@@ -59,35 +56,31 @@ class EpisodeInfo:
 
     @property
     def tickers(self) -> tuple[str, ...]:
-        """The markets' tickers; a ticker's place is its code in the vectorised interface."""
+        """The markets' tickers; a ticker's place is its number in arrays."""
         return tuple(market.ticker for market in self.markets)
 
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """A trade of the recorded market, as its public feed had it; own fills are not among them.
+    """A trade of the recorded market as its public feed had it; own fills are not among them.
 
-    time_ns: of the trade, ns UTC. yes_price: mills of YES. lots: size. taker_side: yes or no, the side that the taker bought; buying NO is selling
-    YES.
+    time_ns: ns UTC. yes_price, no_price: $0.0001. lots: 0.01 contract. taker_side: yes or no, the side that the taker bought; buying NO is selling YES.
     """
 
     time_ns: int
     ticker: str
-    yes_price: Mills
+    yes_price: CentiCents
+    no_price: CentiCents
     lots: Lots
     taker_side: str
-
-    @property
-    def no_price(self) -> Mills:
-        """Mills of NO."""
-        return Mills(DOLLAR - self.yes_price)
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
     """A fill of an own order.
 
-    time_ns: ns UTC. order: its id. side, action, price (mills): of the order as sent. lots: size. fee: micro-dollars. role: maker or taker.
+    time_ns: ns UTC. order: its id. side, action, price ($0.0001): of the order as sent. lots: 0.01 contract. fee: micro-dollars. role: maker or taker.
+    cost: without fee, micro-dollars; negative for a sale. tag: of the order.
     """
 
     time_ns: int
@@ -95,25 +88,21 @@ class Fill:
     ticker: str
     side: str
     action: str
-    price: Mills
+    price: CentiCents
     lots: Lots
     fee: MicroDollars
     role: str
-
-    @property
-    def cost(self) -> MicroDollars:
-        """Cost without fee, micro-dollars; negative for a sale."""
-        paid = cost(self.price, self.lots)
-        return paid if self.action == "buy" else MicroDollars(-paid)
+    cost: MicroDollars
+    tag: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderUpdate:
     """State of an own order.
 
-    time_ns: when, ns UTC. order: its id. ticker: its market; empty for an order of none. side, action: as sent. status: resting (it was accepted, amended or filled in part),
-    filled, cancelled, rejected or expired. reason: why it was rejected or cancelled, in a word such as insufficient_cash; None otherwise. price (mills, 0 for
-    a market order) and lots: what it asks for, after amendments. filled: lots so far.
+    time_ns: ns UTC. order: its id. ticker: its market; empty for an order of none. side, action: as sent. status: resting (it was accepted, amended or
+    filled in part), filled, cancelled, rejected or expired. reason: of a rejection or a cancel, such as insufficient_cash; None otherwise. price
+    ($0.0001, 0 for a market order) and lots (0.01 contract): after amendments. filled: lots so far. tag: of the order.
     """
 
     time_ns: int
@@ -123,9 +112,10 @@ class OrderUpdate:
     action: str
     status: str
     reason: str | None
-    price: Mills
+    price: CentiCents
     lots: Lots
     filled: Lots
+    tag: str = ""
 
     @property
     def remaining(self) -> Lots:
@@ -135,11 +125,12 @@ class OrderUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Position in a market and its result so far. Sizes in lots, money in micro-dollars.
+    """Position in a market and its result so far.
 
-    yes_lots, no_lots: held; below 0 for a short, which only some rules know. yes_cost, no_cost: what these lots cost, without fees. realised: P&L of
-    what was sold, paired with the other side or settled, without fees. unrealised: what the lots held would bring now, each at the price at which
-    it can be sold, less their cost. fees: of all fills of the market.
+    yes_lots, no_lots: 0.01 contract; below 0 for a short, which only some rules know. yes_cost, no_cost: cost of these lots without fees,
+    micro-dollars. yes_average, no_average: cost per contract, $0.0001; None without a position. realised: P&L of lots sold, paired with the other side
+    or settled, without fees. unrealised: value of the lots held at the prices at which they can be sold, less their cost. fees: of all fills. All three
+    micro-dollars.
     """
 
     ticker: str
@@ -150,76 +141,114 @@ class Position:
     realised: MicroDollars
     fees: MicroDollars
     unrealised: MicroDollars
-
-    @property
-    def yes_average(self) -> float | None:
-        """Average cost of the YES held, mills; None where none is held."""
-        return self.yes_cost / (MILL_LOT * self.yes_lots) if self.yes_lots else None
-
-    @property
-    def no_average(self) -> float | None:
-        """Average cost of the NO held, mills; None where none is held."""
-        return self.no_cost / (MILL_LOT * self.no_lots) if self.no_lots else None
+    yes_average: float | None = None
+    no_average: float | None = None
 
     @property
     def pnl(self) -> MicroDollars:
-        """Realised and unrealised P&L less fees: over all markets, what `ctx.equity` is above the bankroll."""
+        """Realised and unrealised P&L less fees, micro-dollars: over all markets, `ctx.equity` less the bankroll."""
         return MicroDollars(self.realised + self.unrealised - self.fees)
 
 
-def trades_of(rows: Iterable[Sequence[Any]], tickers: Sequence[str]) -> list[Trade]:
-    """Rows of `TRADE_COLUMNS` as trades."""
-    return [Trade(ts, tickers[code], price, lots, _SIDES[taker]) for ts, code, price, lots, taker in rows]
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Conversion of rows of integers to records. unit: $0.0001 per integer of a price that the agent sees. tags: texts by order."""
 
+    tickers: Sequence[str]
+    tags: Mapping[int, str]
+    unit: int = 1
 
-def fills_of(rows: Iterable[Sequence[Any]], tickers: Sequence[str]) -> list[Fill]:
-    """Rows of `FILL_COLUMNS` as fills."""
-    return [
-        Fill(ts, order, tickers[code], _SIDES[side], _ACTIONS[action], price, lots, fee, _ROLES[role])
-        for order, code, side, action, price, lots, fee, role, ts in rows
-    ]
+    def trades(self, rows: Iterable[Sequence[Any]]) -> list[Trade]:
+        """Trades of rows of `TRADE_COLUMNS`."""
+        return [
+            Trade(ts, self.tickers[code], self._price(price), self._price(DOLLAR - price), lots, SIDES[taker])
+            for ts, code, price, lots, taker in rows
+        ]
 
+    def fills(self, rows: Iterable[Sequence[Any]]) -> list[Fill]:
+        """Fills of rows of `FILL_COLUMNS`."""
+        return [
+            Fill(
+                ts,
+                order,
+                self.tickers[code],
+                SIDES[side],
+                ACTIONS[action],
+                self._price(price),
+                lots,
+                fee,
+                _ROLES[role],
+                MicroDollars(cost(price, lots) * (1 - 2 * action)),
+                self.tags.get(order, ""),
+            )
+            for order, code, side, action, price, lots, fee, role, ts in rows
+        ]
 
-def updates_of(rows: Iterable[Sequence[Any]], tickers: Sequence[str]) -> list[OrderUpdate]:
-    """Rows of `UPDATE_COLUMNS` as updates of orders."""
-    return [
-        OrderUpdate(
-            ts,
-            order,
-            tickers[code] if code >= 0 else "",
-            _SIDES[side] if side in (0, 1) else "",
-            _ACTIONS[action] if action in (0, 1) else "",
-            _STATUSES[status],
-            _REASONS[reason],
-            price,
-            lots,
-            filled,
-        )
-        for ts, order, status, reason, price, lots, filled, code, side, action in rows
-    ]
+    def updates(self, rows: Iterable[Sequence[Any]]) -> list[OrderUpdate]:
+        """Updates of orders, of rows of `UPDATE_COLUMNS`."""
+        return [
+            OrderUpdate(
+                ts,
+                order,
+                self.tickers[code] if code >= 0 else "",
+                SIDES[side] if side in (0, 1) else "",
+                ACTIONS[action] if action in (0, 1) else "",
+                STATUSES[status],
+                REASONS[reason],
+                self._price(price),
+                lots,
+                filled,
+                self.tags.get(order, ""),
+            )
+            for ts, order, status, reason, price, lots, filled, code, side, action in rows
+        ]
+
+    def positions(self, tickers: Iterable[str], rows: Iterable[Sequence[Any]]) -> list[Position]:
+        """Positions of rows of `Simulator.ledger`."""
+        return [
+            Position(ticker, *row, *(self._average(row[2 + side], row[side]) for side in (0, 1)))
+            for ticker, row in zip(tickers, rows, strict=True)
+        ]
+
+    def _price(self, price: int) -> Any:
+        return price if self.unit == 1 else price // self.unit
+
+    def _average(self, money: int, lots: int) -> float | None:
+        return money / (cost(CentiCents(self.unit), Lots(lots))) if lots else None
 
 
 Rows = list[list[int]]
-#: Rows of fills, of updates of orders, of trades, and codes of the markets whose best prices changed.
-News = tuple[Rows, Rows, Rows, list[int]]
+#: Rows of fills, of updates of orders and of trades, numbers of the markets whose best prices changed, and times of due timers.
+News = tuple[Rows, Rows, Rows, list[int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """The callbacks of an agent."""
+    """Callbacks that an agent defines, in the order of their calls."""
 
     on_fill: bool = False
     on_order: bool = False
     on_trade: bool = False
     on_book: bool = False
+    on_timer: bool = False
+
+    @property
+    def needs_news(self) -> bool:
+        """Return whether the replay must stop for any but timers."""
+        return any(astuple(self)[:-1])
+
+    @property
+    def react(self) -> bool:
+        """Return whether one of them depends on fills."""
+        return self.on_fill or self.on_order
 
     def functions(self, agent: type) -> dict[str, Any]:
-        """Those of a class by their names."""
+        """The callbacks of a class by their names."""
         return {name: getattr(agent, name) for name in CALLBACKS if getattr(self, name)}
 
     @classmethod
     def named(cls, text: str) -> Callbacks:
-        """Of a text of names; the reverse of `str`."""
+        """Parse a text of names; the reverse of `str`."""
         words = text.split()
         return cls(**{name: name in words for name in CALLBACKS})
 
@@ -230,5 +259,4 @@ class Callbacks:
         return any(astuple(self))
 
 
-#: Their names, in the order of calls.
 CALLBACKS = tuple(field.name for field in fields(Callbacks))

@@ -10,7 +10,8 @@ from bellwether.replay.agents.agent import Agent, cents, contracts
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.views import Market, Order
-from bellwether.replay.units import CENT, CONTRACT, MILL_LOT, NO, YES
+from bellwether.replay.units import CENT, CONTRACT, NO, YES, cost
+from bellwether.units import CentiCents, Lots
 
 
 class Momentum(Agent):
@@ -20,6 +21,8 @@ class Momentum(Agent):
     most. It trades one contract at the market, and buys only with twice the price in cash. The middle is taken in whole cents, rounded down, as the
     original does.
     """
+
+    api = 3
 
     def __init__(self, lookback: int = 10, threshold_cents: float = 3, max_position: float = 5) -> None:
         if lookback < 2:
@@ -42,9 +45,9 @@ class Momentum(Agent):
             if len(mids) == self._lookback and ctx.calls_left:
                 self._trade(ctx, market, mids[-1] - mids[0], ask)
 
-    def _trade(self, ctx: AgentContext, market: Market, change: int, ask: int) -> None:
+    def _trade(self, ctx: AgentContext, market: Market, change: int, ask: CentiCents) -> None:
         held = market.yes_position
-        if change >= self._threshold and held < self._most and ctx.cash >= 2 * ask * CONTRACT * MILL_LOT:
+        if change >= self._threshold and held < self._most and ctx.cash >= 2 * cost(ask, Lots(CONTRACT)):
             ctx.buy(market.ticker, YES, CONTRACT)
         elif change <= -self._threshold and held > 0:
             ctx.sell(market.ticker, YES, min(CONTRACT, held))
@@ -55,6 +58,8 @@ class SpreadCapture(Agent):
 
     min_spread_cents: width that is enough. limit: markets held at once; the original names a limit of 5 without saying of what. Orders are IOC.
     """
+
+    api = 3
 
     def __init__(self, min_spread_cents: float = 10, limit: int = 5) -> None:
         if limit < 1:
@@ -85,6 +90,8 @@ class BollingerBands(Agent):
     middle has come back to the average: then the reversion has happened without it. The deviation is that of the population, as in Bollinger's book;
     sums are integers, so no rounding decides a crossing. The source states the period, k, the crossing rule and the kind of order; the rest is chosen here.
     """
+
+    api = 3
 
     def __init__(self, period: int = 20, k: float = 2, size: float = 10, max_position: float = 100) -> None:
         if period < 2 or not k > 0:

@@ -36,8 +36,11 @@ class $cls(Agent):
     size: contracts of an order. spread_cents: the least spread at which it bids. max_position: contracts of a market that it holds at most.
     """
 
+    # Version of the interface: prices are integers of $0.0001.
+    api = 3
+
     def __init__(self, *, size: float = 10, spread_cents: float = 2, max_position: float = 50) -> None:
-        # Parameters are kept in the units of the simulator: sizes in lots (a hundredth of a contract), prices in mills (a tenth of a cent).
+        # Parameters are kept in the units of the simulator: sizes in lots (0.01 contract), prices in $0.0001.
         self._size = contracts(size, "size")
         self._spread = cents(spread_cents, "spread_cents")
         self._most = contracts(max_position, "max_position")
@@ -54,7 +57,7 @@ class $cls(Agent):
             ctx.quote(market.ticker, self._bid(market), None, self._size)
 
     def _bid(self, market: Market) -> int | None:
-        """The price to bid for YES, mills; None for no bid."""
+        """The price to bid for YES, $0.0001; None for no bid."""
         if not market.is_active or market.spread is None or market.spread < self._spread:
             return None
         if market.yes_position + self._size > self._most:
@@ -73,11 +76,11 @@ from $module import $cls
 from bellwether.replay import CONTRACT, MICROS, MINUTE, NO, SECOND, YES, Agent, Backtest, BacktestSettings, run
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
 
-#: (seconds, what, side, price in mills, lots). YES is bid at 45 cents and offered at 48; 150 contracts trade against the bid; YES pays a dollar.
+#: (seconds, what, side, price in cents, lots). YES is bid at 45 cents and offered at 48; 150 contracts trade against the bid; YES pays a dollar.
 EVENTS = [
-    (0, LEVEL, YES, 450, 100 * CONTRACT),
-    (0, LEVEL, NO, 520, 100 * CONTRACT),
-    (90, PRINT, YES, 450, 150 * CONTRACT),
+    (0, LEVEL, YES, 45, 100 * CONTRACT),
+    (0, LEVEL, NO, 52, 100 * CONTRACT),
+    (90, PRINT, YES, 45, 150 * CONTRACT),
     (600, CLOSE, YES, 0, 0),
     (601, SETTLE, YES, 0, MICROS),
 ]

@@ -1,25 +1,23 @@
-"""Light views of markets, books, orders and series for an agent.
+"""Live views of markets, books, orders and series for an agent.
 
-Prices are mills of the side they are named for, sizes lots, money micro-dollars, times ns UTC.
+Prices are $0.0001 of the side they are named for, sizes lots (0.01 contract), money micro-dollars, times ns UTC.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from bellwether.replay.agents import gateway
 from bellwether.replay.agents.limits import OrderError
+from bellwether.replay.agents.records import ACTIONS, REASONS, SIDES, STATUSES
 from bellwether.replay.engine import codes
-from bellwether.replay.units import DOLLAR, NO, SECOND, SELL, YES
-from bellwether.units import Lots, MicroDollars, Mills
+from bellwether.replay.units import NO, SECOND, SELL, YES
+from bellwether.units import CentiCents, Lots, MicroDollars
 
-SIDES = ("yes", "no")
-ACTIONS = ("buy", "sell")
 _RESTING = int(codes.Status.RESTING)
-_STATUS = tuple(status.name.lower() for status in codes.Status)
 _MARKET_STATUS = tuple(
     (int(bit), bit.name.lower())
     for bit in (
@@ -34,92 +32,69 @@ _MARKET_STATUS = tuple(
 BLOCKING = sum(bit for bit, _ in _MARKET_STATUS)
 
 
-class Observations(Protocol):
-    """The reads of `AgentContext` that the views make."""
-
-    tickers: tuple[str, ...]
-    _version: int
-
-    @property
-    def now_ns(self) -> int: ...  # noqa: D102
-    @property
-    def _orders_used_up(self) -> bool: ...
-    def _best(self) -> np.ndarray: ...
-    def _best_sizes(self) -> np.ndarray: ...
-    def _status(self) -> np.ndarray: ...
-    def _best_list(self) -> list[list[Mills]]: ...
-    def _held_list(self) -> list[list[Lots]]: ...
-    def _status_list(self) -> list[int]: ...
-    def _row(self, number: int) -> gateway.Row: ...
-
-
 class Market:
-    """One market as it is now; read again after the next step it says what is then. None where a side of the book is empty."""
+    """Present state of one market; prices are None where a side of the book is empty. close_ns: ns UTC, None where not stated."""
 
     __slots__ = ("_ctx", "close_ns", "code", "ticker", "title")
 
-    def __init__(self, ctx: Observations, code: int, ticker: str, title: str, close_ns: int | None) -> None:
+    def __init__(self, ctx: Any, code: int, ticker: str, title: str, close_ns: int | None) -> None:
         self._ctx, self.code, self.ticker, self.title, self.close_ns = ctx, code, ticker, title, close_ns
 
     @property
-    def yes_bid(self) -> Mills | None:
-        """Best bid for YES."""
+    def yes_bid(self) -> CentiCents | None:
+        """Best bid for YES, $0.0001."""
         return self._ctx._best_list()[self.code][YES] or None
 
     @property
-    def no_bid(self) -> Mills | None:
-        """Best bid for NO."""
+    def no_bid(self) -> CentiCents | None:
+        """Best bid for NO, $0.0001."""
         return self._ctx._best_list()[self.code][NO] or None
 
     @property
-    def yes_ask(self) -> Mills | None:
-        """Best price at which YES can be bought: a dollar less the best bid for NO."""
-        bid = self._ctx._best_list()[self.code][NO]
-        # Any: a call of `Mills` would take as long as the rest.
-        ask: Any = DOLLAR - bid
-        return ask if bid else None
+    def yes_ask(self) -> CentiCents | None:
+        """Best price at which YES can be bought, $0.0001: a dollar less the best bid for NO."""
+        return self._ask(NO)
 
     @property
-    def no_ask(self) -> Mills | None:
-        """Best price at which NO can be bought."""
-        bid = self._ctx._best_list()[self.code][YES]
-        ask: Any = DOLLAR - bid
-        return ask if bid else None
+    def no_ask(self) -> CentiCents | None:
+        """Best price at which NO can be bought, $0.0001."""
+        return self._ask(YES)
+
+    def _ask(self, other: int) -> Any:
+        bid = self._ctx._best_list()[self.code][other]
+        return self._ctx._dollar - bid if bid else None
 
     @property
     def mid(self) -> float | None:
-        """Middle of the best YES bid and ask; None unless there are both."""
+        """Middle of the best YES bid and ask, $0.0001, possibly a half; None unless there are both."""
         yes, no = self._ctx._best_list()[self.code]
-        return (yes + DOLLAR - no) / 2 if yes and no else None
+        return (yes + self._ctx._dollar - no) / 2 if yes and no else None
 
     @property
-    def spread(self) -> Mills | None:
-        """Best YES ask less best YES bid; None unless there are both."""
+    def spread(self) -> CentiCents | None:
+        """Best YES ask less best YES bid, $0.0001; None unless there are both."""
         yes, no = self._ctx._best_list()[self.code]
-        spread: Any = DOLLAR - no - yes
+        spread: Any = self._ctx._dollar - no - yes
         return spread if yes and no else None
-
-    def _size(self, side: int) -> Lots:
-        return self._ctx._best_sizes().item(self.code, side)
 
     @property
     def yes_bid_lots(self) -> Lots:
-        """Size at the best bid for YES, which is the size offered at `no_ask`."""
-        return self._size(YES)
+        """Size at the best bid for YES, offered at `no_ask`; 0.01 contract."""
+        return self._ctx._best_sizes().item(self.code, YES)
 
     @property
     def no_bid_lots(self) -> Lots:
-        """Size at the best bid for NO, which is the size offered at `yes_ask`."""
-        return self._size(NO)
+        """Size at the best bid for NO, offered at `yes_ask`; 0.01 contract."""
+        return self._ctx._best_sizes().item(self.code, NO)
 
     @property
     def yes_position(self) -> Lots:
-        """YES contracts held, lots."""
+        """YES held, 0.01 contract."""
         return self._ctx._held_list()[self.code][YES]
 
     @property
     def no_position(self) -> Lots:
-        """NO contracts held, lots."""
+        """NO held, 0.01 contract."""
         return self._ctx._held_list()[self.code][NO]
 
     @property
@@ -130,51 +105,38 @@ class Market:
     @property
     def status(self) -> str:
         """active, no_book, invalid, halted, closed or settled. Orders are accepted while it is active."""
-        return status_text(self._ctx._status_list()[self.code])
+        bits = self._ctx._status_list()[self.code]
+        return next((text for bit, text in _MARKET_STATUS if bits & bit), "active")
 
     @property
     def seconds_to_close(self) -> float | None:
-        """Until the market's close time, 0 after it; None when the episode does not say it."""
+        """Seconds until the market's close time, 0 after it; None where it is not stated."""
         return None if self.close_ns is None else max(0, self.close_ns - self._ctx.now_ns) / SECOND
 
     def __repr__(self) -> str:
         return f"Market({self.ticker!r}, yes_bid={self.yes_bid}, yes_ask={self.yes_ask}, {self.status})"
 
 
+Levels = tuple[tuple[CentiCents, Lots], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The book of a market to a depth: (price, lots) pairs, best first. Asks are the other side's bids."""
+    """Book of a market to a depth: pairs of price ($0.0001) and size (0.01 contract), best first. Asks are the other side's bids."""
 
     ticker: str
-    yes_bids: tuple[tuple[Mills, Lots], ...]
-    no_bids: tuple[tuple[Mills, Lots], ...]
-
-    @property
-    def yes_asks(self) -> tuple[tuple[Mills, Lots], ...]:
-        """Asks of YES, cheapest first."""
-        return _opposite(self.no_bids)
-
-    @property
-    def no_asks(self) -> tuple[tuple[Mills, Lots], ...]:
-        """Asks of NO, cheapest first."""
-        return _opposite(self.yes_bids)
-
-
-def _opposite(bids: tuple[tuple[Mills, Lots], ...]) -> tuple[tuple[Mills, Lots], ...]:
-    """Asks of one side, derived from the other side's bids."""
-    asks: Any = tuple((DOLLAR - price, lots) for price, lots in bids)
-    return asks
+    yes_bids: Levels
+    no_bids: Levels
+    yes_asks: Levels
+    no_asks: Levels
 
 
 class Order:
-    """Present state of a sent order. Accepted wherever an id is expected.
-
-    One that the venue did not even record has the id -1: it is rejected, and of nothing.
-    """
+    """Present state of an order, accepted wherever an id is expected. An order that the venue did not even record is rejected and has the id -1."""
 
     __slots__ = ("_ctx", "_row", "_version", "id")
 
-    def __init__(self, ctx: Observations, number: int) -> None:
+    def __init__(self, ctx: Any, number: int) -> None:
         self._ctx, self.id, self._version = ctx, number, -1
 
     def __index__(self) -> int:
@@ -206,35 +168,35 @@ class Order:
         return ACTIONS[self._get(gateway.ACTION)]
 
     @property
-    def price(self) -> Mills | None:
-        """Limit on the side as sent; None for a market order."""
+    def price(self) -> CentiCents | None:
+        """Limit on the side as sent, $0.0001; None for a market order."""
         return self._amount(gateway.PRICE) or None
 
     @property
     def lots(self) -> Lots:
-        """Size asked for; an amendment changes it."""
+        """Size, 0.01 contract, after amendments."""
         return self._amount(gateway.LOTS)
 
     @property
     def filled(self) -> Lots:
-        """Lots filled so far."""
+        """Lots filled so far, 0.01 contract."""
         return self._amount(gateway.FILLED)
 
     @property
     def remaining(self) -> Lots:
-        """Lots not filled yet; 0 once it has ended."""
+        """Lots not filled yet, 0.01 contract; 0 once it has ended."""
         remaining: Any = self.lots - self.filled if self.status in ("pending", "resting") else 0
         return remaining
 
     @property
     def status(self) -> str:
         """Pending (on its way), resting, filled, cancelled, rejected or expired."""
-        return _STATUS[self._get(gateway.STATUS)] if self.id >= 0 else "rejected"
+        return STATUSES[self._get(gateway.STATUS)] if self.id >= 0 else "rejected"
 
     @property
     def reason(self) -> str | None:
-        """Why it was rejected or cancelled, in a word such as insufficient_cash; None otherwise."""
-        return reason_text(self._reason)
+        """Reason of a rejection or a cancel, such as insufficient_cash; None otherwise."""
+        return REASONS[self._reason]
 
     @property
     def explanation(self) -> str:
@@ -263,6 +225,11 @@ class Order:
         """Fees of its fills so far, micro-dollars."""
         return self._amount(gateway.FEES)
 
+    @property
+    def tag(self) -> str:
+        """Text that was given with it; empty without one."""
+        return self._ctx._tags.get(self.id, "")
+
     def __repr__(self) -> str:
         if self.id < 0:
             return f"Order(rejected: {self.reason})"
@@ -271,49 +238,49 @@ class Order:
 
 
 class Quotes:
-    """Best prices of all markets at once: int64[T], mills, in the order of `AgentContext.tickers`. A missing bid is 0, a missing ask 1000.
+    """Best prices of all markets as arrays, int64[T], $0.0001, in the order of `AgentContext.tickers`. A missing bid is 0, a missing ask a dollar.
 
-    Each array says how the market is when it is read, and stays as it is; all are read-only.
+    Each array is a read-only copy of the state when it is read.
     """
 
     __slots__ = ("_ctx",)
 
-    def __init__(self, ctx: Observations) -> None:
+    def __init__(self, ctx: Any) -> None:
         self._ctx = ctx
 
     @property
     def bids(self) -> np.ndarray:
-        """int64[T, 2]: best bids for YES and for NO."""
+        """int64[T, 2]: best bids for YES and for NO, $0.0001."""
         return self._ctx._best()
 
     @property
     def yes_bid(self) -> np.ndarray:
-        """Best bids for YES."""
+        """Best bids for YES, $0.0001."""
         return self._ctx._best()[:, YES]
 
     @property
     def no_bid(self) -> np.ndarray:
-        """Best bids for NO."""
+        """Best bids for NO, $0.0001."""
         return self._ctx._best()[:, NO]
 
     @property
     def yes_ask(self) -> np.ndarray:
-        """Best prices at which YES can be bought."""
-        return DOLLAR - self.no_bid
+        """Best prices at which YES can be bought, $0.0001."""
+        return self._ctx._dollar - self.no_bid
 
     @property
     def no_ask(self) -> np.ndarray:
-        """Best prices at which NO can be bought."""
-        return DOLLAR - self.yes_bid
+        """Best prices at which NO can be bought, $0.0001."""
+        return self._ctx._dollar - self.yes_bid
 
     @property
     def yes_bid_lots(self) -> np.ndarray:
-        """Sizes at the best YES bids; 0 without one."""
+        """Sizes at the best YES bids, 0.01 contract; 0 without one."""
         return self._ctx._best_sizes()[:, YES]
 
     @property
     def no_bid_lots(self) -> np.ndarray:
-        """Sizes at the best NO bids; 0 without one."""
+        """Sizes at the best NO bids, 0.01 contract; 0 without one."""
         return self._ctx._best_sizes()[:, NO]
 
     @property
@@ -342,13 +309,3 @@ class Series:
         for array in shown:
             array.flags.writeable = False
         return shown
-
-
-def status_text(bits: int) -> str:
-    """The status of a market in a word, of the bits that the engine keeps; the most final one where several are set."""
-    return next((text for bit, text in _MARKET_STATUS if bits & bit), "active")
-
-
-def reason_text(reason: int) -> str | None:
-    """A reason's code as a word; None for no reason."""
-    return codes.Reason(reason).name.lower() if reason else None

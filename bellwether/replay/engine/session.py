@@ -71,6 +71,8 @@ class Session(Arrays):
         self.best = _read_only(sides[:, SIDE_AT.price].reshape(-1, 2))
         #: Lots held: int64[T, 2]; below 0 for a short, which only some rules know.
         self.positions = _read_only(known[:, SIDE_AT.position].reshape(-1, 2))
+        #: Orders that `quote` sent last and has not cancelled, -1 for none, by market and side: int64[2 x T]; they may have ended since.
+        self.quoted = _read_only(sides[:, SIDE_AT.quote])
         #: How many fills the agent knows of: a method of the array, without a frame of Python.
         self.fill_count: Callable[[], int] = partial(self._seen.item, STATE_AT.fills)
         #: Bits of `codes.TickerStatus`, 0 for open with a book: int64[T].
@@ -95,6 +97,13 @@ class Session(Arrays):
         lots = self._arrays["shown"][first : first + best + 1][::-1]
         held = np.flatnonzero(lots)[:depth]
         return prices[best - held], lots[held]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """int64[T, 2]: lots at the best displayed bids, 0 for none."""
+        sides = self._arrays["sides"]
+        best = sides[:, SIDE_AT.best]
+        return np.where(best > 0, self._arrays["shown"][sides[:, SIDE_AT.book] + best], 0).reshape(-1, 2)
 
     # The clock
 
@@ -285,11 +294,6 @@ class Session(Arrays):
             if done != FULL:
                 return int(self._state[STATE_AT.budget]) if done else -1
             self._grow()
-
-    @property
-    def quoted(self) -> np.ndarray:
-        """The orders that `quote` sent last and has not cancelled, int64[2 x T] by market and side, -1 for none; they may have ended since."""
-        return self._arrays["sides"][:, SIDE_AT.quote].copy()
 
     def resting(self, ticker: int = -1) -> np.ndarray:
         """Numbers of the resting orders, int64[k]: ticker by ticker, canonical side by side, in price-time priority."""

@@ -6,150 +6,60 @@ What runs here before the agent's file is loaded can be relied on; nothing that 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-import numpy as np
-
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of, tell
+from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.failures import described, returned, traced
-from bellwether.replay.agents.gateway import Row
-from bellwether.replay.agents.load import agent_class, make_agent
-from bellwether.replay.agents.records import FILL_COLUMNS, TRADE_COLUMNS, EpisodeInfo, MarketInfo
+from bellwether.replay.agents.failures import described, traced
+from bellwether.replay.agents.interface import CALLS, STATE
+from bellwether.replay.agents.load import AgentReference, agent_class
+from bellwether.replay.agents.mills import in_units
+from bellwether.replay.agents.player import FRAMES, perform
+from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.isolation.confine import Unavailable, confine
-from bellwether.replay.isolation.wire import Channel
-from bellwether.units import Lots, MicroDollars, Mills
+from bellwether.replay.isolation.wire import Channel, rebuilt
 
 #: Message of numba without a writable cache.
 _UNCACHED = "cannot cache function"
 
 
-class RemoteDoor:
-    """The calls of a `Gateway` that is in another process. What a decision starts with, and what an order changes, comes with the answer."""
+class RemoteSimulator:
+    """The `Simulator` in another process. What a decision starts with, and what an order changes, comes with the answer."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._rows: dict[int, Row | None] = {}
+        self._rows: dict[int, Any] = {}
 
-    def begin(self, now: int, statuses: list[int], state: Any) -> None:
-        """A decision point was reached."""
-        self._now, self._statuses = now, statuses
-        self._show(state)
-
-    def _show(self, state: Any) -> None:
-        """Books and account are now these."""
-        self._sent, self._cash, self._available, self._bids, self._positions = state
+    def show(self, state: Any) -> None:
+        """Replace books and account."""
+        self._state = dict(zip(STATE, state, strict=True))
         self._rows.clear()
 
-    def _ask(self, *message: Any) -> Any:
-        self._channel.send(message)
-        return self._channel.receive()
-
-    def _change(self, *message: Any) -> Any:
-        answer, state, row = self._ask(*message)
-        self._show(state)
-        if row is not None:
-            self._rows[answer] = row
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Answer a call."""
+        call = CALLS[name]
+        if call.kind == "state":
+            return rebuilt(self._state[name], call)
+        if name == "order" and arguments[0] in self._rows:
+            return self._rows[arguments[0]]
+        self._channel.send([name, *arguments])
+        answer = self._channel.receive()
+        if call.kind == "change":
+            answer, state, row = answer
+            self.show(state)
+            if row is not None:
+                self._rows[answer] = tuple(row)
+        answer = rebuilt(answer, call)
+        if name == "order":
+            self._rows[arguments[0]] = answer
         return answer
 
-    def now(self) -> int:
-        return self._now
-
-    def bids(self) -> np.ndarray:
-        return np.array(self._bids, np.int64).reshape(-1, 2)
-
-    def bid_rows(self) -> list[list[Mills]]:
-        return self._bids
-
-    def positions(self) -> np.ndarray:
-        return np.array(self._positions, np.int64).reshape(-1, 2)
-
-    def position_rows(self) -> list[list[Lots]]:
-        return self._positions
-
-    def statuses(self) -> np.ndarray:
-        return np.array(self._statuses, np.int64)
-
-    def status_list(self) -> list[int]:
-        return self._statuses
-
-    def sizes(self) -> np.ndarray:
-        return np.array(self._ask("sizes"), np.int64).reshape(-1, 2)
-
-    def cash(self) -> MicroDollars:
-        return self._cash
-
-    def available(self) -> MicroDollars:
-        return self._available
-
-    def equity(self) -> MicroDollars:
-        return self._ask("equity")
-
-    def sent(self) -> int:
-        return self._sent
-
-    def order(self, number: int) -> Row | None:
-        if number not in self._rows:
-            self._rows[number] = self._ask("order", number)
-        return self._rows[number]
-
-    def book(self, code: int, depth: int) -> Any:
-        sides = self._ask("book", code, depth)
-        return None if sides is None else tuple(tuple((price, lots) for price, lots in side) for side in sides)
-
-    def resting(self, code: int) -> Any:
-        return self._ask("resting", code)
-
-    def are_resting(self, numbers: np.ndarray) -> Any:
-        return _array(self._ask("are_resting", numbers), bool)
-
-    def points(self, series: int, after: int) -> Any:
-        fresh = self._ask("points", series, after)
-        return None if fresh is None else (np.array(fresh[0], np.int64), np.array([float.fromhex(value) for value in fresh[1]]))
-
-    def trades(self, code: int, after: int) -> Any:
-        return _rows(self._ask("trades", code, after), len(TRADE_COLUMNS))
-
-    def fills(self, code: int, whole: int, after: int) -> Any:
-        return _rows(self._ask("fills", code, whole, after), len(FILL_COLUMNS))
-
-    def ledger(self, code: int) -> Any:
-        return self._ask("ledger", code)
-
-    def place(self, *order: int) -> Any:
-        return self._change("place", *order)
-
-    def place_many(self, requests: np.ndarray) -> Any:
-        return _array(self._change("place_many", requests), np.int64)
-
-    def cancel(self, number: int) -> Any:
-        return self._change("cancel", number)
-
-    def cancel_many(self, numbers: np.ndarray) -> Any:
-        return _array(self._change("cancel_many", numbers), bool)
-
-    def cancel_all(self, code: int) -> Any:
-        return self._change("cancel_all", code)
-
-    def amend(self, number: int, price: Mills, lots: Lots) -> Any:
-        return self._change("amend", number, price, lots)
-
-    def quote(self, code: int, yes_price: Mills, no_price: Mills, lots: Lots, calls: int) -> Any:
-        return self._change("quote", code, yes_price, no_price, lots, calls)
-
-    def quote_many(self, prices: np.ndarray, lots: Lots, calls: int) -> Any:
-        return self._change("quote_many", prices, lots, calls)
-
-
-def _rows(values: Any, columns: int) -> Any:
-    return None if values is None else np.array(values, np.int64).reshape(-1, columns)
-
-
-def _array(values: Any, dtype: Any) -> Any:
-    return None if values is None else np.array(values, dtype)
+    def __getattr__(self, name: str) -> Any:
+        if name not in CALLS:
+            raise AttributeError(name)
+        return partial(self.call, name)
 
 
 def main(descriptor: int) -> NoReturn:
@@ -166,7 +76,7 @@ def main(descriptor: int) -> NoReturn:
         _serve(channel, _load(channel, plan["reference"], plan))
     except BaseException as error:
         kind, message = described(error)
-        channel.send(["failed", kind, message, traced(error, __file__)])
+        channel.send(["failed", kind, message, traced(error, (*FRAMES, __file__))])
     os._exit(0)
 
 
@@ -175,9 +85,9 @@ def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
     try:
         found = agent_class(reference)
         if plan["params"] is None:
-            channel.send(["loaded", found.name, (found.__doc__ or "").strip().partition("\n")[0][:1000], _kind(found), ""])
+            channel.send(["loaded", found.name, (found.__doc__ or "").strip().partition("\n")[0][:1000], _kind(found), "", found.api])
             os._exit(0)
-        agent = make_agent(reference, plan["params"], plan["name"] or found.name)
+        agent = AgentReference(reference, plan["params"], plan["name"]).make()
         params = _json(agent.params)
     except ConfigError as error:
         message, cause = described(error)[1], error.__cause__
@@ -192,7 +102,7 @@ def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
             raise cause from None
         channel.send(["refused", message])
         os._exit(0)
-    channel.send(["loaded", agent.name, params, _kind(found), str(callbacks_of(found))])
+    channel.send(["loaded", agent.name, params, _kind(found), str(callbacks_of(found)), found.api])
     return agent
 
 
@@ -209,29 +119,16 @@ def _json(params: dict[str, Any]) -> str:
 
 
 def _serve(channel: Channel, agent: Agent) -> None:
-    """Answer until the other side has no more to ask."""
+    """Answer until the other side ends."""
     about = channel.receive()
-    told = about["info"]
-    markets = tuple(MarketInfo(*market) for market in told["markets"])
-    info = EpisodeInfo(**{**told, "markets": markets, "exogenous": tuple(told["exogenous"])})
-    door = RemoteDoor(channel)
-    seed, series = int(about["seed"], 16), about["series"]
-    ctx = AgentContext(door, info, seed=seed, calls_per_step=about["calls_per_step"], max_orders=about["max_orders"], series=series)  # type: ignore[arg-type]
-    phases: dict[str, Callable[..., None]] = {
-        "start": lambda: agent.start(ctx, info),
-        "act": lambda: _act(agent, ctx),
-        "tell": partial(tell, agent, ctx),
-        "end": lambda: agent.end(ctx),
-    }
+    fields = about.pop("info")
+    markets = tuple(MarketInfo(*market) for market in fields["markets"])
+    info = EpisodeInfo(**{**fields, "markets": markets, "exogenous": tuple(fields["exogenous"])})
+    simulator: Any = RemoteSimulator(channel)
+    ctx = AgentContext(in_units(simulator, about["unit"]), info, seed=int(about.pop("seed"), 16), **about)
     while True:
-        phase, step, now, calls, statuses, state, *news = channel.receive()
-        door.begin(now, statuses, state)
+        phase, step, calls, state, *news = channel.receive()
+        simulator.show(state)
         ctx._begin(step, calls)
-        phases[phase](*news)
-        channel.send(["done"])
-
-
-def _act(agent: Agent, ctx: AgentContext) -> None:
-    answer: object = agent.act(ctx)  # type: ignore[func-returns-value]
-    if answer is not None:
-        raise returned(answer)
+        perform(agent, ctx, phase, news)
+        channel.send(["done", int(ctx._reacts)])

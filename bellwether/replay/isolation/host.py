@@ -20,12 +20,13 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import default_name
 from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, plain, readable
 from bellwether.replay.agents.gateway import Gateway
+from bellwether.replay.agents.mills import API
+from bellwether.replay.agents.player import finish, play, step_of
 from bellwether.replay.agents.records import Callbacks, EpisodeInfo
 from bellwether.replay.engine import Session
-from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.isolation.filesystem import visible_files
 from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation, check_isolable
-from bellwether.replay.isolation.wire import CHANGES, REQUESTS, Channel, Closed, Malformed, OutOfTime, checked
+from bellwether.replay.isolation.wire import REQUESTS, Channel, Closed, Malformed, OutOfTime, answered, checked, state_of
 
 _PROGRAM = (
     "import sys; from ast import literal_eval; sys.path[:] = literal_eval(sys.argv[1]); "
@@ -57,7 +58,7 @@ _SIGNALLED = 128
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """Untrusted self-description of an agent's process. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring.
-    callbacks: its notifications between decisions.
+    callbacks: its notifications between decisions. api: version of its interface.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Loaded:
     kind: str
     about: str = ""
     callbacks: Callbacks = field(default_factory=Callbacks)
+    api: int = API
 
 
 class IsolatedAgent:
@@ -80,6 +82,8 @@ class IsolatedAgent:
         self.confinement = Confinement()
         self.loaded = Loaded(source.name or default_name(source.reference.rpartition(":")[2]), source.params, "timed")
         self._failure: Failure | None = None
+        #: The agent has read what depends on its fills, by its own account.
+        self.reacts = False
 
     def __enter__(self) -> Self:
         self._start(class_alone=False)
@@ -205,7 +209,7 @@ class IsolatedAgent:
         finally:
             self._left -= time.monotonic() - begun
 
-    def _checked(self, name: str, said: str, kind: str, callbacks: str, *, class_alone: bool) -> Loaded:
+    def _checked(self, name: str, said: str, kind: str, callbacks: str, api: int, *, class_alone: bool) -> Loaded:
         reference = self._source.reference
         if not name or name != plain(name) or len(name) > 100:
             raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
@@ -218,7 +222,7 @@ class IsolatedAgent:
             params = None
         if type(params) is not dict:
             raise ConfigError(f"loading the agent {reference}: its parameters are no JSON object")
-        return Loaded(name, params, kind, callbacks=Callbacks.named(callbacks))
+        return Loaded(name, params, kind, callbacks=Callbacks.named(callbacks), api=api)
 
     def _end(self) -> str:
         """Describe the end of the process."""
@@ -233,78 +237,39 @@ class IsolatedAgent:
 
     # The run.
 
-    def run(
-        self,
-        session: Session,
-        gateway: Gateway,
-        opening: Gateway,
-        info: EpisodeInfo,
-        *,
-        series: list[str],
-        seed: int,
-        calls_per_step: int,
-    ) -> Failure | None:
-        """All decisions of a run, from the start to the end; the failure that ended them early. Then the session is at its end.
+    def run(self, session: Session, gateway: Gateway, info: EpisodeInfo, **about: Any) -> Failure | None:
+        """Trade from the start to the end; the failure that ended it early. The session is then at its end.
 
-        opening: what is answered in `start`.
+        about: seed, calls_per_step, max_orders, series and unit of the `AgentContext`.
         """
-        about = {
-            "info": {**asdict(info), "markets": [astuple(market) for market in info.markets]},
-            "series": series,
-            "seed": f"{seed:x}",
-            "calls_per_step": calls_per_step,
-            "max_orders": session.settings.max_orders,
-        }
-        callbacks = self.loaded.callbacks
-        if callbacks:
-            gateway.watch(callbacks)
-        opened = session.open()
-        opening.begin()
-        failure = self._failure and replace(self._failure, at=session.now)
-        failure = failure or self._send(about, session) or self._phase("start", -1, session, opening, calls_per_step)
-        failure = failure or self._decide(session, gateway, calls_per_step, opened)
-        gateway.end()
-        if failure is not None:
-            session.cancel_all()
-            while session.step():
-                pass
-            return failure
-        return self._phase("end", session.steps, session, gateway, 0)
+        self._session, self._gateway, self._calls = session, gateway, about["calls_per_step"]
+        described = {**asdict(info), "markets": [astuple(market) for market in info.markets]}
+        failed = self._failure and replace(self._failure, at=session.now)
+        failed = failed or self._send({**about, "seed": f"{about['seed']:x}", "info": described})
+        if failed is None:
+            return play(session, gateway, self, self.loaded.callbacks)
+        finish(session, failed)
+        return failed
 
-    def _decide(self, session: Session, gateway: Gateway, calls: int, opened: bool) -> Failure | None:
-        """All decisions, and between them the agent's notifications of fills and trades."""
-        failure = None
-        found = AT_DECISION if opened else session.advance()
-        while found and failure is None:
-            if found == AT_DECISION:
-                gateway.begin()
-                failure = self._phase("act", session.step_index, session, gateway, calls)
-            else:
-                gateway.wake(stopped=True)
-            while failure is None and (news := gateway.news()) is not None:
-                gateway.wake(stopped=False)
-                failure = self._phase("tell", session.step_index, session, gateway, calls, *news)
-            found = failure is None and session.advance()
-        return failure
-
-    def _send(self, about: dict[str, Any], session: Session) -> Failure | None:
+    def _send(self, about: dict[str, Any]) -> Failure | None:
         try:
             self._channel.send(about, time.monotonic() + self._seconds)
         except (Closed, OutOfTime) as error:
-            return self._failed(error, -1, session.now)
+            return self._failed(error, -1, self._session.now)
         return None
 
-    def _phase(self, phase: str, step: int, session: Session, gateway: Gateway, calls: int, *news: Any) -> Failure | None:
-        """One call of the agent: tell it, answer what it asks, until it is done."""
-        begun, now = time.monotonic(), session.now
+    def call(self, phase: str, *news: Any) -> Failure | None:
+        """See `Player`: send the phase, and answer requests until the agent is done."""
+        begun, now, step = time.monotonic(), self._session.now, step_of(self._session, phase)
         deadline = begun + min(self._seconds, self._left)
         try:
-            self._channel.send([phase, step, now, calls, gateway.status_list(), _state(gateway), *news], deadline)
+            self._channel.send([phase, step, 0 if phase == "end" else self._calls, state_of(self._gateway), *news], deadline)
             while True:
                 name, arguments = checked(self._channel.receive(deadline))
                 if name in REQUESTS:
-                    self._channel.send(_answer(gateway, name, arguments), deadline)
+                    self._channel.send(answered(self._gateway, name, arguments), deadline)
                 elif name == "done":
+                    self.reacts |= bool(arguments[0])
                     return None
                 elif name == "failed":
                     return self._raised(arguments, step, now)
@@ -332,16 +297,3 @@ class IsolatedAgent:
     def _with_output(self, trace: str) -> str:
         printed = readable(self._channel.printed)
         return "\n".join(part for part in (trace, f"The agent printed last:\n{printed}" if printed else "") if part)
-
-
-def _state(gateway: Gateway) -> list[Any]:
-    return [gateway.sent(), gateway.cash(), gateway.available(), gateway.bid_rows(), gateway.position_rows()]
-
-
-def _answer(gateway: Gateway, name: str, arguments: list[Any]) -> Any:
-    answer = getattr(gateway, name)(*arguments)
-    if name == "points" and answer is not None:
-        return [answer[0].tolist(), [value.hex() for value in answer[1].tolist()]]
-    if name not in CHANGES:
-        return answer
-    return [answer, _state(gateway), gateway.order(answer) if name == "place" and answer is not None else None]

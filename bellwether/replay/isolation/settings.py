@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.machinery import PathFinder
-from typing import Any
 
 import orjson
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent
+from bellwether.replay.agents.load import AgentReference
 
 _LEAST_MEMORY = 256 << 20
 
@@ -60,14 +59,8 @@ class Confinement:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSource:
-    """An agent that is not loaded here. reference: `file.py:Class` or `package.module:Class`. name: what seeds and results call it; the class's own
-    when left out. params: keyword arguments of the class, values of JSON. Raises `ConfigError` for others.
-    """
-
-    reference: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    name: str | None = None
+class AgentSource(AgentReference):
+    """An agent that another process makes, with parameters that are values of JSON. Raises `ConfigError` for others."""
 
     def __post_init__(self) -> None:
         values = dict(self.params)

@@ -11,10 +11,13 @@ import select
 import struct
 import time
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, get_args, get_origin
 
 import numpy as np
 import orjson
+
+from bellwether.replay.agents.interface import CALLS, STATE, Call, Shape, Simulator
 
 #: The longest message of an agent, bytes: a `place_many` of 100,000 orders fits.
 MOST_BYTES = 16 << 20
@@ -43,9 +46,9 @@ def _integer(value: Any) -> int:
     return value
 
 
-def _text(value: Any) -> str:
-    if type(value) is not str or len(value) > _LONGEST_TEXT:
-        raise Malformed(f"{value!r:.60} where a text of at most {_LONGEST_TEXT:,} characters belongs")
+def _text(value: Any, longest: int = _LONGEST_TEXT) -> str:
+    if type(value) is not str or len(value) > longest or (longest < _LONGEST_TEXT and not value.isprintable()):
+        raise Malformed(f"{value!r:.60} where a text of at most {longest:,} characters belongs")
     return value
 
 
@@ -68,49 +71,26 @@ def _array(value: Any, columns: int | None) -> np.ndarray:
     return found
 
 
-def _ids(value: Any) -> np.ndarray:
-    return _array(value, None)
+def _converter(hint: Any) -> Callable[[Any], Any]:
+    """The check of an argument of this type."""
+    limit = get_args(hint)[1] if get_origin(hint) is Annotated else None
+    if isinstance(limit, Shape):
+        return partial(_array, columns=limit.columns)
+    return partial(_text, longest=limit) if limit is not None else _integer
 
 
-def _orders(value: Any) -> np.ndarray:
-    return _array(value, 7)
-
-
-def _prices(value: Any) -> np.ndarray:
-    return _array(value, 2)
-
-
-_I = _integer
-#: Calls of `Gateway` that an agent may make, and the types of their arguments.
+#: Calls of `Simulator` that an agent may make, and the checks of their arguments. The other ones are sent with every message.
 REQUESTS: dict[str, tuple[Callable[[Any], Any], ...]] = {
-    "sizes": (),
-    "equity": (),
-    "order": (_I,),
-    "book": (_I, _I),
-    "resting": (_I,),
-    "are_resting": (_ids,),
-    "points": (_I, _I),
-    "trades": (_I, _I),
-    "fills": (_I, _I, _I),
-    "ledger": (_I,),
-    "place": (_I, _I, _I, _I, _I, _I, _I),
-    "place_many": (_orders,),
-    "cancel": (_I,),
-    "cancel_many": (_ids,),
-    "cancel_all": (_I,),
-    "amend": (_I, _I, _I),
-    "quote": (_I, _I, _I, _I, _I),
-    "quote_many": (_prices, _I, _I),
+    name: tuple(_converter(hint) for hint in call.arguments) for name, call in CALLS.items() if call.kind != "state"
 }
-#: Those that may change books and account.
-CHANGES = frozenset({"place", "place_many", "cancel", "cancel_many", "cancel_all", "amend", "quote", "quote_many"})
 #: How a phase ends: done, or failed with type, message and traceback. Before the first comes `confined`, the fields of a `Confinement`, or `refused`
-#: with the reason; then `loaded` (name, parameters, kind, names of its callbacks), `refused` or `failed`.
+#: with the reason; then `loaded` (name, parameters, kind, names of its callbacks, its `api`), `refused` or `failed`. `done` states whether the agent
+#: has read what depends on its fills.
 ENDS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     "confined": (_optional_text,) * 5,
-    "loaded": (_text, _text, _text, _text),
+    "loaded": (_text, _text, _text, _text, _integer),
     "refused": (_text,),
-    "done": (),
+    "done": (_integer,),
     "failed": (_text, _text, _text),
 }
 
@@ -138,6 +118,34 @@ def _listed(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be sent")
+
+
+def answered(simulator: Simulator, name: str, arguments: list[Any]) -> Any:
+    """The answer to a request; after one that changes something with the state, and with the row of a placed order."""
+    answer = getattr(simulator, name)(*arguments)
+    if CALLS[name].kind != "change":
+        return answer
+    return [answer, state_of(simulator), simulator.order(answer) if name == "place" and answer is not None else None]
+
+
+def state_of(simulator: Simulator) -> list[Any]:
+    """What is sent with every message."""
+    return [getattr(simulator, name)() for name in STATE]
+
+
+def rebuilt(value: Any, call: Call) -> Any:
+    """A result of a call as the simulator returned it."""
+    if value is None:
+        return None
+    shape = call.shape
+    if shape is not None:
+        array = np.array(value, shape.dtype)
+        return array if shape.columns is None else array.reshape(-1, shape.columns)
+    return _tuples(value)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(one) for one in value) if type(value) is list else value
 
 
 class Channel:

@@ -82,6 +82,10 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
         "mid": prices_of(np.where(rows[:, codes.O_MID2] >= 0, rows[:, codes.O_MID2] * _UNIT // 2, NONE)),
         "cost": _money(np.where(rows[:, codes.O_ACTION] == codes.SELL, -1, 1) * rows[:, codes.O_COST]),
         "fees": _money(rows[:, codes.O_FEES]),
+        "tag": pl.Series(
+            [backtest.tags.get(number) or (str(tag) if tag else None) for number, tag in enumerate(rows[:, codes.O_TAG].tolist())],
+            dtype=pl.String,
+        ),
     }
     return _frame(ORDERS, backtest, columns, known_at)
 

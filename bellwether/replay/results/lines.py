@@ -27,7 +27,7 @@ _UNSETTLED, _DEFAULT = "*", "†"
 _MARKED = f"{_UNSETTLED} a position was left unsettled: its mark, no result."
 _BY_DEFAULT = f"{_DEFAULT} nothing states the fees of a market: the venue's general ones, which its own may exceed."
 
-_BANDS = {
+BANDS = {
     "fills": "PnL band (fills): the range over every order of arrival in the queues that the recording allows, for the same calls. It does not bound an agent "
     "that reacts to its fills.",
     "rerun": "PnL band (rerun): the range of the agent's own runs under the slowest, the chosen and the fastest queue.",
@@ -153,7 +153,7 @@ def _interval(row: Mapping[str, Any], name: str, digits: int) -> str:
 
 def _band_notes(rows: pl.DataFrame) -> tuple[str, ...]:
     """Return a note for each kind of band in a table."""
-    return tuple(_BANDS[kind] for kind in sorted(rows["band"].unique()) if kind in _BANDS)
+    return tuple(BANDS[kind] for kind in sorted(rows["band"].unique()) if kind in BANDS)
 
 
 def band(row: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from bellwether.pages.render import write
 from bellwether.pages.values import floats, instant, money, number, percent, seconds, text, thin, when, yes_no
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
-from bellwether.replay.results.lines import band, signed
+from bellwether.replay.results.lines import BANDS, band, signed
 from bellwether.replay.results.metrics import ended
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKET_PNL, ORDERS
 
@@ -62,6 +62,8 @@ def tear_sheet(backtest: RunRecord) -> Page:
 
 
 def _notes(backtest: RunRecord, run: Mapping[str, Any]) -> Iterator[str]:
+    if run["band"] in BANDS:
+        yield BANDS[run["band"]]
     if backtest.failure is not None:
         yield f"The agent failed at decision {backtest.failure.step}: {backtest.failure}. Its orders were cancelled, the rest was replayed."
     if run["unsettled"]:

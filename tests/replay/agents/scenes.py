@@ -5,22 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, EpisodeInfo, run
+from bellwether.replay import CENT, Agent, AgentContext, Backtest, BacktestSettings, EpisodeInfo, run
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
-from bellwether.replay.units import CONTRACT, MICROS, NO, SECOND, YES
-from tests.replay.results.tapes import Event, book, tape
+from bellwether.replay.units import CONTRACT, DOLLAR, MICROS, MILL, NO, SECOND, YES
+from tests.replay.results import tapes
+from tests.replay.results.tapes import Event
+
+
+def tape(*events: Event, **given: Any) -> Tape:
+    """A tape of (seconds, kind, ticker, side, price in $0.0001, value)."""
+    return tapes.tape(*((at, kind, ticker, side, price // MILL, value) for at, kind, ticker, side, price, value in events), **given)
+
+
+def book(at: float, bid: int, ask: int, ticker: int = 0, size: int = 1000) -> list[Event]:
+    """A bid and an ask in $0.0001 appear."""
+    return [(at, LEVEL, ticker, YES, bid, size), (at, LEVEL, ticker, NO, DOLLAR - ask, size)]
+
 
 RULES = "kalshi-2026-08-30"
-#: YES 45 bid and 48 asked, 100 and 50 contracts; cents as mills.
+#: YES 45 bid and 48 asked, 100 and 50 contracts.
 BOOK: list[Event] = [
-    (0, LEVEL, 0, YES, 450, 100 * CONTRACT),
-    (0, LEVEL, 0, YES, 400, 200 * CONTRACT),
-    (0, LEVEL, 0, NO, 520, 50 * CONTRACT),
-    (0, LEVEL, 0, NO, 500, 150 * CONTRACT),
+    (0, LEVEL, 0, YES, 45 * CENT, 100 * CONTRACT),
+    (0, LEVEL, 0, YES, 40 * CENT, 200 * CONTRACT),
+    (0, LEVEL, 0, NO, 52 * CENT, 50 * CONTRACT),
+    (0, LEVEL, 0, NO, 50 * CENT, 150 * CONTRACT),
 ]
 #: Closes after 600 seconds; YES pays.
 END: list[Event] = [(600, CLOSE, 0, YES, 0, 0), (601, SETTLE, 0, YES, 0, MICROS)]
-TRADE: Event = (90, PRINT, 0, YES, 450, 130 * CONTRACT)
+TRADE: Event = (90, PRINT, 0, YES, 45 * CENT, 130 * CONTRACT)
 
 
 def market(*events: Event) -> Tape:
@@ -30,11 +42,20 @@ def market(*events: Event) -> Tape:
 
 def two_markets() -> Tape:
     """Two markets with a spread of a cent and of ten; only the first has a book at once."""
-    return tape(*book(0, 490, 500), *book(100, 300, 400, ticker=1), (600, CLOSE, 0, 0, 0, 0), (600, CLOSE, 1, 0, 0, 0), tickers=2, end=600)
+    return tape(
+        *book(0, 49 * CENT, 50 * CENT),
+        *book(100, 30 * CENT, 40 * CENT, ticker=1),
+        (600, CLOSE, 0, 0, 0, 0),
+        (600, CLOSE, 1, 0, 0, 0),
+        tickers=2,
+        end=600,
+    )
 
 
 class Scripted(Agent):
     """Calls a function at each decision."""
+
+    api = 3
 
     def __init__(self, what: Callable[[AgentContext], Any]) -> None:
         self.what = what
@@ -45,6 +66,8 @@ class Scripted(Agent):
 
 class Noted(Agent):
     """Notes what is called, in the order of calls."""
+
+    api = 3
 
     def __init__(self, notes: list[Any]) -> None:
         self.notes = notes
@@ -60,8 +83,8 @@ class Noted(Agent):
 
 
 def settings(**changed: Any) -> BacktestSettings:
-    """A decision a minute, with a thousand dollars."""
-    return BacktestSettings(**{"rules": RULES, "cadence": 60 * SECOND, "bankroll": 1000 * MICROS, **changed})
+    """A decision a minute, with a thousand dollars, in one run."""
+    return BacktestSettings(**{"rules": RULES, "cadence": 60 * SECOND, "bankroll": 1000 * MICROS, "band": "none", **changed})
 
 
 def traded(what: Callable[[AgentContext], Any], *events: Event, **changed: Any) -> Backtest:

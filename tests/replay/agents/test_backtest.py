@@ -17,6 +17,7 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.replay import (
     BUY,
+    CENT,
     CONTRACT,
     MICROS,
     SECOND,
@@ -52,7 +53,7 @@ def failing(error: BaseException | None = None, answer: Any = None) -> Callable[
     def act(ctx: AgentContext) -> Any:
         if ctx.step == 0:
             ctx.buy("M-0", YES, 10 * CONTRACT)
-            ctx.buy("M-0", YES, 10 * CONTRACT, 440)
+            ctx.buy("M-0", YES, 10 * CONTRACT, 44 * CENT)
         if ctx.step == 2 and error is not None:
             raise error
         return answer if ctx.step == 2 else None
@@ -89,7 +90,7 @@ def test_a_failure_ends_the_trading_and_the_rest_is_replayed_and_settled(
     assert outcome.count(Status.CANCELLED) == 1, "what rested is cancelled"
     assert not outcome.positions.any(), "what was held is settled"
     bought = 10 * 480_000
-    assert outcome.pnl[0] == 10 * MICROS - bought - outcome.fees[0]
+    assert outcome.pnl[0] == 10 * MICROS - bought - outcome.fees
     assert outcome.samples[-1][0] == 601 * SECOND
     assert str(failure) == f"{kind}: {message}".removesuffix(": ")
 
@@ -190,7 +191,7 @@ def test_an_agent_that_waits_for_others_is_not_timed() -> None:
 def test_a_million_orders_end_at_the_limits() -> None:
     def act(ctx: AgentContext) -> None:
         for _ in range(10**6):
-            ctx.buy("M-0", YES, 1, 400)
+            ctx.buy("M-0", YES, 1, 40 * CENT)
 
     by_budget = run(market(), Scripted(act), settings())
     assert by_budget.failure is not None
@@ -200,7 +201,7 @@ def test_a_million_orders_end_at_the_limits() -> None:
 
 
 def send_many(ctx: AgentContext) -> None:
-    ctx.place_many(requests(0, YES, BUY, np.full(10**5, 400), 1))
+    ctx.place_many(requests(0, YES, BUY, np.full(10**5, 40 * CENT), 1))
 
 
 def test_what_is_no_agent_is_refused() -> None:
@@ -210,6 +211,8 @@ def test_what_is_no_agent_is_refused() -> None:
 
 def test_an_object_that_has_run_is_made_anew() -> None:
     class Learner(Agent):
+        api = 3
+
         def __init__(self) -> None:
             self.seen = 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.replay import NO, SECOND, YES, Agent, AgentContext, CompiledAgent, Fill, OrderUpdate, Trade, prepare, run
+from bellwether.replay import CENT, DOLLAR, NO, SECOND, YES, Agent, AgentContext, CompiledAgent, Fill, OrderUpdate, Trade, prepare, run
 from bellwether.replay.engine import arrays
 from bellwether.replay.engine import kernel as k
 from bellwether.replay.engine.codes import O_SENT, Status, Tif
@@ -22,6 +22,8 @@ GTC, IOC, CANCELLED, LOTS = int(Tif.GTC), int(Tif.IOC), int(Status.CANCELLED), 3
 class Quick(Agent):
     """Joins the bids of each market, pairs its fills, goes with trades, replaces what is cancelled, and takes books that have moved far."""
 
+    api = 3
+
     name = "quick"
 
     def act(self, ctx: AgentContext) -> None:
@@ -32,7 +34,7 @@ class Quick(Agent):
 
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
         if fill.role == "maker":
-            ctx.buy(fill.ticker, NO if fill.side == "yes" else YES, fill.lots, 980 - fill.price)
+            ctx.buy(fill.ticker, NO if fill.side == "yes" else YES, fill.lots, 98 * CENT - fill.price)
 
     def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
         if update.status == "cancelled" and update.filled > 0:
@@ -68,7 +70,16 @@ def decide(sim, params):
 def filled(sim, params, fill):
     params[1] += 1
     if k.fill_role(sim, fill) == 1:
-        k.place(sim, k.fill_ticker(sim, fill), 1 - k.fill_side(sim, fill), 0, 980 - k.fill_price(sim, fill), k.fill_lots(sim, fill), GTC, 0)
+        k.place(
+            sim,
+            k.fill_ticker(sim, fill),
+            1 - k.fill_side(sim, fill),
+            0,
+            98 * CENT - k.fill_price(sim, fill),
+            k.fill_lots(sim, fill),
+            GTC,
+            0,
+        )
 
 
 @strategy
@@ -83,7 +94,7 @@ def ordered(sim, params, update):
 def traded(sim, params, trade):
     params[3] += 1
     side = k.trade_taker(sim, trade)
-    price = k.trade_price(sim, trade) if side == 0 else 1000 - k.trade_price(sim, trade)
+    price = k.trade_price(sim, trade) if side == 0 else DOLLAR - k.trade_price(sim, trade)
     k.place(sim, k.trade_ticker(sim, trade), side, 0, price, k.trade_lots(sim, trade) // 100 + 1, IOC, 0)
 
 
@@ -97,6 +108,8 @@ def moved(sim, params, ticker):
 
 class CompiledQuick(CompiledAgent):
     """The same compiled."""
+
+    api = 3
 
     name = "quick"
     strategy = decide

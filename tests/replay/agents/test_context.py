@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.replay import BUY, CONTRACT, MICROS, NO, SECOND, YES, AgentContext, BudgetError, OrderError, requests, run
+from bellwether.replay import BUY, CENT, CONTRACT, DOLLAR, MICROS, NO, SECOND, YES, AgentContext, BudgetError, OrderError, requests, run
 from bellwether.replay.agents.views import Series
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.tape.layout import HALT, INVALID, LEVEL
-from tests.replay.agents.scenes import RULES, TRADE, Scripted, market, once, settings, traded, two_markets
-from tests.replay.results.tapes import tape
+from tests.replay.agents.scenes import RULES, TRADE, Scripted, market, once, settings, tape, traded, two_markets
 
 NAN = math.nan
 
@@ -26,11 +25,11 @@ NAN = math.nan
 def test_a_side_without_quotes_is_none() -> None:
     def look(ctx: AgentContext) -> None:
         first, second = ctx.markets()
-        assert (first.yes_bid, first.spread) == (490, 10)
+        assert (first.yes_bid, first.spread) == (49 * CENT, CENT)
         assert (second.yes_bid, second.yes_ask, second.mid, second.spread, second.yes_bid_lots) == (None, None, None, None, 0)
         assert (second.status, second.is_active) == ("no_book", False)
-        assert ctx.quotes.yes_bid.tolist() == [490, 0]
-        assert ctx.quotes.yes_ask.tolist() == [500, 1000]
+        assert ctx.quotes.yes_bid.tolist() == [49 * CENT, 0]
+        assert ctx.quotes.yes_ask.tolist() == [50 * CENT, DOLLAR]
         assert ctx.quotes.active.tolist() == [True, False]
 
     assert run(two_markets(), Scripted(once(look)), settings()).failure is None
@@ -39,9 +38,9 @@ def test_a_side_without_quotes_is_none() -> None:
 def test_the_book_is_shown_to_a_depth_best_first() -> None:
     def look(ctx: AgentContext) -> None:
         full, top = ctx.book("M-0"), ctx.book("M-0", 1)
-        assert full.yes_bids == ((450, 10_000), (400, 20_000))
-        assert full.yes_asks == ((480, 5_000), (500, 15_000))
-        assert (top.no_bids, top.no_asks) == (((520, 5_000),), ((550, 10_000),))
+        assert full.yes_bids == ((45 * CENT, 10_000), (40 * CENT, 20_000))
+        assert full.yes_asks == ((48 * CENT, 5_000), (50 * CENT, 15_000))
+        assert (top.no_bids, top.no_asks) == (((52 * CENT, 5_000),), ((55 * CENT, 10_000),))
         with pytest.raises(OrderError, match="depth is -1"):
             ctx.book("M-0", -1)
 
@@ -52,7 +51,7 @@ def test_the_book_is_shown_to_a_depth_best_first() -> None:
 def test_a_market_says_when_it_takes_no_orders(kind: int, status: str) -> None:
     def look(ctx: AgentContext) -> None:
         assert ctx.market("M-0").status == status
-        order = ctx.buy("M-0", YES, CONTRACT, 450)
+        order = ctx.buy("M-0", YES, CONTRACT, 45 * CENT)
         assert (order.status, order.reason) == ("rejected", {"halted": "halted", "invalid": "invalid_book"}[status])
         assert order.explanation
 
@@ -62,16 +61,16 @@ def test_a_market_says_when_it_takes_no_orders(kind: int, status: str) -> None:
 def test_money_is_live_within_a_step() -> None:
     def trade(ctx: AgentContext) -> None:
         one = ctx.market("M-0")
-        order = ctx.buy("M-0", YES, 60 * CONTRACT, 490)
+        order = ctx.buy("M-0", YES, 60 * CONTRACT, 49 * CENT)
         assert (order.status, order.filled, order.remaining) == ("resting", 50 * CONTRACT, 10 * CONTRACT)
         assert order.cost == 50 * 480_000
         assert ctx.cash == 1000 * MICROS - order.cost - order.fees
         assert ctx.available < ctx.cash
         assert one.yes_position == 50 * CONTRACT == ctx.positions[0, YES]
-        assert one.yes_ask == 500, "what was taken is gone"
+        assert one.yes_ask == 50 * CENT, "what was taken is gone"
         assert ctx.equity == ctx.cash + 50 * 450_000
         assert ctx.cancel(order)
-        sale = ctx.sell("M-0", YES, 10 * CONTRACT, 450)
+        sale = ctx.sell("M-0", YES, 10 * CONTRACT, 45 * CENT)
         assert sale.cost == -10 * 450_000
         assert ctx.cash == 1000 * MICROS - order.cost - order.fees - sale.cost - sale.fees
 
@@ -79,28 +78,28 @@ def test_money_is_live_within_a_step() -> None:
 
 
 WRONG_ORDERS: list[tuple[str, Callable[[AgentContext], Any], str]] = [
-    ("unknown ticker", lambda ctx: ctx.buy("M-9", YES, 100, 450), "no market 'M-9'"),
+    ("unknown ticker", lambda ctx: ctx.buy("M-9", YES, 100, 45 * CENT), "no market 'M-9'"),
     ("float price", lambda ctx: ctx.buy("M-0", YES, 100, 45.0), "price is 45.0"),
     ("price that is no number", lambda ctx: ctx.buy("M-0", YES, 100, NAN), "price is nan"),
     ("price of 0", lambda ctx: ctx.buy("M-0", YES, 100, 0), "price is 0; a market order"),
-    ("negative size", lambda ctx: ctx.buy("M-0", YES, -5, 450), "lots is -5"),
-    ("unknown side", lambda ctx: ctx.buy("M-0", "maybe", 100, 450), "side is 'maybe'; it is one of YES, NO"),
-    ("unknown action", lambda ctx: ctx.place("M-0", YES, "hold", 450, 100), "action is 'hold'"),
-    ("unknown time in force", lambda ctx: ctx.buy("M-0", YES, 100, 450, "day"), "tif is 'day'; it is one of IOC, GTC"),
-    ("GTD without an end", lambda ctx: ctx.buy("M-0", YES, 100, 450, "gtd"), "GTD, and no other"),
-    ("an end without GTD", lambda ctx: ctx.place("M-0", YES, BUY, 450, 100, expires=5), "GTD, and no other"),
+    ("negative size", lambda ctx: ctx.buy("M-0", YES, -5, 45 * CENT), "lots is -5"),
+    ("unknown side", lambda ctx: ctx.buy("M-0", "maybe", 100, 45 * CENT), "side is 'maybe'; it is one of YES, NO"),
+    ("unknown action", lambda ctx: ctx.place("M-0", YES, "hold", 45 * CENT, 100), "action is 'hold'"),
+    ("unknown time in force", lambda ctx: ctx.buy("M-0", YES, 100, 45 * CENT, "day"), "tif is 'day'; it is one of IOC, GTC"),
+    ("GTD without an end", lambda ctx: ctx.buy("M-0", YES, 100, 45 * CENT, "gtd"), "GTD, and no other"),
+    ("an end without GTD", lambda ctx: ctx.place("M-0", YES, BUY, 45 * CENT, 100, expires=5), "GTD, and no other"),
     (
         "an end without a zone",
-        lambda ctx: ctx.place("M-0", YES, BUY, 450, 100, "gtd", datetime(2026, 1, 1)),
+        lambda ctx: ctx.place("M-0", YES, BUY, 45 * CENT, 100, "gtd", datetime(2026, 1, 1)),
         "no zone",
     ),
     ("cancel of nothing", lambda ctx: ctx.cancel(77), "no order 77"),
-    ("quotes that are no array", lambda ctx: ctx.quote_many([[440, 510]], 100), r"found list; prices are int64\[1, 2\]"),
-    ("requests in a list", lambda ctx: ctx.place_many([[0, 0, 0, 450, 100, 1, 0]]), "found list"),
+    ("quotes that are no array", lambda ctx: ctx.quote_many([[44 * CENT, 51 * CENT]], 100), r"found list; prices are int64\[1, 2\]"),
+    ("requests in a list", lambda ctx: ctx.place_many([[0, 0, 0, 45 * CENT, 100, 1, 0]]), "found list"),
     ("a column of floats", lambda ctx: requests(0, YES, BUY, np.array([45.0]), 100), "price is float64"),
     ("columns of two lengths", lambda ctx: requests(np.zeros(2, int), YES, BUY, np.ones(3, int), 100), "2 and 3 rows"),
     ("series that is not there", lambda ctx: ctx.exogenous("spx"), "no 'spx'; there are none"),
-    ("ids that are not there", lambda ctx: ctx.buy("M-0", YES, 100, 440) and ctx.is_resting(np.array([0, 9])), "no order 9"),
+    ("ids that are not there", lambda ctx: ctx.buy("M-0", YES, 100, 44 * CENT) and ctx.is_resting(np.array([0, 9])), "no order 9"),
 ]
 
 
@@ -116,10 +115,10 @@ def test_what_is_no_order_is_an_error_and_nothing_is_sent(call: Callable[[AgentC
 
 def test_what_the_venue_refuses_comes_back_with_the_reason() -> None:
     def act(ctx: AgentContext) -> None:
-        assert ctx.buy("M-0", YES, CONTRACT, 480, "post_only").reason == "would_cross"
-        assert ctx.buy("M-0", YES, CONTRACT, 1000).reason == "bad_price"
-        assert ctx.buy("M-0", YES, 100_000 * CONTRACT, 440).reason == "insufficient_cash"
-        assert ctx.buy("M-0", YES, 60 * CONTRACT, 480, "fok").reason == "fok_unfilled"
+        assert ctx.buy("M-0", YES, CONTRACT, 48 * CENT, "post_only").reason == "would_cross"
+        assert ctx.buy("M-0", YES, CONTRACT, DOLLAR).reason == "bad_price"
+        assert ctx.buy("M-0", YES, 100_000 * CONTRACT, 44 * CENT).reason == "insufficient_cash"
+        assert ctx.buy("M-0", YES, 60 * CONTRACT, 48 * CENT, "fok").reason == "fok_unfilled"
 
     traded(once(act))
 
@@ -127,21 +126,21 @@ def test_what_the_venue_refuses_comes_back_with_the_reason() -> None:
 def test_words_and_codes_mean_the_same() -> None:
     def act(ctx: AgentContext) -> None:
         for side, action, tif in ((NO, BUY, Tif.GTC), ("no", "buy", "gtc"), ("NO", "BUY", 1), (np.int64(1), np.int64(0), np.int64(1))):
-            order = ctx.place("M-0", side, action, np.int64(510), np.int64(100), tif)
-            assert (order.side, order.action, order.price, order.lots, order.status) == ("no", "buy", 510, 100, "resting")
+            order = ctx.place("M-0", side, action, np.int64(51 * CENT), np.int64(100), tif)
+            assert (order.side, order.action, order.price, order.lots, order.status) == ("no", "buy", 51 * CENT, 100, "resting")
 
     traded(once(act))
 
 
 def test_a_resting_order_is_listed_amended_and_cancelled() -> None:
     def act(ctx: AgentContext) -> None:
-        worse, better = ctx.buy("M-0", YES, 200, 430), ctx.buy("M-0", YES, 100, 440)
+        worse, better = ctx.buy("M-0", YES, 200, 43 * CENT), ctx.buy("M-0", YES, 100, 44 * CENT)
         assert [order.id for order in ctx.resting()] == [better.id, worse.id]
         assert ctx.resting("M-0")[0].remaining == 100
         assert ctx.is_resting([worse, better, -1]).tolist() == [True, True, False]
-        assert ctx.amend(worse, 430, 50) is None
+        assert ctx.amend(worse, 43 * CENT, 50) is None
         assert ctx.order(worse.id).lots == 50
-        assert ctx.amend(worse, 5000, 50) == "bad_price"
+        assert ctx.amend(worse, 5 * DOLLAR, 50) == "bad_price"
         assert ctx.cancel(better) is True
         assert ctx.cancel(better) is False
         assert (better.status, better.reason, better.remaining) == ("cancelled", "agent", 0)
@@ -155,26 +154,26 @@ def test_a_quote_that_stands_keeps_its_place() -> None:
     seen: list[list[tuple[str, int | None, int]]] = []
 
     def act(ctx: AgentContext) -> None:
-        prices = {0: (440, 490), 1: (440, 490), 2: (430, 490), 3: (430, None)}
+        prices = {0: (44 * CENT, 49 * CENT), 1: (44 * CENT, 49 * CENT), 2: (43 * CENT, 49 * CENT), 3: (43 * CENT, None)}
         if ctx.step in prices:
             ctx.quote("M-0", *prices[ctx.step], 10 * CONTRACT)
             seen.append([(order.side, order.price, order.id) for order in ctx.resting()])
 
     traded(act)
     assert seen == [
-        [("yes", 440, 0), ("no", 510, 1)],
-        [("yes", 440, 0), ("no", 510, 1)],
-        [("yes", 430, 2), ("no", 510, 1)],
-        [("yes", 430, 2)],
+        [("yes", 44 * CENT, 0), ("no", 51 * CENT, 1)],
+        [("yes", 44 * CENT, 0), ("no", 51 * CENT, 1)],
+        [("yes", 43 * CENT, 2), ("no", 51 * CENT, 1)],
+        [("yes", 43 * CENT, 2)],
     ]
 
 
 def test_quotes_cost_a_call_for_each_order_they_send_or_cancel() -> None:
     def act(ctx: AgentContext) -> None:
         before = ctx.calls_left
-        ctx.quote_many(np.array([[440, 510]]), CONTRACT)
+        ctx.quote_many(np.array([[44 * CENT, 51 * CENT]]), CONTRACT)
         assert ctx.calls_left == before - 2
-        ctx.quote("M-0", 430, 490, CONTRACT)
+        ctx.quote("M-0", 43 * CENT, 49 * CENT, CONTRACT)
         assert ctx.calls_left == before - 4
         with pytest.raises(BudgetError):
             ctx.quote_many(np.array([[0, 0]]), CONTRACT)
@@ -188,12 +187,12 @@ def test_the_budget_of_a_step_counts_methods_and_orders_but_no_attributes() -> N
         for _ in range(50):
             assert ctx.cash and ctx.positions.sum() == 0 and ctx.quotes.yes_bid[0] and ctx.now and ctx.random
         ctx.markets()
-        ctx.place_many(requests(0, YES, BUY, np.full(3, 440), 100))
+        ctx.place_many(requests(0, YES, BUY, np.full(3, 44 * CENT), 100))
         assert ctx.calls_left == 1
         with pytest.raises(BudgetError, match="5 calls"):
-            ctx.place_many(requests(0, YES, BUY, np.full(2, 440), 100))
-        ctx.buy("M-0", YES, 100, 440)
-        for call in (ctx.markets, ctx.resting, lambda: ctx.book("M-0"), lambda: ctx.buy("M-0", YES, 100, 440), ctx.cancel_all):
+            ctx.place_many(requests(0, YES, BUY, np.full(2, 44 * CENT), 100))
+        ctx.buy("M-0", YES, 100, 44 * CENT)
+        for call in (ctx.markets, ctx.resting, lambda: ctx.book("M-0"), lambda: ctx.buy("M-0", YES, 100, 44 * CENT), ctx.cancel_all):
             with pytest.raises(BudgetError):
                 call()
         assert ctx.calls_left == 0
@@ -215,7 +214,7 @@ def test_what_is_seen_cannot_be_changed_and_what_is_forced_to_change_is_a_copy(n
         owner = array if array.base is None else array.base
         owner.flags.writeable = True
         owner[...] = 7
-        ctx.buy("M-0", YES, 100, 440)
+        ctx.buy("M-0", YES, 100, 44 * CENT)
         assert read(ctx).tolist() == before.tolist(), "read again, it is what it was"
 
     traded(once(act))
@@ -262,10 +261,10 @@ def test_a_series_cannot_be_changed() -> None:
 
 def test_frozen_rules_show_the_account_as_the_step_found_it_and_list_what_has_filled() -> None:
     levels = [
-        (0, LEVEL, 0, YES, 450, 10_000),
-        (0, LEVEL, 0, NO, 520, 5_000),
-        (100, LEVEL, 0, YES, 400, 100),
-        (200, LEVEL, 0, YES, 400, 200),
+        (0, LEVEL, 0, YES, 45 * CENT, 10_000),
+        (0, LEVEL, 0, NO, 52 * CENT, 5_000),
+        (100, LEVEL, 0, YES, 40 * CENT, 100),
+        (200, LEVEL, 0, YES, 40 * CENT, 200),
     ]
     rows = np.array([0, 100, 200], np.int64) * SECOND
     base = tape(levels[0], levels[1], levels[2], TRADE, levels[3], end=300)
@@ -276,7 +275,7 @@ def test_frozen_rules_show_the_account_as_the_step_found_it_and_list_what_has_fi
         before = ctx.cash
         if ctx.step == 0:
             ctx.buy("M-0", YES, CONTRACT)
-            ctx.buy("M-0", YES, CONTRACT, 450)
+            ctx.buy("M-0", YES, CONTRACT, 45 * CENT)
             assert ctx.cash == before == ctx.equity == 1000 * MICROS, "frozen"
             assert ctx.positions[0, YES] == CONTRACT, "positions are live"
         listed.append([order.id for order in ctx.resting()])
@@ -293,7 +292,7 @@ def test_frozen_rules_show_the_account_as_the_step_found_it_and_list_what_has_fi
 def test_an_order_beyond_the_limit_of_the_run_says_so() -> None:
     def act(ctx: AgentContext) -> None:
         assert ctx.buy("M-0", YES, 100).filled == 100
-        beyond = ctx.buy("M-0", YES, 100, 440)
+        beyond = ctx.buy("M-0", YES, 100, 44 * CENT)
         assert (beyond.id, beyond.status, beyond.reason, beyond.is_resting) == (-1, "rejected", "order_limit", False)
         assert (beyond.filled, beyond.lots, beyond.remaining, beyond.cost, beyond.fees, beyond.price) == (0, 0, 0, 0, 0, None)
         with pytest.raises(OrderError, match="no record"):

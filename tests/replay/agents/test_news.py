@@ -11,6 +11,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import (
+    CENT,
     CONTRACT,
     MINUTE,
     NO,
@@ -62,7 +63,7 @@ def heard(tape: Tape, *kinds: str, until: float = 240, do: dict[str, Callback] |
             actions[kind](ctx, news)
 
     methods = {f"on_{kind}": lambda _, ctx, news, kind=kind: called(ctx, kind, news) for kind in kinds}
-    agent = type("Hears", (Agent,), {"act": lambda _, ctx: called(ctx, "act", ctx.step), **methods})
+    agent = type("Hears", (Agent,), {"api": 3, "act": lambda _, ctx: called(ctx, "act", ctx.step), **methods})
     backtest = run(tape, agent(), settings(**changed))
     assert backtest.failure is None, backtest.failure.traceback
     return [note for note in notes if note[1] < until], backtest
@@ -70,7 +71,7 @@ def heard(tape: Tape, *kinds: str, until: float = 240, do: dict[str, Callback] |
 
 def rest(ctx: AgentContext, step: int) -> None:
     if step == 0:
-        ctx.buy("M-0", YES, 10 * CONTRACT, 450)
+        ctx.buy("M-0", YES, 10 * CONTRACT, 45 * CENT)
 
 
 def take(ctx: AgentContext, step: int) -> None:
@@ -96,15 +97,15 @@ def test_fills_and_trades_are_told_when_they_are_known(
 
 
 def test_a_callback_knows_no_book_and_sends_no_order_before_its_time() -> None:
-    later = (92, LEVEL, 0, YES, 460, CONTRACT)
+    later = (92, LEVEL, 0, YES, 46 * CENT, CONTRACT)
     books: list[Any] = []
 
     def at_fill(ctx: AgentContext, fill: Fill) -> None:
         books.append(ctx.market("M-0").yes_bid)
-        ctx.buy("M-0", NO, CONTRACT, 400)
+        ctx.buy("M-0", NO, CONTRACT, 40 * CENT)
 
     _, backtest = heard(market(TRADE, later), "fill", do={"fill": at_fill}, data_latency=5 * SECOND, order_latency=2 * SECOND)
-    assert books == [450], "the level of second 92 is not known at 95"
+    assert books == [45 * CENT], "the level of second 92 is not known at 95"
     assert (backtest.outcome.orders[:, [O_SENT, O_ARRIVED]] // SECOND).tolist() == [[0, 2], [95, 97]]
 
 
@@ -121,14 +122,14 @@ def test_an_order_of_a_callback_acts_at_once_without_latency() -> None:
 
 def test_a_fill_by_a_crossing_book_is_told_at_the_end_of_its_instant() -> None:
     # Its bid at 47 cents is above all others; then YES is offered at 46.
-    crossing = [(200, LEVEL, 0, NO, 540, 20 * CONTRACT), (200, LEVEL, 0, YES, 300, CONTRACT)]
+    crossing = [(200, LEVEL, 0, NO, 54 * CENT, 20 * CONTRACT), (200, LEVEL, 0, YES, 30 * CENT, CONTRACT)]
     seen: list[Any] = []
     do: dict[str, Callback] = {
-        "act": lambda ctx, step: step or ctx.buy("M-0", YES, CONTRACT, 470),
+        "act": lambda ctx, step: step or ctx.buy("M-0", YES, CONTRACT, 47 * CENT),
         "fill": lambda ctx, fill: seen.append(ctx.book("M-0").yes_bids[-1]),
     }
     assert heard(market(*crossing), "fill", do=do)[0] == [*ACTS, ("fill", 200, 200)]
-    assert seen == [(300, CONTRACT)]
+    assert seen == [(30 * CENT, CONTRACT)]
 
 
 def test_a_callback_has_the_calls_of_a_decision_and_reads_since_the_last_one() -> None:
@@ -137,7 +138,7 @@ def test_a_callback_has_the_calls_of_a_decision_and_reads_since_the_last_one() -
     def look(ctx: AgentContext, news: Any) -> None:
         seen.append((ctx.calls_left, ctx.step, len(ctx.trades()), len(ctx.fills())))
 
-    heard(market((30, PRINT, 0, YES, 450, 1), TRADE), "fill", "trade", do={"fill": look, "trade": look})
+    heard(market((30, PRINT, 0, YES, 45 * CENT, 1), TRADE), "fill", "trade", do={"fill": look, "trade": look})
     # The fill and the trade at second 90 share the calls.
     assert seen == [(100, 0, 1, 0), (100, 1, 1, 1), (98, 1, 1, 1)]
 
@@ -167,15 +168,15 @@ def told_of_orders(tape: Tape, do: dict[str, Callback], **changed: Any) -> list[
 def test_the_life_of_an_order_is_told() -> None:
     def act(ctx: AgentContext, step: int) -> None:
         if step == 0:
-            ctx.buy("M-0", YES, 10 * CONTRACT, 450)
-            ctx.place("M-0", YES, "buy", 440, CONTRACT, "gtd", 100 * SECOND)
-            ctx.buy("M-0", YES, CONTRACT, 999, "post_only")
+            ctx.buy("M-0", YES, 10 * CONTRACT, 45 * CENT)
+            ctx.place("M-0", YES, "buy", 44 * CENT, CONTRACT, "gtd", 100 * SECOND)
+            ctx.buy("M-0", YES, CONTRACT, 99 * CENT, "post_only")
         if step == 2:
-            ctx.amend(ctx.order(0), 440, 2 * CONTRACT)
+            ctx.amend(ctx.order(0), 44 * CENT, 2 * CONTRACT)
         if step == 3:
             ctx.cancel(0)
 
-    partly = (90, PRINT, 0, YES, 450, 104 * CONTRACT)
+    partly = (90, PRINT, 0, YES, 45 * CENT, 104 * CONTRACT)
     assert told_of_orders(market(partly), {"act": act}) == [
         (0, 0, 0, "resting", None, 0),
         (0, 1, 0, "resting", None, 0),
@@ -193,13 +194,13 @@ def test_the_life_of_an_order_is_told() -> None:
 def test_updates_come_with_the_latencies_and_orders_of_on_order_are_orders() -> None:
     def act(ctx: AgentContext, step: int) -> None:
         if step == 0:
-            ctx.buy("M-0", YES, 10 * CONTRACT, 450)
-            ctx.buy("M-0", YES, 5000 * CONTRACT, 450)
+            ctx.buy("M-0", YES, 10 * CONTRACT, 45 * CENT)
+            ctx.buy("M-0", YES, 5000 * CONTRACT, 45 * CENT)
 
     def again(ctx: AgentContext, update: OrderUpdate) -> None:
         if update.status == "filled":
             ctx.cancel_all()
-            ctx.buy("M-0", YES, CONTRACT, 440)
+            ctx.buy("M-0", YES, CONTRACT, 44 * CENT)
 
     late = {"data_latency": 5 * SECOND, "order_latency": 2 * SECOND}
     assert told_of_orders(market(TRADE), {"act": act, "order": again}, **late) == [
@@ -214,13 +215,15 @@ def test_updates_come_with_the_latencies_and_orders_of_on_order_are_orders() -> 
 
 
 def test_fills_are_told_first_then_orders_trades_and_books_before_the_decision_of_their_time() -> None:
-    both = market(SOLD_AT_A_DECISION, (120, LEVEL, 0, YES, 450, 0))
+    both = market(SOLD_AT_A_DECISION, (120, LEVEL, 0, YES, 45 * CENT, 0))
     found, _ = heard(both, "fill", "order", "trade", "book", until=121)
     assert [kind for kind, second, _ in found if second == 120] == ["fill", "order", "trade", "book", "act"]
 
 
 class Watches(Agent):
     """Notes the best prices that it is told of."""
+
+    api = 3
 
     def __init__(self, notes: list[Any]) -> None:
         self.notes = notes
@@ -254,7 +257,7 @@ def test_every_change_of_the_best_prices_is_told_once_at_the_end_of_its_instant(
             if best != before.get(code, [0, 0]):
                 before[code] = best
                 if ts > tape.start:
-                    expected.append((ts + latency, tape.tickers[code], *(one or None for one in best)))
+                    expected.append((ts + latency, tape.tickers[code], *(tape.levels[code][one].item() or None for one in best)))
         last = ts
     assert last is not None
     assert [note for note in told_of if note[0] > tape.start + latency] == expected
@@ -262,11 +265,11 @@ def test_every_change_of_the_best_prices_is_told_once_at_the_end_of_its_instant(
 
 
 def test_an_agent_can_trade_on_what_a_book_shows() -> None:
-    moves = (90, LEVEL, 0, NO, 540, 20 * CONTRACT)
+    moves = (90, LEVEL, 0, NO, 54 * CENT, 20 * CONTRACT)
     backtest = run(market(moves), AgentSource(f"{EVERYTHING}:TakesACheapOffer"), settings(), isolated=True)
     assert backtest.failure is None, backtest.failure.traceback
     assert (backtest.outcome.fills[:, F_TS] // SECOND).tolist() == [90]
-    assert backtest.outcome.fills[:, F_PRICE].tolist() == [460]
+    assert backtest.outcome.fills[:, F_PRICE].tolist() == [46 * CENT]
 
 
 class Maker(MarketMaker):
@@ -314,7 +317,7 @@ def test_a_session_stops_at_the_times_and_fills_asked_for() -> None:
     while found := session.advance():
         stops.append((found, session.now // SECOND))
         if session.step_index == 0 and len(stops) == 1:
-            session.place(0, YES, 0, 450, 10 * CONTRACT)
+            session.place(0, YES, 0, 45 * CENT, 10 * CONTRACT)
     assert stops == [(AT_DECISION, 0), (AT_NEWS, 30), (AT_NEWS, 90), (AT_DECISION, 300), (AT_DECISION, 600)]
     assert session.orders[0, 8] == Status.FILLED
     with pytest.raises(ConfigError, match="before its first step"):

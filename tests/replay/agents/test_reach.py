@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.replay import BUY, CONTRACT, YES, AgentContext, BudgetError, Prepared, requests, run
-from bellwether.replay.agents.door import Door, hidden
+from bellwether.replay import BUY, CENT, CONTRACT, YES, AgentContext, BudgetError, Prepared, requests, run
 from bellwether.replay.agents.gateway import Gateway
+from bellwether.replay.agents.interface import CALLS, Door, hidden
 from bellwether.replay.engine import Outcome, Session
 from bellwether.replay.tape import Tape
 from tests.replay.agents.scenes import TRADE, Scripted, market, once, settings, traded
@@ -126,13 +126,13 @@ def test_no_attribute_leads_to_the_simulator(session: list[Session]) -> None:
     counted: list[int] = []
 
     def act(ctx: AgentContext) -> None:
-        ctx.buy("M-0", YES, CONTRACT, 440)
+        ctx.buy("M-0", YES, CONTRACT, 44 * CENT)
         held = [ctx.positions, ctx.quotes.bids, ctx.quotes.active, ctx.quotes.yes_bid_lots, ctx.exogenous("spx"), ctx.resting()]
         held += [ctx.trades(), ctx.fills(), ctx.portfolio()]
         ctx._markets[0].yes_bid  # noqa: B018
         (one,) = session
         tape = one.tape
-        arrays = [*one._sim, tape.ts, tape.event, *with_series_arrays]
+        arrays = [*one._arrays.values(), tape.ts, tape.event, *with_series_arrays]
         counted.append(sum(1 for _ in reached([ctx, held])))
         ways.extend(found([ctx, held], arrays))
 
@@ -148,19 +148,19 @@ def test_no_attribute_leads_to_the_simulator(session: list[Session]) -> None:
     [
         lambda session: lambda: session,
         lambda session: session.place,
-        lambda session: np.ndarray((2,), np.int64, session.best[0]),
+        lambda session: np.ndarray((2,), np.int64, session._arrays["shown"]),
         lambda session: functools.lru_cache(maxsize=0)(session.place),
     ],
 )
 def test_the_walk_finds_what_is_not_hidden(hold: Callable[[Session], Any], session: list[Session]) -> None:
     run(market(), Scripted(lambda ctx: None), settings())
-    assert found(hold(session[0]), list(session[0]._sim))
-    assert not found(hidden(lambda: hold(session[0])), list(session[0]._sim))
+    assert found(hold(session[0]), list(session[0]._arrays.values()))
+    assert not found(hidden(lambda: hold(session[0])), list(session[0]._arrays.values()))
 
 
 def test_the_door_has_every_call_of_the_gateway() -> None:
     calls = {name for name in vars(Gateway) if not name.startswith("_")} - {"begin", "end", "wake", "watch", "news"}
-    assert calls <= set(Door.__slots__)
+    assert calls | {"bids", "positions", "status"} == {*CALLS, "conditions"} == set(Door.__slots__)
 
 
 def reset(ctx: AgentContext) -> None:
@@ -170,10 +170,10 @@ def reset(ctx: AgentContext) -> None:
 
 
 RESETS: list[Callable[[AgentContext], Any]] = [
-    lambda ctx: ctx.buy("M-0", YES, 1, 400),
-    lambda ctx: ctx.place_many(requests(0, YES, BUY, np.full(3, 400), 1)),
-    lambda ctx: ctx.quote("M-0", 400 + 10 * (ctx._door.sent() % 2), None, 1),
-    lambda ctx: ctx.quote_many(np.array([[400 + 10 * (ctx._door.sent() % 2), 0]]), 1),
+    lambda ctx: ctx.buy("M-0", YES, 1, 40 * CENT),
+    lambda ctx: ctx.place_many(requests(0, YES, BUY, np.full(3, 40 * CENT), 1)),
+    lambda ctx: ctx.quote("M-0", (40 + ctx._door.sent() % 2) * CENT, None, 1),
+    lambda ctx: ctx.quote_many(np.array([[(40 + ctx._door.sent() % 2) * CENT, 0]]), 1),
 ]
 
 

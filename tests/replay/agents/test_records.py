@@ -10,16 +10,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.replay import CONTRACT, MICROS, NO, SECOND, YES, Agent, AgentContext, BudgetError, Fill, Position, Trade, load, prepare, run
+from bellwether.replay import (
+    CENT,
+    CONTRACT,
+    MICROS,
+    NO,
+    SECOND,
+    YES,
+    Agent,
+    AgentContext,
+    BudgetError,
+    Fill,
+    Position,
+    Trade,
+    load,
+    prepare,
+    run,
+)
 from bellwether.replay.agents import context, gateway
 from bellwether.replay.agents.baselines import RandomAgent
 from bellwether.replay.tape.layout import KIND_MASK, LEVEL, PRINT, SETTLE
-from tests.replay.agents.scenes import BOOK, END, RULES, TRADE, Scripted, market, once, settings, traded
+from tests.replay.agents.scenes import BOOK, END, RULES, TRADE, Scripted, market, once, settings, tape, traded
 from tests.replay.episode.folders import Native, at
 from tests.replay.random_tapes import Shape, random_tape
-from tests.replay.results.tapes import tape
 
-SOLD = Trade(90 * SECOND, "M-0", 450, 130 * CONTRACT, "no")
+SOLD = Trade(90 * SECOND, "M-0", 45 * CENT, 55 * CENT, 130 * CONTRACT, "no")
 
 
 def noted(what: Callable[[AgentContext], Any], *events: Any, **changed: Any) -> list[Any]:
@@ -37,11 +52,11 @@ def noted(what: Callable[[AgentContext], Any], *events: Any, **changed: Any) -> 
 
 
 def test_trades_are_those_since_the_decision_before() -> None:
-    bought = (100, PRINT, 0, NO, 520, 7 * CONTRACT)
-    found = noted(lambda ctx: ctx.trades(), TRADE, bought, (120, PRINT, 0, YES, 450, 5))
-    last = Trade(120 * SECOND, "M-0", 450, 5, "no")
-    assert found[:4] == [[], [], [SOLD, Trade(100 * SECOND, "M-0", 480, 700, "yes"), last], []]
-    assert found[2][1].no_price == 520
+    bought = (100, PRINT, 0, NO, 52 * CENT, 7 * CONTRACT)
+    found = noted(lambda ctx: ctx.trades(), TRADE, bought, (120, PRINT, 0, YES, 45 * CENT, 5))
+    last = Trade(120 * SECOND, "M-0", 45 * CENT, 55 * CENT, 5, "no")
+    assert found[:4] == [[], [], [SOLD, Trade(100 * SECOND, "M-0", 48 * CENT, 52 * CENT, 700, "yes"), last], []]
+    assert found[2][1].no_price == 52 * CENT
 
 
 @pytest.mark.parametrize(("latency", "seen"), [(30, 2), (31, 3)])
@@ -64,12 +79,14 @@ def test_a_trade_is_seen_when_the_feed_had_it_and_not_where_it_filled(tmp_path: 
     notes: dict[int, Any] = {}
     look = Scripted(lambda ctx: notes.update({ctx.step: ctx.trades()}))
     assert run(prepared, look, settings(rules=None, cadence=SECOND)).failure is None
-    assert {step: trades for step, trades in notes.items() if trades} == {6: [Trade(at(5.5), "KXTEST-A", 450, 3_000, "no")]}
+    assert {step: trades for step, trades in notes.items() if trades} == {
+        6: [Trade(at(5.5), "KXTEST-A", 45 * CENT, 55 * CENT, 3_000, "no")]
+    }
     assert ("content" in episode.__dict__) != known, "the books are not kept in memory for the trades"
 
 
 def test_where_decisions_are_at_book_rows_the_prints_of_the_instant_are_not_known_yet() -> None:
-    levels = [*BOOK, (60, LEVEL, 0, YES, 400, 100), (60, PRINT, 0, YES, 450, 3), (120, LEVEL, 0, YES, 400, 200)]
+    levels = [*BOOK, (60, LEVEL, 0, YES, 40 * CENT, 100), (60, PRINT, 0, YES, 45 * CENT, 3), (120, LEVEL, 0, YES, 40 * CENT, 200)]
     rows = np.array([0, 60, 120], np.int64) * SECOND
     rowed = replace(tape(*levels, end=300), rows_ts=rows, rows_end=np.array([4, 5, 7], np.int64))
     notes: list[Any] = []
@@ -79,13 +96,13 @@ def test_where_decisions_are_at_book_rows_the_prints_of_the_instant_are_not_know
 
 # Fills.
 
-RESTED = Fill(90 * SECOND, 0, "M-0", "yes", "buy", 450, 10 * CONTRACT, 0, "maker")
-TAKEN = Fill(60 * SECOND, 1, "M-0", "yes", "buy", 480, 20 * CONTRACT, 0, "taker")
+RESTED = Fill(90 * SECOND, 0, "M-0", "yes", "buy", 45 * CENT, 10 * CONTRACT, 0, "maker", 4_500_000)
+TAKEN = Fill(60 * SECOND, 1, "M-0", "yes", "buy", 48 * CENT, 20 * CONTRACT, 0, "taker", 9_600_000)
 
 
 def rest_then_take(ctx: AgentContext) -> None:
     if ctx.step == 0:
-        ctx.buy("M-0", YES, 10 * CONTRACT, 450)
+        ctx.buy("M-0", YES, 10 * CONTRACT, 45 * CENT)
     if ctx.step == 1:
         ctx.buy("M-0", YES, 20 * CONTRACT)
 
@@ -103,7 +120,7 @@ def test_fills_of_the_step_itself_and_of_the_whole_run() -> None:
 def test_a_long_list_is_read_in_pages_of_a_call_each(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (context, gateway):
         monkeypatch.setattr(module, "MOST_ROWS", 2)
-    prints = [(second, PRINT, 0, NO, 520, second) for second in range(10, 15)]
+    prints = [(second, PRINT, 0, NO, 52 * CENT, second) for second in range(10, 15)]
 
     def look(ctx: AgentContext) -> tuple[list[int], int]:
         return [one.lots for one in ctx.trades()], ctx.calls_left
@@ -118,7 +135,7 @@ def test_average_cost_and_pnl_of_a_position() -> None:
     def act(ctx: AgentContext) -> Position:
         if ctx.step == 0:
             # 50 contracts are offered at 48 cents.
-            ctx.buy("M-0", YES, 60 * CONTRACT, 480, "ioc")
+            ctx.buy("M-0", YES, 60 * CONTRACT, 48 * CENT, "ioc")
         if ctx.step == 1:
             # Sold at 45.
             ctx.sell("M-0", YES, 20 * CONTRACT)
@@ -128,10 +145,10 @@ def test_average_cost_and_pnl_of_a_position() -> None:
         return position
 
     first, second = noted(act)[:2]
-    assert first == Position("M-0", 5_000, 0, 24_000_000, 0, 0, 0, -1_500_000)
-    assert (first.yes_average, first.no_average, first.pnl) == (480.0, None, -1_500_000)
-    assert second == Position("M-0", 3_000, 0, 14_400_000, 0, -600_000, 0, -900_000)
-    assert (second.yes_average, second.pnl) == (480.0, -1_500_000)
+    assert first == Position("M-0", 5_000, 0, 24_000_000, 0, 0, 0, -1_500_000, 48 * CENT)
+    assert (first.yes_average, first.no_average, first.pnl) == (48 * CENT, None, -1_500_000)
+    assert second == Position("M-0", 3_000, 0, 14_400_000, 0, -600_000, 0, -900_000, 48 * CENT)
+    assert (second.yes_average, second.pnl) == (48 * CENT, -1_500_000)
 
 
 def test_fees_are_in_the_pnl_and_not_in_the_cost(tmp_path: Path) -> None:
@@ -148,7 +165,7 @@ def test_fees_are_in_the_pnl_and_not_in_the_cost(tmp_path: Path) -> None:
 
 
 def test_what_was_settled_is_realised() -> None:
-    books = [*BOOK, (0, LEVEL, 1, YES, 300, 100), (0, LEVEL, 1, NO, 600, 5_000), (100, SETTLE, 1, YES, 0, MICROS // 4), *END]
+    books = [*BOOK, (0, LEVEL, 1, YES, 30 * CENT, 100), (0, LEVEL, 1, NO, 60 * CENT, 5_000), (100, SETTLE, 1, YES, 0, MICROS // 4), *END]
     notes: list[Position] = []
 
     def act(ctx: AgentContext) -> None:
@@ -188,20 +205,26 @@ def test_the_pnl_of_all_positions_is_what_equity_is_above_the_bankroll(seed: int
 class Opens(Agent):
     """Notes what `start` can see and do."""
 
+    api = 3
+
     def __init__(self, notes: list[Any]) -> None:
         self.notes = notes
 
     def start(self, ctx: AgentContext, episode: Any) -> None:
         self.notes += [ctx.now_ns // SECOND, ctx.step, ctx.quotes.bids.tolist(), ctx.book("M-0", 1).yes_bids, ctx.market("M-0").status]
         self.notes += [ctx.cash, ctx.equity, ctx.calls_left, len(ctx.trades()), len(ctx.fills()), ctx.position("M-0").yes_lots]
-        for send in (lambda: ctx.buy("M-0", YES, CONTRACT, 450), lambda: ctx.quote("M-0", 440, 490, CONTRACT), ctx.cancel_all):
+        for send in (
+            lambda: ctx.buy("M-0", YES, CONTRACT, 45 * CENT),
+            lambda: ctx.quote("M-0", 44 * CENT, 49 * CENT, CONTRACT),
+            ctx.cancel_all,
+        ):
             with pytest.raises(BudgetError, match="`start` may send no order"):
                 send()
 
     def act(self, ctx: AgentContext) -> None:
         if ctx.step == 0:
             assert ctx.calls_left == 100
-            assert ctx.buy("M-0", YES, CONTRACT, 450).status == "resting"
+            assert ctx.buy("M-0", YES, CONTRACT, 45 * CENT).status == "resting"
 
 
 def test_start_sees_the_opening_books_and_sends_nothing() -> None:
@@ -209,7 +232,7 @@ def test_start_sees_the_opening_books_and_sends_nothing() -> None:
     backtest = run(market(TRADE), Opens(notes), settings())
     assert backtest.failure is None, backtest.failure.traceback
     dollars = 1000 * MICROS
-    assert notes == [0, -1, [[450, 520]], ((450, 10_000),), "active", dollars, dollars, 98, 0, 0, 0]
+    assert notes == [0, -1, [[45 * CENT, 52 * CENT]], ((45 * CENT, 10_000),), "active", dollars, dollars, 98, 0, 0, 0]
     assert len(backtest.outcome.orders) == 1
     assert backtest.steps == 11
 

@@ -23,6 +23,8 @@ class Mine(Agent):
     And that.
     """
 
+    api = 3
+
     def __init__(self, size: int = 1) -> None: ...
     def act(self, ctx): ...
 
@@ -165,6 +167,8 @@ def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path, text: str, mess
 
 
 class HTTPBidder(Agent):
+    api = 3
+
     def __init__(self, size: int, *, spread: float = 0.5, **more: str) -> None:
         self.size = size
 
@@ -193,13 +197,13 @@ def test_a_parameter_that_is_not_there_is_named_with_those_that_are(wrong: dict[
         RandomAgent(**wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("value", "mills"), [(3, 30), ("0.1", 1), (0.5, 5), (12.3, 123)])
-def test_cents_are_exact(value: float | str, mills: int) -> None:
-    assert cents(value) == mills
+@pytest.mark.parametrize(("value", "price"), [(3, 300), ("0.1", 10), ("0.01", 1), (0.5, 50), (12.3, 1230)])
+def test_cents_are_exact(value: float | str, price: int) -> None:
+    assert cents(value) == price
 
 
-@pytest.mark.parametrize("value", [0.05, "0.01", float("nan"), float("inf"), "many", True])
-def test_what_is_finer_than_a_mill_or_no_number_names_the_parameter(value: object) -> None:
+@pytest.mark.parametrize("value", [0.005, "0.001", float("nan"), float("inf"), "many", True])
+def test_what_is_finer_than_a_price_or_no_number_names_the_parameter(value: object) -> None:
     with pytest.raises(ConfigError, match="spread_cents"):
         cents(value, "spread_cents")  # type: ignore[arg-type]
 

@@ -10,22 +10,25 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay import CONTRACT, SECOND, YES, Agent, AgentContext, BacktestSettings, Fill, OrderUpdate, run
+from bellwether.replay import CENT, CONTRACT, SECOND, YES, Agent, AgentContext, BacktestSettings, Fill, OrderUpdate, run
+from bellwether.replay.engine.answers import arrival
 from bellwether.replay.engine.codes import O_SENT
-from bellwether.replay.engine.known import carried
 from bellwether.replay.engine.latencies import LatencySeries
+from bellwether.replay.engine.state import SERIES
 from tests.replay.agents.scenes import TRADE, market, settings, traded
 
 
 class Looks(Agent):
     """Bids at the first decision; notes at each call what its context knows, in seconds and contracts."""
 
+    api = 3
+
     def __init__(self, notes: list[Any]) -> None:
         self.notes = notes
 
     def act(self, ctx: AgentContext) -> None:
         if ctx.step == 0:
-            self.order = ctx.buy("M-0", YES, 10 * CONTRACT, 450)
+            self.order = ctx.buy("M-0", YES, 10 * CONTRACT, 45 * CENT)
         self._note(ctx, "act")
 
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
@@ -82,9 +85,9 @@ def test_a_cancel_of_a_fill_that_is_not_known_yet_is_sent_and_finds_nothing() ->
 
     def act(ctx: AgentContext) -> None:
         if ctx.step == 0:
-            ctx.buy("M-0", YES, 10 * CONTRACT, 450)
+            ctx.buy("M-0", YES, 10 * CONTRACT, 45 * CENT)
         if ctx.step in (2, 3):
-            answers.append((ctx.cancel(0), ctx.cancel_all(), ctx.amend(0, 440, CONTRACT)))
+            answers.append((ctx.cancel(0), ctx.cancel_all(), ctx.amend(0, 44 * CENT, CONTRACT)))
 
     backtest = traded(act, TRADE, response_latency=40 * SECOND)
     assert answers == [(True, 1, None), (False, 0, "not_resting")]
@@ -94,13 +97,15 @@ def test_a_cancel_of_a_fill_that_is_not_known_yet_is_sent_and_finds_nothing() ->
 def test_a_quote_that_was_filled_unknown_to_the_agent_is_not_sent_again() -> None:
     for response, again in ((0, 120), (40 * SECOND, 180)):
         backtest = traded(
-            lambda ctx: ctx.quote("M-0", 450, None, 10 * CONTRACT) if ctx.step in (0, 2, 3) else None, TRADE, response_latency=response
+            lambda ctx: ctx.quote("M-0", 45 * CENT, None, 10 * CONTRACT) and None if ctx.step in (0, 2, 3) else None,
+            TRADE,
+            response_latency=response,
         )
         assert backtest.outcome.orders[:, O_SENT].tolist() == [0, again * SECOND]
 
 
 def test_settings_without_these_latencies_have_the_digests_that_they_had() -> None:
-    assert BacktestSettings().digest() == "cf80b166cd458c0b741b44ebb296d82232ea062cddec17a0345c8222bd05a623"
+    assert BacktestSettings().digest() == "30982e8c323546ad685168f813bba28567c31173b4b532cc0033b64b1a160a86"
     series = LatencySeries(np.array([[0, 1, 2]]))
     assert len({BacktestSettings(**way).digest() for way in ({}, {"response_latency": 1}, {"latencies": series})}) == 3
 
@@ -149,7 +154,7 @@ def test_times_between_rows_are_interpolated_exactly() -> None:
         x1, x2 = sorted(rng.integers(low, low + wide, 2).tolist())
         y1, y2 = sorted(rng.integers(low, low + wide, 2).tolist())
         at = int(rng.integers(x1, x2 + 1))
-        series = np.array([[x1, y1], [x2 + 1, y2]], np.int64)
-        assert carried(series, 0, at) == y1 + int(Fraction((y2 - y1) * (at - x1), x2 + 1 - x1))
-        assert carried(series, 0, x1 - 5) == y1 - 5
-        assert carried(series, 0, x2 + 6) == y2 + 5
+        series = np.array([(x1, y1, y1), (x2 + 1, y2, y2)], SERIES)
+        assert arrival(series, False, at) == y1 + int(Fraction((y2 - y1) * (at - x1), x2 + 1 - x1))
+        assert arrival(series, False, x1 - 5) == y1 - 5
+        assert arrival(series, False, x2 + 6) == y2 + 5

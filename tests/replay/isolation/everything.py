@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
-from bellwether.replay import BUY, CONTRACT, NO, YES, Agent, BudgetError, OrderError, requests
+from bellwether.replay import BUY, CENT, CONTRACT, DOLLAR, NO, SECOND, YES, Agent, BudgetError, OrderError, requests
 
 
 class Everything(Agent):
     """Draws what to call, and lets what it is told decide its next orders."""
+
+    api = 3
 
     def __init__(self, seed: int = 0) -> None:
         self.offset = seed
@@ -20,7 +24,7 @@ class Everything(Agent):
         self.heard = ctx.cash + ctx.equity + ctx.now_ns + len(episode.exogenous)
         self.heard += int(ctx.quotes.bids.sum()) + len(ctx.book(ctx.tickers[0]).yes_bids) + len(ctx.resting())
         try:
-            ctx.buy(ctx.tickers[0], YES, CONTRACT, 440)
+            ctx.buy(ctx.tickers[0], YES, CONTRACT, 44 * CENT)
         except BudgetError:
             self.heard += 1
 
@@ -54,14 +58,16 @@ class Everything(Agent):
         return self.heard
 
     def _bid(self, ctx: Any, market: Any, size: int) -> None:
-        self.orders.append(ctx.buy(market.ticker, ctx.random.choice((YES, NO)), size, ctx.random.choice((440, 450, 470, 1000))))
+        self.orders.append(
+            ctx.buy(market.ticker, ctx.random.choice((YES, NO)), size, ctx.random.choice((44 * CENT, 45 * CENT, 47 * CENT, DOLLAR)))
+        )
 
     def _take(self, ctx: Any, market: Any, size: int) -> None:
         self.orders.append(ctx.sell(market.ticker, "yes", size) if market.yes_position > 200 else ctx.buy(market.ticker, "no", size))
 
     def _manage(self, ctx: Any, market: Any, size: int) -> None:
         for order in self.orders[-3:]:
-            self.heard += 1 if ctx.amend(order, 430, size) is None else 2
+            self.heard += 1 if ctx.amend(order, 43 * CENT, size) is None else 2
         if self.orders:
             self.heard += (
                 ctx.cancel(self.orders[0]) + int(ctx.cancel_many([self.orders[-1]]).sum()) + int(ctx.is_resting(self.orders).sum())
@@ -70,12 +76,14 @@ class Everything(Agent):
         self.heard += ctx.cancel_all(ctx.random.choice((None, market.ticker))) if self.heard % 3 == 0 else 0
 
     def _quote(self, ctx: Any, market: Any, size: int) -> None:
-        ctx.quote(market.ticker, ctx.random.choice((None, 430, 440)), ctx.random.choice((None, 490, 1000, 1010)), size)
-        ctx.quote_many(np.full((len(ctx.tickers), 2), ctx.random.choice((0, -1, 420))), size)
+        ctx.quote(
+            market.ticker, ctx.random.choice((None, 43 * CENT, 44 * CENT)), ctx.random.choice((None, 49 * CENT, DOLLAR, 101 * CENT)), size
+        )
+        ctx.quote_many(np.full((len(ctx.tickers), 2), ctx.random.choice((0, -1, 42 * CENT))), size)
 
     def _many(self, ctx: Any, market: Any, size: int) -> None:
         code = ctx.tickers.index(market.ticker)
-        numbers = ctx.place_many(requests(code, np.array([YES, NO, 7]), BUY, np.array([430, 500, 5]), size))
+        numbers = ctx.place_many(requests(code, np.array([YES, NO, 7]), BUY, np.array([43 * CENT, 50 * CENT, 5]), size))
         self.orders += [ctx.order(number) for number in numbers.tolist() if number >= 0]
 
     def _wrong(self, ctx: Any, market: Any, size: int) -> None:
@@ -99,11 +107,11 @@ class Listens(Everything):
             update.time_ns // 10**9 + update.order + update.price + update.remaining + len(update.status) + len(update.reason or "")
         )
         if update.status == "cancelled" and self.heard % 2:
-            self.orders.append(ctx.buy(update.ticker, update.side, 100, 430))
+            self.orders.append(ctx.buy(update.ticker, update.side, 100, 43 * CENT))
 
     def on_trade(self, ctx: Any, trade: Any) -> None:
         self.heard += trade.time_ns // 10**9 + trade.yes_price + ctx.now_ns // 10**9
-        self.orders.append(ctx.buy(trade.ticker, trade.taker_side, 100, trade.yes_price - 10))
+        self.orders.append(ctx.buy(trade.ticker, trade.taker_side, 100, trade.yes_price - CENT, tag="after a trade"))
         self._hear(ctx, ctx.market(trade.ticker))
 
     def on_book(self, ctx: Any, ticker: str) -> None:
@@ -113,20 +121,24 @@ class Listens(Everything):
 class TakesACheapOffer(Agent):
     """Buys a YES that is offered at 47 cents or less."""
 
+    api = 3
+
     def act(self, ctx: Any) -> None:
         pass
 
     def on_book(self, ctx: Any, ticker: str) -> None:
         ask = ctx.market(ticker).yes_ask
-        if ask is not None and ask <= 470:
+        if ask is not None and ask <= 47 * CENT:
             ctx.buy(ticker, YES, CONTRACT, ask)
 
 
 class FailsAtFill(Agent):
     """Divides by zero when it is filled."""
 
+    api = 3
+
     def act(self, ctx: Any) -> None:
-        ctx.buy(ctx.tickers[0], YES, CONTRACT, 450)
+        ctx.buy(ctx.tickers[0], YES, CONTRACT, 45 * CENT)
 
     def on_fill(self, ctx: Any, fill: Any) -> None:
         fill.lots / 0
@@ -135,8 +147,10 @@ class FailsAtFill(Agent):
 class FailsAtOrder(Agent):
     """Divides by zero when its order is filled."""
 
+    api = 3
+
     def act(self, ctx: Any) -> None:
-        ctx.buy(ctx.tickers[0], YES, CONTRACT, 450)
+        ctx.buy(ctx.tickers[0], YES, CONTRACT, 45 * CENT)
 
     def on_order(self, ctx: Any, update: Any) -> None:
         if update.status == "filled":
@@ -146,8 +160,10 @@ class FailsAtOrder(Agent):
 class ReturnsAtTrade(Agent):
     """Answers a trade."""
 
+    api = 3
+
     def act(self, ctx: Any) -> None:
-        ctx.buy(ctx.tickers[0], YES, CONTRACT, 450)
+        ctx.buy(ctx.tickers[0], YES, CONTRACT, 45 * CENT)
 
     def on_trade(self, ctx: Any, trade: Any) -> Any:
         return trade.ticker
@@ -156,8 +172,10 @@ class ReturnsAtTrade(Agent):
 class Fails(Agent):
     """Divides by zero at its third decision."""
 
+    api = 3
+
     def act(self, ctx: Any) -> None:
-        ctx.buy(ctx.tickers[0], YES, CONTRACT, 440)
+        ctx.buy(ctx.tickers[0], YES, CONTRACT, 44 * CENT)
         if ctx.step == 2:
             print("printed by it")  # noqa: T201
             self._divide(0)
@@ -169,10 +187,12 @@ class Fails(Agent):
 class Greedy(Agent):
     """Orders until its budget is used up, and notes how far it came."""
 
+    api = 3
+
     def act(self, ctx: Any) -> None:
         try:
             while True:
-                ctx.buy(ctx.tickers[0], YES, 1 + ctx.step, 400)
+                ctx.buy(ctx.tickers[0], YES, 1 + ctx.step, 40 * CENT)
         except BudgetError:
             assert ctx.calls_left == 0
 
@@ -180,9 +200,15 @@ class Greedy(Agent):
 class Runaway(Agent):
     """Swallows every refusal, of calls that are counted here and there."""
 
+    api = 3
+
     def act(self, ctx: Any) -> None:
         while True:
-            for call in (ctx.markets, lambda: ctx.buy(ctx.tickers[0], YES, 1, 400), lambda: ctx.quote(ctx.tickers[0], 410, None, 100)):
+            for call in (
+                ctx.markets,
+                lambda: ctx.buy(ctx.tickers[0], YES, 1, 40 * CENT),
+                lambda: ctx.quote(ctx.tickers[0], 41 * CENT, None, 100),
+            ):
                 try:
                     call()
                 except BudgetError:
@@ -191,6 +217,8 @@ class Runaway(Agent):
 
 class Waits(Agent):
     """Waits for others."""
+
+    api = 3
 
     timed = False
 
@@ -201,7 +229,89 @@ class Waits(Agent):
 class BadName(Agent):
     """Has a name that steers a terminal."""
 
+    api = 3
+
     name = "bad\x1b[31m"
 
     def act(self, ctx: Any) -> None:
+        pass
+
+
+class Tags(Agent):
+    """Gives its orders tags, and notes where it finds them again."""
+
+    api = 3
+
+    def start(self, ctx: Any, episode: Any) -> None:
+        self.seen: list[str] = []
+
+    def act(self, ctx: Any) -> None:
+        if ctx.step == 0:
+            order = ctx.buy("M-0", YES, CONTRACT, 45 * CENT, tag="rests")
+            ctx.quote("M-0", 44 * CENT, None, CONTRACT, tag="quoted")
+            ctx.place_many(requests(0, YES, 0, np.array([40 * CENT]), CONTRACT), tag="many")
+            ctx.buy("M-0", YES, CONTRACT)
+            self.seen += [order.tag, *(one.tag for one in ctx.resting())]
+        if ctx.step == 2:
+            self.seen += [fill.tag for fill in ctx.fills(whole_run=True)]
+            if self.seen != ["rests", "rests", "quoted", "many", "told rests", "", "rests"]:
+                raise ValueError(self.seen)
+
+    def on_order(self, ctx: Any, update: Any) -> None:
+        if update.status == "filled" and update.tag:
+            self.seen.append(f"told {update.tag}")
+
+
+class Timed(Agent):
+    """Sets timers, and notes when it is called."""
+
+    api = 3
+
+    def start(self, ctx: Any, episode: Any) -> None:
+        self.calls: list[tuple[str, int, int]] = []
+        ctx.at(ctx.now_ns + 7 * SECOND)
+
+    def act(self, ctx: Any) -> None:
+        self.calls.append(("act", ctx.now_ns // SECOND, 0))
+        if ctx.step == 0:
+            for seconds in (100, 30, 30, 60):
+                ctx.at(ctx.now_ns + seconds * SECOND)
+            ctx.at(ctx.now + timedelta(seconds=45))
+
+    def on_timer(self, ctx: Any, time_ns: int) -> None:
+        self.calls.append(("timer", ctx.now_ns // SECOND, time_ns // SECOND))
+        if time_ns == 30 * SECOND:
+            ctx.buy("M-0", YES, CONTRACT, 44 * CENT)
+
+    def end(self, ctx: Any) -> None:
+        expected = [("act", 0, 0), *(("timer", at, at) for at in (7, 30, 30, 45))]
+        at_a_minute = self.calls[5:7]
+        rest = [("timer", 100, 100), ("act", 120, 0)]
+        if self.calls[:5] != expected or set(at_a_minute) != {("act", 60, 0), ("timer", 60, 60)} or self.calls[7:9] != rest:
+            raise ValueError(self.calls)
+
+
+class Breaks(Agent):
+    """Fails before its first decision, or hangs."""
+
+    api = 3
+
+    def __init__(self, how: str) -> None:
+        if how == "hangs":
+            time.sleep(600)
+        raise ZeroDivisionError("made of nothing")
+
+    def act(self, ctx: Any) -> None: ...
+
+
+class RestsAndHears(Agent):
+    """Rests an order that the queue decides on, and has `on_fill`."""
+
+    api = 3
+
+    def act(self, ctx: Any) -> None:
+        if ctx.step == 0:
+            ctx.buy(ctx.tickers[0], YES, 50 * CONTRACT, 45 * CENT)
+
+    def on_fill(self, ctx: Any, fill: Any) -> None:
         pass

@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.errors import ConfigError
-from bellwether.replay import AgentSource, Backtest, Isolation, run
+from bellwether.replay import CENT, AgentSource, Backtest, Isolation, run
 from bellwether.replay.engine.codes import O_COUNT
 from bellwether.replay.isolation import filesystem
 from bellwether.replay.isolation.filesystem import visible_files
@@ -69,7 +69,7 @@ HARMLESS: dict[str, tuple[str | None, int]] = {
     "read_secrets": (None, 1),
 }
 #: What the wire refuses is in `test_isolated`.
-NONSENSE = [["place", 0, 0, 0, 450, 1.5, 1, 0], ["loaded", "again", "{}", "timed", "on_fill"], "long"]
+NONSENSE = [["place", 0, 0, 0, 45 * CENT, 1.5, 1, 0, ""], ["loaded", "again", "{}", "timed", "on_fill", 3], "long"]
 
 
 @pytest.mark.parametrize("attack", HARMLESS)
@@ -98,11 +98,11 @@ def test_an_invalid_message_ends_the_agent_by_name(message: object) -> None:
 
 
 def test_what_it_patches_is_its_own() -> None:
-    from bellwether.replay.agents import door, gateway
+    from bellwether.replay.agents import gateway, interface
 
-    before = door.Door, gateway.Gateway
+    before = interface.Door, gateway.Gateway
     assert attacked("patch").failure is not None
-    assert (door.Door, gateway.Gateway) == before
+    assert (interface.Door, gateway.Gateway) == before
     assert run(market(), AgentSource("bellwether.replay.agents.baselines:Passive"), settings(), isolated=True).failure is None
 
 

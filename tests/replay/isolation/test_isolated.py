@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.errors import ConfigError
-from bellwether.replay import AgentSource, Isolation, prepare, run
+from bellwether.replay import CENT, AgentSource, Isolation, prepare, run
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
@@ -22,10 +22,10 @@ from bellwether.replay.registry import agent_of
 from bellwether.replay.tape.layout import LEVEL, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from cli.main import main
-from tests.replay.agents.scenes import TRADE, market, settings
+from tests.replay.agents.scenes import TRADE, market, settings, tape
 from tests.replay.agents.test_context import with_series
 from tests.replay.episode.folders import Native
-from tests.replay.results.tapes import Event, tape
+from tests.replay.results.tapes import Event
 
 FILE = Path(__file__).parent / "everything.py"
 
@@ -43,12 +43,12 @@ RUNS: list[tuple[Agent | AgentSource, str]] = [
 def frozen_market() -> Tape:
     """A market of which every row of the book is known, as the rules with frozen observations need it: a decision at each."""
     levels: list[Event] = [
-        (0, LEVEL, 0, YES, 450, 10_000),
-        (0, LEVEL, 0, NO, 520, 5_000),
-        (100, LEVEL, 0, YES, 400, 100),
+        (0, LEVEL, 0, YES, 45 * CENT, 10_000),
+        (0, LEVEL, 0, NO, 52 * CENT, 5_000),
+        (100, LEVEL, 0, YES, 40 * CENT, 100),
         TRADE,
-        (200, LEVEL, 0, YES, 400, 200),
-        (250, LEVEL, 0, NO, 530, 500),
+        (200, LEVEL, 0, YES, 40 * CENT, 200),
+        (250, LEVEL, 0, NO, 53 * CENT, 500),
     ]
     rows = np.array([0, 100, 200, 250], np.int64) * SECOND
     return replace(tape(*sorted(levels, key=lambda event: event[0]), end=300), rows_ts=rows, rows_end=np.array([2, 4, 5, 6], np.int64))
@@ -151,23 +151,25 @@ def test_what_holds_and_what_does_not_is_said() -> None:
 
 
 def test_the_wire_carries_numbers_and_nothing_else() -> None:
-    assert checked(["place", 0, 1, 0, 450, 100, 1, 0]) == ("place", [0, 1, 0, 450, 100, 1, 0])
-    name, (rows,) = checked(["place_many", [[0, 1, 0, 450, 100, 1, 0]]])
+    assert checked(["place", 0, 1, 0, 45 * CENT, 100, 1, 0, "mine"]) == ("place", [0, 1, 0, 45 * CENT, 100, 1, 0, "mine"])
+    name, (rows,) = checked(["place_many", [[0, 1, 0, 45 * CENT, 100, 1, 0]], ""])
     assert (name, rows.dtype, rows.shape) == ("place_many", np.int64, (1, 7))
-    assert checked(["place_many", []])[1][0].shape == (0, 7)
+    assert checked(["place_many", [], ""])[1][0].shape == (0, 7)
     assert framed([np.arange(2), None])[4:] == b"[[0,1],null]"
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        ["place", 0, 0, 0, 450, True, 1, 0],
-        ["place", 0, 0, 0, 450, 2**63, 1, 0],
-        ["place", 0, 0, 0, 450],
-        ["place_many", [[0, 0, 0, 450, 1, 1]]],
-        ["place_many", [[0, 0, 0, 450, 1, 1, 0], [1]]],
-        ["place_many", [[0, 0, 0, 450, "1", 1, 0]]],
-        ["quote_many", [[2**62, 0]], 100, 10],
+        ["place", 0, 0, 0, 45 * CENT, True, 1, 0, ""],
+        ["place", 0, 0, 0, 45 * CENT, 100, 1, 0, "x" * 65],
+        ["place", 0, 0, 0, 45 * CENT, 100, 1, 0, "a\nb"],
+        ["place", 0, 0, 0, 45 * CENT, 2**63, 1, 0, ""],
+        ["place", 0, 0, 0, 45 * CENT],
+        ["place_many", [[0, 0, 0, 45 * CENT, 1, 1]], ""],
+        ["place_many", [[0, 0, 0, 45 * CENT, 1, 1, 0], [1]], ""],
+        ["place_many", [[0, 0, 0, 45 * CENT, "1", 1, 0]], ""],
+        ["quote_many", [[2**62, 0]], 100, 10, ""],
         ["cancel_many", [None]],
         ["begin"],
         ["__class__"],

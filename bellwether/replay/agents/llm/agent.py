@@ -21,15 +21,17 @@ from bellwether.extras import require_platform
 from bellwether.models.registry import model as registered
 from bellwether.places import place
 from bellwether.replay.agents.agent import Agent
+from bellwether.replay.agents.gateway import Conditions
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm.asking import Asking, OwnModels
 from bellwether.replay.agents.llm.conversation import Messages, Voice, converse, round_of
-from bellwether.replay.agents.llm.prompt import VERSION, Terms, state, system_prompt
+from bellwether.replay.agents.llm.prompt import VERSION, state, system_prompt
 from bellwether.replay.agents.llm.steps import Round, Step
 from bellwether.replay.agents.llm.tools import Toolbox
 from bellwether.replay.agents.llm.trajectory import Head, Mismatch, Trajectory, require_repeated, require_same
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.replay.engine.settings import settings_values
+from bellwether.replay.units import MILL
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
@@ -66,17 +68,18 @@ class Suspended(RunStopped):
 class _Scripted(Agent):
     """Base of a model's agent and of a stored trajectory: toolbox and prompt of the episode, and repeatable steps."""
 
+    api = 3
     timed = False
     _rounds: int
     _trajectory: Trajectory
 
     def _prepare(self, ctx: AgentContext, episode: EpisodeInfo) -> dict[str, Any]:
         """Set up the episode; the part of the run's identity that it decides."""
-        terms = _terms(ctx)
-        self._toolbox = Toolbox(episode)
+        terms: Conditions = ctx._door.conditions()
+        self._toolbox = Toolbox(episode, 1 if any((prices % MILL).any() for prices in terms.grids) else MILL)
         self._system = system_prompt(episode, terms, self._rounds)
         self._steps = 0
-        return _identity(ctx, episode, terms) | {
+        return _identity(episode, terms) | {
             "rounds": self._rounds,
             "prompt": f"{VERSION}/{_digest(self._system)}",
             "tools": _digest(self._toolbox.definitions),
@@ -271,21 +274,16 @@ class _Recorded:
 # --- what a run is -----------------------------------------------------------------------------------------------------
 
 
-def _terms(ctx: AgentContext) -> Terms:
-    conditions = ctx._door.conditions()
-    return Terms(conditions.rules, conditions.settings, conditions.fees, conditions.grid, conditions.units)
-
-
-def _identity(ctx: AgentContext, episode: EpisodeInfo, terms: Terms) -> dict[str, Any]:
+def _identity(episode: EpisodeInfo, terms: Conditions) -> dict[str, Any]:
     """Everything about the replay that decides a step, by name."""
     return {
         "episode": episode.id,
-        "episode_digest": ctx._door.conditions().tape_digest,
+        "episode_digest": terms.tape_digest,
         "rules": terms.rules.name,
         "rules_digest": _digest(_plain(terms.rules)),
         "fees_digest": _digest(terms.fees.tolist()),
         **({"units_digest": _digest(terms.units.tolist())} if len(terms.units) else {}),
-        "calls_per_step": ctx._limit,
+        "calls_per_step": terms.calls_per_step,
         **{f"settings.{name}": value for name, value in settings_values(terms.settings).items()},
     }
 

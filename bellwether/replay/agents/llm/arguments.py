@@ -1,6 +1,6 @@
 """Arguments of tool calls as models write them: JSON text in, checked values out, and a sentence for the model where they do not fit.
 
-Prices are cents with at most one decimal, sizes contracts with at most two; both become integers exactly (mills, lots), never through a float.
+Prices are cents with at most one decimal (two where a market has such prices), sizes contracts with at most two; both become integers exactly ($0.0001, lots), never through a float.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from bellwether.replay.units import CENT, CONTRACT, DOLLAR
-from bellwether.units import Lots, Mills
+from bellwether.replay.units import CENT, CONTRACT, DOLLAR, MILL
+from bellwether.units import CentiCents, Lots
 
 #: Longer texts of arguments are not read.
 MOST_CHARACTERS = 20_000
@@ -118,16 +118,18 @@ def one_of(words: Sequence[str], description: str, *, required: bool = True) -> 
     return Field({"type": "string", "enum": list(words), "description": description}, read, required)
 
 
-def price(description: str, *, required: bool = True) -> Field:
-    """Cents with at most one decimal, above 0 and below 100; read as mills."""
+def price(description: str, step: int = MILL, *, required: bool = True) -> Field:
+    """Cents above 0 and below 100; read as $0.0001. step: of prices, a tenth or a hundredth of a cent."""
+    decimals = "one decimal" if step == MILL else "two decimals"
 
-    def read(value: Any) -> Mills:
+    def read(value: Any) -> CentiCents:
         scaled = _scaled(value, CENT)
-        if scaled is None or not 0 < scaled < DOLLAR:
-            raise ArgumentError("give cents above 0 and below 100, with at most one decimal")
-        return Mills(scaled)
+        if scaled is None or scaled % step or not 0 < scaled < DOLLAR:
+            raise ArgumentError(f"give cents above 0 and below 100, with at most {decimals}")
+        return CentiCents(scaled)
 
-    return Field({"type": "number", "minimum": 0.1, "maximum": 99.9, "description": description}, read, required)
+    bounds = {"minimum": step / CENT, "maximum": (DOLLAR - step) / CENT}
+    return Field({"type": "number", **bounds, "description": description}, read, required)
 
 
 def count(description: str, *, required: bool = True) -> Field:

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bellwether.replay.agents.gateway import Conditions
 from bellwether.replay.agents.llm.tools import cents, contracts, dollars, resting_order, written
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.fees import Accumulator, Role, trade_fee
 from bellwether.replay.rules.ruleset import UNITS
 from bellwether.replay.rules.terms import FLOAT, QUADRATIC
-from bellwether.replay.tape.layout import FEE_COLS, TAKER_KIND, UNIT_COLS, WAIVER_UNTIL
+from bellwether.replay.tape.layout import FEE_COLS, TAKER_KIND, WAIVER_UNTIL
 from bellwether.replay.units import MICROS, SECOND
-from bellwether.units import Lots, Mills
+from bellwether.units import CentiCents, Lots
 from bellwether.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
     from bellwether.replay.agents.records import EpisodeInfo
-    from bellwether.replay.engine.settings import Settings
     from bellwether.replay.rules.choices import Venue
 
 #: Raise it whenever the same episode and state would be put in other words.
@@ -39,24 +39,10 @@ _LONGEST_TITLE = 200
 _ROLES: tuple[Role, Role] = ("taker", "maker")
 
 
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """Terms of an episode. fees: int64[T, 7], rows of `fee_terms`. grid: uint8[T, 1001], prices (mills) that orders may have.
-
-    units: of a portfolio, int64[T, 6], as of its tape; without rows where all markets have those of the rules.
-    """
-
-    rules: RuleSet
-    settings: Settings
-    fees: np.ndarray
-    grid: np.ndarray
-    units: np.ndarray = field(default_factory=lambda: np.zeros((0, UNIT_COLS), np.int64))
-
-
 # --- the system prompt -------------------------------------------------------------------------------------------------
 
 
-def system_prompt(episode: EpisodeInfo, terms: Terms, rounds: int) -> str:
+def system_prompt(episode: EpisodeInfo, terms: Conditions, rounds: int) -> str:
     """System prompt, equal in all steps of an episode."""
     parts = (
         f"You are a trading agent on {_venues(episode)} for binary event contracts.",
@@ -91,7 +77,7 @@ def _procedure(rounds: int) -> Iterator[str]:
     )
 
 
-def _mechanics(episode: EpisodeInfo, terms: Terms) -> Iterator[str]:
+def _mechanics(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
     rules, settings = terms.rules, terms.settings
     yield "Prices are in cents of the side that is traded. A YES contract at 60 cents implies a probability of about 60%; NO is then at about 40."
     yield "The book holds bids. A bid for NO at 40 is an offer of YES at 60: whoever buys YES at 60 trades with it."
@@ -124,31 +110,30 @@ def _venues(episode: EpisodeInfo) -> str:
     return f"{', '.join(others)} and {last}, exchanges" if others else f"{last}, an exchange"
 
 
-def _sizes(episode: EpisodeInfo, terms: Terms) -> Iterator[str]:
+def _sizes(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
     least = terms.units if len(terms.units) else np.tile(np.array(terms.rules.units), (len(episode.tickers), 1))
     for tickers, (lots, step) in _groups(episode.tickers, np.ascontiguousarray(least[:, :2])):
         whose = _of(tickers, episode)
         yield f"{whose}{'orders' if whose else 'Orders'} are for at least {_number(Decimal(int(lots)) / 100)} contracts, in steps of {_number(Decimal(int(step)) / 100)}."
 
 
-def _ticks(episode: EpisodeInfo, terms: Terms) -> Iterator[str]:
+def _ticks(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
     if terms.rules.grid == "any":
         yield "Prices may be any tenth of a cent from 0.1 to 99.9."
         return
-    for tickers, rows in _groups(episode.tickers, terms.grid):
-        yield f"{_of(tickers, episode)}prices are {grid_text(rows)}."
+    for tickers, prices in _groups(episode.tickers, terms.grids):
+        yield f"{_of(tickers, episode)}prices are {grid_text(prices)}."
 
 
-def grid_text(allowed: np.ndarray) -> str:
-    """Prices of a grid, uint8[1001] by mill, in words: from where to where in which steps."""
-    prices = np.flatnonzero(allowed)
+def grid_text(prices: np.ndarray) -> str:
+    """Prices of a grid, ascending, $0.0001, in words: ranges and their steps in cents."""
     if len(prices) < 2:
-        return " or ".join(f"{cents(Mills(int(price)))}" for price in prices) or "none"
+        return " or ".join(f"{cents(price)}" for price in prices.tolist()) or "none"
     steps = np.diff(prices)
     starts = [0, *(np.flatnonzero(np.diff(steps)) + 1).tolist()]
     ends = [*starts[1:], len(steps)]
     runs = [
-        f"{cents(Mills(int(prices[start])))} to {cents(Mills(int(prices[end])))} cents in steps of {cents(Mills(int(steps[start])))}"
+        f"{cents(prices[start].item())} to {cents(prices[end].item())} cents in steps of {cents(steps[start].item())}"
         for start, end in zip(starts, ends, strict=True)
     ]
     return ", ".join(runs)
@@ -157,7 +142,7 @@ def grid_text(allowed: np.ndarray) -> str:
 # --- fees --------------------------------------------------------------------------------------------------------------
 
 
-def fees_text(episode: EpisodeInfo, terms: Terms) -> str:
+def fees_text(episode: EpisodeInfo, terms: Conditions) -> str:
     """Describe the fees under the rules, by group of markets with equal terms."""
     groups = _groups(episode.tickers, np.hstack([terms.fees, terms.units]) if len(terms.units) else terms.fees)
     texts = (_fees_of(_of(tickers, episode), row[:FEE_COLS], _rules_of(row, terms.rules), episode) for tickers, row in groups)
@@ -251,7 +236,7 @@ def state(ctx: AgentContext) -> str:
     return "\n".join([*lines, "", _titles(ctx.info)])
 
 
-def _quoted(price: Mills | None, size: Lots) -> str:
+def _quoted(price: CentiCents | None, size: Lots) -> str:
     return "-" if price is None else f"{cents(price)} x {contracts(size)}"
 
 
@@ -277,7 +262,7 @@ def _titles(episode: EpisodeInfo) -> str:
 # --- words -------------------------------------------------------------------------------------------------------------
 
 
-def _groups(tickers: Sequence[str], rows: np.ndarray) -> Iterator[tuple[list[str], np.ndarray]]:
+def _groups(tickers: Sequence[str], rows: Sequence[np.ndarray] | np.ndarray) -> Iterator[tuple[list[str], np.ndarray]]:
     """Tickers whose rows are equal, with the row, in the order of the tickers."""
     groups: dict[bytes, list[int]] = {}
     for place in range(len(tickers)):

@@ -18,8 +18,8 @@ from bellwether.replay.agents.llm import arguments as args
 from bellwether.replay.agents.llm.arguments import ArgumentError, Field, read_arguments, schema_of, shown
 from bellwether.replay.agents.llm.steps import Called, ToolCallStatus
 from bellwether.replay.engine.codes import Reason
-from bellwether.replay.units import CENT, CONTRACT, MICROS
-from bellwether.units import Lots, MicroDollars, Mills
+from bellwether.replay.units import CENT, CONTRACT, MICROS, MILL
+from bellwether.units import Lots, MicroDollars
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
@@ -54,10 +54,10 @@ class Tool:
 
 
 class Toolbox:
-    """The tools of one episode, and the execution of calls. definitions: sent to the model."""
+    """The tools of one episode, and the execution of calls. definitions: sent to the model. step: finest step of a price that is read, $0.0001."""
 
-    def __init__(self, episode: EpisodeInfo) -> None:
-        self._tools = {tool.name: tool for tool in _tools(episode)}
+    def __init__(self, episode: EpisodeInfo, step: int = MILL) -> None:
+        self._tools = {tool.name: tool for tool in _tools(episode, step)}
         self.definitions: list[dict[str, Any]] = [tool.definition() for tool in self._tools.values()]
 
     def carry_out(self, ctx: AgentContext, calls: Sequence[Called]) -> tuple[tuple[Called, ...], bool]:
@@ -87,17 +87,17 @@ class Toolbox:
         return result, "rejected" if result.get("status") == "rejected" or "refused" in result else "ok"
 
 
-def _tools(episode: EpisodeInfo) -> list[Tool]:
+def _tools(episode: EpisodeInfo, step: int) -> list[Tool]:
     ticker = _ticker(episode.tickers)
     order_id = args.whole(0, 10**15, "id that place_order gave")
-    price, count = args.price("limit price in cents of that side, such as 45 or 45.5"), args.count("contracts")
+    price, count = args.price("limit price in cents of that side, such as 45 or 45.5", step), args.count("contracts")
     order = {
         "ticker": ticker,
         "side": args.one_of(("yes", "no"), "the contract"),
         "action": args.one_of(("buy", "sell"), "whether to buy or sell contracts of that side"),
         "type": args.one_of(("limit", "market"), "a market order takes whatever price there is", required=False),
         "count": count,
-        "price_cents": args.price("limit price in cents of that side, such as 45 or 45.5; not for a market order", required=False),
+        "price_cents": args.price("limit price in cents of that side, such as 45 or 45.5; not for a market order", step, required=False),
         "time_in_force": args.one_of(
             TIFS,
             "gtc (default of a limit order): the rest stays in the book; ioc (default of a market order): the rest is dropped; "
@@ -212,7 +212,7 @@ def _order(order: Order) -> Result:
         "fees_dollars": dollars(order.fees),
     }
     if order.filled:
-        told["average_price_cents"] = round(abs(order.cost) / (10 * CENT * order.filled), 4)
+        told["average_price_cents"] = round(abs(order.cost) / (CENT * order.filled), 4)
     return told | ({"reason": order.explanation} if order.reason else {})
 
 
@@ -258,9 +258,9 @@ def _exogenous(ctx: AgentContext, values: Values) -> Result:
 # --- units -------------------------------------------------------------------------------------------------------------
 
 
-def cents(mills: Mills | None) -> float | None:
-    """Mills in cents; a whole number stays one."""
-    return None if mills is None else mills // CENT if mills % CENT == 0 else mills / CENT
+def cents(price: int | None) -> float | None:
+    """A price ($0.0001) in cents; a whole number stays one."""
+    return None if price is None else price // CENT if price % CENT == 0 else price / CENT
 
 
 def contracts(lots: Lots) -> float:

@@ -52,13 +52,13 @@ def tape(steps: int = STEPS, digest: str = "d" * 64) -> Tape:
             if minute:
                 side = int(rng.integers(2))
                 ts.append(now - SECOND)
-                words.append(pack(PRINT, code, side, max(price for at, price in shown[code] if at == side), 5 * CONTRACT))
+                words.append(pack(PRINT, code, side, max(price for at, price in shown[code] if at == side) // 10, 5 * CONTRACT))
             middles[code] = int(np.clip(middles[code] + 10 * rng.integers(-2, 3), 100, 900))
             wanted = {(side, _price(middles[code], side) - 20 - 10 * level): 20 * CONTRACT for side in (YES, NO) for level in range(3)}
             gone = [key for key in shown[code] if key not in wanted]
             for (side, price), lots in [*((key, 0) for key in gone), *((key, wanted[key]) for key in wanted if key not in shown[code])]:
                 ts.append(now)
-                words.append(pack(LEVEL, code, side, price, lots))
+                words.append(pack(LEVEL, code, side, price // 10, lots))
             shown[code] = wanted
     order = np.argsort(np.array(ts), kind="stable")
     end = START + steps * MINUTE

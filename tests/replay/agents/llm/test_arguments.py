@@ -28,11 +28,29 @@ def read(**given: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("text", "mills"),
-    [("45", 450), ("45.5", 455), ("0.1", 1), ("99.9", 999), ("45.50", 455), ("4.55e1", 455), ('"45"', 450), ('"45.5"', 455), ("57.0", 570)],
+    ("text", "price"),
+    [
+        ("45", 4500),
+        ("45.5", 4550),
+        ("0.1", 10),
+        ("99.9", 9990),
+        ("45.50", 4550),
+        ("4.55e1", 4550),
+        ('"45"', 4500),
+        ('"45.5"', 4550),
+        ("57.0", 5700),
+    ],
 )
-def test_cents_become_mills_exactly(text: str, mills: int) -> None:
-    assert read_arguments(f'{{"side": "yes", "price_cents": {text}}}', FIELDS)["price_cents"] == mills
+def test_cents_become_prices_exactly(text: str, price: int) -> None:
+    assert read_arguments(f'{{"side": "yes", "price_cents": {text}}}', FIELDS)["price_cents"] == price
+
+
+def test_hundredths_of_a_cent_are_read_where_a_market_has_them() -> None:
+    fine = {"price_cents": args.price("limit", 1)}
+    assert read_arguments('{"price_cents": 45.55}', fine) == {"price_cents": 4555}
+    assert schema_of(fine)["properties"]["price_cents"]["minimum"] == 0.01
+    with pytest.raises(ArgumentError, match="two decimals"):
+        read_arguments('{"price_cents": 45.555}', fine)
 
 
 @pytest.mark.parametrize(

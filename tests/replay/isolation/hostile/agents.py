@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bellwether.replay import Agent
+from bellwether.replay import CENT, Agent
 
 LOOT = 777
 
@@ -28,18 +28,22 @@ LOOT = 777
 class Hostile(Agent):
     """Rests a bid at the first decision and attacks at the second. attack: a function of this file. target: what it is aimed at."""
 
+    api = 3
+
     def __init__(self, attack: str, target: str = "") -> None:
         self.attack, self.target = attack, target
 
     def act(self, ctx):
         if ctx.step == 0:
-            ctx.buy(ctx.tickers[0], "yes", 100, 440)
+            ctx.buy(ctx.tickers[0], "yes", 100, 44 * CENT)
         if ctx.step == 1 and globals()[self.attack](ctx, self.target):
             ctx.buy(ctx.tickers[0], "yes", LOOT, 441)
 
 
 class Returns(Agent):
     """Returns what is no order."""
+
+    api = 3
 
     def __init__(self, target: str = "") -> None: ...
 
@@ -102,10 +106,10 @@ def reset_the_budget(ctx, target):
 
 
 def patch(ctx, target):
-    from bellwether.replay.agents import context, door, gateway, limits
+    from bellwether.replay.agents import context, gateway, interface, limits
     from bellwether.replay.isolation import wire
 
-    for module in (context, door, gateway, limits, wire):
+    for module in (context, gateway, interface, limits, wire):
         for name in list(vars(module)):
             if not name.startswith("__"):
                 setattr(module, name, lambda *anything, **more: 10**15)
@@ -458,16 +462,16 @@ def close_the_wire(ctx, target):
 
 def send_strange_orders(ctx, target):
     door = ctx._door
-    door.place(-1, 0, 0, 450, 100, 1, 0)
-    door.place(10**9, 7, 9, -5, -5, 99, -1)
-    door.place(0, 0, 0, 2**61, 2**61, 0, 2**61)
-    door.place(0, 0, 0, 450, 10**15, 1, 0)
+    door.place(-1, 0, 0, 45 * CENT, 100, 1, 0, "")
+    door.place(10**9, 7, 9, -5, -5, 99, -1, "")
+    door.place(0, 0, 0, 2**61, 2**61, 0, 2**61, "")
+    door.place(0, 0, 0, 45 * CENT, 10**15, 1, 0, "")
     door.cancel_all(10**12)
     door.resting(10**12)
-    door.quote(-7, 450, 450, 100, 10)
-    door.quote(10**12, 450, 450, 100, 10)
+    door.quote(-7, 45 * CENT, 45 * CENT, 100, 10, "")
+    door.quote(10**12, 45 * CENT, 45 * CENT, 100, 10, "")
     door.cancel(-(10**12))
-    door.amend(10**12, 450, 1)
+    door.amend(10**12, 45 * CENT, 1)
     door.book(10**9, 5)
     door.order(-5)
     door.are_resting(np.array([10**12, -(10**12)]))

@@ -1,0 +1,128 @@
+"""Run of an agent from its start to its end: the phases of a run, in this process or in another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from bellwether.replay.agents.agent import Agent
+from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.failures import Failure, failure
+from bellwether.replay.agents.gateway import Gateway
+from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
+from bellwether.replay.agents.records import CALLBACKS, Callbacks
+
+if TYPE_CHECKING:
+    from bellwether.replay.engine import Session
+
+
+Answer = TypeVar("Answer")
+
+
+class Player(Protocol):
+    """An agent that a run calls. Phases: start, act, notify (with a `News`), end."""
+
+    def call(self, phase: str, *news: Any) -> Failure | None:
+        """Call the agent at the present time of the session; the failure that ends its trading."""
+        ...
+
+
+def play(session: Session, gateway: Gateway, player: Player, callbacks: Callbacks) -> Failure | None:
+    """Trade from the start to the end; the failure that ended it early. The session is then at its end."""
+    from bellwether.replay.engine.clock import AT_DECISION
+
+    if callbacks:
+        gateway.watch(callbacks)
+    opened = session.open()
+    gateway.begin(sends=False)
+    failed = player.call("start")
+    advance = session.advance
+    stop = AT_DECISION if opened else failed is None and advance()
+    while stop and failed is None:
+        if stop == AT_DECISION:
+            gateway.begin()
+            failed = player.call("act")
+        else:
+            gateway.wake(stopped=True)
+        if callbacks:
+            while failed is None and (news := gateway.news()) is not None:
+                gateway.wake(stopped=False)
+                failed = player.call("notify", *news)
+        stop = failed is None and advance()
+    gateway.end()
+    finish(session, failed)
+    return failed or player.call("end")
+
+
+def finish(session: Session, failed: Failure | None) -> None:
+    """Replay what an agent left; cancel its orders after a failure."""
+    if failed is not None:
+        session.cancel_all()
+    while session.step():
+        pass
+
+
+def step_of(session: Session, phase: str) -> int:
+    """Number of the decision of a phase: -1 before the first, their number after the last."""
+    return session.step_index if phase in ("act", "notify") else session.steps if phase == "end" else -1
+
+
+class LocalPlayer:
+    """An agent in this process."""
+
+    def __init__(self, agent: Agent, ctx: AgentContext, session: Session, limit: StepLimit) -> None:
+        self._agent, self._ctx, self._session, self._limit = agent, ctx, session, limit
+        self._calls = ctx._limit
+
+    def call(self, phase: str, *news: Any) -> Failure | None:
+        """See `Player`."""
+        step = step_of(self._session, phase)
+        self._ctx._begin(step, 0 if phase == "end" else self._calls)
+        return guarded(self._limit, partial(perform, self._agent, self._ctx, phase, news), step, self._session.now)
+
+
+def guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: int) -> Answer | Failure:
+    """The result of a call of an agent within the time limit, or the failure that it ended with. Raises `BellwetherError` of its making of it."""
+    try:
+        limit.begin()
+        answer = call()
+        limit.finish()
+    except RunStopped:
+        raise
+    except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
+        limit.stop()
+        return failure(error, step, at, beyond=FRAMES)
+    return answer
+
+
+def perform(agent: Agent, ctx: AgentContext, phase: str, news: Sequence[Any]) -> None:
+    """Call the method of a phase. Raises `TypeError` if one returns something."""
+    if phase == "act":
+        if (answer := agent.act(ctx)) is not None:  # type: ignore[func-returns-value]
+            raise _returned(answer, "act")
+    elif phase == "notify":
+        _notify(agent, ctx, *news)
+    elif phase == "start":
+        agent.start(ctx, ctx.info)
+    else:
+        agent.end(ctx)
+
+
+def _notify(agent: Agent, ctx: AgentContext, *news: Sequence[Any]) -> None:
+    """Call the callbacks for the rows of a `News`, in their order."""
+    fills, orders, trades, books, timers = news
+    read = ctx._reading
+    tickers = [ctx.tickers[code] for code in books]
+    for name, values in zip(CALLBACKS, (read.fills(fills), read.updates(orders), read.trades(trades), tickers, timers), strict=True):
+        for value in values:
+            if (answer := getattr(agent, name)(ctx, value)) is not None:
+                raise _returned(answer, name)
+
+
+def _returned(answer: object, method: str) -> TypeError:
+    return TypeError(f"{method} returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
+
+
+#: Files whose frames tracebacks of agents omit.
+FRAMES = (__file__,)
