@@ -26,14 +26,12 @@ from bellwether.replay.tape.layout import (
     INVALID,
     KINDS,
     LEVEL,
-    MAX_LOTS,
-    PRICES,
     SETTLE,
     VALID,
     pack,
     unpack,
 )
-from bellwether.replay.units import NO, YES
+from bellwether.replay.units import DOLLAR, MAX_LOTS, MILL, NO, YES
 from tests.replay.episode.folders import Native
 
 Event = tuple[int, ...]
@@ -47,7 +45,7 @@ def content(
     settlements: tuple[Settlement, ...] | None = None,
     end: int = 10**12,
 ) -> Content:
-    """rows: ts, ticker, words. prints: ts, ticker, passive side, price, lots."""
+    """rows: ts, ticker, words. prints: ts, ticker, passive side, price in mills, lots."""
     ts, ticker, words = ([row[index] for row in rows] for index in range(3))
     book = Book(
         ts,  # type: ignore[arg-type]
@@ -57,20 +55,23 @@ def content(
         [word for part in words for word in part],  # type: ignore[arg-type]
     )
     columns = [np.array([one[index] for one in prints], np.int64) for index in range(5)]
-    price = np.where(columns[2] == YES, columns[3], 1000 - columns[3])
+    price = np.where(columns[2] == YES, MILL * columns[3], DOLLAR - MILL * columns[3])
     trades = Trades(columns[0], array_of(np.arange(len(prints))), columns[1], 1 - columns[2], price, columns[4])
     known = settlements or tuple(Settlement(market.ticker) for market in markets)
     return Content(Metadata("E", 0, end, markets), known, book, trades, {})
 
 
 def events(tape: Tape) -> list[tuple[Any, ...]]:
-    """(ts, kind, ticker, side, price, value), the kind as its name."""
-    columns = [column.tolist() for column in unpack(tape.event)]
+    """(ts, kind, ticker, side, price in mills, value), the kind as its name."""
+    kinds, tickers, sides, numbers, values = unpack(tape.event)
+    firsts = np.cumsum([0, *(len(levels) for levels in tape.levels[:-1])])
+    prices = np.where(numbers > 0, tape.prices[firsts[tickers] + numbers] // MILL, 0)
+    columns = [column.tolist() for column in (kinds, tickers, sides, prices, values)]
     return [(ts, KINDS[kind], *rest) for ts, kind, *rest in zip(tape.ts.tolist(), *columns, strict=True)]
 
 
 def level(side: int, price: int, lots: int, ticker: int = 0) -> int:
-    return pack(LEVEL, ticker, side, price, lots)
+    return pack(LEVEL, ticker, side, MILL * price, lots)
 
 
 def aligned(*args: Any, **kwargs: Any) -> list[tuple[Any, ...]]:
@@ -259,7 +260,7 @@ def _books_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[in
 def _prints_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[int, int]) -> None:
     side, price = episode.trades.passive
     given: dict[Event, int] = {}
-    for ts, *key, lots in zip(episode.trades.ts, episode.trades.ticker, side, price, episode.trades.lots, strict=True):
+    for ts, *key, lots in zip(episode.trades.ts, episode.trades.ticker, side, price // MILL, episode.trades.lots, strict=True):
         if ts <= closes[int(key[0])]:
             given[tuple(map(int, key))] = given.get(tuple(map(int, key)), 0) + int(lots)
     printed: dict[Event, int] = {}
@@ -300,9 +301,12 @@ class TestTapeOf:
         native = Native()
         native.metadata["markets"][1]["price_ranges"] = [["0", "1", "0.01"]]
         native.book = [row for row in native.book if row[5] != 955]
-        grid = tape_of(load(native.write(tmp_path)), self.RULES).grid
-        assert np.flatnonzero(grid[0]).tolist() == [*range(1, 100), *range(100, 900, 10), *range(900, 1000)]
-        assert np.flatnonzero(grid[1]).tolist() == list(range(10, 1000, 10))
+        tape = tape_of(load(native.write(tmp_path)), self.RULES)
+        allowed = [
+            (levels[np.flatnonzero(row[: len(levels)])] // MILL).tolist() for levels, row in zip(tape.levels, tape.grids, strict=True)
+        ]
+        assert allowed[0] == [*range(1, 100), *range(100, 900, 10), *range(900, 1000)]
+        assert allowed[1] == list(range(10, 1000, 10))
 
     def test_a_kept_tape_is_the_built_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         episode = load(Native().write(tmp_path / "episode"))
@@ -311,7 +315,7 @@ class TestTapeOf:
         written = file.read_bytes()
         monkeypatch.setitem(tape_of.__globals__, "build", lambda *_: pytest.fail("the tape was built again"))
         again = tape_of(episode, self.RULES, tmp_path / "tapes")
-        for name in ("ts", "event", "rows_ts", "rows_end", "grid", "fees"):
+        for name in ("ts", "event", "rows_ts", "rows_end", "grids", "prices", "fees"):
             assert (getattr(first, name) == getattr(again, name)).all(), name
         assert (again.tickers, again.start, again.end, again.digest) == (first.tickers, first.start, first.end, first.digest)
         assert str(again.event.flags.writeable) == "False" and again.event.base is not None
@@ -354,9 +358,9 @@ class TestTapeOf:
 def _former(tape: Tape) -> bytes:
     """A kept tape as version 0.2 wrote it: an Arrow file without a checksum, with another event."""
     about = {"tickers": tape.tickers, "start": tape.start, "end": tape.end, "digest": tape.digest}
-    columns = {name: getattr(tape, name).reshape(-1) for name in ("ts", "rows_ts", "rows_end", "grid")} | {"event": tape.event ^ 1}
+    columns = {name: getattr(tape, name).reshape(-1) for name in ("ts", "rows_ts", "rows_end", "grids", "prices")} | {"event": tape.event ^ 1}
     batch = pa.record_batch(
-        {name: pa.array([values.tolist()], pa.large_list(pa.uint8() if name == "grid" else pa.int64())) for name, values in columns.items()}
+        {name: pa.array([values.tolist()], pa.large_list(pa.uint8() if name == "grids" else pa.int64())) for name, values in columns.items()}
     )
     batch = batch.replace_schema_metadata({"tape": json.dumps(about)})
     sink = pa.BufferOutputStream()
@@ -367,10 +371,10 @@ def _former(tape: Tape) -> bytes:
 
 @pytest.mark.parametrize("tie", ["aligned", "books_first"])
 def test_a_market_whose_first_book_is_empty_has_a_book(tie: str) -> None:
-    rows = [(1, 1, []), (2, 0, [pack(LEVEL, 0, YES, 450, 100)]), (3, 1, [pack(LEVEL, 1, NO, 500, 100)]), (4, 1, [])]
+    rows = [(1, 1, []), (2, 0, [level(YES, 450, 100)]), (3, 1, [level(NO, 500, 100, 1)]), (4, 1, [])]
     tape = build(content(rows), "digest", tie)
-    levels = [(ts, unpack(word)) for ts, word in zip(tape.ts.tolist(), tape.event.tolist(), strict=True) if unpack(word)[0] == LEVEL]
-    assert levels == [(1, (LEVEL, 1, YES, 1, 0)), (2, (LEVEL, 0, YES, 450, 100)), (3, (LEVEL, 1, NO, 500, 100))]
+    levels = [event for event in events(tape) if event[1] == "level"]
+    assert levels == [(1, "level", 1, YES, 10, 0), (2, "level", 0, YES, 450, 100), (3, "level", 1, NO, 500, 100)]
     assert tape.rows_end.tolist() == [1, 2, 3, 3]
 
 
@@ -387,8 +391,8 @@ def test_fields_lie_where_the_layout_says() -> None:
     assert pack(2, 0, 0, 0, 0) == 2
     assert pack(0, 0, 1, 0, 0) == 1 << 4
     assert pack(0, 0, 0, 1, 0) == 1 << 5
-    assert pack(0, 1, 0, 0, 0) == 1 << 15
-    assert pack(0, 0, 0, 0, 1) == 1 << 29
+    assert pack(0, 1, 0, 0, 0) == 1 << 19
+    assert pack(0, 0, 0, 0, 1) == 1 << 32
 
 
 def test_compiled_code_packs_alike() -> None:
@@ -409,7 +413,7 @@ def test_all_arrays_are_of_one_type_to_compiled_code() -> None:
         made.event[0] = 5
 
 
-@pytest.mark.parametrize("changes", [{"ts": [1]}, {"rows_ts": [1]}, {"grid": np.ones((1, PRICES), np.uint8)}, {"fees": np.zeros((2, 3))}])
+@pytest.mark.parametrize("changes", [{"ts": [1]}, {"rows_ts": [1]}, {"levels": (np.arange(0, DOLLAR + 1, MILL),) * 3}, {"fees": np.zeros((2, 3))}])
 def test_columns_that_do_not_fit_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"differ in length|do not fit"):
         tape(**changes)
