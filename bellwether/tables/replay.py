@@ -157,16 +157,19 @@ ORDERS = Table(
         Column("sent_at", INSTANT, "when the agent sent it", UTC),
         Column("arrived_at", INSTANT, "when it reached the book; null when it never did", UTC, nullable=True),
         Column("ended_at", INSTANT, "when it ended; null while it rested", UTC, nullable=True),
+        Column("filled_earliest_at", INSTANT, "when the fastest queue history filled it whole; null when none did", UTC, nullable=True),
+        Column("filled_latest_at", INSTANT, "when the slowest queue history filled it whole; null when it did not", UTC, nullable=True),
         Column("mid", PRICE, "middle of its side's best bid and ask when it arrived; null when a side was empty", DOLLARS, nullable=True),
         _money("cost", "what its fills cost, without fees; negative where they brought money in"),
         _money("fees", "fees of its fills"),
-        Column("tag", TEXT, "text that the agent gave it; null without one", nullable=True),
+        Column("tag", TEXT, "text or number that the agent gave it; untrusted text; null without one", nullable=True),
         RULES,
         KNOWN_AT,
     ),
     key=("episode", "agent", "order_id"),
     partitioned_by=("episode", "agent"),
     version="3",
+    added={"2": dict.fromkeys(("filled_earliest_at", "filled_latest_at", "tag"))},
 )
 
 HORIZONS_S = (1, 5, 30, 300)

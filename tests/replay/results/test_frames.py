@@ -58,6 +58,18 @@ def test_instants_are_those_of_the_engine_to_the_nanosecond(backtest: Backtest) 
     assert frame["ended_at"].dt.timestamp("ns").fill_null(-1).to_list() == rows[:, codes.O_ENDED].tolist()
 
 
+def test_the_fastest_history_fills_an_order_no_later_than_the_slowest(backtest: Backtest) -> None:
+    frame = orders(backtest).with_columns(pl.col("filled_pessimistic", "filled_optimistic", "size").cast(pl.Float64))
+    bounded = frame.filter(pl.col("filled_earliest_at").is_not_null())
+    if backtest.band == "none":
+        assert bounded.is_empty()
+        return
+    assert bounded.height and (bounded["filled_optimistic"] >= bounded["size"]).all()
+    both = bounded.filter(pl.col("filled_latest_at").is_not_null())
+    assert both.height and (both["filled_earliest_at"] <= both["filled_latest_at"]).all()
+    assert (both["filled_pessimistic"] >= both["size"]).all()
+
+
 def test_fills_have_their_markouts_and_makers_their_wait(backtest: Backtest) -> None:
     frame, rows = fills(backtest), backtest.outcome.fills
     found = markouts(backtest.tape, rows, HORIZONS_S).tolist()
