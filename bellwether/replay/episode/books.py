@@ -13,7 +13,7 @@ from bellwether.errors import SchemaError
 from bellwether.replay.episode import kernels
 from bellwether.replay.episode.columns import Columns, first_true, open_parquet, read_csv, unreadable
 from bellwether.replay.episode.content import Book
-from bellwether.replay.episode.levels import Levels, levels_of
+from bellwether.replay.episode.levels import levels_of
 from bellwether.replay.episode.metadata import Gap, Market, iso
 from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.episode.report import RowError
@@ -99,9 +99,9 @@ def _messages(columns: Columns, markets: Sequence[Market]) -> RowsRead:
     levels, scaled = PriceLevels(markets), np.clip(price, -1, DOLLAR) * PRICES[name]
     columns.require(name, levels.allow(ticker, scaled) | ~is_level, price, "on the market's price grid; see price_ranges in metadata.json")
     codes = fixed(ticker, np.int32), fixed(kind, np.int32), fixed(side, np.int32)
-    first, end, words, error, row = kernels.messages(
-        fixed(ts), fixed(sequence), *codes, fixed(levels.numbers(scaled)), fixed(lots), levels.prices, len(markets)
-    )
+    state = kernels.new_state(len(markets), len(levels.prices))
+    numbers = fixed(ts), fixed(sequence), *codes, fixed(levels.numbers(scaled)), fixed(lots)
+    first, end, words, error, row = kernels.messages(*numbers, levels.prices, state, 0)
     if error != kernels.FINE:
         what = f"{KINDS[kind[row]]} of {tickers[ticker[row]]}"
         raise RowError(columns.file, row, f"{what} {_WRONG[error]}")
@@ -109,47 +109,46 @@ def _messages(columns: Columns, markets: Sequence[Market]) -> RowsRead:
 
 
 class _Differ:
-    """Full-snapshot rows, batch by batch, as changes against the ticker's row before."""
+    """Full-snapshot rows, batch by batch, as changes against the ticker's row before: each is a message that begins with a snapshot."""
 
     def __init__(self, markets: Sequence[Market]) -> None:
         self.levels = PriceLevels(markets)
         self.tickers = [market.ticker for market in markets]
-        self.rows = 0
-        shape = len(markets), 2, len(self.levels.prices)
-        self._book, self._seen, self._shown = np.zeros(shape, np.int64), np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
-        self._active = np.zeros((*shape[:2], 2 * shape[2]), np.int16)
-        self._counts = np.zeros(shape[:2], np.int64)
+        self.rows = self._before = 0
+        self._state = kernels.new_state(len(markets), len(self.levels.prices))
 
     def take(self, columns: Columns, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(end of each row in the batch's words, words)."""
-        sides = [levels_of(columns, name) for name in ("yes_bids", "no_bids")]
-        price_unit, size_unit = min(side.price_unit for side in sides), min(side.size_unit for side in sides)
-        yes, no = (side.scaled(price_unit, size_unit) for side in sides)
-        ends, words, error, row, side, position = kernels.snapshots(
-            self.rows,
-            fixed(ticker, np.int32),
-            (fixed(yes.offsets), fixed(no.offsets)),
-            (fixed(yes.prices), fixed(no.prices)),
-            (fixed(yes.sizes), fixed(no.sizes)),
-            price_unit,
-            size_unit,
-            (self.levels.prices, self.levels.number, self.levels.grids, self.levels.grid_of),
-            self._book,
-            self._seen,
-            self._active,
-            self._shown,
-            self._counts,
-        )
+        n = len(ticker)
+        sides = [self._side(columns, side, ticker) for side in range(2)]
+        rows = np.concatenate([np.arange(n), *(row for row, _, _ in sides)])
+        order = np.argsort(rows, kind="stable")
+        side = np.repeat([0, 0, 1], [n, *(len(row) for row, _, _ in sides)])
+        kind = np.repeat([kernels.START, kernels.SET], [n, len(rows) - n])
+        price, lots = (np.concatenate([np.zeros(n, np.int64), *(part[column] for part in sides)])[order] for column in (1, 2))
+        codes = (fixed(values[order], np.int32) for values in (ticker[rows], kind, side))
+        numbers = fixed(np.zeros(len(rows))), fixed(rows[order]), *codes, fixed(self.levels.numbers(price)), fixed(lots)
+        _, ends, words, error, at = kernels.messages(*numbers, self.levels.prices, self._state, self._before)
         if error != kernels.FINE:
-            raise RowError(columns.file, self.rows + row, self._what((yes, no)[side], position, error, f"{SIDES[side]}_bids"))
-        self.rows += len(ticker)
+            what = f"in {SIDES[side[order[at]]]}_bids, {price[at] / CENT:g} cents {_WRONG[error]}"
+            raise RowError(columns.file, self.rows + int(rows[order[at]]), what)
+        self.rows += n
+        self._before += len(rows)
         return ends, words
 
-    @staticmethod
-    def _what(levels: Levels, position: int, error: int, name: str) -> str:
-        price, size = levels.prices[position] * levels.price_unit, levels.sizes[position] * levels.size_unit
-        what = f"{price / CENT:g} cents" if error in (kernels.OFF_GRID, kernels.TWICE) else f"a size of {size / CONTRACT:g} contracts"
-        return f"in {name}, {what} {_WRONG[error]}"
+    def _side(self, columns: Columns, side: int, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(row, price, lots) of each level of a side that has a size."""
+        found = levels_of(columns, f"{SIDES[side]}_bids")
+        kept = found.sizes != 0
+        row = np.repeat(np.arange(len(ticker)), np.diff(found.offsets))[kept]
+        price, size = np.clip(found.prices[kept], -1, DOLLAR) * found.price_unit, found.sizes[kept]
+        wrong = (size < 0, size > MAX_LOTS // found.size_unit, ~self.levels.allow(ticker[row], price))
+        error = np.select(wrong, (kernels.NEGATIVE, kernels.TOO_LARGE, kernels.OFF_GRID), kernels.FINE)
+        if (at := first_true(error != kernels.FINE)) >= 0:
+            cents, lots = found.prices[kept][at] * found.price_unit / CENT, size[at] * found.size_unit
+            what = f"{cents:g} cents" if error[at] == kernels.OFF_GRID else f"a size of {lots / CONTRACT:g} contracts"
+            raise RowError(columns.file, self.rows + int(row[at]), f"in {SIDES[side]}_bids, {what} {_WRONG[int(error[at])]}")
+        return row, price, size * found.size_unit
 
 
 def _snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[Market]) -> RowsRead:

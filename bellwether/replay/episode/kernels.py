@@ -1,4 +1,4 @@
-"""Compiled passes over book rows: messages and full snapshots into changes, best prices, and trades that hit a displayed level.
+"""Compiled passes over book rows: messages into changes, best prices, and trades that hit a displayed level.
 
 Arrays are copied element by element: for a slice as a whole, numba compiles the message of the error of one that does not fit, for seconds. The book is
 dense over the numbered levels of `PriceLevels` (prices int64[k], number int64[10001]): int64[tickers, 2, k], lots displayed. A result's `row` is the row
@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, pack, unpack
-from bellwether.replay.units import DOLLAR, MAX_LOTS
+from bellwether.replay.units import DOLLAR
 
 #: Kinds of native rows.
 SET, START, LOST = 0, 1, 2
@@ -47,6 +47,12 @@ def _sort_changes(words: np.ndarray, start: int, end: int) -> None:
         words[j + 1] = word
 
 
+def new_state(tickers: int, levels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Books without levels: lots, the row that set each level last, and whether each book is invalid."""
+    shape = tickers, 2, levels
+    return np.zeros(shape, np.int64), np.full(shape, -1, np.int64), np.zeros(tickers, np.bool_)
+
+
 @njit(cache=True, nogil=True)
 def messages(
     ts: np.ndarray,
@@ -57,13 +63,15 @@ def messages(
     level: np.ndarray,
     lots: np.ndarray,
     prices: np.ndarray,
-    tickers: int,
+    state: tuple[np.ndarray, np.ndarray, np.ndarray],
+    before: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """Native rows as messages: (first file row of each, end of each in words, words, error, row). level: numbers of prices."""
+    """Native rows as messages: (first file row of each, end of each in words, words, error, row). level: numbers of prices.
+
+    state: as `new_state` makes it, carried from batch to batch. before: rows in earlier batches.
+    """
     n, levels = len(ts), len(prices)
-    book = np.zeros((tickers, 2, levels), np.int64)
-    seen = np.full((tickers, 2, levels), -1, np.int64)
-    invalid = np.zeros(tickers, np.bool_)
+    book, seen, invalid = state
     firsts, ends = np.empty(n, np.int64), np.empty(n, np.int64)
     words = np.empty(n + 1024, np.int64)
     count, size, i = 0, 0, 0
@@ -86,9 +94,9 @@ def messages(
                 snapshot = True
             else:
                 s, p = side[i], level[i]
-                if seen[t, s, p] == first:
+                if seen[t, s, p] == before + first:
                     return firsts[:count], ends[:count], words[:size], TWICE, i
-                seen[t, s, p] = first
+                seen[t, s, p] = before + first
                 if book[t, s, p] != lots[i]:
                     book[t, s, p] = lots[i]
                     words[size] = pack(LEVEL, t, s, prices[p], lots[i])
@@ -97,7 +105,7 @@ def messages(
         if snapshot:
             for s in range(2):
                 for p in range(levels):
-                    if book[t, s, p] != 0 and seen[t, s, p] != first:
+                    if book[t, s, p] != 0 and seen[t, s, p] != before + first:
                         book[t, s, p] = 0
                         words[size] = pack(LEVEL, t, s, prices[p], 0)
                         size += 1
@@ -109,109 +117,6 @@ def messages(
         firsts[count], ends[count] = first, size
         count += 1
     return firsts[:count], ends[:count], words[:size], FINE, -1
-
-
-@njit(cache=True, nogil=True)
-def snapshots(
-    row: int,
-    ticker: np.ndarray,
-    offsets: tuple[np.ndarray, np.ndarray],
-    prices: tuple[np.ndarray, np.ndarray],
-    sizes: tuple[np.ndarray, np.ndarray],
-    price_unit: int,
-    size_unit: int,
-    numbering: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    book: np.ndarray,
-    seen: np.ndarray,
-    active: np.ndarray,
-    shown: np.ndarray,
-    counts: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, int, int, int, int]:
-    """A batch of full-snapshot rows as changes: (end of each row in words, words, error, row in the batch, side, level in the flattened list).
-
-    row: number of the batch's first row in the file. offsets, prices, sizes: of the flattened lists of levels, YES and NO; price_unit, size_unit: $0.0001
-    and lots in one of them, the same in every batch. Levels of size 0 are no levels. numbering: prices, number, grids and grid_of of `PriceLevels`. book,
-    seen, active (int16[tickers, 2, 2k], prices with a size), shown (int64[tickers, 2, k], their sizes as given), counts (int64[tickers, 2]): the
-    state, carried from batch to batch.
-    """
-    n = len(ticker)
-    known, level_of, grids, grid_of = numbering
-    ends = np.empty(n, np.int64)
-    words = np.empty(8 * n + 1024, np.int64)
-    size = 0
-    most, highest = MAX_LOTS // size_unit, DOLLAR // price_unit
-    for i in range(n):
-        t, start = ticker[i], size
-        words = _grown(words, size + 4 * len(known))
-        for s in range(2):
-            # The new prices are kept behind the old ones until the levels that vanished are known.
-            before = counts[t, s]
-            fresh = before
-            low, high = offsets[s][i], offsets[s][i + 1]
-            if high - low == before and _same_prices(
-                prices[s][low:high], sizes[s][low:high], price_unit, np.uint64(highest), np.uint64(most), active[t, s]
-            ):
-                for k in range(before):
-                    number = sizes[s][low + k]
-                    if number != shown[t, s, k]:
-                        shown[t, s, k] = number
-                        price = int(active[t, s, k])
-                        book[t, s, level_of[price]] = number * size_unit
-                        words[size] = pack(LEVEL, t, s, price, number * size_unit)
-                        size += 1
-                continue
-            for k in range(low, high):
-                number = sizes[s][k]
-                if number == 0:
-                    continue
-                p, error = _level(prices[s][k], number, price_unit, highest, most, level_of, grids[grid_of[t]])
-                if error == FINE and seen[t, s, p] == row + i:
-                    error = TWICE
-                if error != FINE:
-                    return ends, words[:size].copy(), error, i, s, k
-                seen[t, s, p] = row + i
-                active[t, s, fresh] = known[p]
-                shown[t, s, fresh - before] = number
-                fresh += 1
-                if book[t, s, p] != number * size_unit:
-                    book[t, s, p] = number * size_unit
-                    words[size] = pack(LEVEL, t, s, known[p], book[t, s, p])
-                    size += 1
-            for k in range(before):
-                price = int(active[t, s, k])
-                if seen[t, s, level_of[price]] != row + i:
-                    book[t, s, level_of[price]] = 0
-                    words[size] = pack(LEVEL, t, s, price, 0)
-                    size += 1
-            for k in range(fresh - before):
-                active[t, s, k] = active[t, s, before + k]
-            counts[t, s] = fresh - before
-        _sort_changes(words, start, size)
-        ends[i] = size
-    return ends, words[:size].copy(), FINE, -1, 0, 0
-
-
-@njit(cache=True, nogil=True)
-def _same_prices(prices: np.ndarray, sizes: np.ndarray, price_unit: int, highest: np.uint64, most: np.uint64, active: np.ndarray) -> bool:
-    """Return whether a side lists the prices of the row before, which were found to be fine, with sizes above 0 that are fine too."""
-    wrong = False
-    for k in range(len(prices)):
-        # Compared as unsigned, a negative number is too high; a price too high to be multiplied is none that was fine.
-        wrong |= (prices[k] * price_unit != active[k]) | (np.uint64(prices[k]) > highest) | (np.uint64(sizes[k] - 1) >= most)
-    return not wrong
-
-
-@njit(cache=True, nogil=True)
-def _level(price: int, size: int, price_unit: int, highest: int, most: int, level_of: np.ndarray, grid: np.ndarray) -> tuple[int, int]:
-    """(number of the price, error). highest, most: the largest price and size, in their units."""
-    if size < 0:
-        return 0, NEGATIVE
-    if size > most:
-        return 0, TOO_LARGE
-    if price < 0 or price > highest:
-        return 0, OFF_GRID
-    found = level_of[price * price_unit]
-    return (found, FINE) if found >= 0 and grid[found] else (0, OFF_GRID)
 
 
 @njit(cache=True, nogil=True)

@@ -66,7 +66,9 @@ def test_messages_become_changes(messages: list[tuple[int, list[tuple[int, int, 
     sequence, ticker, kind, side, price, lots = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 6
     codes = (fixed(values, np.int32) for values in (ticker, kind, side))
     numbers = (fixed([0] * len(rows)), fixed(sequence))
-    first, end, words, error, _ = kernels.messages(*numbers, *codes, fixed(LEVELS.numbers(fixed(price))), fixed(lots), LEVELS.prices, 2)  # type: ignore[call-arg]
+    first, end, words, error, _ = kernels.messages(
+        *numbers, *codes, fixed(LEVELS.numbers(fixed(price))), fixed(lots), LEVELS.prices, kernels.new_state(2, len(LEVELS.prices)), 0
+    )  # type: ignore[call-arg]
     assert error == kernels.FINE
     assert split(end, words) == plainly(messages)
     assert [sequence[row] for row in first] == list(range(len(messages)))
