@@ -126,7 +126,7 @@ class _Differ:
         side = np.repeat([0, 0, 1], [n, *(len(row) for row, _, _ in sides)])
         kind = np.repeat([kernels.START, kernels.SET], [n, len(rows) - n])
         price, lots = (np.concatenate([np.zeros(n, np.int64), *(part[column] for part in sides)])[order] for column in (1, 2))
-        codes = (fixed(values[order], np.int32) for values in (ticker[rows], kind, side))
+        codes = fixed(ticker[rows][order], np.int32), fixed(kind[order], np.int32), fixed(side[order], np.int32)
         numbers = fixed(np.zeros(len(rows))), fixed(rows[order]), *codes, fixed(self.levels.numbers(price)), fixed(lots)
         _, ends, words, error, at = kernels.messages(*numbers, self.levels.prices, self._state, self._before)
         if error != kernels.FINE:
