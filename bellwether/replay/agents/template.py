@@ -36,11 +36,11 @@ class $cls(Agent):
     size: contracts of an order. spread_cents: the least spread at which it bids. max_position: contracts of a market that it holds at most.
     """
 
-    # Version of the interface: prices are integers of $0.0001.
+    # Version of the interface: prices are integers of $$0.0001.
     api = 3
 
     def __init__(self, *, size: float = 10, spread_cents: float = 2, max_position: float = 50) -> None:
-        # Parameters are kept in the units of the simulator: sizes in lots (0.01 contract), prices in $0.0001.
+        # Parameters are kept in the units of the simulator: sizes in lots (0.01 contract), prices in $$0.0001.
         self._size = contracts(size, "size")
         self._spread = cents(spread_cents, "spread_cents")
         self._most = contracts(max_position, "max_position")
@@ -57,7 +57,7 @@ class $cls(Agent):
             ctx.quote(market.ticker, self._bid(market), None, self._size)
 
     def _bid(self, market: Market) -> int | None:
-        """The price to bid for YES, $0.0001; None for no bid."""
+        """The price to bid for YES, $$0.0001; None for no bid."""
         if not market.is_active or market.spread is None or market.spread < self._spread:
             return None
         if market.yes_position + self._size > self._most:
