@@ -60,7 +60,7 @@ def books(rules: RuleSet, backtest: Backtest, trade: Trade) -> Decimal:
     paid: MicroDollars = cost(trade.price, trade.lots)
     paid = trade.price  # assignment
     paid = backtest.outcome.pnl[0]
-    paid = backtest.outcome.fees  # assignment
+    paid = backtest.outcome.pnl  # assignment
     level: CentiCents = price_of("0.45")  # assignment
     count: Lots = size_of("10")
     return dollars(rules.fee_unit) + dollars(rules.lot_step)  # arg-type
