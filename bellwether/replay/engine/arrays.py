@@ -33,7 +33,8 @@ FIRST_ROWS, FIRST_MESSAGES, FIRST_UPDATES, COMPILED_ROWS = 1 << 13, 256, 256, 12
 
 def places(record: np.dtype) -> Any:
     """Column of each field in a row of whole numbers."""
-    return SimpleNamespace(**{name: (record.fields or {})[name][1] // 8 for name in record.names or ()})
+    fields: Any = record.fields
+    return SimpleNamespace(**{name: fields[name][1] // 8 for name in record.names or ()})
 
 
 STATE_AT, SIDE_AT, MARKET_AT = places(STATE), places(SIDE), places(MARKET)

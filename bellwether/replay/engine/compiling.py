@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numba
 from numba import cfunc, njit
+from numba.core import config
 from platformdirs import user_cache_path
 
 from bellwether.replay import units
@@ -34,13 +34,14 @@ SOURCES = _digest()
 
 def _use_own_cache() -> None:
     """Have numba cache below a folder of this version of the sources: the user's choice, else the package's, else the user's cache."""
-    chosen = numba.config.CACHE_DIR
+    settings: Any = config
+    chosen = settings.CACHE_DIR
     if Path(chosen).name == SOURCES[:16]:
         return
     own = Path(__file__).parent / "__pycache__"
     own.mkdir(exist_ok=True) if os.access(own.parent, os.W_OK) else None
     root = Path(chosen) if chosen else own if os.access(own, os.W_OK) else user_cache_path("bellwether")
-    numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"] = str(root / SOURCES[:16])
+    settings.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"] = str(root / SOURCES[:16])
 
 
 _use_own_cache()
@@ -70,7 +71,8 @@ def address_of(function: Callable[..., Any], signature: Any) -> int:
     """Address of a function for calls from C, compiled now or loaded from disk; the caller asks once for each function."""
     entry = cfunc(signature, **_PLAIN, cache=True)(function)
     _entries.append(entry)
-    return int(entry.address)
+    address: Any = entry.address
+    return int(address)
 
 
 #: Compiled code whose address was given away lives as long as the process.

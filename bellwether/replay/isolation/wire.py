@@ -139,7 +139,7 @@ def rebuilt(value: Any, call: Call) -> Any:
         return None
     shape = call.shape
     if shape is not None:
-        array = np.array(value, shape.dtype)
+        array: np.ndarray = np.array(value, shape.dtype)
         return array if shape.columns is None else array.reshape(-1, shape.columns)
     return _tuples(value)
 
