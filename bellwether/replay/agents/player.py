@@ -114,7 +114,8 @@ def _notify(agent: Agent, ctx: AgentContext, *news: Sequence[Any]) -> None:
     fills, orders, trades, books, timers = news
     read = ctx._reading
     tickers = [ctx.tickers[code] for code in books]
-    for name, values in zip(CALLBACKS, (read.fills(fills), read.updates(orders), read.trades(trades), tickers, timers), strict=True):
+    batches: tuple[Sequence[Any], ...] = (read.fills(fills), read.updates(orders), read.trades(trades), tickers, timers)
+    for name, values in zip(CALLBACKS, batches, strict=True):
         for value in values:
             if (answer := getattr(agent, name)(ctx, value)) is not None:
                 raise _returned(answer, name)

@@ -26,6 +26,8 @@ from bellwether.replay.units import CENT, CENT_MICROS, DOLLAR
 
 _TAKER, _MAKER = int(Role.TAKER), int(Role.MAKER)
 _DIGIT, _MASK = 2**31 - 1, 2**62 - 1
+#: Below this a value times a numerator below 1024 stays below 2^62, with room for a step.
+_SMALL = 2**51
 
 
 @compiled
@@ -40,6 +42,8 @@ def trade_fee(market, role, price, lots):
         return ceil(num / den * (lots / 100.0) * (cents / 100.0) * (1 - cents / 100.0) * 100) * CENT_MICROS
     if kind == QUADRATIC:
         value, step = lots * price * (DOLLAR - price), den * DOLLAR * unit
+        if value < _SMALL and num < 1024:
+            return (value * num + step - 1) // step * unit
         return (value // step * num + (value % step * num + step - 1) // step) * unit
     return _curve_units(kind, num * lots, den * unit, price) * unit
 

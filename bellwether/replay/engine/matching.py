@@ -66,7 +66,7 @@ def _refused(sim, order, ts):
 
 @inlined
 def _bad_size(market, lots):
-    return lots <= 0 or lots > MAX_ORDER_LOTS or lots < market.min_lots or lots % market.lot_step != 0
+    return lots <= 0 or lots > MAX_ORDER_LOTS or lots < market.min_lots or (market.lot_step != 1 and lots % market.lot_step != 0)
 
 
 @inlined
@@ -136,6 +136,8 @@ def execute(sim, o, lots, ts):
     if crossing and order.tif == _POST_ONLY:
         return _WOULD_CROSS
     fee = reserved_fee(sim, order, rest) if rests else 0
+    if rests and not crossing:
+        return _rest(sim, o, rest, fee, ts)
     if state.collateral == 1 and not _affords(sim, order, filled, change, rest if rests else 0, fee, reached):
         return _INSUFFICIENT_CASH
     if order.tif == _FOK and rest > 0:
@@ -155,6 +157,24 @@ def execute(sim, o, lots, ts):
         end(order, _CANCELLED, _SELF_TRADE if stopped else _REMAINDER, ts)
     if crossing:
         reserve_market(sim, order.market)
+    return _NO_REASON
+
+
+@inlined
+def _rest(sim, o, lots, fee, ts):
+    """Let an order that crosses nothing rest if cash covers its reserve."""
+    state, order = state_of(sim), orders_of(sim)[o]
+    s = 2 * order.market + order.bid_side
+    side, other = sides_of(sim)[s], sides_of(sim)[s ^ 1]
+    if state.collateral == 1:
+        yes, no = (side.position, other.position) if order.bid_side == 0 else (other.position, side.position)
+        reserve = side_reserve(sim, s, yes, no, order.level, order.bid_price, lots, fee, order.action, DOLLAR)
+        reserved = state.reserved + reserve - side.reserve
+        if state.cash < reserved:
+            return _INSUFFICIENT_CASH
+        state.reserved, side.reserve = reserved, reserve
+    order.reserved_fee = fee
+    join(sim, o, ts, lots, lots if order.joins & JOINS_SLOW else 0, lots if order.joins & JOINS_FAST else 0)
     return _NO_REASON
 
 
