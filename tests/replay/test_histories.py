@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bellwether.replay.engine import Settings
-from bellwether.replay.rules import rule_set
+from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.rules.choices import Queue
 from bellwether.units import MicroDollars
 from tests.replay.both_engines import replay_both, tape_of
@@ -24,12 +24,23 @@ from tests.replay.reference.portfolio import Recording
 SECOND = 1_000_000_000
 FREE = replace(rule_set("polymarket-2020-10-01"), min_lots=1, lot_step=1)
 NO_FEES = (0, 0, 1, 0, 0, 1, 0)
+#: Rules and terms under which fees are rounded fill by fill, with and without accumulators, up and to the nearest unit.
+FEES = tuple(
+    (replace(rule_set(name), min_lots=1, lot_step=1), terms)
+    for name, terms in {
+        "kalshi-2025-07-01": (1, 7, 100, 1, 7, 400, 0),
+        "kalshi-2026-03-09": (1, 7, 100, 1, 700, 400, 0),
+        "kalshi-2026-05-28": (1, 700, 100, 1, 700, 400, 0),
+        "kalshi-2026-08-30-cents": (1, 7, 100, 1, 700, 4, 0),
+        "polymarket-2026-04-01": (3, 1, 40, 3, 900, 100, 0),
+    }.items()
+)
 #: Bids that the recordings show, by side. A NO bid at 52 cents meets a YES bid at 48.
 PRICES = ((4_700, 4_800), (5_100, 5_200))
 MODELS: tuple[Queue, ...] = ("reconciled", "proportional", "power", "log", "optimistic")
 
 
-def recording(rng: Random, instants: int, largest: int) -> Recording:
+def recording(rng: Random, instants: int, largest: int, terms: tuple[int, ...]) -> Recording:
     """A small book that moves each half second: cuts and growth, prints with and without the cuts that they made, gaps, crossing books, a result."""
     levels: dict[tuple[int, int], int] = {}
     events: list[tuple[int, int, int, int, int, int]] = []
@@ -68,7 +79,7 @@ def recording(rng: Random, instants: int, largest: int) -> Recording:
     if rng.random() < 0.7:
         add(SETTLE, value=rng.choice((0, 1_000_000, 437_219)))
     grid = frozenset(range(100, DOLLAR, 100))
-    return Recording(events, ("T",), 0, [grid], [NO_FEES])
+    return Recording(events, ("T",), 0, [grid], [terms])
 
 
 def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int, ...]]]]:
@@ -98,7 +109,7 @@ def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int
         if sent < (3 if kind == "quotes" else 4) and rng.random() < 0.5:
             step.append(order())
             sent += 1
-        if kind == "streams" and sent and rng.random() < 0.15:
+        if kind in ("streams", "fees") and sent and rng.random() < 0.15:
             number = rng.randrange(sent)
             step.append(
                 rng.choice(
@@ -110,24 +121,26 @@ def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int
     return calls
 
 
-def case(seed: int, kind: str) -> tuple[Recording, Settings, Iterator[list[tuple[str, tuple[int, ...]]]]]:
+def case(seed: int, kind: str) -> tuple[Recording, RuleSet, Settings, Iterator[list[tuple[str, tuple[int, ...]]]]]:
     rng = Random(seed)
-    made = recording(rng, rng.randint(8, 24), rng.randint(4, 9))
+    rules, terms = rng.choice(FEES) if kind == "fees" else (FREE, NO_FEES)
+    made = recording(rng, rng.randint(8, 24), rng.randint(4, 9), terms)
     latency = rng.choice((0, 0, SECOND // 4)) if kind == "streams" else 0
     settings = Settings(
         cadence=SECOND, sample_every=2 * SECOND, bankroll=MicroDollars(10**9), queue=rng.choice(MODELS), order_latency=latency
     )
-    return made, settings, iter(script(rng, 12, kind))
+    return made, rules, settings, iter(script(rng, 12, kind))
 
 
 def replayed(seed: int, kind: str) -> tuple[Reference, Histories]:
-    made, settings, steps = case(seed, kind)
-    plain = Reference(made, FREE, settings)
+    made, rules, settings, steps = case(seed, kind)
+    plain = Reference(made, rules, settings)
     plain.journal = []
     while plain.step():
         for name, arguments in next(steps, []):
             getattr(plain, name)(*arguments)
-    return plain, Histories(settings.bankroll).run(plain.journal)
+    terms = made.fees[0] if kind == "fees" else ()
+    return plain, Histories(settings.bankroll, rules, terms).run(plain.journal, len(plain.orders))
 
 
 def bounds(plain: Reference) -> dict[int, tuple[int, int, int]]:
@@ -165,7 +178,7 @@ def check(plain: Reference, every: Histories, *, attained: bool) -> Any:
     return uncertain
 
 
-SHARES = {"single": 5_000, "streams": 5_000, "quotes": 2_500}
+SHARES = {"single": 5_000, "streams": 5_000, "quotes": 2_500, "fees": 1_500}
 
 
 @pytest.mark.parametrize("kind", SHARES)
@@ -181,8 +194,8 @@ def test_bounds_contain_all_queue_histories(kind: str) -> None:
     assert seen["uncertain"] > SHARES[kind] // 10
 
 
-@pytest.mark.parametrize("kind", ["single", "streams"])
+@pytest.mark.parametrize("kind", ["single", "streams", "fees"])
 def test_the_compiled_engine_has_the_same_bounds(kind: str) -> None:
     for seed in range(400):
-        made, settings, steps = case(seed, kind)
-        replay_both(tape_of(made), FREE, settings, lambda _, steps=steps: next(steps, []))
+        made, rules, settings, steps = case(seed, kind)
+        replay_both(tape_of(made), rules, settings, lambda _, steps=steps: next(steps, []))

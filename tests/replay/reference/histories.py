@@ -6,17 +6,20 @@ order, those between own orders, those behind. In a gap of the recording any may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from tests.replay.reference import fees
+
 DOLLAR = 10_000
 #: An own order that rests: bid, piece, lots ahead, lots left.
 Entry = tuple[int, int, int, int]
-#: Own orders by bid side in price-time priority, lots filled of each piece, lots consumed of each level since it changed.
+#: Own orders by bid side in price-time priority, lots filled of each piece, lots consumed of each level since it changed, and with fees those paid
+#: and the rounding accumulated by each order.
 Queues = tuple[tuple[Entry, ...], tuple[Entry, ...]]
-State = tuple[Queues, tuple[int, ...], tuple[tuple[tuple[int, int], int], ...]]
+State = tuple[Queues, tuple[int, ...], tuple[tuple[tuple[int, int], int], ...], tuple[int, ...]]
 
 
 @dataclass
@@ -28,7 +31,9 @@ class Histories:
     """
 
     bankroll: int
-    states: set[State] = field(default_factory=lambda: {(((), ()), (), ())})
+    rules: Any = None
+    terms: Sequence[int] = ()
+    states: set[State] = field(default_factory=lambda: {(((), ()), (), (), ())})
     pieces: list[tuple[int, int, int]] = field(default_factory=list)
     chains: dict[int, int] = field(default_factory=dict)
     current: dict[int, int] = field(default_factory=dict)
@@ -44,7 +49,8 @@ class Histories:
     payoff: int | None = None
     most: int = 1
 
-    def run(self, journal: Iterable[tuple[Any, ...]]) -> Histories:
+    def run(self, journal: Iterable[tuple[Any, ...]], orders: int = 0) -> Histories:
+        self.states = {(((), ()), (), (), (0,) * (1 + orders) if self.terms else ())}
         for at, name, *arguments in journal:
             self.at = at
             getattr(self, f"_{name}")(*arguments)
@@ -74,7 +80,7 @@ class Histories:
             consumed = tuple(item for item in state[2] if item[0] != (side, price))
             here = [entry[2] for entry in state[0][side] if entry[0] == price] if self.valid else []
             if not here:
-                yield state[0], state[1], consumed
+                yield state[0], state[1], consumed, state[3]
                 return
             for places in [here] if by_prints else cancelled(here, before, cut):
                 yield _placed(state, side, price, [min(ahead, lots) for ahead in places], consumed)
@@ -94,7 +100,7 @@ class Histories:
                 queue = tuple(
                     (bid, piece, min(ahead, self.recorded.get((side, bid), 0)), left) for bid, piece, ahead, left in state[0][side]
                 )
-                after = _queued(after[0], side, queue), state[1], state[2]
+                after = _queued(after[0], side, queue), *state[1:]
             yield after
 
         self._each(change)
@@ -118,16 +124,16 @@ class Histories:
             self._lose()
 
         def change(state: State) -> Iterator[State]:
-            left, eaten, filled, queue = lots, 0, list(state[1]), []
+            left, eaten, filled, paid, queue = lots, 0, list(state[1]), list(state[3]), []
             for bid, piece, ahead, remaining in state[0][side]:
                 others = min(left, max(0, ahead - eaten)) if bid == price else 0
                 eaten += others
                 left -= others
                 lots_here = min(left, remaining) if bid >= price else 0
                 left -= lots_here
-                queue.append((bid, piece, 0 if bid > price else ahead, self._fill(filled, piece, lots_here, remaining)))
+                queue.append((bid, piece, 0 if bid > price else ahead, self._fill(filled, paid, piece, lots_here, remaining)))
             rest = tuple((bid, piece, max(0, ahead - eaten) if bid == price else ahead, left) for bid, piece, ahead, left in queue if left)
-            yield _queued(state[0], side, rest), tuple(filled), state[2]
+            yield _queued(state[0], side, rest), tuple(filled), state[2], tuple(paid)
 
         self._each(change)
 
@@ -137,7 +143,7 @@ class Histories:
         )
 
         def change(state: State) -> Iterator[State]:
-            filled, queue, consumed = list(state[1]), [], dict(state[2])
+            filled, queue, consumed, paid = list(state[1]), [], dict(state[2]), list(state[3])
             for bid, piece, ahead, resting in state[0][side]:
                 remaining = resting
                 for price in levels:
@@ -145,21 +151,29 @@ class Histories:
                     shown = max(0, self.recorded[key] - consumed.get(key, 0))
                     lots = min(shown, remaining) if price >= DOLLAR - bid else 0
                     if lots:
-                        remaining = self._fill(filled, piece, lots, remaining)
+                        remaining = self._fill(filled, paid, piece, lots, remaining)
                         consumed[key] = consumed.get(key, 0) + lots
                 if remaining:
                     queue.append((bid, piece, ahead, remaining))
-            yield _queued(state[0], side, tuple(queue)), tuple(filled), tuple(sorted(consumed.items()))
+            yield _queued(state[0], side, tuple(queue)), tuple(filled), tuple(sorted(consumed.items())), tuple(paid)
 
         self._each(change)
 
-    def _fill(self, filled: list[int], piece: int, lots: int, remaining: int) -> int:
+    def _fill(self, filled: list[int], paid: list[int], piece: int, lots: int, remaining: int) -> int:
         filled[piece] += lots
+        if lots:
+            self._pay(paid, self.pieces[piece][0], fees.maker_terms, self.pieces[piece][2], lots)
         if lots and lots == remaining:
             number = self.pieces[piece][0]
             self.earliest.setdefault(number, self.at)
             self.latest[number] = self.at
         return remaining - lots
+
+    def _pay(self, paid: list[int], number: int, terms: Callable[[Sequence[int]], tuple[int, int, int]], price: int, lots: int) -> None:
+        if self.terms:
+            fee = fees.trade_fee(*terms(self.terms), self.rules.fee_unit, price, lots)
+            charged, paid[1 + number] = fees.rounded(fee, -price * lots, paid[1 + number], self.rules)
+            paid[0] += charged
 
     # Calls
 
@@ -173,7 +187,9 @@ class Histories:
             consumed = dict(state[2])
             consumed[side, price] = consumed.get((side, price), 0) + lots
             places = [max(0, entry[2] - lots) for entry in state[0][side] if entry[0] == price]
-            yield _placed(state, side, price, places, tuple(sorted(consumed.items())))
+            paid = list(state[3])
+            self._pay(paid, number, fees.taker_terms, DOLLAR - price, lots)
+            yield *_placed(state, side, price, places, tuple(sorted(consumed.items())))[:3], tuple(paid)
 
         self._each(change)
 
@@ -184,7 +200,7 @@ class Histories:
             return
         self.chains[chain] = self.current[number] = len(self.pieces)
         self.pieces.append((number, side, bid))
-        self._each(lambda state: [self._joined((state[0], (*state[1], 0), state[2]), side, bid, len(self.pieces) - 1, lots)])
+        self._each(lambda state: [self._joined((state[0], (*state[1], 0), *state[2:]), side, bid, len(self.pieces) - 1, lots)])
 
     def _requote(self, chain: int, side: int, bid: int, lots: int, accepts: bool) -> None:
         piece = self.chains[chain]
@@ -199,7 +215,7 @@ class Histories:
         shown = max(0, self.recorded.get((side, bid), 0) - dict(state[2]).get((side, bid), 0))
         place = sum(entry[0] >= bid for entry in state[0][side])
         queue = (*state[0][side][:place], (bid, piece, shown, lots), *state[0][side][place:])
-        return _queued(state[0], side, queue), state[1], state[2]
+        return _queued(state[0], side, queue), *state[1:]
 
     def _leave(self, number: int, chain: int) -> None:
         piece = self.chains.get(chain, -1) if chain else self.current.get(number, -1)
@@ -207,7 +223,7 @@ class Histories:
 
             def change(state: State) -> Iterator[State]:
                 first, second = (tuple(entry for entry in queue if entry[1] != piece) for queue in state[0])
-                yield (first, second), state[1], state[2]
+                yield (first, second), *state[1:]
 
             self._each(change)
 
@@ -225,12 +241,12 @@ class Histories:
                 )
                 for queue in state[0]
             ]
-            yield (queues[0], queues[1]), state[1], state[2]
+            yield (queues[0], queues[1]), *state[1:]
 
         self._each(change)
 
     def _close(self, ticker: int) -> None:
-        self._each(lambda state: [(((), ()), state[1], state[2])])
+        self._each(lambda state: [(((), ()), *state[1:])])
 
     # Money
 
@@ -239,7 +255,7 @@ class Histories:
         self.payoff = value
 
     def _sample(self, marks: list[tuple[int, int]]) -> None:
-        equities = [self._equity(filled, *marks[0]) for filled in {state[1] for state in self.states}]
+        equities = [self._equity(filled, *marks[0]) - sum(paid) for filled, paid in {(state[1], state[3][:1]) for state in self.states}]
         self.samples.append((min(equities), max(equities)))
 
     def _equity(self, filled: tuple[int, ...], bid: int, ask: int) -> int:
@@ -259,7 +275,7 @@ def _placed(state: State, side: int, price: int, places: list[int], consumed: An
     queue = tuple(
         (bid, piece, next(new), left) if bid == price else (bid, piece, ahead, left) for bid, piece, ahead, left in state[0][side]
     )
-    return _queued(state[0], side, queue), state[1], consumed
+    return _queued(state[0], side, queue), state[1], consumed, state[3]
 
 
 def _queued(queues: Queues, side: int, queue: tuple[Entry, ...]) -> Queues:
