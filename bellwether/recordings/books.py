@@ -23,11 +23,11 @@ _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 
 
 class MalformedFrame(ValueError):
-    """A frame of a book that says no price, size or side: names the field and the value."""
+    """A frame of a book without a valid price, size or side: names the field and the value."""
 
 
 def scaled(value: Any, digits: int) -> int:
-    """A decimal text or a whole number in units of 10**-digits, exactly. Raises `MalformedFrame` when it is none or is finer than that."""
+    """A decimal text or a whole number in units of 10**-digits, exactly. Raises `MalformedFrame` for another value or a finer one."""
     if type(value) not in (str, int):
         raise MalformedFrame(f"{value!r} is no decimal number")
     return _scaled(str(value), digits)
@@ -104,7 +104,7 @@ def _complement(price: Any) -> Any:
 
 
 class Side:
-    """Bids of one side: size by price, and the best price (0 when there is none)."""
+    """Bids of one side: size by price, and the best price (0 for an empty side)."""
 
     __slots__ = ("best", "levels")
 
@@ -159,7 +159,7 @@ class _Evidence:
         self._books: dict[tuple[int, str], Book] = {}
 
     def take(self, frame: Frame) -> None:
-        """Take in a frame; one that cannot be read says nothing."""
+        """Take in a frame; one that cannot be read is no evidence."""
         found = message(frame.data)
         kind, body = found.get("type"), body_of(found)
         key = (frame.connection, ticker_of(body) or "")

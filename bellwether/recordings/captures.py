@@ -56,7 +56,7 @@ class Capture:
         return stated.pop() if len(stated) == 1 else None
 
     def digests(self) -> dict[str, str]:
-        """What it was made of: SHA-256 of each file by its path below the folder that holds them all, or its origin."""
+        """Sources: SHA-256 of each file by its path below their common folder, or the origin."""
         if self.origin:
             return self.origin
         folder = Path(os.path.commonpath([path.parent for path in self.files]))
@@ -74,7 +74,7 @@ def _stated_flag(path: Path) -> bool | None:
 
 
 def find_captures(path: Path) -> list[Capture]:
-    """The captures in a file, or in a folder and those below it, each recognised by what it holds. Raises `ConfigError` when there is none."""
+    """The captures in a file, or in a folder and those below it, each recognised by its content. Raises `ConfigError` when none is found."""
     if not path.exists():
         raise ConfigError(f"importing a capture: there is no {path}")
     if not path.is_dir() and not path.is_file():
@@ -117,7 +117,7 @@ def _form_of(path: Path) -> str | None:
 
 
 def _holds_several_markets(path: Path) -> bool:
-    """Whether lines of a file are about different markets: then it is all that a subscription said."""
+    """Return whether lines of a file are about different markets, so that it contains everything that a subscription sent."""
     only: bytes | None = None
     with suppress(LakeError):  # A damaged file is named when it is read.
         for line in lines(path):
@@ -148,7 +148,7 @@ def _frame_list(path: Path) -> list[Any] | None:
 
 
 def _frame_lists(files: list[Path]) -> Iterator[Capture]:
-    """One capture per file: an object whose `frames` hold received_ms and the frame, written anew as compact JSON of the same value."""
+    """One capture per file: an object whose `frames` hold received_ms and the frame, rewritten as compact JSON of the same value."""
     for path in files:
 
         def messages(path: Path = path) -> Iterator[CapturedMessage]:
@@ -179,7 +179,7 @@ def _order_events(files: list[Path]) -> Iterator[Capture]:
 
 
 def _stream_files(files: list[Path]) -> Iterator[Capture]:
-    """One capture per file: all messages of a stream about many markets, in order of arrival. A subscription that begins anew with number 1
+    """One capture per file: all messages of a stream about many markets, in order of arrival. A subscription that restarts with number 1
     is of a new connection.
     """
     for path in files:
@@ -216,7 +216,7 @@ def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
 
 
 def _market_files(files: list[Path]) -> Iterator[Capture]:
-    """One capture per event: a file per market, each line a message as it came, in order of arrival, without receive times."""
+    """One capture per event: a file per market, each line a message in order of arrival, verbatim, without receive times."""
     named = sorted((event_of(_ticker_in(path)), path) for path in files)
     for event, group in groupby(named, key=lambda pair: pair[0]):
         held = tuple(path for _, path in group)
@@ -228,7 +228,7 @@ def _ticker_in(path: Path) -> str:
 
 
 class _Index:
-    """Where each message of a market's file belongs: connection, subscription, number, and the exchange's time."""
+    """Connection, subscription, number and exchange time of each message of a market's file."""
 
     def __init__(self, path: Path) -> None:
         self.connections, self.sids, self.seqs, self.times = (array("q") for _ in range(4))
@@ -261,7 +261,7 @@ class _Index:
             self.connections.append(connection)
 
     def _goes_on(self, place: int, last: dict[int, int]) -> bool:
-        """Whether the messages behind a place have numbers above those before it."""
+        """Return whether the messages behind a place have numbers above those before it."""
         begun = set[int]()
         for sid, seq in zip(self.sids[place + 1 :], self.seqs[place + 1 :], strict=True):
             if sid >= 0 and sid not in begun and seq <= last.get(sid, -1):

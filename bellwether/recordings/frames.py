@@ -43,7 +43,7 @@ def batches(recording: Recording, *, size: int = 100_000) -> Iterator[pl.DataFra
 
 
 def _plain(dtype: pl.DataType) -> pl.DataType:
-    """What the values are made as before they are cast: instants as whole nanoseconds."""
+    """Type of values before the cast: instants are whole nanoseconds."""
     return pl.Int64() if isinstance(dtype, pl.Datetime) else dtype
 
 

@@ -22,7 +22,7 @@ def gap_report(recording: Recording) -> GapReport:
 
 
 def gap_summary(recording: Recording) -> dict[str, Any]:
-    """The numbers of a gap report: those that are kept beside it, or read from its frames."""
+    """The numbers of a gap report: from the stored summary, else from its frames."""
     kept = recording.folder / GAPS
     if kept.is_file():
         return read_json(kept)
@@ -42,7 +42,7 @@ def gap_summary(recording: Recording) -> dict[str, Any]:
 
 
 def keep_gap_summary(recording: Recording) -> dict[str, Any]:
-    """Keep the summary of a recording beside it if it is finished, so that a list of recordings need not read its frames; returns the summary."""
+    """Store the summary of a finished recording in its folder, so that a list of recordings need not read its frames; returns the summary."""
     found = gap_summary(recording)
     if recording.status is Status.FINISHED:
         write_durably(recording.folder / GAPS, dump_json(found))

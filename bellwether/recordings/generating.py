@@ -1,4 +1,4 @@
-"""Recordings of the sandbox's past: what a recorder would have heard of an event that is over, the same bytes each time."""
+"""Recordings of the sandbox's past: the messages of an event that is over, the same bytes each time."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def generate_recording(
 ) -> Recording:
     """The recording of the last hours of an event of the generated world, until its last market was settled.
 
-    root: folder of recordings. lost_seconds: how long messages are lost, from the middle of those hours on; the books are asked for anew with
-    the first message after that. now: the sandbox's present, aware; what lies behind it is not told. A recording that is there already is left
+    root: folder of recordings. lost_seconds: how long messages are lost, from the middle of those hours on; the books are requested again with
+    the first message after that. now: the sandbox's present, aware; later events are unknown. A recording that is there already is left
     as it is, whether it lost messages or not. Raises `ConfigError` for an event that is not in the world or not over by then, and for hours that are none.
     """
     if not LEAST_HOURS <= hours < math.inf:
@@ -79,7 +79,7 @@ def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str
 
 
 def _messages(exchange: GeneratedExchange, event: Event, start: int, end: int, lost: range) -> Iterator[CapturedMessage]:
-    """What three subscriptions to the event's markets hear from an instant on, to the last settlement; not what is said while messages are lost."""
+    """Messages of three subscriptions to the event's markets from an instant to the last settlement, without those that are lost."""
     # In order: a set's is another in each process.
     tickers = dict.fromkeys(market.ticker for market in event.markets)
     subscriptions = {channel: Subscription(sid, channel, set(tickers)) for sid, channel in enumerate(_CHANNELS, 1)}

@@ -31,7 +31,7 @@ _PARTS = frozenset({SNAPSHOT, *CHANNELS})
 
 
 class _Survey:
-    """What a capture holds: markets, channels, and when it began and ended (nanoseconds since 1970, UTC), as far as it tells."""
+    """Content of a capture: markets, channels, and its start and end (nanoseconds since 1970, UTC), where known."""
 
     def __init__(self) -> None:
         self.tickers: set[str] = set()
@@ -54,7 +54,7 @@ class _Survey:
 
     @property
     def last(self) -> int | None:
-        """When the last message came that tells a time."""
+        """Time of the last message that has one."""
         if self._latest is None:
             return None
         received, body = self._latest

@@ -1,4 +1,4 @@
-"""When the exchange says that something happened, to the nanosecond where it says so."""
+"""Times that the exchange states, to the nanosecond where it does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _seconds(text: str) -> int:
 
 
 def instant(text: str) -> int | None:
-    """Nanoseconds since 1970 of an RFC 3339 time in UTC with 0 to 9 digits of a second; None when it is none of the years 1970 to 2200."""
+    """Nanoseconds since 1970 of an RFC 3339 time in UTC with 0 to 9 digits of a second; None if invalid or outside of the years 1970 to 2200."""
     head, tail = text[:19], text[19:]
     if not tail.endswith("Z"):
         return None
@@ -33,7 +33,7 @@ def instant(text: str) -> int | None:
 
 
 def exchange_time(body: dict[str, Any]) -> int | None:
-    """When the exchange made what a message's body says, in nanoseconds since 1970, UTC; None where it does not say.
+    """The exchange's time of a message's body, in nanoseconds since 1970, UTC; None without one.
 
     The finest of the forms in which it is written: a text, milliseconds, whole seconds.
     """

@@ -1,6 +1,6 @@
 """Lines of files: of a recording, each a frame byte for byte with its time, connection and number; and of captures, plain or compressed.
 
-A line is a JSON object whenever its frame is. A frame that is not one line of UTF-8 between braces stands in it as a string (`text`), or as
+A line is a JSON object whenever its frame is. A frame that is not one line of UTF-8 between braces is stored in it as a string (`text`), or as
 `base64` where it is not UTF-8.
 """
 

@@ -1,4 +1,4 @@
-"""What is missing in a recording, as a report says it: numbers that never came, and stretches in which a book could not be trusted."""
+"""Report of missing data in a recording: numbers that never came, and stretches in which a book could not be trusted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class GapReport:
-    """What is missing in a recording. In a `partial` one, holes are expected: they were other markets' frames, or were lost; nobody can tell."""
+    """Missing data of a recording. In a `partial` one, holes are expected: they were frames of other markets, or were lost; the two cannot be distinguished."""
 
     recording: str
     partial: bool

@@ -1,6 +1,6 @@
-"""What a recorder notes in its own words, as frames among the venue's: the close that each market announced when it was recorded.
+"""Notes of a recorder as frames among the venue's: the close that each market announced when it was recorded.
 
-The venue rewrites the close of a market that ends early, so that later nobody can tell what was known.
+The venue rewrites the close of a market that ends early, so that the close known at the time cannot be found out later.
 """
 
 from __future__ import annotations

@@ -31,11 +31,11 @@ class Numbers:
 
     @property
     def missing(self) -> int:
-        """How many numbers never came."""
+        """Count of numbers that never came."""
         return sum(last - first + 1 for first, last in self.ranges)
 
     def count(self, seq: int) -> bool:
-        """Take in a number; whether it skipped some."""
+        """Take in a number and return whether it skipped some."""
         self.received += 1
         if seq == self.last + 1:
             self.last = seq
@@ -61,7 +61,7 @@ class Numbers:
 
 
 def within(ranges: list[tuple[int, int]], first: int, last: int) -> int:
-    """How many numbers of [first, last] lie in these ranges, which are in ascending order."""
+    """Count of the numbers of [first, last] that lie in these ranges, which are in ascending order."""
     place = max(0, bisect_right(ranges, (first, first)) - 1)
     count = 0
     for start, end in ranges[place:]:

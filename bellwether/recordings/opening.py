@@ -1,4 +1,4 @@
-"""Where the books of a recording begin, found without reading its frames as JSON."""
+"""The beginning of the books of a recording, found without parsing its frames."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BooksBegin:
 
 
 def books_begin(recording: Recording) -> BooksBegin:
-    """Where its books begin. A type is looked for as text: what names it in passing counts too, so that only an absence is certain."""
+    """The beginning of its books. A type is searched for as text: any mention of it counts, so that only its absence is certain."""
     snapshot, last, changes, polled = None, -1, 0, False
     for frame in recording.frames():
         if snapshot is None and _SNAPSHOT in frame.data:

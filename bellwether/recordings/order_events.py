@@ -5,7 +5,7 @@ for YES, side A offers it, which is a bid for NO. Such a list was made of a reco
 
 * The rows of one instant are the levels of a snapshot: a message has one time of receipt.
 * An Insert whose price is displayed on the other side is a fill of that level: a taker's order that never rested. It becomes the level's change and
-  a trade. The level need not be the best: fills were told from cancellations by comparing sizes with the trades.
+  a trade. The level need not be the best: fills were distinguished from cancellations by comparing sizes with the trades.
 * Any other Insert adds to its level, and a Cancel takes its size from it. Order ids only count rows: no Cancel names an Insert.
 """
 
@@ -57,7 +57,7 @@ def _open(path: Path) -> TextIO:
 
 
 def is_order_events(path: Path) -> bool:
-    """Whether a CSV file has the columns of such a list."""
+    """Return whether a CSV file has the columns of such a list."""
     try:
         with _open(path) as file:
             return set(_COLUMNS) <= set(next(csv.reader(file), []))
@@ -153,7 +153,7 @@ class _Replay:
             yield from self._change(event)
 
     def _connect_anew(self) -> None:
-        """A later snapshot: the stream was subscribed to anew, and nobody knows what was said in between."""
+        """A later snapshot: the subscription restarted, and the messages in between are unknown."""
         self._connection += 1
         self._seqs = {_BOOKS: 0, _TRADES: 0}
 

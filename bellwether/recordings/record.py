@@ -43,7 +43,7 @@ _NAMED = 2
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to record and for how long.
+    """Markets to record, and for how long.
 
     events: by ticker. minutes: real ones after which it ends; None until the markets close. channels: of the WebSocket. rest: poll instead of
     listening, which needs no key. interval: seconds between two rounds of polling.
@@ -67,7 +67,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a recording is: frames and bytes of this run, numbers skipped, connections, markets that still trade, and seconds so far."""
+    """Progress of a recording: frames and bytes of this run, numbers skipped, connections, markets that still trade, and seconds so far."""
 
     frames: int
     bytes: int

@@ -22,7 +22,7 @@ from bellwether.venues.kalshi.stream.frame import START, Frame, Position
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When a recorder writes: seconds and bytes after which lines go to the file, and after which a new segment begins."""
+    """Schedule of writes: seconds and bytes after which lines go to the file, and after which a new segment begins."""
 
     flush_seconds: float = 0.2
     flush_bytes: int = 1 << 18
@@ -36,8 +36,8 @@ class Recorder:
     Opening a recording that was broken off begins a new segment; frames go on at `next`.
 
     Attributes:
-        folder: of the recording; made when there is none.
-        about: what was asked; of a recording that is continued, the first answer stays.
+        folder: of the recording; created if missing.
+        about: the request; a recording that is continued keeps the first one.
         pace: bounds of buffering and of segments. monotonic: seconds from any origin.
 
     Raises `ConfigError` when the recording is finished, is of other markets, or is being written by another recorder.
@@ -126,7 +126,7 @@ class Recorder:
             raise self._failure from error
 
     def sync(self) -> None:
-        """Bring what was flushed to the disk. May run in another thread, beside `write`; a segment that ends meanwhile is synced by its end.
+        """Bring what was flushed to the disk. May run in another thread, at the same time as `write`; a segment that ends meanwhile is synced by its end.
 
         Raises `LakeError` when it cannot, as `flush` does from then on.
         """

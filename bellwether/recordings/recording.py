@@ -1,4 +1,4 @@
-"""A recording: a folder, local or in an object store, with what was asked, segments of frames, and what became of it."""
+"""A recording: a folder, local or in an object store, with the request, segments of frames, and its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEVICE = re.compile(r"CON|PRN|AUX|NUL|(COM|LPT)[0-9]", re.IGNORECASE)
 
 
 class Status(StrEnum):
-    """What a recording is doing: being written, broken off (it can be continued), or finished."""
+    """State of a recording: being written, broken off (it can be continued), or finished."""
 
     RECORDING = "recording"
     INTERRUPTED = "interrupted"
@@ -35,7 +35,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What was asked of a recording.
+    """Request of a recording.
 
     source: websocket, rest, or what an imported capture was. started_at: ISO time, UTC, None where a capture does not tell.
     partial: the subscription carried other markets whose frames are not here, so that holes in the numbers are expected.
@@ -64,7 +64,7 @@ class Torn:
 
 
 class Recording:
-    """Reads a recording, finished or not. Raises `ConfigError` when the folder is none.
+    """Reads a recording, finished or not. Raises `ConfigError` for a folder without one.
 
     A recording that is being written is read up to its last whole line. version: ETag of a stored recording's last file, as a listing returned it: its small
     files are then read once per process.
@@ -84,7 +84,7 @@ class Recording:
 
     @property
     def about(self) -> About:
-        """What was asked. Raises `LakeError` when the file is damaged."""
+        """The request. Raises `LakeError` when the file is damaged."""
         found = self._json(ABOUT)
         names = {field.name for field in fields(About)}
         given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items() if name in names}
@@ -95,7 +95,7 @@ class Recording:
 
     @property
     def done(self) -> dict[str, Any] | None:
-        """How it ended: ended_at, reason, frames, segments and connections; None while it has not."""
+        """Its end: ended_at, reason, frames, segments and connections; None while it has not."""
         return self._json(DONE) if self._is_finished else None
 
     @property
@@ -107,7 +107,7 @@ class Recording:
 
     @property
     def status(self) -> Status:
-        """Whether it is being written, broken off or finished."""
+        """Return its state: being written, broken off or finished."""
         if self._is_finished:
             return Status.FINISHED
         return Status.RECORDING if is_locked(self.folder) else Status.INTERRUPTED
@@ -132,7 +132,7 @@ class Recording:
         return [Torn(name, size) for name, size in found if size]
 
     def frames(self) -> Iterator[Frame]:
-        """All frames in order of arrival, one at a time. Raises `LakeError` for a whole line that is none of a recording."""
+        """All frames in order of arrival, one at a time. Raises `LakeError` for a whole line of another form."""
         for path in self.segments:
             yield from read_segment(path)
 
@@ -194,7 +194,7 @@ def _kept_json(path: Path, version: str) -> dict[str, Any]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether somebody is writing the recording in this folder."""
+    """Return whether the recording in this folder is being written."""
     path = folder / LOCK
     if not path.is_file():
         return False

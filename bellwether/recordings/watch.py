@@ -43,7 +43,7 @@ class Effect(Enum):
 
 
 class FrameEffect(NamedTuple):
-    """What a frame of a book means, its market, its subscription, and whether a later number came before it."""
+    """Effect of a frame of a book, its market, its subscription, and whether a later number came before it."""
 
     effect: Effect
     market: str
@@ -80,7 +80,7 @@ class _Line:
 
 
 class _Memory:
-    """What the last frames of a subscription said, by number."""
+    """The last frames of a subscription by number."""
 
     __slots__ = ("_digests", "_order")
 
@@ -96,7 +96,7 @@ class _Memory:
         self._digests[seq] = zlib.crc32(data)
 
     def has(self, seq: int, data: bytes) -> bool:
-        """Whether this very frame came under this number."""
+        """Return whether this very frame came under this number."""
         return self._digests.get(seq) == zlib.crc32(data)
 
 
@@ -163,7 +163,7 @@ class Watch:
         return None
 
     def ended(self) -> list[Ended]:
-        """The valid lines that ended since this was asked last."""
+        """The valid lines that ended since the last call."""
         found, self._ended = self._ended, []
         return found
 
@@ -203,7 +203,7 @@ class Watch:
         return seq < expected
 
     def _doubt(self, connection: int) -> None:
-        """A frame came that could not be read: the next number tells of whom it was, where there are numbers without holes."""
+        """An unreadable frame came: the next number shows whose it was, where numbers have no holes."""
         for key in [key for key in self._marks if key[0] == connection]:
             self._doubt_one(key)
 

@@ -30,7 +30,7 @@ _UNCONFIRMED = 1_000_000_000
 
 
 def is_wrapped(first: dict[str, Any]) -> bool:
-    """Whether a file's first line is such an event."""
+    """Return whether a file's first line is such an event."""
     return "payload_json" in first and "event_type" in first
 
 
@@ -103,7 +103,7 @@ class _Replay:
         return [*before, *controls, *behind, *(event for event in events if id(event) not in taken)]
 
     def _continuing(self, numbered: list[Event]) -> list[Event]:
-        """Those whose numbers go on where their channel stands."""
+        """Events whose numbers continue those of their channel."""
         last, found = dict(self.last), []
         for event in numbered:
             channel, number = _channel(event), _number(event)

@@ -241,7 +241,7 @@ class Fields:
 
 
 def nanoseconds(text: str) -> int | None:
-    """Nanoseconds since 1970 of an ISO 8601 time with zone and up to nine digits of a second; None when it is none from 1970 to 2262."""
+    """Nanoseconds since 1970 of an ISO 8601 time with zone and up to nine digits of a second; None if invalid or outside of 1970 to 2262."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
         return None

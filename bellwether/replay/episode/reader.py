@@ -82,7 +82,7 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
     """The episode in `folder`, local or in an object store, of this format or of the original's.
 
     trade_price: what prices of the original's trades are of: taker, yes or auto (what agrees with the books). cache: folder in which receipts of checked
-    files are kept; the same bytes are then not read and checked again until the content is asked for. Raises `SchemaError` naming file, row and value
+    files are kept; the same bytes are then not read and checked again until the content is used. Raises `SchemaError` naming file, row and value
     of what is wrong; nothing of the episode can be used then.
     """
     folder = place(folder)

@@ -26,7 +26,7 @@ def fill_ratio(requested: np.ndarray, filled: np.ndarray) -> float | None:
 def fill_ratio_pmb(requested: np.ndarray, taken: np.ndarray, maker_orders: np.ndarray, maker_lots: np.ndarray) -> float:
     """The fill ratio as PredictionMarketBench counts it (rules `pmb-2026-01`); 1 when nothing was requested.
 
-    requested, taken: int64 (n,), lots of every order that were asked for and filled as taker. maker_orders, maker_lots: int64 (m,), order and lots
+    requested, taken: int64 (n,), lots of every order that were requested and filled as taker. maker_orders, maker_lots: int64 (m,), order and lots
     of every maker fill. An order with a taker fill adds what it requested; each maker fill adds its order's whole request again; other orders
     add nothing.
     """

@@ -47,7 +47,7 @@ def settlements_of(tape: Tape) -> Settlements:
 def exposure(tape: Tape, fills: np.ndarray, *, apart: bool) -> Exposure:
     """Positions and realised profit of one backtest's fills, int64 (m, F_COLS) in order of time.
 
-    apart: YES and NO of a market are held beside each other and may be short; else they net. Cost bases are averages, closing a part removes its
+    apart: YES and NO of a market are separate positions and may be short; else they net. Cost bases are averages, closing a part removes its
     share of the basis rounded down.
     """
     until = max(tape.end, int(tape.ts[-1])) if len(tape) else tape.end

@@ -27,7 +27,7 @@ Floats = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class RealityCheck:
-    """The best agent of a sweep and its p-value; None with a reason where there is none. pnl: dollars over all counted episodes."""
+    """The best agent of a sweep and its p-value; None with a reason where undefined. pnl: dollars over all counted episodes."""
 
     agents: int
     episodes: int

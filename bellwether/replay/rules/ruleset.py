@@ -56,8 +56,8 @@ _POLYMARKET_FEES_SINCE = 2026
 class RuleSet:
     """The rules of one venue from one day on. Units: lots, micro-dollars.
 
-    name: `<venue>-<day>`, named in every result. since: the day they came into force. default: whether `rules_for` chooses it; variants are asked
-    for by name. decisions, samples: when the agent acts and equity is sampled: on a fixed grid of time, or at book rows and events as the original.
+    name: `<venue>-<day>`, named in every result. since: the day they came into force. default: whether `rules_for` chooses it; variants are chosen
+    by name. decisions, samples: when the agent acts and equity is sampled: on a fixed grid of time, or at book rows and events as the original.
     tie: order of books and prints within an instant. consume: own taker fills lower what is displayed until the level changes. remainder_rests: the
     rest of a crossing GTC order rests. gtd_rests: a GTD order may rest at all. through: prints beyond a resting order's price fill it. crossing: a
     book that crosses a resting order fills it. join: what an order waits behind. netting: whether YES and NO of a market return a dollar at once. collateral: orders need the money they
