@@ -62,6 +62,7 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
     rows = backtest.outcome.orders
     price, count = rows[:, codes.O_PRICE], np.clip(rows[:, codes.O_COUNT], -_MOST_LOTS, _MOST_LOTS)
     reason, status, tags = rows[:, codes.O_REASON], rows[:, codes.O_STATUS], rows[:, codes.O_TAG].tolist()
+    bounded = backtest.band == "fills"
     columns: dict[str, pl.Series | np.ndarray] = {
         "order_id": np.arange(len(rows)),
         "ticker": _words(rows[:, codes.O_TICKER], backtest.tape.tickers),
@@ -79,8 +80,8 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
         "sent_at": instants_of(rows[:, codes.O_SENT]),
         "arrived_at": instants_of(rows[:, codes.O_ARRIVED]),
         "ended_at": instants_of(rows[:, codes.O_ENDED]),
-        "filled_earliest_at": instants_of(rows[:, codes.O_EARLIEST]),
-        "filled_latest_at": instants_of(rows[:, codes.O_LATEST]),
+        "filled_earliest_at": instants_of(np.where(bounded, rows[:, codes.O_EARLIEST], codes.NONE)),
+        "filled_latest_at": instants_of(np.where(bounded, rows[:, codes.O_LATEST], codes.NONE)),
         "mid": prices_of(np.where(rows[:, codes.O_MID2] >= 0, rows[:, codes.O_MID2] * _UNIT // 2, NONE)),
         "cost": _money(np.where(rows[:, codes.O_ACTION] == codes.SELL, -1, 1) * rows[:, codes.O_COST]),
         "fees": _money(rows[:, codes.O_FEES]),
