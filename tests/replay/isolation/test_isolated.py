@@ -152,8 +152,8 @@ def test_what_holds_and_what_does_not_is_said() -> None:
 
 def test_the_wire_carries_numbers_and_nothing_else() -> None:
     assert checked(["place", 0, 1, 0, 45 * CENT, 100, 1, 0, "mine"]) == ("place", [0, 1, 0, 45 * CENT, 100, 1, 0, "mine"])
-    name, (rows,) = checked(["place_many", [[0, 1, 0, 45 * CENT, 100, 1, 0]], ""])
-    assert (name, rows.dtype, rows.shape) == ("place_many", np.int64, (1, 7))
+    name, (rows, tag) = checked(["place_many", [[0, 1, 0, 45 * CENT, 100, 1, 0]], ""])
+    assert (name, rows.dtype, rows.shape, tag) == ("place_many", np.int64, (1, 7), "")
     assert checked(["place_many", [], ""])[1][0].shape == (0, 7)
     assert framed([np.arange(2), None])[4:] == b"[[0,1],null]"
 

@@ -27,6 +27,7 @@ from bellwether.replay.rules import fee_terms, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
 from bellwether.replay.units import CONTRACT, MICROS, MINUTE, NO, SECOND, YES
 from tests.models.asking import FakeWire
+from tests.replay.results.tapes import TENTHS
 
 RULES = "kalshi-2025-07-01"
 START = 1_768_928_400 * SECOND
@@ -52,13 +53,13 @@ def tape(steps: int = STEPS, digest: str = "d" * 64) -> Tape:
             if minute:
                 side = int(rng.integers(2))
                 ts.append(now - SECOND)
-                words.append(pack(PRINT, code, side, max(price for at, price in shown[code] if at == side) // 10, 5 * CONTRACT))
+                words.append(pack(PRINT, code, side, max(price for at, price in shown[code] if at == side), 5 * CONTRACT))
             middles[code] = int(np.clip(middles[code] + 10 * rng.integers(-2, 3), 100, 900))
             wanted = {(side, _price(middles[code], side) - 20 - 10 * level): 20 * CONTRACT for side in (YES, NO) for level in range(3)}
             gone = [key for key in shown[code] if key not in wanted]
             for (side, price), lots in [*((key, 0) for key in gone), *((key, wanted[key]) for key in wanted if key not in shown[code])]:
                 ts.append(now)
-                words.append(pack(LEVEL, code, side, price // 10, lots))
+                words.append(pack(LEVEL, code, side, price, lots))
             shown[code] = wanted
     order = np.argsort(np.array(ts), kind="stable")
     end = START + steps * MINUTE
@@ -70,6 +71,7 @@ def tape(steps: int = STEPS, digest: str = "d" * 64) -> Tape:
         TICKERS,
         START,
         end,
+        levels=(TENTHS,) * len(TICKERS),
         fees=fees,
         digest=digest,
     )

@@ -400,7 +400,7 @@ def test_an_unfinished_trajectory_is_not_replayed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"queue": "proportional"}, "settings.queue is proportional"),
+        ({"queue": "reconciled"}, "settings.queue is reconciled"),
         ({"calls_per_step": 50}, "calls_per_step is 50 and was 100"),
     ],
 )
@@ -421,7 +421,7 @@ def test_another_episode_is_refused(whole: tuple[Path, Backtest, int]) -> None:
 def test_an_episode_that_only_claims_to_be_the_same_is_noticed_at_the_first_difference(whole: tuple[Path, Backtest, int]) -> None:
     source = episode()
     cut = source.tape.event.copy()
-    cut[len(cut) // 2 : len(cut) // 2 + 20] ^= 1 << 30
+    cut[len(cut) // 2 : len(cut) // 2 + 20] ^= 1 << 34
     with pytest.raises(Mismatch, match=r"step \d+ came out otherwise: .* is .* and was "):
         run(replace(source, tape=replace(source.tape, event=cut)), LLMReplay(trajectory=whole[0]), settings())
 
