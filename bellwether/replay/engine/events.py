@@ -99,7 +99,7 @@ def process(sim, stop):
             if value > 0:
                 if level > best:
                     side.best, side.price = level, prices[side.prices + level]
-                    if level >= side.meets and _flag(sim, s >> 1):
+                    if (level >= side.meets or sides[s ^ 1].best >= sides[s ^ 1].meets) and _flag(sim, s >> 1):
                         flagged = True
                         stop = _stirs(sim, i, stop)
             elif level == best:

@@ -12,7 +12,7 @@ from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import U_FILLED
 from bellwether.replay.rules import rule_set
-from tests.replay.both_engines import REASONS, STATUSES
+from tests.replay.both_engines import REASONS, STATUSES, recording
 from tests.replay.engine.small_tapes import LIVE
 from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
 from tests.replay.reference import Reference
@@ -34,7 +34,7 @@ def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[t
     """The plain engine after a run, and of the compiled one its updates and, of each, when it was told."""
     rules, settings, shape = MODES[mode]
     tape, act = random_tape(seed, shape), RandomAgent(seed, shape, Temper()).act
-    plain, compiled = Reference(tape, rules, settings), Session(tape, rules, settings)
+    plain, compiled = Reference(recording(tape), rules, settings), Session(tape, rules, settings)
     plain.tells = True
     compiled.stop_at_news(orders=True)
     rows: list[tuple[int, ...]] = []
