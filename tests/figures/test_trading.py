@@ -111,7 +111,7 @@ def test_prices_are_the_extremes_of_the_recorded_tops() -> None:
     for row, (start, stop) in list(zip(drawn, pairwise(edges), strict=True))[::7]:
         held = [place for place in range(len(tops.ts)) if tops.ts[place] <= stop]
         within = [place for place in held if tops.ts[place] > start] + [place for place in held if tops.ts[place] <= start][-1:]
-        bids, asks = ([side[place] / 10 for place in within if side[place] >= 0] for side in (tops.bid, tops.ask))
+        bids, asks = ([side[place] / 100 for place in within if side[place] >= 0] for side in (tops.bid, tops.ask))
         assert (row["low"], row["high"]) == (min(bids, default=None), max(asks, default=None))
 
 
