@@ -200,7 +200,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
     def make(pair: str) -> Rows:
         episode, name = of_key(table("replay/backtests"), pair)
         entry = agent_of(name)
-        agent = entry.source() if entry.limits else entry.make()
+        agent = entry.source() if entry.asks is None else entry.make()
         if entry.asks is not None:
             _give_models(agent, models.of_run(payer(context.run), limits(config.dollars)))
         done = run(store.load(episode), agent, _settings(config, entry), isolated=entry.limits or False, cache=store.cache)

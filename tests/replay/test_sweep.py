@@ -51,7 +51,7 @@ def test_rows_are_those_of_single_runs_whatever_the_workers(folders: list[Path],
     ]
     assert len({row["result_digest"] for row in alone.rows}) > 3
     one = candidates(agent)[5]
-    assert alone.rows[8 + 5] == {**metrics(run(load(folders[1]), one.make(), SETTINGS)), "agent": one.label}
+    assert alone.rows[8 + 5] == {**metrics(run(load(folders[1]), one.reference(), SETTINGS)), "agent": one.label}
 
 
 def test_progress_counts_every_run(folders: list[Path], tmp_path: Path) -> None:
