@@ -16,6 +16,8 @@ from bellwether.replay.tape.layout import MAKER_KIND, WAIVER_UNTIL
 from bellwether.replay.units import CONTRACT, DOLLAR, MICROS
 
 _MAKER = int(Role.MAKER)
+#: Bits of `unsure`: histories differ; an event could fill the order under a waiver of fees, without one; both are counted.
+_UNSURE, _WAIVED, _CHARGED, _COUNTED = 1, 2, 4, 8
 #: Lots by which the fee of a lot is measured.
 _MANY = 10_000
 
@@ -81,21 +83,30 @@ def fill_histories(sim, o, main, slow, fast, ts):
         order.done_fast = ts
         if order.earliest < 0:
             order.earliest = ts
-    if order.unsure == 1 or main != slow or main != fast:
-        _note_unsure(sim, order)
+    if order.unsure & _UNSURE or main != slow or main != fast:
+        order.unsure |= _UNSURE
+        _add_slack(sim, order)
         note_difference(sim, 2 * order.market + order.bid_side, order.level, main - slow, fast - main)
 
 
 @inlined
-def _note_unsure(sim, order):
-    """Count what the rounding of an unsure order's fees can change, and all of its fee where a waiver ends."""
+def note_chance(sim, order, ts):
+    """Note that an event may fill an order in some history, before or after a waiver of fees ends."""
+    order.chances += 1
+    order.unsure |= _WAIVED if ts < markets_of(sim)[order.market].fees[WAIVER_UNTIL] else _CHARGED
+    if order.unsure & _UNSURE:
+        _add_slack(sim, order)
+
+
+@inlined
+def _add_slack(sim, order):
+    """Count what rounding can change in the fees of an unsure order, and all of its fee where it can be filled with and without a waiver."""
     market = markets_of(sim)[order.market]
-    if order.unsure == 0:
-        order.unsure = 1
-        if market.fees[WAIVER_UNTIL] > 0:
-            market.slack += trade_fee(market, _MAKER, order.price, order.count)
     market.slack += order.chances * rounding_of_a_fill(market, order.bid_price)
     order.chances = 0
+    if order.unsure == _UNSURE + _WAIVED + _CHARGED:
+        order.unsure += _COUNTED
+        market.slack += trade_fee(market, _MAKER, order.price, order.count)
 
 
 @compiled

@@ -239,6 +239,7 @@ def _take(sim, o, s, q, price, size, ts):
     book_fill(sim, o, price, size, _TAKER, ts)
     order.filled_min += size
     order.filled_max += size
+    order.chances += 1
     consume(sim, s, q, size, size, size)
     if state_of(sim).self_trade == 1:
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bellwether.replay.engine.accounts import book_fill, reserve_market, reserve_side, reserved_fee
 from bellwether.replay.engine.book import consume, first_at, link, mark, unlink
-from bellwether.replay.engine.bounds import fill_histories
+from bellwether.replay.engine.bounds import fill_histories, note_chance
 from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.memory import levels_of, markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
@@ -231,8 +231,8 @@ def sweep(sim, s):
 
 
 @compiled
-def _fill(sim, o, available, slowest, fastest, ts):
-    """Fill a resting order from what reaches it in the account, and at least and at most in the histories.
+def _fill(sim, o, available, slowest, fastest, reaching, ts):
+    """Fill a resting order from what reaches it in the account, and at least and at most in the histories; `reaching`: at most, with nothing ahead.
 
     Returns the lots that it takes in the account, and the fewest and most that it takes in any history.
     """
@@ -240,18 +240,19 @@ def _fill(sim, o, available, slowest, fastest, ts):
     left = order.count - order.filled if order.status == _RESTING else 0
     if state_of(sim).bounds == 0:
         return fill_resting(sim, o, available, ts), 0, 0
-    fewest, most = min(left, order.left_slow, order.left_fast), max(left, order.left_slow, order.left_fast)
-    if order.joins != JOINS_BOTH:
-        fewest, most = 0, sides_of(sim)[2 * order.market + order.bid_side].quote_most
     slowest, fastest = max(0, slowest), max(0, fastest)
+    fewest, most = min(left, order.left_slow, order.left_fast, slowest), min(max(left, order.left_slow, order.left_fast), fastest)
+    if order.joins != JOINS_BOTH:
+        # Histories have joined the order at different times: any place between is possible.
+        fewest, most = 0, min(sides_of(sim)[2 * order.market + order.bid_side].quote_most, max(0, reaching))
     main = fill_resting(sim, o, available, ts)
     slow, fast = min(order.left_slow, slowest), min(order.left_fast, fastest)
-    if fastest > 0:
-        order.chances += 1
+    if most > 0:
+        note_chance(sim, order, ts)
     if main + slow + fast > 0:
         fill_histories(sim, o, main, slow, fast, ts)
         state_of(sim).sweep = 1
-    return main, min(fewest, slowest), min(most, fastest)
+    return main, fewest, most
 
 
 @compiled
@@ -273,7 +274,7 @@ def printed(sim, s, level, lots, ts):
     while i >= 0 and orders[i].level > level:
         if state.through == 1:
             orders[i].ahead = orders[i].ahead_slow = orders[i].ahead_fast = 0
-            taken, fewest, greatest = _fill(sim, i, left, least, most, ts)
+            taken, fewest, greatest = _fill(sim, i, left, least, most, most, ts)
             left, least, most = left - taken, least - greatest, most - fewest
         i = orders[i].next
     _print_at(sim, i, level, left, least, most, ts)
@@ -295,7 +296,7 @@ def _print_at(sim, first, level, left, least, most, ts):
         slowest, fastest = least - order.ahead_slow, most - order.ahead_fast
         order.ahead_slow = max(0, order.ahead_slow - max(0, least))
         order.ahead_fast = max(0, order.ahead_fast - max(0, most))
-        taken, fewest, greatest = _fill(sim, i, left, slowest, fastest, ts)
+        taken, fewest, greatest = _fill(sim, i, left, slowest, fastest, most, ts)
         left, least, most = left - taken, least - greatest, most - fewest
         i = order.next
     i = first
@@ -338,7 +339,7 @@ def _cross_side(sim, s, highest, ts):
         q = highest
         while q >= dollar - order.level and is_linked(order):
             if left[3 * q] > 0 or left[3 * q + 2] > 0:
-                main, fewest, most = _fill(sim, i, left[3 * q], left[3 * q + 1], left[3 * q + 2], ts)
+                main, fewest, most = _fill(sim, i, left[3 * q], left[3 * q + 1], left[3 * q + 2], left[3 * q + 2], ts)
                 left[3 * q] -= main
                 left[3 * q + 1] -= most
                 left[3 * q + 2] -= fewest

@@ -167,7 +167,7 @@ def rejoin(sim, o, again, lots, ts):
     slow = lots if again & JOINS_SLOW and not _has_own_behind(sim, order) else 0
     fast = lots if again & JOINS_FAST else 0
     if slow + fast > 0:
-        order.unsure = 1
+        order.unsure |= 1
         join(sim, o, ts, 0, slow, fast)
 
 
