@@ -22,7 +22,7 @@ from bellwether.replay.rules.ruleset import RuleSet
 from tests.replay.engine.small_tapes import BOOK, KALSHI_FEES, tape
 
 #: Kinds of terms with their rates.
-TERMS = [(0, 0, 1), (1, 7, 100), (1, 7, 400), (1, 123_457, 10**9), (2, 7, 100), (3, 1, 40), (4, 1, 4), (5, 7, 400), (6, 1, 4), (7, 7, 100)]
+TERMS = [(0, 0, 1), (1, 7, 100), (1, 7, 400), (1, 1_234, 10**7), (2, 7, 100), (3, 1, 40), (4, 1, 4), (5, 7, 400), (6, 1, 4), (7, 7, 100)]
 TERMS += [(8, 7, 100), (9, 1, 4), (9, 997, 4_000), (10, 1, 40), (10, 1000, 10**7 + 1)]
 
 
