@@ -128,7 +128,7 @@ def _aligned(content: Content, prints: np.ndarray, changes: Events, levels: int)
         for event in _life(metadata.start, *m)
     ]
     pieces = piece_word[order], piece_print[order], piece_lots[order]
-    return _merged((book.ts, end, words), (prints, trades.ts, left), pieces, life + changes, tickers, levels)
+    return _merged((book.ts, end, words), (prints, trades.ts, left), pieces, life + changes, (tickers, levels))
 
 
 def _books_first(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
@@ -146,12 +146,14 @@ def _books_first(content: Content, prints: np.ndarray, changes: Events, levels: 
 
 
 def _merged(
-    rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, tickers: int, most: int
+    rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, size: tuple[int, int]
 ) -> tuple[np.ndarray, ...]:
-    """(ts, event, rows_ts, rows_end). most: levels of a market. rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word."""
+    """(ts, event, rows_ts, rows_end). rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word. size: markets,
+    and most levels of one.
+    """
     ordered = sorted(life, key=lambda event: (event[0], event[1] & KIND_MASK))
     life_ts, life_words = (np.array([event[column] for event in ordered], np.int64) for column in (0, 1))
-    ts, event, rows_end = kernels.merge(_fixed(rows), _fixed(prints), _fixed(pieces), fixed(life_ts), fixed(life_words), tickers, most)
+    ts, event, rows_end = kernels.merge(_fixed(rows), _fixed(prints), _fixed(pieces), fixed(life_ts), fixed(life_words), *size)
     return ts, event, rows[0], rows_end
 
 

@@ -358,9 +358,14 @@ class TestTapeOf:
 def _former(tape: Tape) -> bytes:
     """A kept tape as version 0.2 wrote it: an Arrow file without a checksum, with another event."""
     about = {"tickers": tape.tickers, "start": tape.start, "end": tape.end, "digest": tape.digest}
-    columns = {name: getattr(tape, name).reshape(-1) for name in ("ts", "rows_ts", "rows_end", "grids", "prices")} | {"event": tape.event ^ 1}
+    columns = {name: getattr(tape, name).reshape(-1) for name in ("ts", "rows_ts", "rows_end", "grids", "prices")} | {
+        "event": tape.event ^ 1
+    }
     batch = pa.record_batch(
-        {name: pa.array([values.tolist()], pa.large_list(pa.uint8() if name == "grids" else pa.int64())) for name, values in columns.items()}
+        {
+            name: pa.array([values.tolist()], pa.large_list(pa.uint8() if name == "grids" else pa.int64()))
+            for name, values in columns.items()
+        }
     )
     batch = batch.replace_schema_metadata({"tape": json.dumps(about)})
     sink = pa.BufferOutputStream()
@@ -413,7 +418,9 @@ def test_all_arrays_are_of_one_type_to_compiled_code() -> None:
         made.event[0] = 5
 
 
-@pytest.mark.parametrize("changes", [{"ts": [1]}, {"rows_ts": [1]}, {"levels": (np.arange(0, DOLLAR + 1, MILL),) * 3}, {"fees": np.zeros((2, 3))}])
+@pytest.mark.parametrize(
+    "changes", [{"ts": [1]}, {"rows_ts": [1]}, {"levels": (np.arange(0, DOLLAR + 1, MILL),) * 3}, {"fees": np.zeros((2, 3))}]
+)
 def test_columns_that_do_not_fit_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"differ in length|do not fit"):
         tape(**changes)

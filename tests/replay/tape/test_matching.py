@@ -43,7 +43,7 @@ def matched(*steps: Step) -> tuple[list[tuple[int, int, int]], list[int]]:
         fixed(ones),
         fixed([size for _, size in prints]),
         2,
-            102,
+        102,
     )
     return list(zip(word.tolist(), number.tolist(), lots.tolist(), strict=True)), left.tolist()
 
