@@ -302,20 +302,26 @@ class AgentContext:
         queue. The offer is sent as a bid for NO at a dollar less `ask`, which is the same. An id is None without a quote. Costs a call for each order
         placed or cancelled. tag: of the orders that are placed.
         """
-        code, size, tag = self._code_of(ticker), lots_of(lots), tag_of(tag)
+        code, size = self._code_of(ticker), lots_of(lots)
         yes: Any = 0 if bid is None else integer(bid, "bid")
         offer = 0 if ask is None else integer(ask, "ask")
         no: Any = self._dollar - offer if offer not in (0, -1) else offer
         wrong = yes < -1, offer > 0 >= no
-        answer = self._door.quote(code, 0 if wrong[YES] else yes, 0 if wrong[NO] else no, size, self._left, tag)
+        answer = self._door.quote(
+            code, 0 if wrong[YES] else yes, 0 if wrong[NO] else no, size, self._left, tag_of(tag) if tag != "" else tag
+        )
         self._quoted(None if answer is None else answer[0])
-        ids = [self._tagged(number, tag) for number in answer[1:]]
+        _, *ids = answer
+        if tag:
+            for number in ids:
+                self._tagged(number, tag)
         for side, price in ((YES, yes), (NO, no)):
             if wrong[side]:
                 # Sent as an order of its own, so that its row records the rejection.
                 self._spend(1)
                 ids[side] = self._place(code, side, BUY, price, size, _POST_ONLY, 0, tag).id
-        return ids[YES] if ids[YES] >= 0 else None, ids[NO] if ids[NO] >= 0 else None
+        first, second = ids
+        return first if first >= 0 else None, second if second >= 0 else None
 
     def quote_many(self, prices: np.ndarray, lots: int, *, tag: str = "") -> np.ndarray:
         """`quote` for all markets at once; int64[T, 2] of order ids, -1 without a quote.
@@ -429,7 +435,8 @@ class AgentContext:
         if left == self._left:
             # The resting quote is already the requested one.
             return
-        self._changed()
+        # Post-only orders and cancels change neither books nor positions.
+        self._version += 1
         self._left = 0 if left is None else max(left, 0)
         if left is None or left < 0:
             self._refuse(0)

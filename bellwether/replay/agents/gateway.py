@@ -354,9 +354,11 @@ class Gateway:
             return None
         most, before = max(0, min(calls, self._left)), self._before()
         left = self._quoted(most, self._session.quote(ticker, yes_price, no_price, lots, most), before)
-        quotes = self._session.quoted
-        yes, no = self._tagged(quotes.item(2 * ticker), tag), self._tagged(quotes.item(2 * ticker + 1), tag)
-        return left, yes, no
+        number_of, first = self._session.quoted.item, 2 * ticker
+        if tag:
+            self._tagged(number_of(first), tag)
+            self._tagged(number_of(first + 1), tag)
+        return left, number_of(first), number_of(first + 1)
 
     def quote_many(self, prices: np.ndarray, lots: Lots, calls: int, tag: str) -> tuple[int, list[int]] | None:
         if prices.shape != (self._tickers, 2) or not self._sends:
