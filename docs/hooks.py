@@ -12,7 +12,11 @@ from bellwether.lake.dictionary import dictionary
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Files outside of `docs/` that are pages of the site, by their address.
-PAGES = {"benchmarks.md": ROOT / "benchmarks" / "README.md", "examples.md": ROOT / "examples" / "README.md"}
+PAGES = {
+    "benchmarks.md": ROOT / "benchmarks" / "README.md",
+    "examples.md": ROOT / "examples" / "README.md",
+    "replay-speed.md": ROOT / "benchmarks" / "replay-speed.md",
+}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

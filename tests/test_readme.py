@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = "\n".join(page.read_text(encoding="utf-8") for page in readme.PAGES)
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy" / "README.md")
 #: Pages that the build of the site makes (docs/hooks.py).
-MADE = {"data-dictionary.md", "benchmarks.md", "examples.md"}
+MADE = {"data-dictionary.md", "benchmarks.md", "examples.md", "replay-speed.md"}
 
 
 def test_the_python_example_runs_and_gives_the_number_shown() -> None:

@@ -2,7 +2,7 @@
 
     python -m benchmarks._replay [--rounds 5] [--only hftbacktest nautilus_trader …] [--write]
 
-The table goes to standard output, every number to `.bench/replay-speed.json`, and with --write the table into docs/replay-speed.md. The exit code is 1
+The table goes to standard output, every number to `.bench/replay-speed.json`, and with --write the table into benchmarks/replay-speed.md. The exit code is 1
 when a target is missed or something could not be measured.
 """
 
@@ -29,7 +29,7 @@ from benchmarks._replay.processes import spread
 from benchmarks._replay.protocol import Worker
 from benchmarks._replay.workloads import DATA_LATENCY, LIMIT, NAUTILUS_SHARE, ORDER_LATENCY, SIZE, Row, Task, rows, tasks
 
-PAGE = ROOT / "docs" / "replay-speed.md"
+PAGE = ROOT / "benchmarks" / "replay-speed.md"
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 
@@ -72,7 +72,7 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks._replay", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="rounds of every measurement")
     parser.add_argument("--only", nargs="*", choices=[*PEERS, *PARTS], help="peers and parts to measure")
-    parser.add_argument("--write", action="store_true", help="write the table into docs/replay-speed.md")
+    parser.add_argument("--write", action="store_true", help="write the table into benchmarks/replay-speed.md")
     return parser.parse_args(words)
 
 

@@ -39,8 +39,16 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 CADENCE = 5 * SECOND
 
 
+#: Parts of agents.md that are read as pages.
+PARTS = {"isolation": "Isolated agents", "llm-agent": "Language models as traders"}
+
+
 def page(name: str) -> str:
-    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    """A page, or a part of agents.md with its headings raised by one."""
+    if name not in PARTS:
+        return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    part = re.split(r"\n## ", (DOCS / "agents.md").read_text(encoding="utf-8").partition(f"\n## {PARTS[name]}\n")[2])[0]
+    return f"# {PARTS[name]}\n" + part.replace("\n### ", "\n## ")
 
 
 def blocks(name: str, language: str = "python") -> list[str]:
@@ -171,11 +179,11 @@ def test_the_attributes_of_the_context_exist() -> None:
     assert all(hasattr(Quotes, name) for name in ("yes_bid", "no_bid", "yes_ask", "no_ask", "active"))
 
 
-# llm-agent.md
+# agents.md, language models
 
 
 def rows(title: str) -> dict[str, str]:
-    """The table of a section of llm-agent.md by the names in its first cells."""
+    """The table of a section by the names in its first cells."""
     lines = re.findall(r"^\| (`[^|]+`) \|(.*)\|$", section("llm-agent", title), re.MULTILINE)
     return {name: cells for first, cells in lines for name in names(first)}
 
@@ -230,7 +238,7 @@ def test_every_key_of_the_metadata_and_column_of_a_series_is_described() -> None
     assert names(section("episodes", "## exogenous.parquet"))[:2] == SERIES.names[:2]
 
 
-# isolation.md, trading-metrics.md
+# agents.md, isolation; trading-metrics.md
 
 
 def test_the_example_of_isolation_runs_and_its_options_have_the_defaults_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
