@@ -1,4 +1,4 @@
-"""Count the phrases of `prose.toml` in docstrings, comments and pages; fail above its limits. `--list` shows each hit with its replacement."""
+"""Count the phrases of `prose.conf` in docstrings, comments and pages; fail above its limits. `--list` shows each hit with its replacement."""
 
 import ast
 import io
@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-RULES = tomllib.loads(Path(__file__).with_name("prose.toml").read_text(encoding="utf-8"))
+RULES = tomllib.loads(Path(__file__).with_name("prose.conf").read_text(encoding="utf-8"))
 SUMMARY, TEXT = ([(re.compile(pattern), better) for pattern, better in RULES[part].items()] for part in ("summary", "text"))
 SKIPPED = ("tests/", "CHANGELOG.md", ".ci/")
 
@@ -44,7 +44,7 @@ for name in subprocess.run(["git", "ls-files"], capture_output=True, text=True, 
 if "--list" in sys.argv:
     print(*hits["code"], *hits["docs"], sep="\n")
 over = [
-    f"{len(hits[kind])} phrases in {kind}, at most {most}: see .ci/prose.toml"
+    f"{len(hits[kind])} phrases in {kind}, at most {most}: see .ci/prose.conf"
     for kind, most in RULES["at_most"].items()
     if len(hits[kind]) > most
 ]

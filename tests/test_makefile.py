@@ -60,13 +60,13 @@ def test_prose_above_its_limits_fails_with_each_hit_and_its_replacement(tmp_path
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     (tmp_path / "module.py").write_text('"""Nobody is asked."""\n\nSHOWN = "nobody"  # as it came\n')
     (tmp_path / "page.md").write_text("A user says so.\n\n```text\nnobody\n```\n")
-    (tmp_path / ".ci" / "prose.toml").write_text(re.sub(r"docs = \d+", "docs = 0", (ROOT / ".ci" / "prose.toml").read_text()))
+    (tmp_path / ".ci" / "prose.conf").write_text(re.sub(r"docs = \d+", "docs = 0", (ROOT / ".ci" / "prose.conf").read_text()))
     for words in (["init", "-q"], ["add", "."]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
     command = [sys.executable, ".ci/prose.py", "--list"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "1 phrases in docs, at most 0: see .ci/prose.toml\n"
+    assert done.stderr == "1 phrases in docs, at most 0: see .ci/prose.conf\n"
     assert [line.split(": ")[:2] for line in done.stdout.splitlines()] == [
         ["module.py:1", "'is asked'"],
         ["module.py:3", "'as it came'"],
