@@ -13,13 +13,13 @@ from bellwether.replay.engine.fees import rounding_of_a_fill, trade_fee
 from bellwether.replay.engine.memory import fills_of, levels_of, markets_of, orders_of, prices_of, sides_of, state_of
 from bellwether.replay.rules.terms import FREE
 from bellwether.replay.tape.layout import MAKER_KIND, WAIVER_UNTIL
-from bellwether.replay.units import CONTRACT, DOLLAR, MICROS
+from bellwether.replay.units import CONTRACT, DOLLAR, MAX_LOTS, MICROS
 
 _MAKER = int(Role.MAKER)
 #: Bits of `unsure`: histories differ; an event could fill the order under a waiver of fees, without one; both are counted.
 _UNSURE, _WAIVED, _CHARGED, _COUNTED = 1, 2, 4, 8
-#: Lots by which the fee of a lot is measured.
-_MANY = 10_000
+#: 10^-9 dollars in a micro-dollar.
+_NANO = 1_000
 
 
 @compiled
@@ -27,46 +27,36 @@ def note_difference(sim, s, level, short, extra):
     """Add lots that the slowest history has filled less, and the fastest more, than the account at a level."""
     if short == 0 and extra == 0:
         return
-    side, market = sides_of(sim)[s], markets_of(sim)[s >> 1]
-    row, price = levels_of(sim)[side.book + level], prices_of(sim)[market.prices + level]
-    short_fee = extra_fee = 0
-    if market.fees[MAKER_KIND] != FREE:
-        short_fee = trade_fee(market, _MAKER, price, max(row.short + short, 0)) - row.short_fee
-        extra_fee = trade_fee(market, _MAKER, price, max(row.extra + extra, 0)) - row.extra_fee
-    row.short += short
-    row.short_fee += short_fee
-    row.extra += extra
-    row.extra_fee += extra_fee
-    side.short += short
-    side.short_cost += short * price
-    side.short_fee += short_fee
-    side.extra += extra
-    side.extra_cost += extra * price
-    side.extra_fee += extra_fee
-    if level <= side.pivot:
-        _move_under(side, price, short, short_fee, extra, extra_fee)
+    side = sides_of(sim)[s]
     if side.high < side.low:
         _set_net(sim, s)
+    row = levels_of(sim)[side.book + level]
+    row.short += short
+    row.extra += extra
+    side.short += short
+    side.short_cost += short * row.net
+    side.extra += extra
+    side.extra_cost += extra * row.net
+    if level <= side.pivot:
+        _move_under(side, row.net, short, extra)
     side.low, side.high = min(side.low, level), max(side.high, level)
 
 
 @compiled
 def _set_net(sim, s):
-    """Set the prices of a side's levels with their fees."""
+    """Set the prices of a side's levels with their fees, at the rate that the largest fill pays."""
     market, side, prices, levels = markets_of(sim)[s >> 1], sides_of(sim)[s], prices_of(sim), levels_of(sim)
     for level in range(1, market.levels + 1):
         price = prices[market.prices + level]
-        levels[side.book + level].net = CONTRACT * price + trade_fee(market, _MAKER, price, _MANY) * CONTRACT // _MANY
+        levels[side.book + level].net = _NANO * price + trade_fee(market, _MAKER, price, MAX_LOTS) * _NANO // MAX_LOTS
 
 
 @inlined
-def _move_under(side, price, short, short_fee, extra, extra_fee):
+def _move_under(side, net, short, extra):
     side.under_short += short
-    side.under_short_cost += short * price
-    side.under_short_fee += short_fee
+    side.under_short_cost += short * net
     side.under_extra += extra
-    side.under_extra_cost += extra * price
-    side.under_extra_fee += extra_fee
+    side.under_extra_cost += extra * net
 
 
 @compiled
@@ -111,38 +101,41 @@ def _add_slack(sim, order):
 
 @compiled
 def _move_pivot(sim, s, each):
-    """Move a side's pivot to the highest level that, with its fee, costs less than `each` (micro-dollars of a contract of the side)."""
-    market, side, prices, levels = markets_of(sim)[s >> 1], sides_of(sim)[s], prices_of(sim), levels_of(sim)
+    """Move a side's pivot to the highest level that, with its fee, costs less than `each` (10^-9 dollars of a lot of the side)."""
+    side, levels = sides_of(sim)[s], levels_of(sim)
     level = side.pivot
     while level < side.high and levels[side.book + level + 1].net < each:
         level += 1
         row = levels[side.book + level]
-        _move_under(side, prices[market.prices + level], row.short, row.short_fee, row.extra, row.extra_fee)
+        _move_under(side, row.net, row.short, row.extra)
     while level >= side.low and levels[side.book + level].net >= each:
         row = levels[side.book + level]
-        _move_under(side, prices[market.prices + level], -row.short, -row.short_fee, -row.extra, -row.extra_fee)
+        _move_under(side, row.net, -row.short, -row.extra)
         level -= 1
     side.pivot = level
 
 
 @compiled
 def _add_ends(sim, m, mark):
-    """Changes of equity, in micro-dollars / 100, that the differences of a market bring at `mark` (micro-dollars of a YES contract): each level at its
-    worse, and at its better end.
+    """Changes of equity, in 10^-9 dollars, that the differences of a market bring at `mark` (micro-dollars of a YES contract): each level at its worse,
+    and at its better end.
     """
     worse, better = 0, 0
     for s in range(2 * m, 2 * m + 2):
         side = sides_of(sim)[s]
         if side.high < side.low:
             continue
-        each = mark if s & 1 == 0 else MICROS - mark
+        each = (mark if s & 1 == 0 else MICROS - mark) * _NANO // CONTRACT
         _move_pivot(sim, s, each)
-        worse += CONTRACT * (side.under_short_cost + side.under_short_fee) - each * side.under_short
-        worse += each * (side.extra - side.under_extra)
-        worse -= CONTRACT * (side.extra_cost - side.under_extra_cost + side.extra_fee - side.under_extra_fee)
-        better += each * side.under_extra - CONTRACT * (side.under_extra_cost + side.under_extra_fee)
-        better -= each * (side.short - side.under_short)
-        better += CONTRACT * (side.short_cost - side.under_short_cost + side.short_fee - side.under_short_fee)
+        over_short, over_extra = side.short - side.under_short, side.extra - side.under_extra
+        worse += side.under_short_cost - each * side.under_short
+        worse += each * over_extra - (side.extra_cost - side.under_extra_cost)
+        better += each * side.under_extra - side.under_extra_cost
+        better += side.short_cost - side.under_short_cost - each * over_short
+        if markets_of(sim)[m].fees[MAKER_KIND] != FREE:
+            # The rate in `net` is rounded down, by less than 10^-9 dollars a lot.
+            worse -= side.short + side.extra
+            better += side.short + side.extra
     return worse, better
 
 
@@ -155,7 +148,7 @@ def _market_band(sim, m, bid, ask):
     sides, prices, levels = sides_of(sim), prices_of(sim), levels_of(sim)
     market = markets_of(sim)[m]
     held = sides[2 * m].position - sides[2 * m + 1].position
-    own = held * (bid if held > 0 else ask)
+    own = held * (bid if held > 0 else ask) * _NANO // CONTRACT
     inner = ask < bid
     low, high = _ends(sim, m, bid, held)
     if bid != ask:
@@ -170,15 +163,16 @@ def _market_band(sim, m, bid, ask):
             low_mark, high_mark = _ends(sim, m, CONTRACT * prices[market.prices + level], held)
             low, high = (max(low, low_mark), high) if inner else (low, min(high, high_mark))
     # A settlement pays whole micro-dollars.
-    rest = own % CONTRACT
-    return (rest + low - own) // CONTRACT - market.slack, (rest + high - own) // CONTRACT + market.slack
+    rest = own % _NANO
+    return (rest + low - own) // _NANO - market.slack, (rest + high - own) // _NANO + market.slack
 
 
 @compiled
 def _ends(sim, m, mark, held):
     """The same with a position of `held` lots of YES."""
     worse, better = _add_ends(sim, m, mark)
-    return held * mark + worse, held * mark + better
+    value = held * mark * _NANO // CONTRACT
+    return value + worse, value + better
 
 
 @inlined
@@ -240,7 +234,7 @@ def _void_band(sim, m):
     for mark in (lowest, highest):
         value = held * mark - sides[2 * m].basis - sides[2 * m + 1].basis + (DOLLAR * sides[2 * m + 1].position)
         worse, better = _add_ends(sim, m, CONTRACT * mark)
-        low, high = min(low, value + worse // CONTRACT), max(high, value - -better // CONTRACT)
+        low, high = min(low, value + worse // _NANO), max(high, value - -better // _NANO)
     return low - market.slack, high + market.slack
 
 

@@ -63,18 +63,17 @@ assert len(MARKET.names or ()) == 11 + UNIT_COLS
 #: that rest in the account. prices: as of its market. quote, quote_slow, quote_fast: order that stands as the quote in the account, the slowest and the
 #: fastest history; the lots of the first and the largest quote of the chain, whether they varied, and whether histories have joined it apart.
 #: low, high: levels at which the histories differ. told: best level that a compiled agent was last called for.
-#: The rest sums up short and extra of the levels, their cost and fees: all, and `under_`: of those that gain at the last mark, the levels up to `pivot`.
+#: The rest sums up short and extra of the levels and their cost at `net`: all, and `under_`: of those that gain at the last mark, the levels up to `pivot`.
 SIDE = _record(
     "book best price meets top prices head own reserve position basis low high told pivot",
     "quote quote_slow quote_fast quote_lots quote_most quote_varied quote_diverged",
-    "short short_cost short_fee extra extra_cost extra_fee",
-    "under_short under_short_cost under_short_fee under_extra under_extra_cost under_extra_fee",
+    "short short_cost extra extra_cost under_short under_short_cost under_extra under_extra_cost",
 )
 
 #: A level of a side. taken: own lots taken from what the recording displays there, with the least and most over the queue histories. short, extra:
-#: lots of own bids there that the slowest history has filled less, and the fastest more, than the account, and the maker fees of these. net: price with
-#: the maker fee of a contract, micro-dollars, once the market's histories differ.
-LEVEL = _record("taken taken_min taken_max short extra short_fee extra_fee net")
+#: lots of own bids there that the slowest history has filled less, and the fastest more, than the account. net: price of a lot with its maker fee, in
+#: 10^-9 dollars, once the market's histories differ.
+LEVEL = _record("taken taken_min taken_max short extra net")
 
 #: An order. As sent: market, side, action, price (0: market order), tif, count, expires, tag. filled, taken: lots filled, and of these as taker. sent,
 #: arrived, queued, ended: ns, -1 where it has not happened. cost: price x lots of the fills, at prices of the side as sent. mid2: best bid + best ask
