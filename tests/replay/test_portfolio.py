@@ -86,8 +86,13 @@ def test_independent_episodes_earn_together_what_they_earn_apart(changed: dict[s
     alone = [run(one, Apart(), settings) for one in episodes()]
     together = run(episodes(), Apart(), settings)
     assert together.failure is None
-    for bound in range(3):
-        assert together.outcome.pnl[bound] == sum(one.outcome.pnl[bound] for one in alone)
+    main, low, high = (sum(one.outcome.pnl[end] for one in alone) for end in range(3))
+    if settings.band == "rerun":
+        # Each episode has its own worst run; the portfolio's is that of one queue model in all.
+        assert together.outcome.pnl[0] == main
+        assert low <= together.outcome.pnl[1] <= main <= together.outcome.pnl[2] <= high
+    else:
+        assert together.outcome.pnl == (main, low, high)
     assert together.outcome.fees == sum(one.outcome.fees for one in alone)
     assert len(together.outcome.fills) == sum(len(one.outcome.fills) for one in alone) > 500
     first = 0
