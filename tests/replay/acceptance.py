@@ -9,10 +9,11 @@ import numpy as np
 
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine import codes as c
+from bellwether.replay.engine.state import ORDER
 from bellwether.replay.rules import RuleSet, fee_terms, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
 from bellwether.replay.units import BUY, CENT, CENT_MICROS, CONTRACT, MAX_LOTS, MICROS, NO, SECOND, SELL, YES
-from bellwether.units import Lots, Mills
+from bellwether.units import CentiCents, Lots
 
 #: What a correct engine does, under fees in whole cents as the rows have them, and what the original does.
 RIGHT, REF = rule_set("kalshi-2025-07-01"), rule_set("pmb-2026-01")
@@ -91,7 +92,7 @@ class Play:
     def order(self, order: str, tif: int | None = None, expires: int = 0) -> int:
         """Send "BUY YES 10" or "BUY YES 10 @50": IOC for a market order, GTC for a limit order when tif is left out."""
         action, side, count, *price = order.replace("@", "").split()
-        limit = Mills(int(price[0]) * CENT if price else 0)
+        limit = CentiCents(int(price[0]) * CENT if price else 0)
         tif = (c.Tif.GTC if price else c.Tif.IOC) if tif is None else tif
         return self.session.place(0, SIDES[side], ACTIONS[action], limit, Lots(int(count) * CONTRACT), tif, expires)
 
@@ -122,7 +123,7 @@ class Play:
 
     def ahead(self, order: int) -> float:
         """Contracts ahead of a resting order."""
-        return int(self.session.orders[order, c.O_AHEAD]) / CONTRACT
+        return int(self.session.orders[order, (ORDER.names or ()).index("ahead")]) / CONTRACT
 
     def positions(self) -> list[float]:
         return [lots / CONTRACT for lots in self.session.positions[0].tolist()]

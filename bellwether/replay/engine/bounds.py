@@ -217,6 +217,9 @@ def settle_band(sim, m, value, void):
 def _void_band(sim, m):
     """A void returns the cost of what is held: P&L is that of a mark at the average cost, which lies between the extreme prices of the fills."""
     state, market, sides, fills = state_of(sim), markets_of(sim)[m], sides_of(sim), fills_of(sim)
+    yes, no = sides[2 * m], sides[2 * m + 1]
+    if yes.short == 0 and yes.extra == 0 and no.short == 0 and no.extra == 0:
+        return -market.slack, market.slack
     lowest, highest = DOLLAR, 0
     for i in range(state.fills):
         fill = fills[i]

@@ -140,9 +140,8 @@ def _books_first(content: Content, prints: np.ndarray, changes: Events, levels: 
     ts, end, words = book.ts[~only_lost], counts[book.end][~only_lost], book.words[is_level]
     settled = [_settled(code, settlement) for code, settlement in enumerate(content.settlements) if settlement.is_known]
     nothing = np.zeros(0, np.int64)
-    return _merged(
-        (ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled + changes, len(content.metadata.markets), levels
-    )
+    size = len(content.metadata.markets), levels
+    return _merged((ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled + changes, size)
 
 
 def _merged(
