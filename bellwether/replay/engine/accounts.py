@@ -81,7 +81,7 @@ def _move_net(new, old, price, lots):
 
 @compiled
 def _move_apart(side, action, price, lots):
-    """Positions and signed cost where each side stands alone and may be short. Returns the P&L realised."""
+    """Update a position and its signed cost where YES and NO do not net and may be short. Returns the P&L realised."""
     sign, held, gained = (1 if action == 0 else -1), side.position, 0
     closed = min(lots, abs(held)) if held * sign < 0 else 0
     if closed > 0:

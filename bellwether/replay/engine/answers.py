@@ -137,7 +137,7 @@ def learn(sim, time):
 
 @inlined
 def rewind(state, seen):
-    """Begin the updates and the ledgers anew once all of them are delivered or known."""
+    """Reuse the rows of updates and ledgers once all of them are delivered or known."""
     if state.ledger_head == state.ledger_tail:
         state.ledger_head = state.ledger_tail = 0
         if state.update_head == state.update_tail:
@@ -146,7 +146,7 @@ def rewind(state, seen):
 
 @compiled
 def _learn_of_order(sim, update):
-    """An order becomes what an update says; one that joined a queue anew goes to the back of its list."""
+    """Apply an update to the known order; one that has joined a queue again goes to the back of its list."""
     sides, orders = seen_sides_of(sim), seen_orders_of(sim)
     o = update.order
     order = orders[o]

@@ -97,7 +97,7 @@ class Arrays:
             self._set("batch", new_rows(2 * count, width("batch")))
 
     def _grow(self, *, everything: bool = False) -> None:
-        """Double what is full or nearly so, and go on."""
+        """Double the arrays that are full or nearly so."""
         state = self._state
         state[STATE_AT.full] = 0
         orders, fills, tail = (int(state[place]) for place in (STATE_AT.orders, STATE_AT.fills, STATE_AT.message_tail))
@@ -140,7 +140,7 @@ class Arrays:
             self._resize("accounts", ledgers * tickers, used * tickers)
 
     def _move_messages(self, rows: int) -> None:
-        """Room behind the messages that are still under way, which go to the front."""
+        """Move the messages in transit to the front of a larger array."""
         head, tail = self._state[[STATE_AT.message_head, STATE_AT.message_tail]].tolist()
         larger = new_rows(rows, width("messages"))
         larger[: tail - head] = self._arrays["messages"][head:tail]

@@ -182,7 +182,7 @@ def _scheduled(sim, row, time):
 
 @compiled
 def _deliver(sim, time):
-    """Let the messages under way that come at `time` arrive. False when an array must grow first."""
+    """Deliver the messages that arrive at `time`. False when an array must grow first."""
     state, messages = state_of(sim), messages_of(sim)
     state.time = time
     while state.message_head < state.message_tail and messages[state.message_head].time == time:

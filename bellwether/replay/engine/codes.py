@@ -68,7 +68,7 @@ class TickerStatus(IntEnum):
 
 
 class Reason(IntEnum):
-    """Why an order was rejected or cancelled; `text` says it in words."""
+    """Reason of a rejection or a cancel; `text` is its English clause."""
 
     NONE = 0
     ORDER_LIMIT = 1

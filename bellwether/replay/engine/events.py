@@ -74,7 +74,7 @@ def _stirs(sim, i, stop):
 @compiled
 def process(sim, stop):
     """Process the tape up to index `stop`, but for the crossings of its last instant; where own orders are watched, up to the end of the first instant
-    that may have changed one. False when an array must grow first; calling again goes on.
+    that may have changed one. False when an array must grow first; the next call continues.
     """
     ts, event, state = ts_of(sim), event_of(sim), state_of(sim)
     sides, shown, marks, prices = sides_of(sim), shown_of(sim), marks_of(sim), prices_of(sim)

@@ -110,7 +110,7 @@ def cancel(sim, order):
 
 @compiled
 def amend(sim, order, price, lots):
-    """Change a resting order to `lots` remaining at `price`: 0, the code of the reason why it stays as it was, or FULL. With latency 0 means sent."""
+    """Change a resting order to `lots` remaining at `price`: 0, the code of the reason against it, or FULL. With latency 0 means sent."""
     return ask(sim, AMEND, order, price, lots, 0, 0, 0, 0)
 
 

@@ -301,7 +301,7 @@ def cancel_now(sim, o, reason, ts):
 
 @compiled
 def amend_now(sim, o, price, lots, ts):
-    """Change a resting order to `lots` remaining at `price` of its side; returns 0 or the reason why it stays as it was."""
+    """Change a resting order to `lots` remaining at `price` of its side; returns 0 or the reason against it."""
     order = orders_of(sim)[o]
     if order.status != _RESTING:
         if is_linked(order):
@@ -342,7 +342,7 @@ def amend_now(sim, o, price, lots, ts):
 
 @inlined
 def take_out_of_queue(sim, o):
-    """Unlink an order that is to be judged anew."""
+    """Unlink an order before its amendment is judged."""
     order = orders_of(sim)[o]
     unlink(sides_of(sim), orders_of(sim), o)
     mark(sim, o, -1)

@@ -259,7 +259,7 @@ def _fill(sim, o, available, slowest, fastest, reaching, ts):
 def printed(sim, s, level, lots, ts):
     """A print of `lots` against the bids of a side at `level`: fills orders above it, then those at it whose turn has come.
 
-    The caller has seen that some order stands at `level` or above.
+    The caller has checked that an order rests at `level` or above.
     """
     state, orders = state_of(sim), orders_of(sim)
     i = sides_of(sim)[s].head

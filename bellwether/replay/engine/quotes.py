@@ -159,7 +159,7 @@ def _quote_again(sim, side, joins, lots):
 
 @compiled
 def rejoin(sim, o, again, lots, ts):
-    """A quote arrives anew in histories, at the back of its queue in the account's order, where the market takes it."""
+    """Put a quote that histories repeat at the back of its queue, in the account's order, if the market accepts it."""
     order, market = orders_of(sim)[o], markets_of(sim)[orders_of(sim)[o].market]
     order.joins = 0
     if market.status != 0 or not is_linked(order) or crosses(sim, order):

@@ -109,7 +109,7 @@ def cancel(sim, o):
 
 @compiled
 def amend(sim, o, price, lots):
-    """Change a resting order to `lots` remaining at `price`: 0, the code of the reason why it stays as it was, or FULL. With latency 0 means sent."""
+    """Change a resting order to `lots` remaining at `price`: 0, the code of the reason against it, or FULL. With latency 0 means sent."""
     if not _is_order(sim, o):
         return _NOT_RESTING
     if not _fits(sim, orders_of(sim)[o].market):
@@ -163,7 +163,7 @@ def quote(sim, m, yes_price, no_price, lots):
 
 @compiled
 def quote_batch(sim, lots, n):
-    """Quote the markets `quoted`..n-1 at the prices in the first two fields of the batch. As `quote`; after FULL, calling again goes on."""
+    """Quote the markets `quoted`..n-1 at the prices in the first two fields of the batch. As `quote`; a call after FULL continues."""
     state, batch = state_of(sim), batch_of(sim)
     for m in range(state.quoted, n):
         done = quote(sim, m, batch[m].market, batch[m].side, lots)

@@ -10,7 +10,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.engine.compiling import compiled_allocating
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.tape.layout import CLOSE, HALT, PRINT, TICKER_MASK, TICKER_SHIFT, VOID, Tape
+from bellwether.replay.tape.layout import CLOSE, HALT, PRICE_MASK, PRICE_SHIFT, PRINT, TICKER_MASK, TICKER_SHIFT, VOID, Tape
 
 #: What a stop is for, in the order of stops at one place and time.
 EVENT_SAMPLE, WAKE, DECISION, SAMPLE, FINAL_SAMPLE = range(5)
@@ -27,6 +27,7 @@ def schedule_of(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
     The engine time of a decision is older than the agent's `now` by the latency of market data. Raises `ConfigError` when cadence or sampling makes
     too many stops for the tape's length, and for latency of market data under rules that decide at book rows.
     """
+    closes(tape)
     span = max(0, last_time(tape, rules) - tape.start)
     if span // min(settings.cadence, settings.sample_every) > MOST_STOPS:
         every = f"cadence {settings.cadence} and sample_every {settings.sample_every} ns"
@@ -82,8 +83,11 @@ def last_open(tape: Tape) -> int:
 
 
 def closes(tape: Tape) -> np.ndarray:
-    """int64[T], ns: when each ticker is closed or settled, the end of the tape where it is neither."""
+    """int64[T], ns: close or settlement of each ticker, the end of the tape without either. Raises `ConfigError` for events of tickers or levels that the
+    tape does not have.
+    """
     if tape not in _closes:
+        _check_events(tape)
         # The low byte of a word has its kind: a tenth of the memory to look through.
         low = tape.event.astype("<i8", copy=False).view(np.uint8)[::8]
         kinds = low & 0xF
@@ -93,6 +97,20 @@ def closes(tape: Tape) -> np.ndarray:
             first[int(tape.event[end]) >> TICKER_SHIFT & TICKER_MASK] = int(tape.ts[end])
         _closes[tape] = np.array([first[ticker] for ticker in range(len(tape.tickers))], np.int64)
     return _closes[tape]
+
+
+def _check_events(tape: Tape) -> None:
+    """Refuse a tape whose events the engine would look for outside its arrays."""
+    tickers, levels = tape.event >> TICKER_SHIFT & TICKER_MASK, tape.event >> PRICE_SHIFT & PRICE_MASK
+    most = np.array([len(prices) for prices in tape.levels] or [0], np.int64)
+    known = (tape.event >= 0) & (tickers < len(tape.levels))
+    bad = np.flatnonzero(~known | (levels >= most[np.where(known, tickers, 0)]))
+    if len(bad):
+        at = int(bad[0])
+        raise ConfigError(
+            f"reading a tape: event {at} is of ticker {int(tickers[at])}, level {int(levels[at])}; the tape has {len(tape.levels)} tickers of "
+            f"{int(most.max())} levels at most"
+        )
 
 
 def _while_open(tape: Tape, stops: np.ndarray, data_latency: int) -> np.ndarray:

@@ -17,7 +17,7 @@ _AGENT, _NO_BOOK, _NOT_RESTING = int(Reason.AGENT), int(Reason.NO_BOOK), int(Rea
 
 @inlined
 def is_immediate(sim):
-    """Return whether orders arrive as they are sent: nothing is late, neither they, nor their answers, nor the data that the agent sees."""
+    """Return whether orders arrive at once: neither orders, nor answers, nor market data have a latency."""
     state = state_of(sim)
     return state.order_latency + state.data_latency == 0 and not is_late(state)
 
@@ -97,7 +97,7 @@ def cancel_order(sim, o):
 
 @compiled
 def amend_order(sim, o, price, lots):
-    """Amend an order: 0, also for sent, or the code of the reason why it stays as it was."""
+    """Amend an order: 0, also when it is only sent, or the code of the reason against it."""
     if is_immediate(sim):
         return amend_now(sim, o, price, lots, state_of(sim).now)
     live = is_live(sim, o)

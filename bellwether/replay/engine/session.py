@@ -52,7 +52,7 @@ class Session(Arrays):
     """One replay of a tape under rules and settings. Not thread-safe; several sessions may run in threads, compiled calls hold no lock of Python.
 
     Codes: ticker = its place in `tape.tickers`; side YES 0, NO 1; action BUY 0, SELL 1; tif `codes.Tif`. Units: $0.0001, lots, micro-dollars, ns UTC.
-    Arrays it gives are read-only views that change as the replay goes on, except `orders`, `fills` and `samples`: ask for these again after a step.
+    Arrays it gives are read-only views of the present state, except `orders`, `fills` and `samples`: ask for these again after a step.
     Raises `ConfigError` for settings that do not fit the tape or the rules.
 
     bounds: keep for each order the least and most that it can have filled, and the band of equity. Rules that keep YES and NO apart have no bounds.

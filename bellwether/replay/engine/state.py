@@ -41,7 +41,7 @@ STATE = _record(
     "update_head update_tail update_told noted open",
     # Callbacks of compiled agents: which exist, and the next item of each kind in the batch that is being delivered.
     "callbacks fills_at fills_end update_end trades_at trades_end books_at news",
-    # Answers under way are rows [ledger_head, ledger_tail); the contents of the last one.
+    # Answers in transit are rows [ledger_head, ledger_tail); the contents of the last one.
     "ledger_head ledger_tail ledger_cash ledger_fills ledger_realised ledger_reserved",
     # The agent has read what depends on its fills.
     "reacted",
@@ -60,7 +60,7 @@ assert len(MARKET.names or ()) == 11 + UNIT_COLS
 
 #: One side of a market, at 2 x market + side. book: first place of its levels in `shown`. best: best displayed level, price: its price. meets: level
 #: from which a displayed bid meets an own order of the other side. head, top: best own order that rests in some history, and its level; own: orders
-#: that rest in the account. prices: as of its market. quote, quote_slow, quote_fast: order that stands as the quote in the account, the slowest and the
+#: that rest in the account. prices: as of its market. quote, quote_slow, quote_fast: order that is the quote in the account, the slowest and the
 #: fastest history; the lots of the first and the largest quote of the chain, whether they varied, and whether histories have joined it apart.
 #: low, high: levels at which the histories differ. told: best level that a compiled agent was last called for.
 #: The rest sums up short and extra of the levels and their cost at `net`: all, and `under_`: of those that gain at the last mark, the levels up to `pivot`.
@@ -93,13 +93,13 @@ JOINS_SLOW, JOINS_FAST, JOINS_BOTH = 1, 2, 3
 #: A fill. side, action as sent, price of that side; wait: ns in the queue, 0 for a taker.
 FILL = _record("order market side action price lots fee role ts wait")
 
-#: A message under way, its time of arrival and the tape's index there.
+#: A message in transit, its time of arrival and the tape's index there.
 MESSAGE = _record("kind order price lots time at")
 PLACE_MESSAGE, CANCEL_MESSAGE, AMEND_MESSAGE, CANCEL_ALL_MESSAGE, REJOIN_MESSAGE = range(5)
 
 #: A change of an order: its state after that.
 UPDATE = _record("time order status reason price count filled cost fees queued bid_price level")
-#: An open order as it was when last looked at.
+#: An open order at the last look.
 NOTED = _record("order status price count filled")
 #: The account at a change of it, of which the agent learns at `learned`; `ACCOUNT` rows of its markets follow one another at market x ledger.
 LEDGER = _record("learned updates fills cash reserved")

@@ -1,6 +1,6 @@
 """Updates of own orders, one row for each change, for agents that have `on_order` or learn of their orders late.
 
-`noted` has a row for each order that was open when last looked at, as it was then.
+`noted` has a row for each order that was open at the last look.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
-from bellwether.replay.tape.layout import CLOSE, SETTLE, Tape
+from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, Tape, pack
 from bellwether.replay.units import BUY, NO, SECOND, YES
 from tests.replay.engine.small_tapes import BOOK, FREE, ORIGINAL, finish, life, printed, session, tape
 
@@ -159,3 +159,10 @@ def test_settings_say_what_is_wrong(wrong: dict) -> None:
 
 def test_equal_settings_have_one_digest() -> None:
     assert Settings().digest() == Settings(cadence=5 * SECOND).digest() != Settings(cadence=6 * SECOND).digest()
+
+
+@pytest.mark.parametrize("word", [pack(LEVEL, 1, YES, 5, 100), pack(LEVEL, 0, YES, 102, 100), -1], ids=["ticker", "level", "sign"])
+def test_events_of_markets_and_levels_that_a_tape_does_not_have_are_refused(word: int) -> None:
+    wrong = Tape(np.array([0, SECOND]), np.array([pack(LEVEL, 0, YES, 45, 100), word]), ("T0",), 0, SECOND)
+    with pytest.raises(ConfigError, match="event 1 is of ticker"):
+        Session(wrong, FREE, Settings())
