@@ -82,7 +82,7 @@ def file() -> dict[str, object]:
         "clusters": brier["n_clusters"],
         "figures": sorted(path.name for path in Path("figures").iterdir()),
         "page": len(page),
-        "plots": page.count('class="chart"'),
+        "plots": page.count('class="card chart"'),
         "refused": refused.stderr,
     }
 

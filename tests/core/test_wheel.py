@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -98,14 +99,21 @@ def installed(folder: Path) -> Path:
 
 
 def take_compiled(packages: Path) -> None:
-    """Give the installed files the times of this repository's and what was compiled of them, which is found by time and size."""
-    for file in (ROOT / "bellwether" / "replay").rglob("*"):
+    """Give the installed files the times of this repository's and what was compiled of them, which is found by time, size and folder."""
+    for file in (ROOT / "bellwether" / "replay").rglob("*.py"):
+        os.utime(packages / file.relative_to(ROOT), ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
+    folders = [folder for folder in (ROOT / "bellwether").rglob("*") if folder.is_dir() and folder.name != "__pycache__"]
+    names = {_cache_name(folder): _cache_name(packages / folder.relative_to(ROOT)) for folder in folders}
+    for file in (ROOT / "bellwether" / "replay").rglob("*.nb[ic]"):
         target = packages / file.relative_to(ROOT)
-        if file.suffix in (".nbi", ".nbc"):
-            target.parent.mkdir(exist_ok=True)
-            shutil.copy(file, target)
-        elif file.suffix == ".py":
-            os.utime(target, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
+        target = target.parent.with_name(names.get(target.parent.name, target.parent.name)) / target.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+
+
+def _cache_name(folder: Path) -> str:
+    """Name of numba's folder for the compiled functions of a folder."""
+    return f"{folder.name}_{hashlib.sha1(str(folder).encode(), usedforsecurity=False).hexdigest()}"
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def test_rows_of_an_older_version_are_read_again(tmp_path: Path) -> None:
 def test_a_publication_has_the_rows_of_an_older_version(table: Table, version: str, tmp_path: Path) -> None:
     lacking = table.added[version]
     older = replace(table, version=version, added={}, sort=(), columns=tuple(one for one in table.columns if one.name not in lacking))
-    values = {"week": date(2026, 3, 1), "day": date(2026, 3, 1), "release": "r", "forecaster": "f"}
+    values = {"week": date(2026, 3, 1), "day": date(2026, 3, 1), "release": "r", "forecaster": "f", "episode": "e", "agent": "a"}
     rows = table.frame([row_of(table.name, **{name: value for name, value in values.items() if name in table.names}, **lacking)])
     partition = tuple(str(values[name]) for name in table.partitioned_by)
     lake = Lake(str(tmp_path / "lake"))

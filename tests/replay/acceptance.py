@@ -59,7 +59,7 @@ class Scene:
 
     def say(self, at: float, kind: int, ticker: int, side: int, price: int, value: int) -> Scene:
         assert value <= MAX_LOTS
-        self.events.append((at, pack(kind, ticker, side, price * CENT, value)))
+        self.events.append((at, pack(kind, ticker, side, price, value)))
         return self
 
     def tape(self, rules: RuleSet, fees: dict[str, Any] | None = None) -> Tape:

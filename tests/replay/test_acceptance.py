@@ -58,19 +58,19 @@ def noted(scene: Scene, rules: RuleSet, what: Callable[[AgentContext], Any]) -> 
 # Books
 
 
-@row("U1", ((50, 100 * CONTRACT), (100, 50 * CONTRACT)))
+@row("U1", ((5 * CENT, 100 * CONTRACT), (10 * CENT, 50 * CONTRACT)))
 def test_asks_are_the_bids_of_the_other_side(rules: RuleSet, expected: Any) -> None:
     scene = Scene().book(0, {}, {95: 100, 90: 50})
     assert noted(scene, rules, lambda ctx: ctx.book("A").yes_asks) == expected
 
 
-@row("U2", (600, 650))
+@row("U2", (60 * CENT, 65 * CENT))
 def test_no_asks_are_the_yes_bids(rules: RuleSet, expected: Any) -> None:
     scene = Scene().book(0, {40: 200, 35: 100}, {})
     assert noted(scene, rules, lambda ctx: tuple(price for price, _ in ctx.book("A").no_asks)) == expected
 
 
-@row("U3", (450, 480, 520, 550))
+@row("U3", (45 * CENT, 48 * CENT, 52 * CENT, 55 * CENT))
 def test_the_touch_of_both_sides(rules: RuleSet, expected: Any) -> None:
     def touch(ctx: AgentContext) -> Any:
         (market,) = ctx.markets()
@@ -275,7 +275,7 @@ def test_cash_after_a_purchase_and_a_sale(rules: RuleSet, expected: tuple[int, i
     play.order("BUY YES 10")
     if held == 5:
         play.order("SELL YES 5")
-        assert play.end().session.result().realised[0] == 250_000
+        assert play.end().session.result().realised == 250_000
     assert (play.positions(), play.cents) == ([held, 0], cash)
 
 

@@ -138,7 +138,7 @@ def test_the_engine_does_what_the_original_does(seed: int, tmp_path: Path) -> No
     assert seen == original.calls
     assert _fills(outcome.fills) == original.fills
     assert [(row[c.S_TS], row[c.S_EQUITY] / CENT_MICROS) for row in outcome.samples.tolist()] == original.curve
-    assert (outcome.cash[0], outcome.equity[0]) == (original.cash * CENT_MICROS, original.equity() * CENT_MICROS)
+    assert (outcome.cash, outcome.equity[0]) == (original.cash * CENT_MICROS, original.equity() * CENT_MICROS)
     assert (found["orders"], found["contracts"], found["fees"] * 100) == (original.orders, original.contracts, original.fees)
     assert (found["fill_ratio"], found["max_drawdown"]) == (original.fill_ratio(), original.drawdown())
     assert found["sharpe_annualised"] == (None if original.sharpe() is None else pytest.approx(original.sharpe(), rel=1e-9))

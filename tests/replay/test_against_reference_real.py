@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 #: The plain engine takes its time: no more events than these of an episode.
 EVENTS = 25_000
 #: Takes back its orders now and then: the plain engine looks at all that rest for each that comes.
-TEMPER = Temper(orders=5, stacks=0.02, stack=10, largest=200, odd_lots=0.2, clears=0.05)
+TEMPER = Temper(orders=9, stacks=0.02, stack=10, largest=200, odd_lots=0.2, clears=0.05)
 SETTINGS = {
     "as it was": Settings(cadence=10 * SECOND, bankroll=10_000 * MICROS),
     "reconciled, late": Settings(

@@ -102,6 +102,7 @@ def test_every_example_of_agents_is_run_here() -> None:
         "JoinTheBid(Agent)",
         "JoinTheBid(Comp",
         "FollowTheTouch(",
+        "Isolation(memory",
     )
     assert [one for one in blocks("agents") if not any(text in one for text in tested)] == [block("SLURMCluster")]
 
@@ -141,9 +142,18 @@ def test_the_agent_with_a_timer_takes_the_offer_when_its_time_is_over(folder: Pa
 @pytest.mark.slow
 def test_the_agent_with_a_language_model_trades(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_HOME", str(folder.parent / "home"))
-    done = execute(block("LLMAgent"), episode=load(folder))["backtest"]
+    example_of_model = next(one for one in blocks("agents") if "LLMAgent" in one)
+    done = execute(example_of_model, episode=load(folder))["backtest"]
     assert isinstance(done, Backtest)
     assert (done.failure, done.band) == (None, "fills")
+
+
+def test_the_isolated_example_trades(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder.parent / "my_file.py").write_text(block("class Maker("), encoding="utf-8")
+    monkeypatch.chdir(folder.parent)
+    done = execute(block("Isolation(memory"), episode=load(folder))["backtest"]
+    assert done.failure is None, done.failure
+    assert done.confinement is not None
 
 
 def test_the_arrays_and_the_compiled_examples_trade(folder: Path) -> None:
@@ -167,7 +177,7 @@ def test_the_attributes_of_the_context_exist() -> None:
     assert {name for name in own if not hasattr(AgentContext, name)} == set()
     for call, view in (
         ("markets()", Market),
-        ("buy", Order),
+        ("buy(ticker, side, lots, price=None, tif=None)", Order),
         ("trades(ticker)", Trade),
         ("fills(ticker)", Fill),
         ("position(ticker)", Position),
@@ -276,7 +286,19 @@ def test_every_rule_set_switch_and_reason_is_named() -> None:
     text = page("replay-rules")
     listed = re.findall(r"^\| (`[a-z].*`) \|", text.split("## Rule sets")[1].split("```")[0], flags=re.MULTILINE)
     assert {name for row in listed for name in re.findall(r"`([^`]+)`", row)} == set(rule_sets())
-    described = {"name", "title", "since", "default", "fees", "sources", "fee_unit", "balance_unit", "rebate_unit", "rebate_above"}
+    described = {
+        "name",
+        "title",
+        "since",
+        "general",
+        "default",
+        "fees",
+        "sources",
+        "fee_unit",
+        "balance_unit",
+        "rebate_unit",
+        "rebate_above",
+    }
     ours, original = rule_set("kalshi-2026-08-30"), rule_set("pmb-2026-01")
     differ = {one.name for one in fields(RuleSet) if getattr(ours, one.name) != getattr(original, one.name)} - described
     assert differ == set(re.findall(r"^\| `([a-z_]+)` \|", text.split("the original's:")[1].split("## Time")[0], flags=re.MULTILINE))

@@ -74,7 +74,7 @@ def test_an_agent_has_its_own_cadence(folders: list[Path], tmp_path: Path) -> No
     assert [row["cadence_seconds"] for row in rows] == [60, 5]
 
 
-@pytest.mark.parametrize("params", [{"spread": 1}, {"spread_cents": 0.01}])
+@pytest.mark.parametrize("params", [{"spread": 1}, {"spread_cents": 0.001}])
 def test_a_parameter_that_cannot_be_is_refused_before_anything_runs(folders: list[Path], tmp_path: Path, params: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         run_sweep(folders, [*candidates(MAKER), Candidate(MAKER, "maker", "wrong", params)], SETTINGS, cache=tmp_path, progress=pytest.fail)

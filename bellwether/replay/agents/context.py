@@ -9,7 +9,7 @@ The simulator is behind `Simulator`: hidden from attributes in this process, or 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NoReturn, SupportsIndex, TypeVar
 
@@ -36,6 +36,27 @@ Answer = TypeVar("Answer")
 _MOST_BEYOND = 1000
 #: Price of a market order.
 _NO_PRICE = CentiCents(0)
+
+
+class QuoteIds(tuple[int | None, int | None]):
+    """Order ids of the quotes of a market, for YES and for NO; None without a quote. An agent that reads them reacts to its fills: a filled quote is
+    sent again under another id.
+    """
+
+    _ctx: AgentContext
+
+    def __new__(cls, ctx: AgentContext, ids: Iterable[int]) -> QuoteIds:  # noqa: D102
+        made = super().__new__(cls, (number if number >= 0 else None for number in ids))
+        made._ctx = ctx
+        return made
+
+    def __iter__(self) -> Iterator[int | None]:
+        self._ctx._reacts = True
+        return super().__iter__()
+
+    def __getitem__(self, place: Any) -> Any:
+        self._ctx._reacts = True
+        return super().__getitem__(place)
 
 
 class AgentContext:
@@ -287,15 +308,35 @@ class AgentContext:
         self._spend(1)
         return self._place(code, side, action, limit, size, tif, until, tag)
 
-    def buy(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None, *, tag: str = "") -> Order:
+    def buy(  # noqa: PLR0917
+        self,
+        ticker: str,
+        side: Side,
+        lots: int,
+        price: int | None = None,
+        tif: TimeInForce | None = None,
+        expires: int | datetime | None = None,
+        *,
+        tag: str = "",
+    ) -> Order:
         """Buy contracts of a side; at the market without a price. Units and tag as of `place`."""
-        return self.place(ticker, side, BUY, price, lots, tif, tag=tag)
+        return self.place(ticker, side, BUY, price, lots, tif, expires, tag=tag)
 
-    def sell(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None, *, tag: str = "") -> Order:
+    def sell(  # noqa: PLR0917
+        self,
+        ticker: str,
+        side: Side,
+        lots: int,
+        price: int | None = None,
+        tif: TimeInForce | None = None,
+        expires: int | datetime | None = None,
+        *,
+        tag: str = "",
+    ) -> Order:
         """Sell contracts of a side; at the market without a price. Units and tag as of `place`."""
-        return self.place(ticker, side, SELL, price, lots, tif, tag=tag)
+        return self.place(ticker, side, SELL, price, lots, tif, expires, tag=tag)
 
-    def quote(self, ticker: str, bid: int | None, ask: int | None, lots: int, *, tag: str = "") -> tuple[int | None, int | None]:
+    def quote(self, ticker: str, bid: int | None, ask: int | None, lots: int, *, tag: str = "") -> QuoteIds:
         """Keep a bid for YES and an offer of YES in the book, both post-only, and return their order ids.
 
         bid, ask: $0.0001 of YES; None or 0 cancels that quote, -1 leaves it. lots: 0.01 contract. A quote that rests at its price keeps its place in the
@@ -320,8 +361,7 @@ class AgentContext:
                 # Sent as an order of its own, so that its row records the rejection.
                 self._spend(1)
                 ids[side] = self._place(code, side, BUY, price, size, _POST_ONLY, 0, tag).id
-        first, second = ids
-        return first if first >= 0 else None, second if second >= 0 else None
+        return QuoteIds(self, ids)
 
     def quote_many(self, prices: np.ndarray, lots: int, *, tag: str = "") -> np.ndarray:
         """`quote` for all markets at once; int64[T, 2] of order ids, -1 without a quote.
@@ -332,6 +372,7 @@ class AgentContext:
         shape = (len(self.tickers), 2)
         if not isinstance(prices, np.ndarray) or prices.dtype != np.int64 or prices.shape != shape:
             raise OrderError(f"quoting: found {_found(prices)}; prices are int64{list(shape)}: by market, for YES and NO")
+        self._reacts = True
         answer = self._door.quote_many(prices, lots_of(lots), self._left, tag_of(tag))
         self._quoted(None if answer is None else answer[0])
         return np.array([self._tagged(number, tag) for number in answer[1]], np.int64).reshape(shape)
@@ -351,6 +392,7 @@ class AgentContext:
 
     def cancel(self, order: SupportsIndex) -> bool:
         """Cancel an order; False if it was not in the book any more. (With latency: if it cannot be in it on arrival.)."""
+        self._reacts = True
         self._spend(1)
         number = order.id if type(order) is Order else integer(order, "order")
         self._changed()
@@ -361,6 +403,7 @@ class AgentContext:
 
     def cancel_many(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
         """Cancel several orders: bool[n], False for those that are not in the book any more or never were."""
+        self._reacts = True
         numbers = ids_of(orders)
         self._spend(len(numbers))
         self._changed()
@@ -368,6 +411,7 @@ class AgentContext:
 
     def cancel_all(self, ticker: str | None = None) -> int:
         """Cancel all own orders of one market or of all; their number."""
+        self._reacts = True
         self._spend(1)
         code = self._code_or_all(ticker)
         self._changed()
@@ -375,6 +419,7 @@ class AgentContext:
 
     def amend(self, order: SupportsIndex, price: int, lots: int) -> str | None:
         """Change price or remaining size of a resting order; None if done, else the reason. Only a smaller size keeps its place in the queue."""
+        self._reacts = True
         self._spend(1)
         number = self._id_of(order)
         self._changed()

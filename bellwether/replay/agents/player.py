@@ -10,7 +10,7 @@ from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import Failure, failure
 from bellwether.replay.agents.gateway import Gateway
-from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
+from bellwether.replay.agents.limits import RunStopped, StepLimit
 from bellwether.replay.agents.records import CALLBACKS, Callbacks
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: int) ->
         limit.finish()
     except RunStopped:
         raise
-    except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also of asyncio, which are no `Exception`
         limit.stop()
         return failure(error, step, at, beyond=FRAMES)
     return answer

@@ -72,8 +72,8 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
         "price": prices_of(np.where((price > 0) & (price <= DOLLAR), price * _UNIT, NONE)),
         "size": sizes_of(count),
         "filled": sizes_of(rows[:, codes.O_FILLED]),
-        "filled_pessimistic": _decimal(_nullable(backtest.outcome.filled[:, 0], codes.NONE), 2, SIZE),
-        "filled_optimistic": _decimal(_nullable(backtest.outcome.filled[:, 1], codes.NONE), 2, SIZE),
+        "filled_pessimistic": _decimal(_nullable(np.minimum(backtest.outcome.filled[:, 0], rows[:, codes.O_FILLED]), codes.NONE), 2, SIZE),
+        "filled_optimistic": _decimal(_nullable(_most_filled(rows[:, codes.O_FILLED], backtest.outcome.filled[:, 1]), codes.NONE), 2, SIZE),
         "filled_as_taker": sizes_of(rows[:, codes.O_TAKEN]),
         "status": _words(status, [one.name.lower() for one in Status]),
         "reason": _reasons(reason, status),
@@ -178,3 +178,8 @@ def _decimal(values: pl.Series, digits: int, dtype: pl.Decimal) -> pl.Series:
     """Integers in units of the last digit as decimals, exactly."""
     unit = pl.Series([10**digits], dtype=pl.Decimal(38, 0))
     return (values.cast(pl.Decimal(38, digits)) / unit).cast(dtype)
+
+
+def _most_filled(filled: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """int64[n]: the most lots of each order that can have been filled, at least those of the account: of a chain of quotes only sums are bounded."""
+    return np.where(most >= 0, np.maximum(filled, most), most)

@@ -99,6 +99,13 @@ def _float(coefficient: Fraction) -> tuple[int, int, int]:
 
 
 def _polymarket(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    unknown = sorted({"feeType", "feeSchedule", "feesEnabled"} & fee.keys()) or (
+        ["multiplier"] if fee.get("multiplier") is not None else []
+    )
+    if unknown:
+        raise SchemaError(
+            f"reading a market's fees: {unknown[0]} is no term of a Polymarket episode; its terms are type, category, schedule and enabled"
+        )
     market = {"id": fee.get("source"), "feeType": fee.get("type"), "feeSchedule": fee.get("schedule"), "feesEnabled": fee.get("enabled")}
     schedule = schedule_of(market, datetime.combine(rules.since, time(), UTC), category=fee.get("category"))
     if rules.is_free or schedule.is_free:
