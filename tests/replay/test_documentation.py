@@ -152,6 +152,7 @@ def test_the_isolated_example_trades(folder: Path, monkeypatch: pytest.MonkeyPat
     (folder.parent / "my_file.py").write_text(block("class Maker("), encoding="utf-8")
     monkeypatch.chdir(folder.parent)
     done = execute(block("Isolation(memory"), episode=load(folder))["backtest"]
+    assert isinstance(done, Backtest)
     assert done.failure is None, done.failure
     assert done.confinement is not None
 

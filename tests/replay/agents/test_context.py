@@ -11,13 +11,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.replay import BUY, CENT, CONTRACT, DOLLAR, MICROS, NO, SECOND, YES, AgentContext, BudgetError, OrderError, requests, run
+from bellwether.replay import (
+    BUY,
+    CENT,
+    CONTRACT,
+    DOLLAR,
+    MICROS,
+    NO,
+    SECOND,
+    YES,
+    Agent,
+    AgentContext,
+    BudgetError,
+    OrderError,
+    requests,
+    run,
+)
 from bellwether.replay.agents.views import Series
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
-from bellwether.replay.tape.layout import HALT, INVALID, LEVEL
+from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL
 from tests.replay.agents.scenes import RULES, TRADE, Scripted, market, once, settings, tape, traded, two_markets
+from tests.replay.engine import small_tapes
+from tests.replay.engine.small_tapes import level, life, printed
 
 NAN = math.nan
 
@@ -300,3 +317,27 @@ def test_an_order_beyond_the_limit_of_the_run_says_so() -> None:
         assert "order_limit" in repr(beyond)
 
     traded(once(act), max_orders=1)
+
+
+@pytest.mark.parametrize(
+    ("act", "band"),
+    [
+        (lambda ctx, ids: None, "fills"),
+        (lambda ctx, ids: ids[YES], "rerun"),
+        (lambda ctx, ids: ctx.step == 5 and ctx.cancel_all(), "rerun"),
+    ],
+    ids=["quote", "ids", "cancel"],
+)
+def test_an_agent_that_learns_of_its_fills_by_an_answer_reacts(act: Callable[[AgentContext, Any], Any], band: str) -> None:
+    class Quoting(Agent):
+        api = 3
+
+        def act(self, ctx: AgentContext) -> None:
+            act(ctx, ctx.quote("T0", 45 * CENT, None, 10 * CONTRACT))
+
+    # A cut of which nobody knows whether it was ahead of the quote, and a print.
+    events = level(1, YES, 4_500, 20_000), level(2, YES, 4_500, 10_000), printed(3, YES, 4_500, 7_000), life(20, CLOSE)
+    assert (
+        run(small_tapes.tape(*small_tapes.BOOK, *events), Quoting(), settings(cadence=SECOND, band="auto", rules="kalshi-2021-07-01")).band
+        == band
+    )
