@@ -82,7 +82,7 @@ def episodes() -> list[Prepared]:
 
 @pytest.mark.parametrize("changed", [{}, {"order_latency": SECOND // 3, "data_latency": SECOND // 2}, {"band": "rerun"}], ids=str)
 def test_independent_episodes_earn_together_what_they_earn_apart(changed: dict[str, Any]) -> None:
-    settings = replace(SETTINGS, **changed)
+    settings = replace(SETTINGS, **{"band": "fills", **changed})
     alone = [run(one, Apart(), settings) for one in episodes()]
     together = run(episodes(), Apart(), settings)
     assert together.failure is None
