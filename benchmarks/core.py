@@ -93,7 +93,7 @@ def _episode(folder: Path) -> Path:
     import pyarrow as pa
 
     from bellwether.replay.episode import EpisodeDraft, Market, Metadata, Settlement, write
-    from bellwether.replay.episode.writer import BOOK, TRADES
+    from bellwether.replay.episode.writer import book_schema, trade_schema
     from bellwether.replay.units import CENT, CONTRACT, MICROS, MINUTE
     from bellwether.units import MicroDollars
 
@@ -101,6 +101,7 @@ def _episode(folder: Path) -> Path:
     metadata = Metadata("BENCH", start, start + 10 * MINUTE, (Market(ticker),))
     levels = [(start, 1, ticker, "level", side, 45 * CENT, 100 * CONTRACT) for side in ("yes", "no")]
     rows = [(start, 1, ticker, "snapshot_start", None, None, None), *levels]
-    book = pa.table([pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), BOOK, strict=True)], schema=BOOK)
+    schema = book_schema()
+    book = pa.table([pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)], schema=schema)
     settlement = Settlement(ticker, "YES", MicroDollars(MICROS), metadata.end)
-    return write(folder / "BENCH", EpisodeDraft(metadata, book, TRADES.empty_table(), [settlement])).folder
+    return write(folder / "BENCH", EpisodeDraft(metadata, book, trade_schema().empty_table(), [settlement])).folder

@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from bellwether.replay.episode import EpisodeDraft, Market, Metadata, Settlement, write
+from bellwether.replay.episode.price_grid import ranges_of
 from bellwether.replay.tape.layout import PRINT, TRADED, unpack
 from bellwether.replay.units import DOLLAR, MICROS
+from bellwether.units import MicroDollars
 from benchmarks._replay.market import synthetic
 
 _SIDES = np.array(["yes", "no"])
@@ -19,7 +21,8 @@ _NS = pa.timestamp("ns", "UTC")
 def write_short(folder: Path, seed: int, *, changes: int, prints: int, hours: int) -> Path:
     """Some hours of a synthetic day as an episode in `folder`, and the folder."""
     tape = synthetic(seed, changes=changes, prints=prints, length=hours * 3600 * 10**9)
-    kind, ticker, side, price, lots = unpack(np.asarray(tape.event))
+    kind, ticker, side, level, lots = unpack(np.asarray(tape.event))
+    price = tape.prices[tape.starts[ticker] + level]
     names, levels, trades = np.array(tape.tickers), kind <= TRADED, kind == PRINT
     count = int(levels.sum())
     book = pa.table(
@@ -29,7 +32,7 @@ def write_short(folder: Path, seed: int, *, changes: int, prints: int, hours: in
             "ticker": pa.array(names[ticker[levels]]),
             "kind": pa.array(["level"]).take(pa.array(np.zeros(count, np.int64))),
             "side": pa.array(_SIDES[side[levels]]),
-            "price_mills": pa.array(price[levels], pa.int32()),
+            "price_centicents": pa.array(price[levels], pa.int32()),
             "lots": lots[levels],
         }
     )
@@ -40,15 +43,23 @@ def write_short(folder: Path, seed: int, *, changes: int, prints: int, hours: in
             "trade_id": [f"t{index}" for index in range(int(trades.sum()))],
             "ticker": pa.array(names[ticker[trades]]),
             "taker_side": pa.array(_SIDES[1 - side[trades]]),
-            "yes_price_mills": pa.array(prices, pa.int32()),
+            "yes_price_centicents": pa.array(prices, pa.int32()),
             "lots": lots[trades],
         }
     )
     terms = {"type": "quadratic_with_maker_fees", "multiplier": "1", "waiver_until": None, "source": "synthetic"}
-    markets = tuple(Market(name, close_time=tape.end, price_ranges=((0, DOLLAR, 1),), fee=terms) for name in tape.tickers)
-    settlements = [Settlement(name, ("YES", "NO")[code % 2], MICROS * (1 - code % 2), tape.end) for code, name in enumerate(tape.tickers)]
+    markets = tuple(Market(name, close_time=tape.end, price_ranges=ranges_of([("0", "1", "0.001")]), fee=terms) for name in tape.tickers)
+    settlements = [
+        Settlement(name, ("YES", "NO")[code % 2], MicroDollars(MICROS * (1 - code % 2)), tape.end) for code, name in enumerate(tape.tickers)
+    ]
     about = Metadata(
-        folder.name, tape.start, tape.end, markets, mutually_exclusive=False, rules="kalshi-2026-08-30", bankroll=10_000 * MICROS
+        folder.name,
+        tape.start,
+        tape.end,
+        markets,
+        mutually_exclusive=False,
+        rules="kalshi-2026-08-30",
+        bankroll=MicroDollars(10_000 * MICROS),
     )
     write(folder, EpisodeDraft(about, book, printed, settlements))
     return folder
