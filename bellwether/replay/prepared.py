@@ -51,7 +51,7 @@ class Prepared:
             tape = self.tape
             prints = np.flatnonzero(tape.event & KIND_MASK == PRINT)
             _, ticker, side, level, lots = unpack(tape.event[prints])
-            price = tape.prices[np.cumsum([0, *map(len, tape.levels)])[ticker] + level]
+            price = tape.prices[tape.starts[ticker] + level]
             rows = np.column_stack([tape.ts[prints], ticker, np.where(side == YES, price, DOLLAR - price), lots, 1 - side])
         else:
             found = self.read_trades()

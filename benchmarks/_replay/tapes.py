@@ -48,6 +48,5 @@ def build(name: str) -> None:
 def columns(tape: Tape, path: Path) -> None:
     """Write a tape as plain columns, for peers: ts, kind, ticker, side, price (mills), lots."""
     kind, ticker, side, level, lots = unpack(np.asarray(tape.event))
-    firsts = np.cumsum([0, *(len(levels) for levels in tape.levels[:-1])])
-    price = tape.prices[firsts[ticker] + level] // MILL
+    price = tape.prices[tape.starts[ticker] + level] // MILL
     np.savez(path, ts=tape.ts, kind=kind, ticker=ticker, side=side, price=price, lots=lots)

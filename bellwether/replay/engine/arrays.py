@@ -51,6 +51,7 @@ class Arrays:
     def __init__(self, tape: Tape, rules: RuleSet, schedule: np.ndarray, settings: Settings, *, bounds: bool) -> None:
         self.settings = settings
         late, tickers = settings.answers_late, len(tape.tickers)
+        self._longest = max(map(len, tape.levels), default=0)
         sides, slots = new_sides(tape)
         stops = int(np.count_nonzero(schedule[:, 2] == DECISION))
         markets = new_markets(tape, rules)
@@ -68,7 +69,7 @@ class Arrays:
             "shown": np.zeros(slots, np.int64),
             "marks": np.full(slots, NO_BOOK_YET, np.int32),
             "levels": new_rows(slots, width("levels")),
-            "scratch": np.empty(3 * (max(map(len, tape.levels), default=0) + 1), np.int64),
+            "scratch": np.empty(3 * (self._longest + 1), np.int64),
             "orders": new_rows(FIRST_ROWS, width("orders")),
             "fills": new_rows(FIRST_ROWS, width("fills")),
             "samples": new_rows(len(schedule) - stops, width("samples")),
@@ -103,16 +104,12 @@ class Arrays:
         orders, fills, tail = (int(state[place]) for place in (STATE_AT.orders, STATE_AT.fills, STATE_AT.message_tail))
         if everything or orders + 2 > len(self._arrays["orders"]):
             self._resize("orders", 2 * len(self._arrays["orders"]), orders)
-        room = 4 * max(map(len, self._levels)) + 2 * int(self._arrays["sides"][:, SIDE_AT.own].sum()) + 8
+        room = 4 * self._longest + 2 * int(self._arrays["sides"][:, SIDE_AT.own].sum()) + 8
         if everything or fills + room > len(self._arrays["fills"]):
             self._resize("fills", 2 * len(self._arrays["fills"]) + room, fills)
         if everything or tail + 10 > len(self._arrays["messages"]):
             self._move_messages(2 * len(self._arrays["messages"]) + 10)
         self._make_room_for_updates(more=everything)
-
-    @property
-    def _levels(self) -> tuple[np.ndarray, ...]:
-        raise NotImplementedError
 
     def _make_room(self) -> None:
         """For a compiled run."""
@@ -174,8 +171,7 @@ def new_sides(tape: Tape) -> tuple[np.ndarray, int]:
     counts = np.repeat([len(levels) for levels in tape.levels], 2)
     sides["book"] = np.cumsum(counts) - counts
     sides["meets"] = NEVER
-    starts = np.array([len(levels) for levels in tape.levels], np.int64)
-    sides["prices"] = np.repeat(np.cumsum(starts) - starts, 2)
+    sides["prices"] = np.repeat(tape.starts, 2)
     sides["low"] = 1 << 30
     for name in ("head", "quote", "quote_slow", "quote_fast"):
         sides[name] = -1
@@ -185,9 +181,8 @@ def new_sides(tape: Tape) -> tuple[np.ndarray, int]:
 def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
     """The markets before the first event."""
     markets = np.zeros(len(tape.tickers), MARKET)
-    counts = np.array([len(levels) for levels in tape.levels], np.int64)
     markets["status"] = TickerStatus.NO_BOOK
-    markets["levels"], markets["prices"] = counts - 2, np.cumsum(counts) - counts
+    markets["levels"], markets["prices"] = [len(levels) - 2 for levels in tape.levels], tape.starts
     markets["grid"] = np.arange(len(markets)) * tape.grids.shape[1]
     markets["numbers"] = tape.numbers[1]
     markets["fees"] = tape.fees

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 
 from bellwether.errors import ConfigError
 from bellwether.replay.engine.compiling import compiled_allocating
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.tape.layout import CLOSE, HALT, PRICE_MASK, PRICE_SHIFT, PRINT, TICKER_MASK, TICKER_SHIFT, VOID, Tape
+from bellwether.replay.tape.layout import CLOSE, HALT, PRICE_MASK, PRICE_SHIFT, PRINT, TICKER_MASK, TICKER_SHIFT, VOID, Tape, per_tape
 
 #: What a stop is for, in the order of stops at one place and time.
 EVENT_SAMPLE, WAKE, DECISION, SAMPLE, FINAL_SAMPLE = range(5)
 
 #: More stops than this are a mistake of the settings: 24 bytes each.
 MOST_STOPS = 20_000_000
-
-_closes: WeakKeyDictionary[Tape, np.ndarray] = WeakKeyDictionary()
 
 
 def schedule_of(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
@@ -82,21 +78,19 @@ def last_open(tape: Tape) -> int:
     return int(closes(tape).max(initial=tape.start - 1))
 
 
+@per_tape
 def closes(tape: Tape) -> np.ndarray:
     """int64[T], ns: close or settlement of each ticker, the end of the tape without either. Raises `ConfigError` for events of tickers or levels that the
     tape does not have.
     """
-    if tape not in _closes:
-        _check_events(tape)
-        # The low byte of a word has its kind: a tenth of the memory to look through.
-        low = tape.event.astype("<i8", copy=False).view(np.uint8)[::8]
-        kinds = low & 0xF
-        ends = np.flatnonzero((kinds >= CLOSE) & (kinds <= VOID))
-        first = dict.fromkeys(range(len(tape.tickers)), int(tape.ts[-1]) if len(tape) else tape.start - 1)
-        for end in ends[::-1].tolist():
-            first[int(tape.event[end]) >> TICKER_SHIFT & TICKER_MASK] = int(tape.ts[end])
-        _closes[tape] = np.array([first[ticker] for ticker in range(len(tape.tickers))], np.int64)
-    return _closes[tape]
+    _check_events(tape)
+    # The low byte of a word has its kind: a tenth of the memory to look through.
+    kinds = tape.event.astype("<i8", copy=False).view(np.uint8)[::8] & 0xF
+    ends = np.flatnonzero((kinds >= CLOSE) & (kinds <= VOID))
+    first = dict.fromkeys(range(len(tape.tickers)), int(tape.ts[-1]) if len(tape) else tape.start - 1)
+    for end in ends[::-1].tolist():
+        first[int(tape.event[end]) >> TICKER_SHIFT & TICKER_MASK] = int(tape.ts[end])
+    return np.array([first[ticker] for ticker in range(len(tape.tickers))], np.int64)
 
 
 def _check_events(tape: Tape) -> None:

@@ -78,10 +78,6 @@ class Session(Arrays):
         #: Bits of `codes.TickerStatus`, 0 for open with a book: int64[T].
         self.status = _read_only(self._arrays["markets"][:, MARKET_AT.status])
 
-    @property
-    def _levels(self) -> tuple[np.ndarray, ...]:
-        return self.tape.levels
-
     def displayed(self, ticker: int, side: int, price: int) -> int:
         """Lots displayed at a bid price of a side, less own consumption; 0 at a price that the market does not have."""
         prices = self.tape.levels[ticker]

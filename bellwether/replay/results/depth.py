@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from functools import wraps
-from typing import TypeVar
-from weakref import WeakKeyDictionary
-
 import numpy as np
 
 from bellwether.replay.engine.compiling import compiled, compiled_allocating
@@ -15,30 +9,8 @@ from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED,
 from bellwether.replay.units import CENT, DOLLAR, NO
 from bellwether.tables.replay import BOOK_LEVELS
 
-Made = TypeVar("Made")
-
 #: Columns of `tops_at`.
 BID, ASK, BID_SIZE, ASK_SIZE, BID_DEPTH, ASK_DEPTH, IS_VALID = range(7)
-
-
-def per_tape(make: Callable[[Tape], Made]) -> Callable[[Tape], Made]:
-    """`make`, called once for each tape object; threads wait for one another."""
-    known: WeakKeyDictionary[Tape, Made] = WeakKeyDictionary()
-    lock = threading.Lock()
-
-    @wraps(make)
-    def remembered(tape: Tape) -> Made:
-        with lock:
-            if tape not in known:
-                known[tape] = make(tape)
-            return known[tape]
-
-    return remembered
-
-
-def level_index(tape: Tape) -> tuple[np.ndarray, np.ndarray]:
-    """(index of each market's level 0 in the second array, price of every level of all markets), int64, prices in $0.0001."""
-    return np.cumsum([0, *(len(levels) for levels in tape.levels)])[:-1], tape.prices
 
 
 def depth(tape: Tape, markets: np.ndarray, times: np.ndarray, step: int = CENT) -> np.ndarray:
@@ -50,7 +22,7 @@ def depth(tape: Tape, markets: np.ndarray, times: np.ndarray, step: int = CENT) 
     slot = np.full(len(tape.tickers), -1, np.int64)
     slot[markets] = np.arange(len(markets))
     result = np.zeros((len(times), len(markets), 2, DOLLAR // step + 1), np.int64)
-    _depth(tape.ts, tape.event, slot, *level_index(tape), np.ascontiguousarray(times, dtype=np.int64), step, result)
+    _depth(tape.ts, tape.event, slot, tape.starts, tape.prices, np.ascontiguousarray(times, dtype=np.int64), step, result)
     return result.transpose(1, 2, 3, 0)
 
 
@@ -97,7 +69,7 @@ def tops_at(tape: Tape, times: np.ndarray) -> np.ndarray:
     the best `BOOK_LEVELS` prices of each side, and 1 if the book is valid: recorded, not lost, the market not closed; else all others are -1.
     """
     result = np.full((len(tape.tickers), len(times), 7), -1, np.int64)
-    _tops_at(tape.ts, tape.event, *level_index(tape), tape.begins, np.ascontiguousarray(times, dtype=np.int64), BOOK_LEVELS, result)
+    _tops_at(tape.ts, tape.event, tape.starts, tape.prices, tape.begins, np.ascontiguousarray(times, dtype=np.int64), BOOK_LEVELS, result)
     return result
 
 

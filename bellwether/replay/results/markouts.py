@@ -12,8 +12,7 @@ import numpy as np
 
 from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.engine.compiling import compiled, compiled_allocating
-from bellwether.replay.results.depth import level_index, per_tape
-from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, unpack
+from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, per_tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 
 #: Stands for null in int64 columns of this module.
@@ -53,11 +52,11 @@ def tops_of(tape: Tape) -> Tops:
     count = len(tape.tickers)
     first, settled = np.zeros(count + 1, np.int64), np.full(count, _NEVER, np.int64)
     none = np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.int64)
-    rows = _tops(tape.ts, tape.event, level_index(tape), (first, settled), none)
+    rows = _tops(tape.ts, tape.event, (tape.starts, tape.prices), (first, settled), none)
     np.cumsum(rows, out=first[1:])
     total = int(first[-1])
     filled = np.empty(total, np.int64), np.empty(total, np.int16), np.empty(total, np.int16), np.empty(total, np.int64)
-    _tops(tape.ts, tape.event, level_index(tape), (first, settled), filled)
+    _tops(tape.ts, tape.event, (tape.starts, tape.prices), (first, settled), filled)
     last = int(tape.ts[-1]) if len(tape) else tape.end
     return Tops(first, *filled, settled, max(tape.end, last))
 

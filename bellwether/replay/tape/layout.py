@@ -7,15 +7,19 @@ Nothing here reads files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numba.extending import register_jitable
 
 from bellwether.replay.units import CENT, DOLLAR
+
+Made = TypeVar("Made")
 
 #: Raised whenever the words, their order or the cached file mean something else than before.
 LAYOUT_VERSION = 4
@@ -129,6 +133,11 @@ class Tape:
         return fixed(np.concatenate(self.levels) if self.levels else _no_rows())
 
     @cached_property
+    def starts(self) -> np.ndarray:
+        """int64[T]: place of level 0 of each market in `prices`."""
+        return fixed(np.cumsum([0, *map(len, self.levels)])[:-1])
+
+    @cached_property
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         """(int16: the level of each price from 0 to a dollar, 0 for none, one list after the other; int64[T]: where that of each market begins)."""
         lists = {levels.tobytes(): levels for levels in self.levels}
@@ -137,6 +146,21 @@ class Tape:
             row[levels[1:-1]] = np.arange(1, len(levels) - 1)
         places = {key: place * PRICES for place, key in enumerate(lists)}
         return fixed(tables.reshape(-1), np.int16), np.array([places[levels.tobytes()] for levels in self.levels], np.int64)
+
+
+def per_tape(make: Callable[[Tape], Made]) -> Callable[[Tape], Made]:
+    """`make`, called once for each tape object; threads wait for one another."""
+    known: WeakKeyDictionary[Tape, Made] = WeakKeyDictionary()
+    lock = threading.Lock()
+
+    @wraps(make)
+    def remembered(tape: Tape) -> Made:
+        with lock:
+            if tape not in known:
+                known[tape] = make(tape)
+            return known[tape]
+
+    return remembered
 
 
 def all_levels(levels: Sequence[np.ndarray]) -> np.ndarray:

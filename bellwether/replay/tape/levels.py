@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether.replay.tape.layout import GRID, KIND_MASK, LEVEL, PRICE_MASK, PRICE_SHIFT, PRICES, PRINT, TICKER_MASK, TICKER_SHIFT, Tape
+from bellwether.replay.tape.layout import (
+    GRID,
+    KIND_MASK,
+    LEVEL,
+    PRICE_MASK,
+    PRICE_SHIFT,
+    PRICES,
+    PRINT,
+    TICKER_MASK,
+    TICKER_SHIFT,
+    Tape,
+    per_tape,
+)
 from bellwether.replay.units import DOLLAR, MILL
 
 if TYPE_CHECKING:
@@ -62,6 +74,7 @@ def allowed_levels(levels: Sequence[np.ndarray], grids: Sequence[Sequence[np.nda
     return allowed
 
 
+@per_tape
 def on_every_mill(tape: Tape) -> Tape:
     """The tape with orders allowed at every tenth of a cent, for rules without grids of their own."""
     words = _with_prices(tape)
@@ -80,8 +93,7 @@ def on_every_mill(tape: Tape) -> Tape:
 
 def _with_prices(tape: Tape) -> np.ndarray:
     """int64[n]: the events with prices for level numbers."""
-    firsts = np.cumsum([0, *(len(levels) for levels in tape.levels[:-1])])
     codes, numbers = tape.event >> TICKER_SHIFT & TICKER_MASK, tape.event >> PRICE_SHIFT & PRICE_MASK
     priced = tape.event & KIND_MASK <= PRINT
-    prices = tape.prices[np.where(priced, firsts[codes] + numbers, 0)]
+    prices = tape.prices[np.where(priced, tape.starts[codes] + numbers, 0)]
     return np.where(priced, tape.event & ~(PRICE_MASK << PRICE_SHIFT) | prices << PRICE_SHIFT, tape.event)
