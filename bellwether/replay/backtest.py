@@ -116,7 +116,7 @@ def run(
     """Run an agent in an episode (or a tape, or a `Prepared` of either) from its start to its end, or in several episodes as one portfolio.
 
     An error of the agent, in `__init__` too, ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and
-    `Backtest.failure` states the error. The band is that of `BacktestSettings.band`; for complete reruns the agent is made anew. isolated: in a process
+    `Backtest.failure` states the error. The band is that of `BacktestSettings.band`; complete reruns make a new agent each. isolated: in a process
     of its own, which gets observations alone; `Isolation` sets its limits. The agent is loaded there from its class and parameters. cache: folder of
     tapes. Raises `ConfigError` for settings that do not fit, for an agent that cannot be loaded or isolated or refuses its parameters, and for episodes
     that make no portfolio, `SchemaError` for an episode that is refused, `RunStopped` when the agent can neither continue nor has failed.
@@ -279,7 +279,7 @@ def _run_here(agent: Agent | type[Agent] | AgentReference, one: _Run) -> _Ran:
         ctx = AgentContext(in_units(Door(one.gateway), context["unit"]), one.info, **context)
         callbacks = callbacks_of(kind)
         failed = play(one.session, one.gateway, LocalPlayer(made, ctx, one.session, limit), callbacks)
-    # A language model is asked once: its band is that of the same calls.
+    # Each run of a language model costs money: its band is that of the same calls.
     return _Ran(made.name, made.params, failed, kind.timed and (ctx._reacts or callbacks.react), one.gateway.tags)
 
 

@@ -291,7 +291,7 @@ class Gateway:
 
     @property
     def _bound(self) -> Literal["left", "right"]:
-        """Where decisions precede the prints of their instant, these are not known yet."""
+        """Side of the present instant in `searchsorted`: decisions at book rows precede the prints of their own instant."""
         return "left" if self._session.rules.decisions == "book_rows" else "right"
 
     def _trades_until(self) -> int:

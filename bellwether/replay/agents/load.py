@@ -84,7 +84,7 @@ class AgentReference:
     name: str | None = None
 
     def make(self) -> Agent:
-        """A new agent. Raises `ConfigError` for a class that cannot be loaded or lacks a parameter, and whatever its `__init__` raises."""
+        """Make a new agent. Raises `ConfigError` for a class that cannot be loaded or lacks a parameter, and the errors of its `__init__`."""
         agent = agent_class(self.reference)(**self.params)
         if self.name is not None:
             agent.name = self.name

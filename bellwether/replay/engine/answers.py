@@ -1,4 +1,4 @@
-"""What the agent knows of its orders and its account where answers take longer than market data.
+"""The agent's knowledge of its orders and its account where answers take longer than market data.
 
 `seen_*` are a state, sides, markets and orders as of the last answer that has come; their books are not kept. Where nothing takes longer they are the
 account's own. A ledger has the money and positions after a change, and when the agent learns of it.

@@ -1,4 +1,4 @@
-"""What the slowest and the fastest queue history would have filled, and the band of equity that follows.
+"""Fills in the slowest and the fastest queue history, and the band of equity that follows.
 
 The account's fills of an order lie between `filled_min` and `filled_max`. Equity is linear in the fills of each order but for the mark of a market's net
 position, which is concave: YES is worth the bid where the position is long and the ask where it is short. So the lower end takes the worse end of each
@@ -155,7 +155,7 @@ def _market_band(sim, m, bid, ask):
         low_ask, high_ask = _ends(sim, m, ask, held)
         low = max(low, low_ask) if inner else min(low, low_ask)
         high = max(high, high_ask) if inner else min(high, high_ask)
-    # Prices of uncertain fills between the marks; there are none at a settlement.
+    # Prices of uncertain fills between the marks. A settlement has one mark.
     lowest, highest = sides[2 * m].best, market.levels + 1 - sides[2 * m + 1].best
     for level in range(min(lowest, highest) + 1, max(lowest, highest) if bid != ask else 0):
         yes, no = levels[sides[2 * m].book + level], levels[sides[2 * m + 1].book + market.levels + 1 - level]

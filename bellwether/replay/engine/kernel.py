@@ -169,7 +169,7 @@ def equity(sim):
 
 @compiled
 def best_bid(sim, ticker, side):
-    """Price of a side's best displayed bid, 0 when there is none. The other side's ask is DOLLAR less it."""
+    """Price of a side's best displayed bid, 0 without one. The other side's ask is DOLLAR less it."""
     return sides_of(sim)[2 * ticker + side].price
 
 

@@ -18,10 +18,9 @@ Ranges = tuple[PriceRange, ...]
 def ranges_of(spans: Iterable[Any]) -> Ranges:
     """Price ranges in order of their start. spans: [start, end, step] or objects with these fields, in dollars as text.
 
-    Raises `SchemaError` for a price outside 0 to a dollar or finer than $0.0001, and for a step of 0.
+    Raises `SchemaError` for a price outside 0 to a dollar or finer than $0.0001, for a step of 0, and for ranges without a price between 0 and a dollar.
     """
-    found: list[PriceRange] = []
-    spans = list(spans)
+    spans, found = list(spans), list[PriceRange]()
     for span in spans:
         try:
             values = [span[name] for name in ("start", "end", "step")] if isinstance(span, dict) else span
@@ -31,8 +30,8 @@ def ranges_of(spans: Iterable[Any]) -> Ranges:
         if not 0 <= start <= end <= DOLLAR or step <= 0:
             raise SchemaError(f"the price range {span!r:.80} is no start, end and step in dollars, whole hundredths of a cent from 0 to 1")
         found.append((start, end, step))
-    if not any(0 < price < DOLLAR for start, end, step in found for price in (start, start + step, end) if price <= end):
-        raise SchemaError(f"the price ranges {list(spans)!r:.80} have no price between 0 and a dollar")
+    if not any(0 < price < DOLLAR for start, end, step in found for price in (start, start + step) if price <= end):
+        raise SchemaError(f"the price ranges {spans!r:.80} have no price between 0 and a dollar")
     return tuple(sorted(found))
 
 

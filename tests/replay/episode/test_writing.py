@@ -293,6 +293,9 @@ def test_a_price_finer_than_a_hundredth_of_a_cent_and_a_grid_change_out_of_order
         ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "1", "0.00005"]]}], "grid_changes\\[0\\].price_ranges"),
         ([{"at": f"2026-01-20T00:00:0{second}Z", "price_ranges": [["0", "1", "0.01"]]} for second in (5, 5)], "in the order of time"),
         ([{"at": "2026-01-20T00:00:05Z"}], "price_ranges is None"),
+        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "1", "1"]]}], "no price between 0 and a dollar"),
+        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "0.5", "0.7"]]}], "no price between 0 and a dollar"),
+        ([{"at": "2026-01-20T00:00:05Z", "price_ranges": []}], "no price between 0 and a dollar"),
     ):
         native = Native()
         native.metadata["markets"][0]["grid_changes"] = changes
