@@ -41,7 +41,7 @@ from bellwether.arena.weekly.marking import mark
 from bellwether.arena.weekly.means import World
 from bellwether.lake import Lake
 from bellwether.tables import arena as tables
-from bellwether.venues.polymarket.looks import Book
+from bellwether.venues.polymarket.snapshots import Book
 
 RULES = methodology()
 START = datetime(2026, 1, 4, tzinfo=UTC)

@@ -18,9 +18,9 @@ from bellwether.console import console, emit
 from bellwether.errors import ConfigError
 from bellwether.kalshibench import examine, read_labels, read_results
 from bellwether.kalshibench.export import document
-from bellwether.kalshibench.show import print_examination
+from bellwether.kalshibench.text_tables import print_examination
 from bellwether.scoring.score import score as score_files
-from bellwether.scoring.show import show
+from bellwether.scoring.text_tables import show
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
 

@@ -122,7 +122,7 @@ def failed(failures: Mapping[str, Exception]) -> dg.Failure:
 
 def _is_final(error: Exception) -> bool:
     """Whether a repetition fails in the same way: not of venues that did not answer, and not of bugs."""
-    from bellwether.venues.http.bodies import TooLargeError
+    from bellwether.venues.http.response_body import TooLargeError
 
     if isinstance(error, dg.Failure):
         return not error.allow_retries

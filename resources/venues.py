@@ -101,7 +101,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
     SIGINT and SIGTERM end it for good, and later sessions of the process. A failure that would repeat (a setting, a missing table, a refusal of the
     venue) is a `dg.Failure` that is not retried.
     """
-    from bellwether.venues.http.bodies import TooLargeError
+    from bellwether.venues.http.response_body import TooLargeError
 
     async def session() -> T:
         return await work()

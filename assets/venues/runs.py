@@ -17,8 +17,8 @@ from bellwether.lake.staleness import Recipe
 from bellwether.settings import World, settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
-from bellwether.venues.http.following import open_days
 from bellwether.venues.http.pages import PageStore
+from bellwether.venues.http.pull_choice import open_days
 from bellwether.venues.wire.rejects import curable
 from orchestration.home import STORAGE_ADVICE
 from orchestration.runner import Launch, RunFailed, Runner

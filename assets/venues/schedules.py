@@ -45,8 +45,8 @@ def days_to_pull(today: date, final: Collection[date], followed: Collection[date
 
 def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> set[date]:
     """Days within `PATIENCE` that are not looked at today: the last pull of every venue was final, or rests because only curable rejects are left."""
-    from bellwether.venues.http.following import next_looks
     from bellwether.venues.http.pages import PageStore
+    from bellwether.venues.http.pull_choice import next_looks
 
     found = []
     for venue in venues:

@@ -12,9 +12,9 @@ import polars as pl
 from bellwether.calibration import Comparison, Scores
 from bellwether.calibration.compat import Number
 from bellwether.errors import ConfigError
+from bellwether.kalshibench.interpretations import Findings, find, read_entries
 from bellwether.kalshibench.labels import Clusters, Labels, labels_within
 from bellwether.kalshibench.matching import EntryLabels, no_labels
-from bellwether.kalshibench.readings import Findings, find, read_entries
 from bellwether.kalshibench.recomputation import ABSENT, NO_LABELS, Recomputation, Status, recompute, strict
 from bellwether.kalshibench.results import ModelResult, Results
 from bellwether.kalshibench.scoring import Plan, compare_models, interval, score, strict_numbers

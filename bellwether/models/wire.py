@@ -34,7 +34,7 @@ from bellwether.models.outcomes import RawReply, Result, cause_of, classify, los
 from bellwether.models.prices import listed
 from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, provider_name
 from bellwether.models.reply import decoded, flaw_of
-from bellwether.venues.http.bodies import ENCODINGS, Oversized, read_body
+from bellwether.venues.http.response_body import ENCODINGS, Oversized, read_body
 
 if TYPE_CHECKING:
     from bellwether.models.keys import Endpoint

@@ -15,9 +15,9 @@ from bellwether.recordings.importing import make_recording
 from bellwether.recordings.notes import watching
 from bellwether.recordings.recording import Recording, check_name
 from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TRADES, Interest
-from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.exchange.stream import Subscription
-from bellwether.sandbox.instants import HOUR, SECOND, instant
+from bellwether.sandbox.timestamps import HOUR, SECOND, instant
 from bellwether.sandbox.world.model import Event, day_number
 from bellwether.sandbox.world.world import GeneratedWorld
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from bellwether.venues.http.client import RateLimit
-from bellwether.venues.kalshi import looks
+from bellwether.venues.kalshi import snapshots
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.worlds import Addresses
 
@@ -42,8 +42,8 @@ async def open_events(venue: Addresses, now: datetime, words: Sequence[str] = ()
     Raises `VenueError` when the venue fails for good.
     """
     async with KalshiClient(venue.kalshi, limits=limits or RateLimit(), transport=venue.transport) as client:
-        seen = await looks.open_events(client, now)
-    markets: dict[str, list[looks.Row]] = {}
+        seen = await snapshots.open_events(client, now)
+    markets: dict[str, list[snapshots.Row]] = {}
     for row in seen.contracts.values():
         if row["status"] in _TRADED:
             markets.setdefault(row["event_ticker"], []).append(row)
@@ -53,14 +53,14 @@ async def open_events(venue: Addresses, now: datetime, words: Sequence[str] = ()
     return sorted(found, key=lambda one: (-one.contracts, one.event))
 
 
-def _event(about: Mapping[str, Any], ticker: str, rows: Sequence[looks.Row]) -> OpenEvent:
+def _event(about: Mapping[str, Any], ticker: str, rows: Sequence[snapshots.Row]) -> OpenEvent:
     closes = [row["close_time"] for row in rows if row["close_time"] is not None]
     contracts = sum((row["volume"] for row in rows if row["volume"] is not None), Decimal(0))
     title = about.get("title") or rows[0]["title"] or ""
     return OpenEvent(ticker, title, about.get("category"), len(rows), contracts, min(closes, default=None))
 
 
-def _texts(events: Mapping[str, looks.Row], rows: Sequence[looks.Row]) -> Iterable[str]:
+def _texts(events: Mapping[str, snapshots.Row], rows: Sequence[snapshots.Row]) -> Iterable[str]:
     about = events.get(rows[0]["event_ticker"], {})
     for text in (rows[0]["event_ticker"], about.get("title"), about.get("sub_title"), about.get("category")):
         yield text or ""

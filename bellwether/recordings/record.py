@@ -25,7 +25,7 @@ from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import KalshiStream
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
-from bellwether.venues.kalshi.stream.poll import KalshiPolling, over_among
+from bellwether.venues.kalshi.stream.polling import KalshiPolling, over_among
 from bellwether.venues.kalshi.stream.protocol import USUAL, Wanted
 from bellwether.venues.wire.times import instant_of
 from bellwether.worlds import Addresses

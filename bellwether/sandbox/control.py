@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import instant, wire_time
+from bellwether.sandbox.timestamps import instant, wire_time
 
 _ORDERS = '{"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}'
 

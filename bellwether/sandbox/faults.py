@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.services import Service, locate, refusal, web_page
-from bellwether.sandbox.world.draw import Draw, Purpose
+from bellwether.sandbox.world.random_draws import Draw, Purpose
 
 log = logging.getLogger(__name__)
 

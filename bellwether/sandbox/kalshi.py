@@ -12,9 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import instant, wire_time
 from bellwether.sandbox.params import EVENT_STATUSES, PERIODS, STATUSES, Params, Refusal, Window, bad_request, cursor_after, not_found
 from bellwether.sandbox.source import Candle, EventRow, Key, MarketRow, Source, Wanted
+from bellwether.sandbox.timestamps import instant, wire_time
 
 MOST_TICKERS = 100
 MOST_CANDLES = 10_000

@@ -11,8 +11,8 @@ import orjson
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
-from bellwether.sandbox.instants import SECOND, parse_time
 from bellwether.sandbox.source import Key
+from bellwether.sandbox.timestamps import SECOND, parse_time
 
 T = TypeVar("T")
 

@@ -13,10 +13,10 @@ import orjson
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import SECOND, moment
-from bellwether.sandbox.recorded import Findings, Object, newest, read_time
 from bellwether.sandbox.recorded_files import find
+from bellwether.sandbox.recorded_objects import Findings, Object, newest, read_time
 from bellwether.sandbox.source import Candle, EventRow, MarketRow, Wanted
+from bellwether.sandbox.timestamps import SECOND, moment
 
 Row = TypeVar("Row", EventRow, MarketRow)
 

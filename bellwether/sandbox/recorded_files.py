@@ -14,7 +14,7 @@ import orjson
 import polars as pl
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.sandbox.recorded import Findings, collect
+from bellwether.sandbox.recorded_objects import Findings, collect
 from bellwether.sandbox.recorded_tables import collect_table
 
 _FILES = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".parquet")

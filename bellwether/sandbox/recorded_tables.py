@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.sandbox.instants import instant, wire_time
-from bellwether.sandbox.recorded import Findings, Found, Object, is_event, is_market, period_of
+from bellwether.sandbox.recorded_objects import Findings, Found, Object, is_event, is_market, period_of
+from bellwether.sandbox.timestamps import instant, wire_time
 
 
 @lru_cache(maxsize=65536, typed=True)

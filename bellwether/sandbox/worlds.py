@@ -12,14 +12,14 @@ from starlette.applications import Starlette
 from bellwether.errors import ConfigError
 from bellwether.sandbox.app import create_app
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.exchange.generated import GeneratedExchange
-from bellwether.sandbox.exchange.recorded import RecordedExchange
+from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
+from bellwether.sandbox.exchange.recorded_exchange import RecordedExchange
 from bellwether.sandbox.faults import Faults
-from bellwether.sandbox.instants import moment
 from bellwether.sandbox.models import Truth
 from bellwether.sandbox.playback import Recordings
 from bellwether.sandbox.polymarket import GeneratedPolymarket, RecordedPolymarket
 from bellwether.sandbox.recorded_files import find
+from bellwether.sandbox.timestamps import moment
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.settings import Settings, World
 

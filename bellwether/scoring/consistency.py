@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from bellwether.scoring.columns import STATED, named, option
-from bellwether.scoring.sheet import Part
-from bellwether.scoring.values import refuse
+from bellwether.scoring.forecast_sheet import Part
+from bellwether.scoring.parsing import refuse
 
 
 def check_duplicates(frame: pl.DataFrame, parts: Sequence[Part]) -> None:

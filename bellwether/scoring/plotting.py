@@ -23,8 +23,8 @@ from bellwether.calibration.forecasts import BINS
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ScoringError
 from bellwether.files import atomic_file
+from bellwether.scoring.forecast_sheet import scored
 from bellwether.scoring.result import LOSSES, words
-from bellwether.scoring.sheet import scored
 
 if TYPE_CHECKING:
     import altair as alt

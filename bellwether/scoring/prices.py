@@ -11,9 +11,9 @@ import polars as pl
 from bellwether.calibration.forecasts import Floats
 from bellwether.errors import ScoringError
 from bellwether.scoring.columns import FINAL_PRICES, Columns, listed, named, option
-from bellwether.scoring.sheet import MARKET, Part
+from bellwether.scoring.forecast_sheet import MARKET, Part
+from bellwether.scoring.parsing import refuse
 from bellwether.scoring.table import Table
-from bellwether.scoring.values import refuse
 
 #: A price this close to the outcome is that of a market that is decided.
 NEAR = 0.02

@@ -21,13 +21,13 @@ from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.calibration.sufficient import log_loss
 from bellwether.scoring.columns import Columns
 from bellwether.scoring.files import frame_table, read_table
+from bellwether.scoring.forecast_sheet import MARKET, Sheet, scored
+from bellwether.scoring.loading import Reading, read_sheet
 from bellwether.scoring.plotting import write_figures
-from bellwether.scoring.reading import Reading, read_sheet
-from bellwether.scoring.repeats import Keep
+from bellwether.scoring.repeated_forecasts import Keep
 from bellwether.scoring.result import Progress, ScoreTables
-from bellwether.scoring.sheet import MARKET, Sheet, scored
-from bellwether.scoring.show import as_text
 from bellwether.scoring.table import Table
+from bellwether.scoring.text_tables import as_text
 
 
 class ScoreResult(ScoreTables):
@@ -54,7 +54,7 @@ class ScoreResult(ScoreTables):
 
     def write_html(self, path: Path | str, progress: Progress | None = None) -> None:
         """Write one self-contained page: the tables, and reliability diagrams that answer the mouse."""
-        from bellwether.scoring.page import write_page
+        from bellwether.scoring.html_page import write_page
 
         write_page(self, Path(path), progress)
 

@@ -15,7 +15,7 @@ from bellwether.errors import BellwetherError
 from bellwether.files import atomic_file, locked, replace_version, version
 from bellwether.places import is_stored
 from bellwether.registry import NAME
-from bellwether.scoring.values import ROUNDING
+from bellwether.scoring.parsing import ROUNDING
 from bellwether.submissions.weeks import Weeks
 from bellwether.tables.schema import TIME
 

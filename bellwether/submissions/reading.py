@@ -16,8 +16,8 @@ from bellwether.errors import ScoringError
 from bellwether.files import atomic_file
 from bellwether.scoring.columns import STATED, Columns, is_number, listed, recognise
 from bellwether.scoring.files import read_table
+from bellwether.scoring.parsing import with_points
 from bellwether.scoring.table import Table
-from bellwether.scoring.values import with_points
 from bellwether.tables.outgoing import neutralised
 
 #: Names of the column of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.

@@ -18,7 +18,7 @@ from bellwether.arena.weekly import polymarket
 from bellwether.arena.weekly.marking import mark, past_rows
 from bellwether.arena.weekly.means import decided_at, seen_universe
 from bellwether.tables import arena as tables
-from bellwether.venues.polymarket import looks
+from bellwether.venues.polymarket import snapshots
 from tests.arena.weeks import SEVEN, Arena
 
 pytestmark = pytest.mark.slow
@@ -78,7 +78,7 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
             live.now = START + number * SEVEN
             sunday = live.now.date()
             if number < DECIDED:
-                listed = live._ask(lambda gamma, clob: looks.largest_open(gamma, 10**6)).rows
+                listed = live._ask(lambda gamma, clob: snapshots.largest_open(gamma, 10**6)).rows
                 quoted[sunday] = {
                     row["market_id"] for row in listed if row["outcome_prices"] and row["best_bid"] and (row["best_ask"] or 1) < 1
                 }

@@ -30,7 +30,7 @@ from bellwether.arena.marks import (
 )
 from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.polymarket import midpoint_of_book
-from bellwether.venues.polymarket.looks import Book
+from bellwether.venues.polymarket.snapshots import Book
 from tests.arena.histories import History, history
 from tests.arena.world import AGENT, COHORT, NOW, V1, agent, binary, bought, holding, usd, won
 

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from bellwether.recordings.recording import Recording, Status
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import DAY, instant
 from bellwether.sandbox.source import Wanted
+from bellwether.sandbox.timestamps import DAY, instant
 from bellwether.settings import settings
 from cli.main import main
 from tests.recordings.frames import frames, recorded

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from bellwether.console import shortened
 from bellwether.kalshibench import Examination, examine, read_labels, read_results
-from bellwether.kalshibench.show import print_examination
+from bellwether.kalshibench.text_tables import print_examination
 from tests.kalshibench.original import TIERS, A, B, World
 
 NAMES = [name for _, models in TIERS.values() for name in models]

@@ -22,8 +22,8 @@ from bellwether.progress import Silent
 from bellwether.settings import Venue, settings
 from bellwether.tables.clean import MARKETS
 from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, POLYMARKET_PULLS
-from bellwether.venues.http.following import ending, open_days
 from bellwether.venues.http.pages import DONE, PageStore
+from bellwether.venues.http.pull_choice import ending, open_days
 from bellwether.venues.kalshi.wire import parse_markets
 from cli.main import main
 from orchestration.definitions import build_defs

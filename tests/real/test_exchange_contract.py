@@ -17,11 +17,11 @@ from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.exchange.books import KalshiBooks
 from bellwether.sandbox.exchange.exchange import CHANNELS, LIFECYCLE, MARKET_CHANNELS, Interest
-from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.exchange.stream import ERRORS, Subscription
-from bellwether.sandbox.instants import instant
 from bellwether.sandbox.params import Params
 from bellwether.sandbox.source import Wanted
+from bellwether.sandbox.timestamps import instant
 
 pytestmark = pytest.mark.real
 

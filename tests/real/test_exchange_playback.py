@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bellwether.sandbox.exchange.exchange import BOOKS, MARKET_CHANNELS, Interest
-from bellwether.sandbox.exchange.recorded import RecordedExchange
+from bellwether.sandbox.exchange.recorded_exchange import RecordedExchange
 
 pytestmark = pytest.mark.real
 

@@ -13,9 +13,9 @@ import pytest
 
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import DAY, instant
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.params import Params
+from bellwether.sandbox.timestamps import DAY, instant
 
 pytestmark = pytest.mark.real
 

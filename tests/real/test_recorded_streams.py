@@ -19,7 +19,7 @@ from bellwether.recordings.record import listen
 from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import About, Recording, Status
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.exchange.recorded import RecordedExchange
+from bellwether.sandbox.exchange.recorded_exchange import RecordedExchange
 from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
 from bellwether.venues.kalshi.stream.frame import DELTA, message
 from bellwether.venues.kalshi.stream.protocol import Wanted

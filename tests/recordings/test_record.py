@@ -19,7 +19,7 @@ from bellwether.recordings.gaps import gap_report
 from bellwether.recordings.record import Plan, Progress, name_of, record
 from bellwether.recordings.recording import Recording, Status
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.faults import Faults
 from bellwether.venues.http.retry import Retry
 from bellwether.venues.kalshi.client import KalshiClient

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import DAY, SECOND, instant
+from bellwether.sandbox.timestamps import DAY, SECOND, instant
 from bellwether.sandbox.world.model import Market
 
 Object = dict[str, Any]

@@ -20,15 +20,15 @@ from starlette.routing import Mount
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox import Clock, GeneratedWorld
-from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.faults import Faults
-from bellwether.sandbox.instants import DAY, HOUR, instant, moment
 from bellwether.sandbox.models import ModelEndpoint, Truth
-from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.source import Ticks
 from bellwether.sandbox.polymarket.source import Wanted as PolymarketWanted
 from bellwether.sandbox.services import Service
 from bellwether.sandbox.source import Wanted
+from bellwether.sandbox.timestamps import DAY, HOUR, instant, moment
 from bellwether.sandbox.world.catalogue import catalogue
 from bellwether.sandbox.world.model import Event
 from bellwether.sandbox.worlds import generated

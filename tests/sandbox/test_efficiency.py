@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bellwether.sandbox.instants import DAY, midnight
-from bellwether.sandbox.models.bettor import Belief, Listed, Slip, bet
+from bellwether.sandbox.models.arena_bets import Belief, Listed, Slip, bet
 from bellwether.sandbox.polymarket import quotes
-from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
+from bellwether.sandbox.timestamps import DAY, midnight
 from bellwether.sandbox.world import GeneratedWorld
-from bellwether.sandbox.world.latent import SLOT, Claim
+from bellwether.sandbox.world.latent_paths import SLOT, Claim
 from bellwether.sandbox.world.model import FIRST_DAY
 from bellwether.sandbox.world.tape import NO_ASK, NO_BID, traders_error
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import instant
 from bellwether.sandbox.params import STATUSES
+from bellwether.sandbox.timestamps import instant
 
 Object = dict[str, Any]
 

@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import DAY, HOUR, instant, moment, wire_time
 from bellwether.sandbox.source import Wanted
+from bellwether.sandbox.timestamps import DAY, HOUR, instant, moment, wire_time
 from bellwether.sandbox.world.model import Market, day_number
 
 ORDER = ["initialized", "active", "closed", "determined", "disputed", "finalized"]

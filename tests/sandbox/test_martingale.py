@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import moment
+from bellwether.sandbox.timestamps import moment
 from bellwether.sandbox.world.model import Event, Market
 from bellwether.sandbox.world.tape import GRIDS
 

@@ -15,7 +15,7 @@ import pytest
 
 from bellwether.errors import BellwetherError
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.instants import instant, moment, parse_time, wire_time
+from bellwether.sandbox.timestamps import instant, moment, parse_time, wire_time
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2025, 2, 1, 3, 4, 5, tzinfo=UTC)

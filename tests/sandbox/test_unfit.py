@@ -10,9 +10,9 @@ import pytest
 
 from bellwether.models.registry import models
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import instant
-from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.source import Wanted
+from bellwether.sandbox.timestamps import instant
 from bellwether.sandbox.world.model import FIRST_DAY
 from bellwether.sandbox.world.wire import final_from, market_body
 from bellwether.venues.kalshi.wire.markets import parse_markets

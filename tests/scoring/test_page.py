@@ -11,7 +11,7 @@ import pytest
 
 from bellwether.pages.render import alone
 from bellwether.pages.values import text as cell
-from bellwether.scoring import page, score
+from bellwether.scoring import html_page, score
 from bellwether.scoring.score import ScoreResult
 from tests.html_pages import Reader
 from tests.scoring.conftest import Row
@@ -52,7 +52,7 @@ def hostile(rows: Sequence[Row]) -> ScoreResult:
 
 @pytest.fixture(scope="module")
 def html(hostile: ScoreResult) -> str:
-    return alone(page.page(hostile))
+    return alone(html_page.page(hostile))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from random import Random
 import httpx
 import pytest
 
-from bellwether.venues.http.bodies import TooLargeError, read_body
+from bellwether.venues.http.response_body import TooLargeError, read_body
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from tests.venues.venue import FAST, Naps
 

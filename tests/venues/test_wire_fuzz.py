@@ -42,7 +42,7 @@ from bellwether.venues.kalshi.stream.protocol import TradingStatus
 from bellwether.venues.kalshi.wire import Parsed, decode
 from bellwether.venues.polymarket import wire as polymarket
 from bellwether.venues.polymarket.quotes import midpoints_of
-from bellwether.venues.wire.decode import decode_any, single_record
+from bellwether.venues.wire.json_decoding import decode_any, single_record
 from tests.venues import wire_objects
 from tests.venues.polymarket import objects
 from tests.venues.test_wire_others import EVENT, SERIES

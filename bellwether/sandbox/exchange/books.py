@@ -6,9 +6,9 @@ from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.exchange.exchange import Book, Exchange, WantedTrades
-from bellwether.sandbox.instants import SECOND
 from bellwether.sandbox.kalshi import MOST_TICKERS, Body, json_routes, page_of
 from bellwether.sandbox.params import Params, bad_request
+from bellwether.sandbox.timestamps import SECOND
 
 
 class KalshiBooks:

@@ -18,8 +18,8 @@ import orjson
 from bellwether.errors import BellwetherError
 from bellwether.files import open_bytes
 from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TICKER, TRADES
-from bellwether.sandbox.instants import SECOND
-from bellwether.sandbox.recorded import read_time
+from bellwether.sandbox.recorded_objects import read_time
+from bellwether.sandbox.timestamps import SECOND
 
 #: The channel to which each type of message belongs.
 CHANNEL_OF = {

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bellwether.sandbox.world.draw import Purpose, stream
-from bellwether.sandbox.world.latent import SLOT
+from bellwether.sandbox.world.latent_paths import SLOT
+from bellwether.sandbox.world.random_draws import Purpose, stream
 from bellwether.sandbox.world.tape import DOLLAR, GRIDS, Ints, Tape, Trading
 
 YES, NO = 0, 1

@@ -19,9 +19,9 @@ from bellwether.sandbox.exchange.exchange import BOOKS, CHANNELS, MARKET_CHANNEL
 from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.exchange.wire import MILLISECOND, in_yes_prices
 from bellwether.sandbox.faults import SCOPE_KEY, StreamFaults
-from bellwether.sandbox.instants import instant
 from bellwether.sandbox.params import Refusal
 from bellwether.sandbox.services import KALSHI_STREAM_PATH
+from bellwether.sandbox.timestamps import instant
 
 #: How often a connection looks at the clock.
 POLL_SECONDS = 0.02

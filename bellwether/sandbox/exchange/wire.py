@@ -10,7 +10,7 @@ from typing import Any
 
 from bellwether.sandbox.exchange.exchange import BOOKS, TICKER, TRADES, Book, Level, Message
 from bellwether.sandbox.exchange.flow import NO, SIDES, YES, Change, OrderFlow, Print
-from bellwether.sandbox.instants import SECOND, parse_time, wire_time
+from bellwether.sandbox.timestamps import SECOND, parse_time, wire_time
 from bellwether.sandbox.world.candles import PRICES, contracts
 from bellwether.sandbox.world.model import Event, Market
 from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID

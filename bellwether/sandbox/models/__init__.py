@@ -1,7 +1,7 @@
 """An OpenAI-compatible endpoint whose models have a known skill: they know the generated world's truth, and distort it in a known way."""
 
+from bellwether.sandbox.models.beliefs import Truth
 from bellwether.sandbox.models.endpoint import ModelEndpoint
 from bellwether.sandbox.models.personalities import PERSONALITIES, Skill, skill
-from bellwether.sandbox.models.truth import Truth
 
 __all__ = ["PERSONALITIES", "ModelEndpoint", "Skill", "Truth", "skill"]

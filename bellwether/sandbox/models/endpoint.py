@@ -14,12 +14,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import SECOND, instant
-from bellwether.sandbox.models.author import Author, Reply, cut
+from bellwether.sandbox.models.beliefs import Truth, number_of
 from bellwether.sandbox.models.personalities import PERSONALITIES
+from bellwether.sandbox.models.replies import Author, Reply, cut
 from bellwether.sandbox.models.request import BadRequest, ChatRequest, read
-from bellwether.sandbox.models.truth import Truth, number_of
 from bellwether.sandbox.services import OpenAIError, Service, refusal
+from bellwether.sandbox.timestamps import SECOND, instant
 
 #: Every token is so many characters.
 CHARACTERS_PER_TOKEN = 4

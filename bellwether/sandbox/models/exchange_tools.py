@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bellwether.sandbox.instants import parse_time
+from bellwether.sandbox.timestamps import parse_time
 
 if TYPE_CHECKING:
     from bellwether.sandbox.models.request import ChatRequest
-    from bellwether.sandbox.world.draw import Draw
+    from bellwether.sandbox.world.random_draws import Draw
 
 #: Contracts of an order, and the maximum position on one side of a market.
 CONTRACTS, MOST_HELD = 10.0, 50.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from bellwether.sandbox.world.draw import NORMAL, Draw, Purpose
+from bellwether.sandbox.world.random_draws import NORMAL, Draw, Purpose
 
 #: Stated probabilities have four decimals and stay within these.
 LEAST, MOST = 0.0001, 0.9999

@@ -2,7 +2,7 @@
 
 from bellwether.sandbox.polymarket.clob import Clob
 from bellwether.sandbox.polymarket.gamma import Gamma
-from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.playback import RecordedPolymarket
 from bellwether.sandbox.polymarket.source import PolymarketSource
 

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import MINUTE, SECOND, instant
 from bellwether.sandbox.params import Params, Refusal, clob_error
 from bellwether.sandbox.polymarket.source import Book, PolymarketSource, Ticks
+from bellwether.sandbox.timestamps import MINUTE, SECOND, instant
 
 MOST_TOKENS = 500
 

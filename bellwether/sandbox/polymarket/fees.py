@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from bellwether.sandbox.instants import midnight
 from bellwether.sandbox.polymarket.source import Object
+from bellwether.sandbox.timestamps import midnight
 
 _CRYPTO_ONLY = midnight(date(2026, 1, 1))
 _SPORTS_TOO = midnight(date(2026, 3, 6))

@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import instant
 from bellwether.sandbox.params import Params, Refusal, gamma_invalid, position_after
 from bellwether.sandbox.polymarket.source import EventRow, MarketRow, PolymarketSource, Wanted
+from bellwether.sandbox.timestamps import instant
 
 #: Most rows of a page by keyset, and of one by offset.
 MOST = {"markets": 100, "events": 500}

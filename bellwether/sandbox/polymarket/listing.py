@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from bellwether.sandbox.instants import DAY, HOUR, MINUTE, midnight, moment
 from bellwether.sandbox.polymarket.fees import fees_of
 from bellwether.sandbox.polymarket.ids import Ids, slug_of
 from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Recurrence, Tag, event_number, market_number
 from bellwether.sandbox.polymarket.resolution_steps import HALF, NO, YES, Step, automatic, by_uma, delay, legacy_of, without_status
+from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, midnight, moment
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.catalogue import Family, catalogue
-from bellwether.sandbox.world.draw import Draw, Drawn
 from bellwether.sandbox.world.events import day_text, draw_trading
-from bellwether.sandbox.world.latent import SLOT, Claim, Path
+from bellwether.sandbox.world.latent_paths import SLOT, Claim, Path
 from bellwether.sandbox.world.model import FIRST_DAY, Event, day_number
+from bellwether.sandbox.world.random_draws import Draw, Drawn
 from bellwether.sandbox.world.timetable import FAR_FUTURE, LONGEST_LIFE
 
 #: Bounds that a listing relies on (days): the announced end lies at most so long after the day of the event's last answer, and

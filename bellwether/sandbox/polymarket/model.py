@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal
 
-from bellwether.sandbox.instants import midnight
 from bellwether.sandbox.polymarket.fees import Fees
 from bellwether.sandbox.polymarket.resolution_steps import NO, YES, Legacy, Step, closing, state
 from bellwether.sandbox.source import Key
-from bellwether.sandbox.world.latent import Claim
+from bellwether.sandbox.timestamps import midnight
+from bellwether.sandbox.world.latent_paths import Claim
 from bellwether.sandbox.world.tape import Trading
 
 #: Day number, index and position take so many bits in the number of a market.

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import orjson
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import SECOND, moment
 from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
-from bellwether.sandbox.recorded import Findings, Found, is_gamma_event, is_gamma_market, newest, read_time
 from bellwether.sandbox.recorded_files import find
+from bellwether.sandbox.recorded_objects import Findings, Found, is_gamma_event, is_gamma_market, newest, read_time
+from bellwether.sandbox.timestamps import SECOND, moment
 
 Row = TypeVar("Row", MarketRow, EventRow)
 

@@ -8,12 +8,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bellwether.sandbox.instants import DAY
 from bellwether.sandbox.polymarket.listing import Purpose
 from bellwether.sandbox.polymarket.model import ListedMarket
 from bellwether.sandbox.polymarket.resolution_steps import HALF, NO, YES
-from bellwether.sandbox.world.draw import stream
-from bellwether.sandbox.world.latent import SLOT
+from bellwether.sandbox.timestamps import DAY
+from bellwether.sandbox.world.latent_paths import SLOT
+from bellwether.sandbox.world.random_draws import stream
 from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID, Tape, record
 
 #: Price in tenths of a cent, size in hundredths of a share.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from bellwether.sandbox.instants import DAY, HOUR, MINUTE, SECOND, midnight
-from bellwether.sandbox.world.draw import Draw
+from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, SECOND, midnight
+from bellwether.sandbox.world.random_draws import Draw
 
 #: The value of yes in tenths of a cent.
 YES, NO, HALF = 1000, 0, 500

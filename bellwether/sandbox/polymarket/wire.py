@@ -7,14 +7,14 @@ from datetime import date
 
 import orjson
 
-from bellwether.sandbox.instants import MINUTE, SECOND, midnight, moment, wire_time
 from bellwether.sandbox.polymarket import quotes
 from bellwether.sandbox.polymarket.ids import Ids
 from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Tag
 from bellwether.sandbox.polymarket.quotes import MONEY, Quote, Turnover
 from bellwether.sandbox.polymarket.resolution_steps import HALF, YES
 from bellwether.sandbox.polymarket.source import Object
-from bellwether.sandbox.world.latent import SLOT
+from bellwether.sandbox.timestamps import MINUTE, SECOND, midnight, moment, wire_time
+from bellwether.sandbox.world.latent_paths import SLOT
 from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID
 
 _FIRST_Z_UMA_END = midnight(date(2025, 10, 1))

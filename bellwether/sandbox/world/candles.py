@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bellwether.sandbox.instants import MINUTE, SECOND
 from bellwether.sandbox.source import Candle
+from bellwether.sandbox.timestamps import MINUTE, SECOND
 from bellwether.sandbox.world.tape import DOLLAR, Ints, Tape
 
 #: Price in tenths of a cent -> its text.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from bellwether.sandbox.world.catalogue import catalogue
-from bellwether.sandbox.world.draw import Draw, Purpose
 from bellwether.sandbox.world.model import FIRST_DAY
+from bellwether.sandbox.world.random_draws import Draw, Purpose
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from bellwether.sandbox.instants import DAY, HOUR, SECOND, moment, wire_time
+from bellwether.sandbox.timestamps import DAY, HOUR, SECOND, moment, wire_time
 from bellwether.sandbox.world.codes import Codes
-from bellwether.sandbox.world.draw import Draw, Purpose
-from bellwether.sandbox.world.latent import SLOT, Claim, Combo
+from bellwether.sandbox.world.latent_paths import SLOT, Claim, Combo
 from bellwether.sandbox.world.model import Determination, Event, Life, Market, day_number
+from bellwether.sandbox.world.random_draws import Draw, Purpose
 from bellwether.sandbox.world.tape import Trading, price_ranges
 
 _COLLECTIONS = ("KXMVECROSSCATEGORY", "KXMVESPORTSMULTIGAMEEXTENDED")

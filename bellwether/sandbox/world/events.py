@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.sandbox.instants import HOUR, wire_time
 from bellwether.sandbox.source import Key
+from bellwether.sandbox.timestamps import HOUR, wire_time
 from bellwether.sandbox.world.catalogue import Series
 from bellwether.sandbox.world.codes import Codes, dated
-from bellwether.sandbox.world.draw import Draw, Purpose
-from bellwether.sandbox.world.latent import Claim, Path
+from bellwether.sandbox.world.latent_paths import Claim, Path
 from bellwether.sandbox.world.legs import Leg, Legs, legs_of
 from bellwether.sandbox.world.model import Determination, Event, Life, Market, day_number
+from bellwether.sandbox.world.random_draws import Draw, Purpose
 from bellwether.sandbox.world.tape import Trading, price_ranges
 from bellwether.sandbox.world.timetable import Timetable, leg_close, timetable
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from bellwether.sandbox.world.catalogue import Number, Series, option_code
-from bellwether.sandbox.world.draw import NORMAL, Draw
+from bellwether.sandbox.world.random_draws import NORMAL, Draw
 
 _NAMES = uuid.UUID("6f1c0f0e-3c55-4f0e-9d55-9a1f6d1c7b11")
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from bellwether.sandbox.instants import DAY, midnight
 from bellwether.sandbox.source import Key
-from bellwether.sandbox.world.latent import Latent
+from bellwether.sandbox.timestamps import DAY, midnight
+from bellwether.sandbox.world.latent_paths import Latent
 from bellwether.sandbox.world.tape import Tape, Trading, record
 
 #: The first UTC day on which events of the world close.

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bellwether.sandbox.instants import DAY
-from bellwether.sandbox.world.draw import Purpose, stream
-from bellwether.sandbox.world.latent import SLOT, Floats, Latent
+from bellwether.sandbox.timestamps import DAY
+from bellwether.sandbox.world.latent_paths import SLOT, Floats, Latent
+from bellwether.sandbox.world.random_draws import Purpose, stream
 
 #: Prices are integers of a tenth of a cent, sizes integers of a hundredth of a contract.
 DOLLAR = 1000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from bellwether.sandbox.instants import DAY, HOUR, MINUTE, SECOND, midnight, moment
+from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, SECOND, midnight, moment
 from bellwether.sandbox.world.catalogue import Family
-from bellwether.sandbox.world.draw import Draw
-from bellwether.sandbox.world.latent import SLOT
+from bellwether.sandbox.world.latent_paths import SLOT
 from bellwether.sandbox.world.model import FIRST_DAY, Life
+from bellwether.sandbox.world.random_draws import Draw
 
 #: Bounds that a listing relies on: a market exists at most so long before its event's last close, closes at most so long before
 #: it, and settles at most so long after its own close (days).

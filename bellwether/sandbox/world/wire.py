@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from bellwether.sandbox.instants import DAY, midnight, wire_time
+from bellwether.sandbox.timestamps import DAY, midnight, wire_time
 from bellwether.sandbox.world.candles import PRICES, contracts, dollars
 from bellwether.sandbox.world.catalogue import Series
 from bellwether.sandbox.world.model import FIRST_DAY, Market

@@ -14,15 +14,15 @@ import numpy as np
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import DAY, instant
 from bellwether.sandbox.source import Candle, EventRow, MarketRow, Wanted
+from bellwether.sandbox.timestamps import DAY, instant
 from bellwether.sandbox.world.candles import candles
 from bellwether.sandbox.world.catalogue import catalogue
 from bellwether.sandbox.world.codes import Codes
 from bellwether.sandbox.world.combos import draw_combos
-from bellwether.sandbox.world.draw import Draw, Drawn, Purpose
 from bellwether.sandbox.world.events import draw_event
 from bellwether.sandbox.world.model import FIRST_DAY, Day, Event, Market, day_number
+from bellwether.sandbox.world.random_draws import Draw, Drawn, Purpose
 from bellwether.sandbox.world.timetable import EARLIEST_LEG, LATEST_SETTLEMENT, LONGEST_LIFE
 from bellwether.sandbox.world.wire import final_from, market_body, series_body
 

@@ -25,9 +25,9 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from bellwether.concurrency import together
 from bellwether.errors import ConfigError, VenueError
 from bellwether.settings import settings
-from bellwether.venues.http.bodies import ENCODINGS, Oversized, TooLargeError, read_body
 from bellwether.venues.http.page import Call, Page, Params, target, without_user
 from bellwether.venues.http.paging import Listing, walk
+from bellwether.venues.http.response_body import ENCODINGS, Oversized, TooLargeError, read_body
 from bellwether.venues.http.retry import (
     BLOCKED,
     RATE_LIMIT,

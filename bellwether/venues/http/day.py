@@ -20,11 +20,11 @@ from bellwether.errors import LakeError
 from bellwether.tables.raw import FAILURES
 from bellwether.tables.schema import Table
 from bellwether.venues.http.client import COUNTED, HttpClient, RequestStats
-from bellwether.venues.http.following import LISTING, open_day
-from bellwether.venues.http.gathering import FOLLOWED, NAMED, BaseDayMarkets, BaseGathering, M, Tables
+from bellwether.venues.http.day_markets import FOLLOWED, NAMED, BaseDayMarkets, BaseGathering, M, Tables
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
+from bellwether.venues.http.pull_choice import LISTING, open_day
 from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.wire.rejects import NOT_LISTED, Origin, Parsed, all_fit, processed
 

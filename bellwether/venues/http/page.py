@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from bellwether.errors import VenueError
-from bellwether.venues.wire.decode import MalformedBody, decode_any
+from bellwether.venues.wire.json_decoding import MalformedBody, decode_any
 from bellwether.venues.wire.rejects import Origin
 
 Params = tuple[tuple[str, str], ...]

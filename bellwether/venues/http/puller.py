@@ -17,7 +17,7 @@ from bellwether.venues.http.page import Call, Page, Params, request_text
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing, walk
 from bellwether.venues.http.retry import RefusedError
-from bellwether.venues.wire.decode import MalformedBody
+from bellwether.venues.wire.json_decoding import MalformedBody
 
 #: Gets a line of text now and then during a long pull.
 Progress = Callable[[str], None]

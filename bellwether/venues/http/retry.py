@@ -13,7 +13,7 @@ import orjson
 
 from bellwether.errors import VenueError
 from bellwether.venues.http.page import Page, without_user
-from bellwether.venues.wire.decode import MalformedBody
+from bellwether.venues.wire.json_decoding import MalformedBody
 
 if TYPE_CHECKING:
     import httpx

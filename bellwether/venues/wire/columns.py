@@ -15,7 +15,7 @@ import orjson
 import polars as pl
 
 from bellwether.tables.schema import TIME
-from bellwether.venues.wire.decode import Unusable
+from bellwether.venues.wire.json_decoding import Unusable
 from bellwether.venues.wire.rejects import CROSSED, MISSING, Problem
 from bellwether.venues.wire.shapes import DecimalRule, Shape
 from bellwether.venues.wire.times import END_SECOND, OUTSIDE

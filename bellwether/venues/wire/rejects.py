@@ -15,7 +15,7 @@ from polars.exceptions import PanicException
 
 from bellwether.tables.raw import REJECTS
 from bellwether.tables.schema import TIME, Table
-from bellwether.venues.wire.decode import Unusable
+from bellwether.venues.wire.json_decoding import Unusable
 
 #: Longest offending value that a reject repeats; its body holds the whole object.
 VALUE_LIMIT = 200

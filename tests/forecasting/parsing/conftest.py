@@ -15,8 +15,8 @@ from starlette.routing import Mount
 from bellwether.forecasting import prompt
 from bellwether.forecasting.elicitation import Elicitation
 from bellwether.sandbox import Clock, GeneratedWorld
-from bellwether.sandbox.instants import instant
 from bellwether.sandbox.models import ModelEndpoint, Truth, skill
+from bellwether.sandbox.timestamps import instant
 from bellwether.sandbox.world.model import Market
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)

@@ -11,8 +11,8 @@ import pytest
 from bellwether.forecasting.elicitation import Elicitation
 from bellwether.forecasting.parsing import Reading, read
 from bellwether.forecasting.prompt import messages, repair
-from bellwether.sandbox.models.truth import number_of
-from bellwether.sandbox.models.writing import MALFORMED, malformed_form
+from bellwether.sandbox.models.answer_forms import MALFORMED, malformed_form
+from bellwether.sandbox.models.beliefs import number_of
 from bellwether.sandbox.world.model import Market
 
 AS_OF = datetime(2025, 5, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.exchange.flow import OrderFlow
-from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.world.model import Market
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bellwether.sandbox import Clock, GeneratedWorld, create_app
-from bellwether.sandbox.exchange.generated import GeneratedExchange
-from bellwether.sandbox.instants import HOUR, SECOND, instant, moment, parse_time
+from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
+from bellwether.sandbox.timestamps import HOUR, SECOND, instant, moment, parse_time
 
 NOW = datetime(2025, 6, 15, 17, 20, 3, tzinfo=UTC)
 Object = dict[str, Any]

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.sandbox.exchange.flow import NO, YES, Change, OrderFlow, Print, Wipe
-from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.exchange.wire import trade_body
-from bellwether.sandbox.instants import DAY, SECOND, parse_time
+from bellwether.sandbox.timestamps import DAY, SECOND, parse_time
 from bellwether.sandbox.world.candles import candles
-from bellwether.sandbox.world.latent import SLOT
+from bellwether.sandbox.world.latent_paths import SLOT
 from bellwether.sandbox.world.model import Market
 from bellwether.sandbox.world.tape import DOLLAR, GRIDS
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from bellwether.errors import BellwetherError
 from bellwether.sandbox.exchange.captures import read
 from bellwether.sandbox.exchange.exchange import MARKET_CHANNELS, Interest, WantedTrades
-from bellwether.sandbox.exchange.recorded import RecordedExchange
-from bellwether.sandbox.instants import SECOND, instant, wire_time
+from bellwether.sandbox.exchange.recorded_exchange import RecordedExchange
+from bellwether.sandbox.timestamps import SECOND, instant, wire_time
 
 Object = dict[str, Any]
 START = datetime(2026, 3, 18, 19, 36, tzinfo=UTC)

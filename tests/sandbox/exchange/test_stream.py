@@ -16,11 +16,11 @@ import websockets
 from starlette.applications import Starlette
 
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.exchange.stream import ERRORS
-from bellwether.sandbox.instants import SECOND, instant, moment
 from bellwether.sandbox.source import Wanted
+from bellwether.sandbox.timestamps import SECOND, instant, moment
 from bellwether.sandbox.world.model import Market
 from bellwether.venues.kalshi.stream.signing import Credentials, headers
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import instant, moment
 from bellwether.sandbox.models import Truth
-from bellwether.sandbox.models.author import Author, Reply
+from bellwether.sandbox.models.replies import Author, Reply
 from bellwether.sandbox.models.request import read
+from bellwether.sandbox.timestamps import instant, moment
 from bellwether.sandbox.world.model import Market
 
 LATER = datetime(2025, 9, 1, tzinfo=UTC)

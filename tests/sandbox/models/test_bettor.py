@@ -16,12 +16,12 @@ from bellwether.arena.parsing import Limits, parse_decision
 from bellwether.arena.prompt import Holding, Portfolio, messages
 from bellwether.arena.units import MICROS
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import instant
 from bellwether.sandbox.models import Truth
-from bellwether.sandbox.models.author import Author
+from bellwether.sandbox.models.replies import Author
 from bellwether.sandbox.models.request import read
-from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.model import ListedMarket
+from bellwether.sandbox.timestamps import instant
 
 SUNDAY = date(2025, 5, 4)
 AT = instant(datetime(2025, 5, 4, tzinfo=UTC))

@@ -12,9 +12,9 @@ import jsonschema
 import numpy as np
 import pytest
 
-from bellwether.sandbox.instants import instant, moment
 from bellwether.sandbox.models import Truth
-from bellwether.sandbox.models.author import Reply
+from bellwether.sandbox.models.replies import Reply
+from bellwether.sandbox.timestamps import instant, moment
 from bellwether.sandbox.world.model import Market
 
 LATER = datetime(2025, 9, 1, tzinfo=UTC)

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from bellwether.forecasting.elicitation import protocol
-from bellwether.sandbox.models.author import Reply
-from bellwether.sandbox.models.writing import HUGE, MALFORMED, Form, wish_of
+from bellwether.sandbox.models.answer_forms import HUGE, MALFORMED, Form, wish_of
+from bellwether.sandbox.models.replies import Reply
 from bellwether.sandbox.world.model import Market
 
 Says = Callable[..., Reply]

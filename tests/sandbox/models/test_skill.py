@@ -13,9 +13,9 @@ import pytest
 from scipy import special, stats
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import moment
 from bellwether.sandbox.models import skill
-from bellwether.sandbox.models.author import Reply
+from bellwether.sandbox.models.replies import Reply
+from bellwether.sandbox.timestamps import moment
 from bellwether.sandbox.world.model import Market
 
 FORECASTERS = ("calibrated", "overconfident", "timid", "contrarian", "noisy", "slow")

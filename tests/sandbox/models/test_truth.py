@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import DAY, instant, moment
 from bellwether.sandbox.models import Truth
-from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
+from bellwether.sandbox.timestamps import DAY, instant, moment
 from bellwether.sandbox.world.model import Market
 
 LATER = datetime(2025, 9, 1, tzinfo=UTC)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bellwether.sandbox.instants import moment
 from bellwether.sandbox.polymarket.model import ListedMarket
+from bellwether.sandbox.timestamps import moment
 
 UNKNOWN = "7" * 77
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import pytest
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.instants import DAY, instant
-from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.listing import EARLIEST_END, LATEST_END, Listing
 from bellwether.sandbox.polymarket.model import ListedEvent
 from bellwether.sandbox.polymarket.source import Wanted
+from bellwether.sandbox.timestamps import DAY, instant
 
 NOW = instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
 

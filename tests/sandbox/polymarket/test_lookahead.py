@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bellwether.sandbox.instants import DAY, HOUR, SECOND, midnight, moment
-from bellwether.sandbox.polymarket import clobwire, wire
-from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket import clob_wire, wire
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.resolution_steps import LATEST_CORRECTION, LATEST_RESOLUTION, Step
 from bellwether.sandbox.polymarket.source import Ticks, Wanted
+from bellwether.sandbox.timestamps import DAY, HOUR, SECOND, midnight, moment
 from bellwether.sandbox.world.model import FIRST_DAY, day_number
 
 SEED = 11
@@ -43,12 +43,12 @@ def otherwise(market: ListedMarket, now: int) -> ListedMarket:
 
 def shown(event: ListedEvent, market: ListedMarket, ids: Any, now: int) -> tuple[Any, ...]:
     """Everything on the wire about a market."""
-    book = clobwire.book(market, event, 0, SEED, now)
+    book = clob_wire.book(market, event, 0, SEED, now)
     return (
         wire.market_object(market, event, ids, wire.figures(market, SEED, now), now),
-        clobwire.market_object(market, event, ids, now),
+        clob_wire.market_object(market, event, ids, now),
         book.body() if book else None,
-        clobwire.prices(market, 1, Ticks(0, now + DAY, HOUR), now),
+        clob_wire.prices(market, 1, Ticks(0, now + DAY, HOUR), now),
     )
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from bellwether.sandbox.instants import DAY, HOUR, MINUTE, moment
 from bellwether.sandbox.polymarket import quotes
-from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.listing import Listing
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.resolution_steps import HALF
+from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, moment
 from bellwether.sandbox.world import GeneratedWorld
 
 

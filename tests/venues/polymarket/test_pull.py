@@ -196,9 +196,9 @@ async def test_a_venue_that_knows_no_keyset_is_listed_by_offset(session: Callabl
 
 async def test_a_day_of_the_sandbox_is_pulled_whole_and_resolved_as_the_sandbox_says(tmp_path: Path):
     from bellwether.sandbox.clock import Clock
-    from bellwether.sandbox.instants import instant
     from bellwether.sandbox.polymarket import Clob, Gamma, GeneratedPolymarket
     from bellwether.sandbox.polymarket.source import Wanted
+    from bellwether.sandbox.timestamps import instant
     from bellwether.sandbox.world import GeneratedWorld
 
     now, day = datetime(2026, 7, 1, tzinfo=UTC), date(2026, 3, 14)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_REJECTS
 from bellwether.venues.polymarket.wire import parse_events
-from bellwether.venues.wire.decode import decode_any
+from bellwether.venues.wire.json_decoding import decode_any
 from tests.venues.polymarket.objects import DAY, FETCHED, NO, ORIGIN, YES, condition, event, market, read, reject, row
 
 

@@ -6,7 +6,7 @@ import json
 
 import httpx
 
-from bellwether.venues.kalshi.stream.poll import KalshiPolling
+from bellwether.venues.kalshi.stream.polling import KalshiPolling
 from tests.venues.venue import answer, client
 
 TICKER = "KXA-26MAR20-B1"

@@ -16,7 +16,7 @@ from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.pull.resolve import SUPERSEDED, contradicted, counting, keys_of, resolve
+from bellwether.venues.kalshi.pull.conflicts import SUPERSEDED, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, parse_markets
 from bellwether.venues.wire.rejects import Quarantine, is_processed, processed
 from bellwether.venues.wire.times import instant_of

@@ -14,11 +14,11 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS
-from bellwether.venues.http.gathering import FOLLOWED, NAMED, BaseDayMarkets, BaseGathering, Kind, Tables
+from bellwether.venues.http.day_markets import FOLLOWED, NAMED, BaseDayMarkets, BaseGathering, Kind, Tables
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.pull.resolve import KEYS, SUPERSEDED, contradicted, counting, keys_of, resolve
+from bellwether.venues.kalshi.pull.conflicts import KEYS, SUPERSEDED, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_markets
 from bellwether.venues.wire.rejects import processed
 

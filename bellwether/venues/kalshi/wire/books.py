@@ -14,7 +14,7 @@ from bellwether.tables.trading import KALSHI_BOOKS, LEVELS
 from bellwether.venues.kalshi.routes import asked_tickers
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, PRICE_OF_CONTRACT
 from bellwether.venues.wire.columns import Columns, Problems, Record, records_of, repeats_of
-from bellwether.venues.wire.decode import single_record
+from bellwether.venues.wire.json_decoding import single_record
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
 from bellwether.venues.wire.shapes import DecimalRule, Shape
 

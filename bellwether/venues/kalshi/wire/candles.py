@@ -12,7 +12,7 @@ import polars as pl
 from bellwether.tables.raw import KALSHI_CANDLES
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, QUOTE, TRADE
 from bellwether.venues.wire.columns import Columns, Problems, records_of, repeats_of
-from bellwether.venues.wire.decode import single_record
+from bellwether.venues.wire.json_decoding import single_record
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant, of_pages
 from bellwether.venues.wire.shapes import Shape
 

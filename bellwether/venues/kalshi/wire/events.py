@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.tables.raw import KALSHI_EVENTS, KALSHI_SERIES
 from bellwether.venues.kalshi.wire.rules import RATIO
 from bellwether.venues.wire.columns import Columns, Problems, records_of, repeats_of
-from bellwether.venues.wire.decode import Unusable
+from bellwether.venues.wire.json_decoding import Unusable
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
 from bellwether.venues.wire.shapes import Shape
 

@@ -15,7 +15,7 @@ import polars as pl
 from bellwether.errors import BellwetherError
 from bellwether.tables.raw import POLYMARKET_WINNERS
 from bellwether.venues.http.day import BaseDayPull, DayWork
-from bellwether.venues.http.gathering import FOLLOWED, Kind
+from bellwether.venues.http.day_markets import FOLLOWED, Kind
 from bellwether.venues.http.page import Call, Page
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.paging import Listing, OffsetListing
@@ -28,7 +28,7 @@ from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, PricePl
 from bellwether.venues.polymarket.resolution import resolutions
 from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
 from bellwether.venues.polymarket.wire.rules import instant_text
-from bellwether.venues.wire.decode import MalformedBody, single_record
+from bellwether.venues.wire.json_decoding import MalformedBody, single_record
 from bellwether.venues.wire.rejects import Parsed, is_processed, of_single_pages, processed
 from bellwether.venues.wire.times import instant_of
 

@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import polars as pl
 
 from bellwether.tables.raw import POLYMARKET_EVENTS, POLYMARKET_MARKETS, POLYMARKET_PRICES, POLYMARKET_PULLS, POLYMARKET_REJECTS
-from bellwether.venues.http.following import LISTING
-from bellwether.venues.http.gathering import FOLLOWED, NAMED, BaseDayMarkets, BaseGathering, Kind, Tables
+from bellwether.venues.http.day_markets import FOLLOWED, NAMED, BaseDayMarkets, BaseGathering, Kind, Tables
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
+from bellwether.venues.http.pull_choice import LISTING
 from bellwether.venues.polymarket.wire import parse_markets
 from bellwether.venues.polymarket.wire.markets import DISTANT
 from bellwether.venues.polymarket.wire.rules import ID

@@ -11,9 +11,9 @@ import polars as pl
 from bellwether.errors import ScoringError
 from bellwether.formatting import counted
 from bellwether.scoring.columns import STATED, listed, named, option
-from bellwether.scoring.sheet import Part
+from bellwether.scoring.forecast_sheet import Part
+from bellwether.scoring.parsing import refuse, shown
 from bellwether.scoring.table import Table
-from bellwether.scoring.values import refuse, shown
 
 _KEY = ("forecaster", "question")
 _FORMATS = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M")

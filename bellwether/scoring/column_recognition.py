@@ -11,9 +11,9 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.scoring.columns import FINAL_PRICES, NAMES, Columns, Role, is_number, listed, named, option, recognise, statistics
-from bellwether.scoring.joining import check_outcomes
+from bellwether.scoring.outcome_join import check_outcomes
+from bellwether.scoring.parsing import is_fraction, is_numeric, is_outcome, probabilities
 from bellwether.scoring.table import Table
-from bellwether.scoring.values import is_fraction, is_numeric, is_outcome, probabilities
 
 
 def recognise_table(table: Table, given: Columns, *, independent: bool) -> Columns:

@@ -16,10 +16,10 @@ from bellwether.pages import charts
 from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section, Table
 from bellwether.pages.render import write
 from bellwether.pages.values import NONE, text
+from bellwether.scoring.forecast_sheet import MARKET
 from bellwether.scoring.plotting import bands_and_curves
 from bellwether.scoring.result import LOSSES, words
-from bellwether.scoring.sheet import MARKET
-from bellwether.scoring.show import by_forecaster, group_name, number, reasons, summary
+from bellwether.scoring.text_tables import by_forecaster, group_name, number, reasons, summary
 
 if TYPE_CHECKING:
     from bellwether.scoring.result import Progress, ScoreTables

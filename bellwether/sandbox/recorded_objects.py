@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from bellwether.sandbox.instants import MINUTE, SECOND, parse_time
 from bellwether.sandbox.params import PERIODS
+from bellwether.sandbox.timestamps import MINUTE, SECOND, parse_time
 
 Object = dict[str, Any]
 

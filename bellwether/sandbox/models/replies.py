@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from bellwether.sandbox.models.bettor import Belief, Slip, bet, in_full, slip_of
+from bellwether.sandbox.models.answer_forms import MALFORMED, REFUSALS, Form, Statement, Wish, malformed_form, thoughts, wish_of
+from bellwether.sandbox.models.arena_bets import Belief, Slip, bet, in_full, slip_of
+from bellwether.sandbox.models.beliefs import Subject, Truth, number_of
 from bellwether.sandbox.models.exchange_tools import Called, ExchangeTools, exchange_tools, trader
 from bellwether.sandbox.models.request import ChatRequest
-from bellwether.sandbox.models.truth import Subject, Truth, number_of
-from bellwether.sandbox.models.writing import MALFORMED, REFUSALS, Form, Statement, Wish, malformed_form, thoughts, wish_of
-from bellwether.sandbox.world.draw import Draw, Purpose
+from bellwether.sandbox.world.random_draws import Draw, Purpose
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bellwether.sandbox.instants import MINUTE
-from bellwether.sandbox.world.draw import stream
+from bellwether.sandbox.timestamps import MINUTE
+from bellwether.sandbox.world.random_draws import stream
 
 #: Latent probabilities, quotes and trades change only at multiples of this since the opening (microseconds).
 SLOT = 10 * MINUTE

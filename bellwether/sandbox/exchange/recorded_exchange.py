@@ -16,7 +16,7 @@ import orjson
 from bellwether.sandbox.exchange.captures import CHANNEL_OF, Captured, Contents, contents, read, stamped
 from bellwether.sandbox.exchange.exchange import BOOKS, TRADES, Book, Interest, Message, TradeRow, WantedTrades
 from bellwether.sandbox.exchange.wire import identifier, snapshot
-from bellwether.sandbox.instants import wire_time
+from bellwether.sandbox.timestamps import wire_time
 
 _CURSORS = 16
 _CENT = Decimal("0.01")

@@ -10,6 +10,7 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.formatting import counted
+from bellwether.scoring.column_recognition import recognise_table, without_bounds
 from bellwether.scoring.columns import (
     RESOLVED,
     Columns,
@@ -20,13 +21,12 @@ from bellwether.scoring.columns import (
     require,
 )
 from bellwether.scoring.consistency import check_duplicates, check_questions
-from bellwether.scoring.joining import join_outcomes, unasked
+from bellwether.scoring.forecast_sheet import Part, Sheet
+from bellwether.scoring.outcome_join import join_outcomes, unasked
+from bellwether.scoring.parsing import is_outcome, labels, outcomes, probabilities, refuse, shown, texts, weights
 from bellwether.scoring.prices import check_final, check_prices, known_outcomes, unread_final, with_market
-from bellwether.scoring.recognition import recognise_table, without_bounds
-from bellwether.scoring.repeats import Keep, check_times, in_time, instants, keep_one
-from bellwether.scoring.sheet import Part, Sheet
+from bellwether.scoring.repeated_forecasts import Keep, check_times, in_time, instants, keep_one
 from bellwether.scoring.table import Table
-from bellwether.scoring.values import is_outcome, labels, outcomes, probabilities, refuse, shown, texts, weights
 
 #: Between the parts of a question's name that several columns make.
 _BETWEEN = " / "

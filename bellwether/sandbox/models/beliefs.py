@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether.sandbox.instants import DAY, moment
 from bellwether.sandbox.polymarket.source import Wanted
-from bellwether.sandbox.world.draw import Draw, Purpose
-from bellwether.sandbox.world.latent import Claim, Combo
+from bellwether.sandbox.timestamps import DAY, moment
+from bellwether.sandbox.world.latent_paths import Claim, Combo
 from bellwether.sandbox.world.model import Market, day_number
+from bellwether.sandbox.world.random_draws import Draw, Purpose
 from bellwether.sandbox.world.timetable import LONGEST_LIFE
 
 if TYPE_CHECKING:
-    from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+    from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
     from bellwether.sandbox.polymarket.model import ListedMarket
     from bellwether.sandbox.world import GeneratedWorld
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bellwether.sandbox.instants import parse_time
+from bellwether.sandbox.timestamps import parse_time
 
 if TYPE_CHECKING:
     from bellwether.sandbox.models.request import ChatRequest

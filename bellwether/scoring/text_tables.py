@@ -15,8 +15,8 @@ from bellwether.calibration.calibration_test import LEAST_CLUSTERS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.console import TextTable, print_tables
 from bellwether.formatting import NOTHING, counted, floor_percent, p_value
+from bellwether.scoring.forecast_sheet import MARKET
 from bellwether.scoring.result import LOSSES, words
-from bellwether.scoring.sheet import MARKET
 from bellwether.untrusted_text import visible
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import polars as pl
 from bellwether.errors import ScoringError
 from bellwether.formatting import counted
 from bellwether.scoring.columns import NAMES, RESOLVED, Columns, Role, brief, listed, named, option, recognise, require
+from bellwether.scoring.parsing import is_outcome, labels, outcomes, refuse, shown, texts, voided
 from bellwether.scoring.table import Table
-from bellwether.scoring.values import is_outcome, labels, outcomes, refuse, shown, texts, voided
 
 _FILL = "fill it in, or leave the row out"
 #: Pairs of columns that a message suggests.

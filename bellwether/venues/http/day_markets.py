@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import polars as pl
 
 from bellwether.tables.schema import Table
-from bellwether.venues.http.following import ending
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore
+from bellwether.venues.http.pull_choice import ending
 from bellwether.venues.wire.rejects import HOLE, NOT_LISTED, FewPages, Origin, Parsed, Problem, Quarantine, curable, is_processed
 
 #: Steps that request markets by name: those that an earlier pull had, and those that the day's own pull left open.
@@ -85,7 +85,7 @@ class BaseDayMarkets(ABC):
         return set()
 
     def ending(self, asked_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
-        """The part of the pull's note about what the day still needs, as of `asked_at`; see `bellwether.venues.http.following.ending`."""
+        """The part of the pull's note about what the day still needs, as of `asked_at`; see `bellwether.venues.http.pull_choice.ending`."""
         holes = self.rejects.filter(
             pl.col("reason") == HOLE, pl.col("table").is_in([self.tables.markets.table.name, self.tables.events.table.name])
         )

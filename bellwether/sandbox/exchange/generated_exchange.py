@@ -32,7 +32,7 @@ from bellwether.sandbox.exchange.wire import (
     trade_body,
     trade_message,
 )
-from bellwether.sandbox.instants import DAY, HOUR, midnight
+from bellwether.sandbox.timestamps import DAY, HOUR, midnight
 from bellwether.sandbox.world.model import FIRST_DAY, Market, day_number
 from bellwether.sandbox.world.timetable import LATEST_SETTLEMENT, LONGEST_LIFE
 from bellwether.sandbox.world.world import GeneratedWorld

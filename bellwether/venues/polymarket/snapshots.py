@@ -21,7 +21,7 @@ from bellwether.venues.polymarket.quotes import midpoints_of
 from bellwether.venues.polymarket.wire import parse_books, parse_winners
 from bellwether.venues.polymarket.wire.markets import parse_markets
 from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, canonical_condition, plain
-from bellwether.venues.wire.decode import single_record
+from bellwether.venues.wire.json_decoding import single_record
 from bellwether.venues.wire.times import END_SECOND
 
 #: What the CLOB answers about tokens and markets that it does not know.

@@ -11,13 +11,13 @@ import orjson
 
 from bellwether.errors import BellwetherError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import DAY, instant
-from bellwether.sandbox.polymarket import clobwire, wire
+from bellwether.sandbox.polymarket import clob_wire, wire
 from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
 from bellwether.sandbox.polymarket.model import INDEX_BITS, POSITION_BITS, ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.resolution_steps import HALF, LATEST_RESOLUTION, YES
 from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
 from bellwether.sandbox.polymarket.wire import money
+from bellwether.sandbox.timestamps import DAY, instant
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.model import day_number
 
@@ -206,19 +206,19 @@ class GeneratedPolymarket:
     def clob_market(self, condition_id: str, now: int) -> Object | None:
         """The market of this condition; None when it is not listed."""
         pair = self._by_condition(condition_id, now)
-        return clobwire.market_object(pair[1], pair[0], self._ids, now) if pair else None
+        return clob_wire.market_object(pair[1], pair[0], self._ids, now) if pair else None
 
     def book(self, token: str, now: int) -> Book | None:
         """The token's book while its market trades."""
         found = self._by_token(token, now)
-        return clobwire.book(found[1], found[0], found[2], self._seed, now) if found else None
+        return clob_wire.book(found[1], found[0], found[2], self._seed, now) if found else None
 
     def prices(self, token: str, ticks: Ticks, now: int) -> list[Point]:
         """The token's middles; empty for an unknown token and for a market that closed too long ago."""
         found = self._by_token(token, now)
         if found is None or now > found[1].closes + PRICE_DAYS * DAY:
             return []
-        return clobwire.prices(found[1], found[2], ticks, now)
+        return clob_wire.prices(found[1], found[2], ticks, now)
 
     # --- the truth ---------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from bellwether.sandbox.instants import MINUTE, SECOND
 from bellwether.sandbox.polymarket import quotes
 from bellwether.sandbox.polymarket.ids import Ids
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
@@ -16,6 +15,7 @@ from bellwether.sandbox.polymarket.quotes import RawLevel
 from bellwether.sandbox.polymarket.resolution_steps import HALF
 from bellwether.sandbox.polymarket.source import Book, Level, Object, Point, Ticks
 from bellwether.sandbox.polymarket.wire import decimal, whole_seconds
+from bellwether.sandbox.timestamps import MINUTE, SECOND
 from bellwether.sandbox.world.tape import DOLLAR
 
 _MILL, _HUNDREDTH = Decimal("0.001"), Decimal("0.01")
