@@ -37,8 +37,8 @@ from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.resolution import Observation, Ruling, settlements
 from bellwether.arena.units import MICROS
 from bellwether.arena.universe import frozen
-from bellwether.arena.weekly.marking import mark
-from bellwether.arena.weekly.means import World
+from bellwether.arena.weekly.context import World
+from bellwether.arena.weekly.held_prices import mark
 from bellwether.lake import Lake
 from bellwether.tables import arena as tables
 from bellwether.venues.polymarket.snapshots import Book

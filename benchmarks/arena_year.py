@@ -25,10 +25,10 @@ from bellwether.arena.frames import universe_frame
 from bellwether.arena.identity import week_of
 from bellwether.arena.results import Facts, results
 from bellwether.arena.weekly import rows
-from bellwether.arena.weekly.deciding import decide_week
+from bellwether.arena.weekly.context import World
+from bellwether.arena.weekly.decisions import decide_week
 from bellwether.arena.weekly.evidence import Known, due_markets, evidence_rows
-from bellwether.arena.weekly.marking import mark
-from bellwether.arena.weekly.means import World
+from bellwether.arena.weekly.held_prices import mark
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.client import Limits, ModelClient

@@ -14,14 +14,14 @@ from assets.arena.reading import arena_lake, reading, require_answers, rows_know
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.lineup import require_registered
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.show import STATUS_NOTE, agent_columns, board, explanation, status_columns, told, yes
+from bellwether.arena.text_tables import STATUS_NOTE, agent_columns, board, explanation, status_columns, told, yes
 from bellwether.console import console, emit, grid
 from bellwether.errors import BellwetherError, suggestion
 from bellwether.progress import shown
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS
-from bellwether.tables.outgoing import write_rows
+from bellwether.tables.exports import write_rows
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
 from orchestration.session import close, require_venues, runner
@@ -119,7 +119,7 @@ def _require_lineup(weeks: list[date], lineup: str | None) -> None:
 @AS_JSON
 def status(as_json: bool) -> None:
     """Show the weeks: who started, what was decided, what is left, what is open."""
-    from bellwether.arena.weekly.reading import status as found
+    from bellwether.arena.weekly.queries import status as found
 
     config = settings()
     require_registered(config.arena_lineup, config.methodology or None, config.registry)
@@ -154,7 +154,7 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
 @AS_JSON
 def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json: bool) -> None:
     """Show the agents of COHORT (its Sunday), or what AGENT (a family) of it did."""
-    from bellwether.arena.weekly.reading import agent_rows, cohort_rows
+    from bellwether.arena.weekly.queries import agent_rows, cohort_rows
 
     rows = rows_known(known_at)
     found: dict[str, Any] = {"agents": cohort_rows(rows, cohort.date())} if agent is None else dict(agent_rows(rows, cohort.date(), agent))
@@ -173,7 +173,7 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
 @AS_JSON
 def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
     """Cancel MARKET (its id) for all cohorts: what is held of it is refunded at cost, and its bets are not scored. This cannot be undone."""
-    from bellwether.arena.weekly.operators import cancel_market
+    from bellwether.arena.weekly.interventions import cancel_market
 
     with reading() as world:
         done = cancel_market(world, market, by, reason)
@@ -187,7 +187,7 @@ def resolve(market: str, as_json: bool) -> None:
     """Look at MARKET (its id) now, due or not: settle it, or correct its settlement, as the methodology's rules say."""
     from assets.arena import runs
     from assets.warehouse.runs import publish
-    from bellwether.arena.weekly.operators import require_bets
+    from bellwether.arena.weekly.interventions import require_bets
 
     require_bets(arena_lake(), market, "resolving")
     with runner() as work:
@@ -219,7 +219,7 @@ def resolve(market: str, as_json: bool) -> None:
 @AS_JSON
 def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
     """Close AGENT (COHORT/FAMILY): it decides no more, and its cohort completes without it. It keeps its positions until they are settled."""
-    from bellwether.arena.weekly.operators import close_agent as closed
+    from bellwether.arena.weekly.interventions import close_agent as closed
 
     with reading() as world:
         done = closed(world, agent, by, reason)
@@ -233,7 +233,7 @@ def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
 @AS_JSON
 def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
     """Archive COHORT (its Sunday): its agents decide no more, and no ranking or curve has it. What it holds is settled, and `show` still has it."""
-    from bellwether.arena.weekly.operators import archive_cohort
+    from bellwether.arena.weekly.interventions import archive_cohort
 
     with reading() as world:
         done = archive_cohort(world, cohort.date(), by, reason)
@@ -259,8 +259,8 @@ def _intervened(done: Intervention, as_json: bool) -> None:
 @AS_JSON
 def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     """Show everything behind DECISION (COHORT/FAMILY/WEEK): prompt, answers, how they were read, fills, refusals, cash."""
-    from bellwether.arena.weekly.reading import decision_key
-    from bellwether.arena.weekly.reading import explain as explained
+    from bellwether.arena.weekly.queries import decision_key
+    from bellwether.arena.weekly.queries import explain as explained
 
     decision_key(decision)
     with reading() as world:
@@ -332,7 +332,7 @@ def _dollars(cost: int | None) -> str:
 
 def _print_standings(known_at: datetime | None) -> None:
     """Print the standings below the leaderboard: intervals, skill and differences."""
-    from bellwether.arena.rankings.reading import standings
+    from bellwether.arena.rankings.standings import standings
 
     rows = rows_known(known_at)(table("arena/rankings"))
     if rows.height:
@@ -354,7 +354,7 @@ def _print_standings(known_at: datetime | None) -> None:
 @AS_JSON
 def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
     """Show how the families compare, with intervals over events: live, reconstructed and contaminated cohorts apart."""
-    from bellwether.arena.rankings.reading import standings
+    from bellwether.arena.rankings.standings import standings
 
     read = rows_known(known_at)
     rows, pairs = read(table("arena/rankings")), read(table("arena/pairs"))
@@ -384,7 +384,7 @@ def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as
 @AS_JSON
 def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
     """Show the mean portfolio of each family over a range: a point per ten minutes, hour, six hours, day or week that changed one."""
-    from bellwether.arena.rankings.reading import cutoffs, inputs_of
+    from bellwether.arena.rankings.standings import cutoffs, inputs_of
     from bellwether.arena.rankings.windows import WINDOWS, equity_in
 
     inputs = inputs_of(rows_known(known_at), cutoffs(settings().registry))
@@ -405,7 +405,7 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
 def review(lineup: str | None, as_json: bool) -> None:
     """Show which families have a later release in LiteLLM's price map or the registry, and what to add to adopt it. Changes nothing."""
     from bellwether.arena.review import State, advice
-    from bellwether.arena.weekly.operators import review_rows, reviewed
+    from bellwether.arena.weekly.interventions import review_rows, reviewed
 
     with reading(lineup) as world:
         found = reviewed(world)
@@ -428,7 +428,7 @@ def review(lineup: str | None, as_json: bool) -> None:
 @AS_JSON
 def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> None:
     """Dismiss MODEL (its id, provider/id) as a release of FAMILY: later reviews leave it out. This cannot be undone."""
-    from bellwether.arena.weekly.operators import dismiss_release
+    from bellwether.arena.weekly.interventions import dismiss_release
 
     with reading() as world:
         done = dismiss_release(world, family, model, by, reason)
@@ -474,8 +474,8 @@ def show_table(
 @AS_JSON
 def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_json: bool) -> None:
     """Write COHORT (its Sunday) into TARGET, a folder or a .zip: Parquet and CSV, a card, and the query that gives its leaderboard."""
-    from bellwether.arena.exporting import cohort_tables
-    from bellwether.arena.exporting import export_cohort as write
+    from bellwether.arena.export import cohort_tables
+    from bellwether.arena.export import export_cohort as write
     from bellwether.journal import Journal
 
     config = settings()

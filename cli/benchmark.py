@@ -337,7 +337,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     What is accepted is a forecaster of the benchmark from then on, and of the arena in the weeks that it fits. The command ends with status 1 where lines are refused; the others are kept.
     """
     from bellwether.submissions import Submissions, checked
-    from bellwether.submissions.reading import for_week, read, write_refused
+    from bellwether.submissions.files import for_week, read, write_refused
     from bellwether.submissions.weeks import arena_families, known_markets, known_weeks
 
     config = settings()

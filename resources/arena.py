@@ -19,7 +19,7 @@ from resources.models import ModelsResource, limits
 from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
 
 if TYPE_CHECKING:
-    from bellwether.arena.weekly.means import World
+    from bellwether.arena.weekly.context import World
     from bellwether.venues.kalshi.client import KalshiClient
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
@@ -53,7 +53,7 @@ class ArenaResource(dg.ConfigurableResource):
 
     def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None, methodology: str | None = None) -> "World":
         """What a run runs the arena in. dollars: the most that its calls may cost; BELLWETHER_BUDGET when left out."""
-        from bellwether.arena.weekly.means import WeekBudgets, World
+        from bellwether.arena.weekly.context import WeekBudgets, World
 
         renew(self.lake.lake)
         config = settings()

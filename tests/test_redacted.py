@@ -12,7 +12,7 @@ from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.site.source import opened
 from bellwether.tables import table
-from bellwether.tables.outgoing import redacted
+from bellwether.tables.exports import redacted
 from tests.site.world import rows
 
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD"

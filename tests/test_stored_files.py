@@ -30,7 +30,7 @@ from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import Settings, World, settings
 from bellwether.site import build, shown, units
 from bellwether.submissions import Submissions
-from bellwether.submissions.checking import SCHEMA
+from bellwether.submissions.validation import SCHEMA
 from cli.main import main
 from resources.reports import ReportsResource
 from tests.cli.test_recordings import an_event

@@ -23,8 +23,8 @@ from resources.models import payer
 
 if TYPE_CHECKING:
     from bellwether.arena.results import Facts, Results
-    from bellwether.arena.weekly.deciding import WeekDecided
-    from bellwether.arena.weekly.means import World
+    from bellwether.arena.weekly.context import World
+    from bellwether.arena.weekly.decisions import WeekDecided
 
 #: Earlier states are written first, so that a run killed in between loses none.
 DECIDED_TABLES = (
@@ -66,7 +66,7 @@ def universe(
 ) -> Iterator[Made]:
     """One market of a week's universe, frozen before the first agent decided; of each venue on which a cohort decides."""
     from bellwether.arena.frames import universe_frame
-    from bellwether.arena.weekly.means import frozen_universe, venues_of
+    from bellwether.arena.weekly.context import frozen_universe, venues_of
 
     world = arena.world(context.run_id, lineup=config.lineup, methodology=config.methodology)
 
@@ -128,9 +128,9 @@ def _weeks(
 ) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
     """The rows of each week by table, the earliest week first, and their metadata."""
     from bellwether.arena.weekly import rows
-    from bellwether.arena.weekly.deciding import decide_week
+    from bellwether.arena.weekly.context import stored_cohort
+    from bellwether.arena.weekly.decisions import decide_week
     from bellwether.arena.weekly.evidence import Known, evidence_rows
-    from bellwether.arena.weekly.means import stored_cohort
 
     # Agents alone are made of the journal: so are those that an older version has made, which nothing reads.
     decides = bool(set(wanted) - {"agents", "evidence"})
@@ -188,7 +188,7 @@ def _of_week(done: "WeekDecided", made: dict[str, pl.DataFrame]) -> dict[str, An
 
 def _money(world: "World", week: date) -> dict[str, float]:
     """Dollars that the week's calls have cost and that its budgets leave, of all models and of each."""
-    from bellwether.arena.weekly.means import spending_of
+    from bellwether.arena.weekly.context import spending_of
 
     whole, models = spending_of(world.journal, week, world.budgets)
     found = {}
@@ -210,7 +210,7 @@ def _money(world: "World", week: date) -> dict[str, float]:
 )
 def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str, pl.DataFrame]:
     """The price of one outcome from a mark on, until the next row of the outcome: of past days what was seen live, and what reconstructed cohorts held."""
-    from bellwether.arena.weekly.marking import past_rows
+    from bellwether.arena.weekly.held_prices import past_rows
 
     days = [date.fromisoformat(name) for name in keys_of(context)]
     try:

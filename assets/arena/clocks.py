@@ -34,7 +34,7 @@ from resources.arena import ArenaResource
 )
 def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
     """One run for a week that has decisions left. A cohort is started in the first hour of its week only; later ticks finish what it began."""
-    from bellwether.arena.weekly.reading import is_read, week_is_decided
+    from bellwether.arena.weekly.queries import is_read, week_is_decided
 
     tick = context.scheduled_execution_time
     week = week_of(tick)
@@ -78,7 +78,7 @@ def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg
 )
 def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipReason:
     """A tick writes the day's rows and reports how many changed. It fails if the venue does not answer, and the next one retries."""
-    from bellwether.arena.weekly.marking import mark
+    from bellwether.arena.weekly.held_prices import mark
 
     day, changed = mark(arena.world(f"marks-{context.cursor or 0}"))
     context.update_cursor(str(int(context.cursor or 0) + 1))
@@ -93,7 +93,7 @@ def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipR
 )
 def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
     """One run for neighbouring days; an unchanged state of the facts is requested once a day."""
-    from bellwether.arena.weekly.marking import past_days
+    from bellwether.arena.weekly.held_prices import past_days
 
     assert context.repository_def is not None
     existing, state = set(DAY.get_partition_keys()), Staleness(lake.lake, settings().now().date())

@@ -40,7 +40,7 @@ def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Ou
     """Comparison of families, a group at a time: live, reconstructed and contaminated cohorts are never in one ranking."""
     from bellwether.arena.rankings import Inputs
     from bellwether.arena.rankings import rankings as compare
-    from bellwether.arena.rankings.reading import cutoffs
+    from bellwether.arena.rankings.standings import cutoffs
 
     try:
         inputs = Inputs(**{name: one.read() for name, one in rows.items()}, cutoffs=cutoffs(settings().registry))

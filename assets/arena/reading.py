@@ -18,11 +18,11 @@ from bellwether.lake.renewing import renew
 from bellwether.settings import settings
 from bellwether.tables import Table
 from bellwether.tables.arena import DECISIONS
-from bellwether.tables.outgoing import redacted
+from bellwether.tables.exports import redacted
 
 if TYPE_CHECKING:
-    from bellwether.arena.weekly.means import World
-    from bellwether.arena.weekly.reading import Rows
+    from bellwether.arena.weekly.context import World
+    from bellwether.arena.weekly.queries import Rows
 
 
 @contextmanager
@@ -39,8 +39,8 @@ def reading(lineup: str | None = None, methodology: str | None = None, run: str 
 
 def rows_known(known_at: datetime | None) -> Rows:
     """The tables as stored, or as known at an instant."""
-    from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
-    from bellwether.arena.weekly.reading import stored
+    from bellwether.arena.rankings.standings import cutoffs, every_table_as_known
+    from bellwether.arena.weekly.queries import stored
 
     lake, registry = arena_lake(), settings().registry
     if known_at is None:
@@ -57,7 +57,7 @@ def arena_lake() -> Lake:
 
 def table_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
     """Rows of a table of the arena without credentials, as the lake has them or as known at an instant. first, last: UTC days."""
-    from bellwether.arena.weekly.reading import between
+    from bellwether.arena.weekly.queries import between
 
     rows = redacted(declared.name, rows_known(known_at)(declared))
     return between(declared, rows, first, last) if first or last else rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bellwether.arena.show import board
+from bellwether.arena.text_tables import board
 from bellwether.console import console
 from bellwether.lake.warehouse import query
 from bellwether.settings import settings

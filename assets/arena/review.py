@@ -15,7 +15,7 @@ from resources.arena import ArenaResource
 @dg.asset(**of("arena/review", "python"))
 def review(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[pl.DataFrame]:
     """One family whose releases the price map may have, as the last review of the lineups found it."""
-    from bellwether.arena.weekly.operators import review_rows, reviewed
+    from bellwether.arena.weekly.interventions import review_rows, reviewed
 
     try:
         world = arena.world(context.run_id)

@@ -17,8 +17,8 @@ from bellwether.arena.decision import FINAL
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.records import Intervention, Kind
-from bellwether.arena.weekly.marking import mark
-from bellwether.arena.weekly.means import all_reconstructed
+from bellwether.arena.weekly.context import all_reconstructed
+from bellwether.arena.weekly.held_prices import mark
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table

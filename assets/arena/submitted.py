@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.submitted import submissions_frame
+from bellwether.arena.submissions import submissions_frame
 from bellwether.settings import settings
 
 

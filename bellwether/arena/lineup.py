@@ -21,7 +21,7 @@ from bellwether import registry
 from bellwether.arena.families import Family, families, prices
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.methodology import methodology as methodology_of
-from bellwether.arena.trivial import RULES
+from bellwether.arena.rule_agents import RULES
 from bellwether.errors import ConfigError, suggestion
 from bellwether.lake.sql import run_sql
 from bellwether.models.model import Model

@@ -184,29 +184,29 @@ def intervene(records: Records, intervention: Intervention) -> Intervention:
         number += 1
 
 
-def interventions(records: Records) -> list[Intervention]:
+def load_interventions(records: Records) -> list[Intervention]:
     """All interventions, in the order in which they were recorded."""
     return all_stored(records, Intervention, _INTERVENED)
 
 
 def closures(records: Records) -> dict[str, Intervention]:
     """Agents that were closed, by id."""
-    return {one.subject: one for one in interventions(records) if one.kind is Kind.CLOSE}
+    return {one.subject: one for one in load_interventions(records) if one.kind is Kind.CLOSE}
 
 
 def archives(records: Records) -> dict[str, Intervention]:
     """Cohorts that were archived, by their Sunday."""
-    return {one.subject: one for one in interventions(records) if one.kind is Kind.ARCHIVE}
+    return {one.subject: one for one in load_interventions(records) if one.kind is Kind.ARCHIVE}
 
 
 def cancellations(records: Records) -> list[Intervention]:
     """Markets that were cancelled."""
-    return [one for one in interventions(records) if one.kind is Kind.CANCEL]
+    return [one for one in load_interventions(records) if one.kind is Kind.CANCEL]
 
 
 def dismissals(records: Records) -> list[tuple[str, str]]:
     """Releases that were dismissed: the family, and the model's id."""
-    found = (one.subject.partition("/") for one in interventions(records) if one.kind is Kind.DISMISS)
+    found = (one.subject.partition("/") for one in load_interventions(records) if one.kind is Kind.DISMISS)
     return [(family, model_id) for family, _, model_id in found]
 
 

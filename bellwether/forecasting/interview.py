@@ -24,8 +24,8 @@ from bellwether.models.model import Model
 from bellwether.models.prices import estimate
 from bellwether.models.reply import Ending, ending_of
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
+from bellwether.tables.exports import redacted
 from bellwether.tables.knowledge import knowledge
-from bellwether.tables.outgoing import redacted
 
 PURPOSE = "benchmark/forecasts"
 UNREADABLE = "unreadable"

@@ -16,7 +16,7 @@ from bellwether.forecasting import registry
 from bellwether.questions import ReleaseName, release, releases
 from bellwether.tables import Table
 from bellwether.tables.benchmark import COMPARISONS, DATASET_ANALYSIS, FORECASTS, LEADERBOARD, QUESTIONS, RELIABILITY, SCORES
-from bellwether.tables.outgoing import redacted
+from bellwether.tables.exports import redacted
 
 TABLES: dict[str, Table] = {
     "questions": QUESTIONS,

@@ -17,7 +17,7 @@ from bellwether.pages.values import any_value, number, text, when, yes_no
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
 from bellwether.tables import TABLES
-from bellwether.tables.outgoing import neutralised
+from bellwether.tables.exports import neutralised
 
 #: Larger tables are downloaded as Parquet only.
 _CSV_ROWS = 50_000

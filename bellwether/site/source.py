@@ -18,7 +18,7 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.lake import duck, meta, warehouse
 from bellwether.tables import TABLES, Table, table
-from bellwether.tables.outgoing import redacted
+from bellwether.tables.exports import redacted
 
 
 @dataclass(frozen=True, slots=True)

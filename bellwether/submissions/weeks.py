@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.submitted import fitting, listed, week_for, weeks
+from bellwether.arena.submissions import fitting, listed, week_for, weeks
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.tables.schema import TIME

@@ -26,8 +26,8 @@ from bellwether.arena.methodology import Methodology
 from bellwether.arena.prompt import Portfolio, messages
 from bellwether.arena.records import Plan
 from bellwether.arena.universe import frozen
-from bellwether.arena.weekly.asking import Task
-from bellwether.arena.weekly.deciding import Decided, decide_all
+from bellwether.arena.weekly.decisions import Decided, decide_all
+from bellwether.arena.weekly.model_calls import Task
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Reply, Request, Usage
 from bellwether.journal.records import InProgress, Records

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bellwether import concurrency
-from bellwether.arena.weekly.means import World
+from bellwether.arena.weekly.context import World
 from bellwether.journal import Journal
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient

@@ -18,21 +18,21 @@ from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import Observed
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import rankings
-from bellwether.arena.rankings.reading import every_table_as_known, inputs_of
+from bellwether.arena.rankings.standings import every_table_as_known, inputs_of
 from bellwether.arena.results import Facts
-from bellwether.arena.submitted import submissions_frame
-from bellwether.arena.weekly import asking
-from bellwether.arena.weekly.marking import mark
-from bellwether.arena.weekly.means import stored_cohort
-from bellwether.arena.weekly.operators import archive_cohort, cancel_market, close_agent
+from bellwether.arena.submissions import submissions_frame
+from bellwether.arena.weekly import model_calls
+from bellwether.arena.weekly.context import stored_cohort
+from bellwether.arena.weekly.held_prices import mark
+from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
 from bellwether.arena.weekly.polymarket import Polymarket
-from bellwether.arena.weekly.reading import as_known
+from bellwether.arena.weekly.queries import as_known
 from bellwether.arena.weekly.rows import agents_rows
 from bellwether.errors import BellwetherError
 from bellwether.journal import Outcome
 from bellwether.models.reply import NoAnswer
 from bellwether.models.scheduler import Stopped
-from bellwether.submissions.checking import SCHEMA
+from bellwether.submissions.validation import SCHEMA
 from bellwether.tables import TABLES
 from bellwether.tables import arena as tables
 from bellwether.tables.arena_messages import MESSAGES
@@ -57,7 +57,7 @@ class Trouble:
     def __init__(self, rng: Random, patch: pytest.MonkeyPatch) -> None:
         self.rng, self.fault, self.asks, self.looks = rng, "", dict[str, str](), "all"
         self.flipped, self.gone = set[str](), set[str]()
-        ruled, look, evidence, midpoints = asking._ruled, Polymarket.look, Polymarket.evidence, Polymarket.midpoints
+        ruled, look, evidence, midpoints = model_calls._ruled, Polymarket.look, Polymarket.evidence, Polymarket.midpoints
 
         def answer(rule: str, task: Any, plan: Any, sample: int) -> Any:
             fault = self.fault or self.asks.setdefault(task.key.decision_id, self.rng.choice(FAULTS))
@@ -83,7 +83,7 @@ class Trouble:
             found = midpoints(venue, tokens)
             return {name: self._moved(one) for name, one in found.items() if self.rng.random() < 0.8}
 
-        patch.setattr(asking, "_ruled", answer)
+        patch.setattr(model_calls, "_ruled", answer)
         patch.setattr(Polymarket, "look", looked)
         patch.setattr(Polymarket, "evidence", seen)
         patch.setattr(Polymarket, "midpoints", mids)

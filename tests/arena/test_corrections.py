@@ -15,7 +15,7 @@ from bellwether.arena.checks import LAKE_CHECKS
 from bellwether.arena.identity import week_of
 from bellwether.arena.resolution import CORRECTIONS, FIRST
 from bellwether.arena.weekly.evidence import Known, due_markets, evidence_rows
-from bellwether.arena.weekly.marking import mark
+from bellwether.arena.weekly.held_prices import mark
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.checks.rule import Observation
 from bellwether.errors import ConfigError, VenueError

@@ -16,7 +16,7 @@ import pytest
 from bellwether.arena.market import Market, Quote
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.polymarket import Polymarket
-from bellwether.arena.weekly.reading import is_read, status, week_is_decided
+from bellwether.arena.weekly.queries import is_read, status, week_is_decided
 from bellwether.arena.weekly.summary import lines_of, summary
 from bellwether.settings import Settings
 from bellwether.tables import arena as tables

@@ -17,7 +17,7 @@ from assets.arena.assets import _weeks
 from bellwether.arena.lineup import Terms, lineup, registered, releases, terms_of
 from bellwether.arena.prompt import FIRST_VERSION
 from bellwether.arena.records import FrozenCohort, decode, encode, once
-from bellwether.arena.weekly.means import deciding, frozen_cohort, new_cohort, stored_cohort
+from bellwether.arena.weekly.context import deciding, frozen_cohort, new_cohort, stored_cohort
 from bellwether.errors import ConfigError, LakeError
 from bellwether.models.registry import models
 from bellwether.tables import arena as tables

@@ -12,11 +12,11 @@ import pytest
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import Inputs, rankings
 from bellwether.arena.rankings.windows import WINDOWS, equity_in
-from bellwether.arena.records import archives, closures, interventions
+from bellwether.arena.records import archives, closures, load_interventions
 from bellwether.arena.results import Facts, newest
-from bellwether.arena.weekly.marking import mark
-from bellwether.arena.weekly.operators import archive_cohort, cancel_market, close_agent
-from bellwether.arena.weekly.reading import agent_rows, as_known, cohort_rows, stored, week_is_decided
+from bellwether.arena.weekly.held_prices import mark
+from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
+from bellwether.arena.weekly.queries import agent_rows, as_known, cohort_rows, stored, week_is_decided
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ConfigError
 from bellwether.tables import arena as tables
@@ -93,11 +93,11 @@ def test_results_are_shown_as_they_were_known(arena: Arena) -> None:
 def test_an_intervention_is_recorded_once(arena: Arena) -> None:
     with arena.journal() as journal:
         world = arena.world(journal)
-        first = interventions(world.records)
+        first = load_interventions(world.records)
         again = cancel_market(world, first[0].subject, "bob", "again")
         assert again == first[0]
         assert close_agent(world, f"{START.date()}/random", "bob", "again") == first[1]
-        assert interventions(world.records) == first
+        assert load_interventions(world.records) == first
     assert arena.evidence(START.date()).filter(pl.col("cancelled_by").is_not_null()).height == 1
 
 

@@ -12,11 +12,11 @@ import httpx
 import polars as pl
 import pytest
 
-from bellwether.arena.exporting import cohort_tables, export_cohort
+from bellwether.arena.export import cohort_tables, export_cohort
 from bellwether.arena.identity import week_of
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.weekly.marking import mark
-from bellwether.arena.weekly.means import decided_at, frozen_universe, venues_of
+from bellwether.arena.weekly.context import decided_at, frozen_universe, venues_of
+from bellwether.arena.weekly.held_prices import mark
 from bellwether.arena.weekly.summary import preview
 from bellwether.checks import rules_for, validate
 from bellwether.errors import ConfigError
@@ -24,7 +24,7 @@ from bellwether.sandbox.world import GeneratedWorld
 from bellwether.tables import arena as tables
 from tests.arena.kalshi import KalshiArena
 from tests.arena.tampering import Tampering
-from tests.arena.test_exporting import asked
+from tests.arena.test_export import asked
 from tests.arena.test_time_travel import prompts
 from tests.arena.weeks import LATER, SEVEN, WEEK
 

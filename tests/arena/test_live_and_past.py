@@ -15,8 +15,8 @@ from bellwether.arena.history import LATEST, SOONEST, past_universe
 from bellwether.arena.market import Market
 from bellwether.arena.universe import Universe, frozen
 from bellwether.arena.weekly import polymarket
-from bellwether.arena.weekly.marking import mark, past_rows
-from bellwether.arena.weekly.means import decided_at, seen_universe
+from bellwether.arena.weekly.context import decided_at, seen_universe
+from bellwether.arena.weekly.held_prices import mark, past_rows
 from bellwether.tables import arena as tables
 from bellwether.venues.polymarket import snapshots
 from tests.arena.weeks import SEVEN, Arena

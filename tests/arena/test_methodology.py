@@ -18,7 +18,7 @@ from bellwether.arena.lineup import Lineup, lineup, rule_of
 from bellwether.arena.market import Market
 from bellwether.arena.methodology import methodologies, methodology
 from bellwether.arena.parsing import Limits, parse_decision
-from bellwether.arena.trivial import RULES, answer
+from bellwether.arena.rule_agents import RULES, answer
 from bellwether.arena.units import divided, micros, money_text, percent_text, value_of
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.settings import World

@@ -16,8 +16,8 @@ import pytest
 
 from assets.arena.assets import _money
 from bellwether.arena.weekly import rows
-from bellwether.arena.weekly.deciding import decide_week
-from bellwether.arena.weekly.means import WeekBudgets, scope_of, spending_of
+from bellwether.arena.weekly.context import WeekBudgets, scope_of, spending_of
+from bellwether.arena.weekly.decisions import decide_week
 from bellwether.checks.rule import rules_for
 from tests.arena.weeks import SEVEN, WEEK, Arena
 

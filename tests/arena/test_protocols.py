@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.arena import lineup, trivial
+from bellwether.arena import lineup, rule_agents
 from bellwether.arena.identity import week_of
 from bellwether.arena.market import YES, Market
-from bellwether.arena.weekly.marking import mark, past_days, past_rows
+from bellwether.arena.weekly.held_prices import mark, past_days, past_rows
 from bellwether.tables import arena as tables
 from tests.arena.weeks import Arena
 
@@ -51,7 +51,7 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         # Of past books only midpoints are known.
         (arena.registry / name).write_text(text if live else text.replace("v1-realistic", "v1"))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (trivial, lineup):
+        for module in (rule_agents, lineup):
             patch.setattr(module, "RULES", dict.fromkeys(FAMILIES, bet_on_one))
         arena.decide(WEEK)
     arena.now += timedelta(hours=1)

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.arena.weekly.reading import between
+from bellwether.arena.weekly.queries import between
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text

@@ -14,7 +14,7 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import Inputs, rankings
 from bellwether.arena.rankings.difficulty import Losses, adjusted
 from bellwether.arena.rankings.pairs import NO_COMMON, compared
-from bellwether.arena.rankings.reading import every_table_as_known, standings
+from bellwether.arena.rankings.standings import every_table_as_known, standings
 from bellwether.calibration import evaluate
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.inference import Inference

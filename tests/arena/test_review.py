@@ -11,10 +11,10 @@ import pytest
 
 from assets.arena.review import review as review_asset
 from bellwether.arena.families import Family
-from bellwether.arena.records import interventions
+from bellwether.arena.records import load_interventions
 from bellwether.arena.review import Finding, Offer, State, advice, catalogue, review
-from bellwether.arena.weekly import operators
-from bellwether.arena.weekly.means import World, stored_cohort
+from bellwether.arena.weekly import interventions
+from bellwether.arena.weekly.context import World, stored_cohort
 from bellwether.errors import ConfigError
 from bellwether.models import prices
 from bellwether.models.model import Model
@@ -118,19 +118,19 @@ def arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arena:
 def test_the_review_changes_nothing_and_a_dismissal_ends_its_proposal(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     """F7: no family, release or lineup is made of a dismissal."""
     files = {path: path.read_bytes() for path in arena.registry.iterdir()}
-    monkeypatch.setattr(operators, "families", lambda models, folder: {"gpt": GPT_NOW})
+    monkeypatch.setattr(interventions, "families", lambda models, folder: {"gpt": GPT_NOW})
     with arena.journal() as journal:
         world = arena.world(journal)
-        (found,) = operators.reviewed(world)
+        (found,) = interventions.reviewed(world)
         assert (found.state, [one.model_id for one in found.offers]) == (State.UPGRADE, ["openai/gpt-9.1"])
         with pytest.raises(ConfigError, match=r"does not propose it; it proposes gpt openai/gpt-9\.1"):
-            operators.dismiss_release(world, "gpt", "openai/gpt-8", "ann", "never heard of it")
-        operators.dismiss_release(world, "gpt", "openai/gpt-9.1", "ann", "too dear")
-        assert operators.dismiss_release(world, "gpt", "openai/gpt-9.1", "bob", "again").by == "ann", "the first word stands"
-        assert [one.author for one in interventions(world.records)] == ["ann (too dear)"]
-        (found,) = operators.reviewed(world)
+            interventions.dismiss_release(world, "gpt", "openai/gpt-8", "ann", "never heard of it")
+        interventions.dismiss_release(world, "gpt", "openai/gpt-9.1", "ann", "too dear")
+        assert interventions.dismiss_release(world, "gpt", "openai/gpt-9.1", "bob", "again").by == "ann", "the first word stands"
+        assert [one.author for one in load_interventions(world.records)] == ["ann (too dear)"]
+        (found,) = interventions.reviewed(world)
         assert stored_cohort(world.records, WEEK) is None
-    rows = operators.review_rows([found], LATER)
+    rows = interventions.review_rows([found], LATER)
     assert rows.select("family", "state", "input_price").rows() == [("gpt", "dismissed", None)]
     assert files == {path: path.read_bytes() for path in arena.registry.iterdir()}
 
@@ -146,7 +146,7 @@ def test_an_upgrade_says_what_to_add_to_the_registry() -> None:
 
 
 def test_the_asset_has_the_rows_and_numbers_of_the_review(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operators, "families", lambda models, folder: {"gpt": GPT_NOW})
+    monkeypatch.setattr(interventions, "families", lambda models, folder: {"gpt": GPT_NOW})
     with arena.journal() as journal:
 
         class Means:

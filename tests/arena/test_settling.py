@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bellwether.arena.records import Intervention, interventions
-from bellwether.arena.weekly.operators import cancel_market, close_agent
+from bellwether.arena.records import Intervention, load_interventions
+from bellwether.arena.weekly.interventions import cancel_market, close_agent
 from bellwether.journal.records import Records
 from bellwether.lake import Lake
 from bellwether.tables import TABLES
@@ -43,7 +43,7 @@ def contents(arena: Arena) -> tuple[dict[Any, str], list[Intervention]]:
     """The SHA-256 of every partition, and the interventions of the journal."""
     found = {(name, place): one.sha256 for name, table in TABLES.items() for place, one in arena.lake.manifests(table).items()}
     with arena.journal() as journal:
-        return found, interventions(arena.world(journal).records)
+        return found, load_interventions(arena.world(journal).records)
 
 
 def killing(patch: pytest.MonkeyPatch, step: int, done: Counter[str]) -> None:

@@ -17,7 +17,7 @@ from bellwether.arena.market import MarketStatus, UnknownFees
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, decode, encode
 from bellwether.arena.states import is_complete, may_start, window_ends
 from bellwether.arena.universe import frozen, market_of, status_of, universe
-from bellwether.arena.weekly.means import deciding as weekly_deciding
+from bellwether.arena.weekly.context import deciding as weekly_deciding
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.journal import Journal
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime

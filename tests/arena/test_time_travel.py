@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from bellwether.arena.records import Plan, stored
-from bellwether.arena.weekly.means import decided_at
+from bellwether.arena.weekly.context import decided_at
 from bellwether.tables import arena as tables
 from tests.arena.tampering import Tampering
 from tests.arena.weeks import WEEK, Arena

@@ -14,11 +14,11 @@ import pytest
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import changed_bases
-from bellwether.arena.weekly.deciding import decide_week
+from bellwether.arena.weekly.context import frozen_cohort, frozen_universe
+from bellwether.arena.weekly.decisions import decide_week
 from bellwether.arena.weekly.evidence import Known, due_markets
-from bellwether.arena.weekly.marking import mark, past_rows
-from bellwether.arena.weekly.means import frozen_cohort, frozen_universe
-from bellwether.arena.weekly.reading import agent_rows, cohort_rows, explain, status, stored, week_is_decided
+from bellwether.arena.weekly.held_prices import mark, past_rows
+from bellwether.arena.weekly.queries import agent_rows, cohort_rows, explain, status, stored, week_is_decided
 from bellwether.arena.weekly.summary import preview
 from bellwether.errors import ConfigError, LakeError, VenueError
 from bellwether.journal.records import Records

@@ -12,7 +12,7 @@ import pytest
 
 from bellwether.arena.rankings import Inputs
 from bellwether.arena.rankings.windows import WINDOWS, equity_in, mean_of_totals, points
-from bellwether.arena.show import is_preview
+from bellwether.arena.text_tables import is_preview
 from bellwether.tables import arena as tables
 from bellwether.tables.schema import TIME
 

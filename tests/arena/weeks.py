@@ -16,9 +16,9 @@ from bellwether import concurrency
 from bellwether.arena.frames import universe_frame
 from bellwether.arena.results import Facts, Results, results
 from bellwether.arena.weekly import rows
-from bellwether.arena.weekly.deciding import WeekDecided, decide_week
+from bellwether.arena.weekly.context import World
+from bellwether.arena.weekly.decisions import WeekDecided, decide_week
 from bellwether.arena.weekly.evidence import Known, evidence_rows
-from bellwether.arena.weekly.means import World
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.client import Limits, ModelClient

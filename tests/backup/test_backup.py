@@ -25,7 +25,7 @@ from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import Settings, settings
 from bellwether.submissions import Submissions
-from bellwether.submissions.checking import SCHEMA
+from bellwether.submissions.validation import SCHEMA
 from bellwether.tables import TABLES, table
 from cli.main import main
 from orchestration.home import prepare

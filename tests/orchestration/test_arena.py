@@ -22,10 +22,10 @@ from assets.warehouse.sensors import _PROCESS, publisher
 from bellwether.arena.identity import week_of
 from bellwether.arena.lineup import registered
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
+from bellwether.arena.rankings.standings import cutoffs, every_table_as_known
 from bellwether.arena.results import Facts, results
-from bellwether.arena.weekly.operators import cancel_market, close_agent
-from bellwether.arena.weekly.reading import status
+from bellwether.arena.weekly.interventions import cancel_market, close_agent
+from bellwether.arena.weekly.queries import status
 from bellwether.errors import BellwetherError, VenueError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table

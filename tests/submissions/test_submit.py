@@ -19,10 +19,10 @@ from bellwether.scoring.files import read_table
 from bellwether.scoring.table import Table
 from bellwether.settings import settings
 from bellwether.submissions import Submissions, checked
-from bellwether.submissions.checking import AGAIN, SCHEMA, TWICE
-from bellwether.submissions.reading import _quick_csv, read
+from bellwether.submissions.files import _quick_csv, read
+from bellwether.submissions.validation import AGAIN, SCHEMA, TWICE
 from bellwether.tables import table
-from bellwether.tables.outgoing import neutralised
+from bellwether.tables.exports import neutralised
 from bellwether.tables.schema import TIME
 from cli.main import main
 

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.submitted import listed, submissions_frame, week_for, weeks
+from bellwether.arena.submissions import listed, submissions_frame, week_for, weeks
 from bellwether.submissions import checked
-from bellwether.submissions.checking import SCHEMA
-from bellwether.submissions.reading import for_week, read
+from bellwether.submissions.files import for_week, read
+from bellwether.submissions.validation import SCHEMA
 from bellwether.submissions.weeks import Weeks
 from bellwether.tables.schema import TIME
 

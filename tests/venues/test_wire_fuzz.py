@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from bellwether.errors import BellwetherError, VenueError
 from bellwether.recordings.instants import exchange_time
 from bellwether.replay.building.messages import Reader
+from bellwether.tables.order_books import KALSHI_BOOKS
 from bellwether.tables.raw import (
     KALSHI_CANDLES,
     KALSHI_EVENTS,
@@ -34,7 +35,6 @@ from bellwether.tables.raw import (
     POLYMARKET_WINNERS,
 )
 from bellwether.tables.schema import Table
-from bellwether.tables.trading import KALSHI_BOOKS
 from bellwether.venues.http.page import Page
 from bellwether.venues.kalshi import wire as kalshi
 from bellwether.venues.kalshi.stream.frame import Frame, body_of, envelope, message

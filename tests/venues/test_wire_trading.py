@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bellwether.tables.trading import KALSHI_BOOKS
+from bellwether.tables.order_books import KALSHI_BOOKS
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.wire import Origin, Parsed, parse_books
 

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import polars as pl
 
-from bellwether.arena.submitted import due_of_others, forecasts_of_others
+from bellwether.arena.submissions import due_of_others, forecasts_of_others
 from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.formatting import floor_percent
 from bellwether.tables.arena_rankings import GROUP, SUBMISSIONS

@@ -16,7 +16,7 @@ from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.records import cancellations
 from bellwether.arena.resolution import Polled, awaited, due, missing_look
 from bellwether.arena.universe import status_of
-from bellwether.arena.weekly.means import World, stored_evidence
+from bellwether.arena.weekly.context import World, stored_evidence
 from bellwether.arena.weekly.state import books
 from bellwether.errors import ConfigError
 from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES

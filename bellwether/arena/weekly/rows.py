@@ -13,15 +13,15 @@ import polars as pl
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.frames import agents_frame, millionths, trades_frame
 from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, all_stored, archives, closures, messages_of
-from bellwether.arena.weekly.asking import Task
-from bellwether.arena.weekly.deciding import Decided, WeekDecided, executed
-from bellwether.arena.weekly.means import World, rules_of
+from bellwether.arena.weekly.context import World, rules_of
+from bellwether.arena.weekly.decisions import Decided, WeekDecided, executed
+from bellwether.arena.weekly.model_calls import Task
 from bellwether.journal import Journal
 from bellwether.journal.facts import NOT_STATED
 from bellwether.models.client import served_by
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS
 from bellwether.tables.arena_messages import MESSAGES
-from bellwether.tables.outgoing import redacted
+from bellwether.tables.exports import redacted
 
 
 def agents_rows(world: World, cohort: FrozenCohort | None) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.records import Execution, FrozenCohort, all_stored
 from bellwether.arena.resolution import Observation, awaited, settlements
 from bellwether.arena.universe import Universe
-from bellwether.arena.weekly.means import World, rules_of, stored_evidence
+from bellwether.arena.weekly.context import World, rules_of, stored_evidence
 from bellwether.arena.weekly.venue import Held
 from bellwether.journal.records import Records
 

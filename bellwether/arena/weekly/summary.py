@@ -16,9 +16,7 @@ from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.results import LAST_EXECUTION
 from bellwether.arena.states import decisions_due
-from bellwether.arena.weekly.asking import Task, model_of, parameters_of
-from bellwether.arena.weekly.deciding import planned
-from bellwether.arena.weekly.means import (
+from bellwether.arena.weekly.context import (
     DECISION,
     World,
     deciding,
@@ -29,7 +27,9 @@ from bellwether.arena.weekly.means import (
     stored_cohort,
     venues_of,
 )
-from bellwether.arena.weekly.reading import Rows, stored
+from bellwether.arena.weekly.decisions import planned
+from bellwether.arena.weekly.model_calls import Task, model_of, parameters_of
+from bellwether.arena.weekly.queries import Rows, stored
 from bellwether.forecasting.prompt import Message
 from bellwether.models.model import Model
 from bellwether.models.prices import most_cost

@@ -15,7 +15,7 @@ from bellwether.errors import ConfigError, LakeError, SchemaError
 from bellwether.files import atomic_file, writing
 from bellwether.replay.results.reality_check import reality_check
 from bellwether.tables import Table
-from bellwether.tables.outgoing import neutralised
+from bellwether.tables.exports import neutralised
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 
 #: Tables of runs.

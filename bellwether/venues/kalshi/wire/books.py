@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.tables.order_books import KALSHI_BOOKS, LEVELS
 from bellwether.tables.schema import PRICE
-from bellwether.tables.trading import KALSHI_BOOKS, LEVELS
 from bellwether.venues.kalshi.routes import asked_tickers
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, PRICE_OF_CONTRACT
 from bellwether.venues.wire.columns import Columns, Problems, Record, records_of, repeats_of

@@ -20,7 +20,7 @@ from bellwether.journal.records import Records
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
 from bellwether.tables import table
-from bellwether.tables.outgoing import flat, neutralised, redacted
+from bellwether.tables.exports import flat, neutralised, redacted
 
 CARD, QUERY, DATA, CSV = "README.md", "leaderboard.sql", "data", "csv"
 #: What every card of ours holds, so that only an earlier export is replaced.

@@ -11,7 +11,7 @@ from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from bellwether.arena import trivial
+from bellwether.arena import rule_agents
 from bellwether.arena.account import Account
 from bellwether.arena.decision import Decision, response_format
 from bellwether.arena.execution import MarketData
@@ -22,7 +22,7 @@ from bellwether.arena.parsing import Limits
 from bellwether.arena.prompt import VERSION
 from bellwether.arena.records import Plan
 from bellwether.arena.universe import Universe
-from bellwether.arena.weekly.means import PURPOSE, World
+from bellwether.arena.weekly.context import PURPOSE, World
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
@@ -151,6 +151,6 @@ def parameters_of(model: Model, rules: Methodology) -> dict[str, Any]:
 def _ruled(rule: str, task: Task, plan: Plan, sample: int) -> Answer:
     """The answer of a rule: no call, so that nothing is in the journal under its key. Its limits are those of the stored prompt."""
     name = task.key.decision_id
-    content = trivial.answer(rule, task.universe.markets, Limits.of(task.methodology, plan.cash), name)
+    content = rule_agents.answer(rule, task.universe.markets, Limits.of(task.methodology, plan.cash), name)
     key = Request(model=f"arena/{rule}", messages=(), purpose=PURPOSE, scope=name, sample=sample).key
     return Answer(key, content, attempts=0, spent=_FREE)

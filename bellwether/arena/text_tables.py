@@ -13,7 +13,7 @@ from bellwether.console import plain_grid
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from bellwether.arena.weekly.reading import Explained
+    from bellwether.arena.weekly.queries import Explained
 
 STATUS_NOTE = (
     "past: reconstructed. made, inv., left: decisions with an answer that could be used, with one that could not, and without a final state. ref.: "

@@ -18,7 +18,7 @@ from bellwether.scoring.columns import STATED, Columns, is_number, listed, recog
 from bellwether.scoring.files import read_table
 from bellwether.scoring.parsing import with_points
 from bellwether.scoring.table import Table
-from bellwether.tables.outgoing import neutralised
+from bellwether.tables.exports import neutralised
 
 #: Names of the column of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.
 VENUES = ("venue", "exchange", "source", "platform")

@@ -15,7 +15,7 @@ from bellwether.arena.methodology import Methodology
 from bellwether.arena.rankings.estimates import RELATIVE
 from bellwether.arena.rankings.inputs import Inputs
 from bellwether.arena.rankings.rankings import rankings
-from bellwether.arena.weekly.reading import AS_KNOWN, Rows, as_known
+from bellwether.arena.weekly.queries import AS_KNOWN, Rows, as_known
 from bellwether.console import TextTable
 from bellwether.lake import Lake
 from bellwether.models.registry import models

@@ -15,7 +15,7 @@ from bellwether.arena.records import Execution, Intent, Plan, all_stored, closur
 from bellwether.arena.records import stored as stored_record
 from bellwether.arena.results import LAST_EXECUTION, Facts, newest, results
 from bellwether.arena.states import completed, may_start
-from bellwether.arena.weekly.means import World, deciding, stored_cohort
+from bellwether.arena.weekly.context import World, deciding, stored_cohort
 from bellwether.arena.weekly.state import keys_of
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
@@ -32,7 +32,7 @@ from bellwether.tables.arena import (
     TRADES,
     UNIVERSE,
 )
-from bellwether.tables.outgoing import redacted
+from bellwether.tables.exports import redacted
 from bellwether.tables.schema import Table
 from bellwether.untrusted_text import redact, redact_name
 

@@ -16,7 +16,7 @@ from bellwether.arena.market import Market, wanted_tokens
 from bellwether.arena.marks import Observed, Price, PriceKey, Source, bucket, merged, price_key, tick
 from bellwether.arena.methodology import Venue, methodology
 from bellwether.arena.units import price_micros
-from bellwether.arena.weekly.means import World, without_lost
+from bellwether.arena.weekly.context import World, without_lost
 from bellwether.arena.weekly.state import books
 from bellwether.errors import VenueError
 from bellwether.lake import Slice

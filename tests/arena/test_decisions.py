@@ -15,8 +15,8 @@ import pytest
 from bellwether.arena.decision import Action, Bet, Decision, DecisionState, Problem, Reason, Refusal
 from bellwether.arena.execution import MarketData
 from bellwether.arena.records import Execution, Intent, Plan, decode, encode
-from bellwether.arena.weekly.asking import Task
-from bellwether.arena.weekly.deciding import Decided
+from bellwether.arena.weekly.decisions import Decided
+from bellwether.arena.weekly.model_calls import Task
 from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import CallKey, Journal, Outcome, Usage

@@ -13,8 +13,8 @@ from bellwether.arena.identity import AgentKey
 from bellwether.arena.lineup import lineup
 from bellwether.arena.records import Intervention, Kind, dismissals, intervene
 from bellwether.arena.review import Finding, State, catalogue, review
-from bellwether.arena.weekly.means import World, stored_cohort
-from bellwether.arena.weekly.reading import agent_key
+from bellwether.arena.weekly.context import World, stored_cohort
+from bellwether.arena.weekly.queries import agent_key
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.models import prices

@@ -14,14 +14,15 @@ import duckdb
 import polars as pl
 import pytest
 
+from bellwether.arena import export
 from bellwether.arena.decision import Action, Decision
-from bellwether.arena.exporting import CARD, MARK, QUERY, cohort_tables, export_cohort
+from bellwether.arena.export import CARD, MARK, QUERY, cohort_tables, export_cohort
 from bellwether.arena.lineup import registered
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings.reading import every_table_as_known
+from bellwether.arena.rankings.standings import every_table_as_known
 from bellwether.arena.records import Intent, Plan, stored
 from bellwether.arena.results import Facts
-from bellwether.arena.weekly import reading
+from bellwether.arena.weekly import queries
 from bellwether.arena.weekly.rows import decisions_rows
 from bellwether.errors import ConfigError
 from bellwether.tables import arena as tables
@@ -129,11 +130,10 @@ def secrets() -> Iterator[str]:
 
 
 def test_a_key_that_a_model_repeats_is_not_exported(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bellwether.arena import exporting
 
     for secret in secrets():
         messages = [{"role": "user", "content": f"my key is {secret}"}]
-        monkeypatch.setattr(exporting, "stored", lambda *asked, said=messages: _with(asked, Plan, messages=said))
+        monkeypatch.setattr(export, "stored", lambda *asked, said=messages: _with(asked, Plan, messages=said))
         with arena.journal() as journal:
             rows = cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)["messages"]
         assert not rows["content"].str.contains(secret, literal=True).any()
@@ -175,9 +175,9 @@ def test_a_key_that_stored_rows_have_is_neither_exported_nor_explained(arena: Ar
     assert all(secret not in str(frame.rows()) for frame in made.values())
     name = f"{WEEK}/calibrated/{WEEK}"
     said = keyed(Decision(Action.HOLD), secret)
-    monkeypatch.setattr(reading, "stored_record", lambda *asked: _with(asked, Intent, decision=said))
+    monkeypatch.setattr(queries, "stored_record", lambda *asked: _with(asked, Intent, decision=said))
     with arena.journal() as journal:
-        explained = reading.explain(
+        explained = queries.explain(
             journal, lambda one: refusals if one is tables.REFUSALS else arena.read(one), arena.world(journal), name
         )
     assert secret not in str(explained)

@@ -49,7 +49,7 @@ def week_for(stated_at: pl.DataFrame, known: pl.DataFrame, rules: Mapping[str, M
 def fitting(stored: pl.DataFrame, markets: pl.DataFrame, known: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
     """The forecasts that count in the arena, with their week, market_id, and the week's due and reconstructed.
 
-    stored: accepted forecasts, columns of `bellwether.submissions.checking.SCHEMA`. markets: as `listed` returns them. known: as `weeks` does.
+    stored: accepted forecasts, columns of `bellwether.submissions.validation.SCHEMA`. markets: as `listed` returns them. known: as `weeks` does.
     """
     own = markets.filter("binary").select("week", "market", "market_id", "closes_at", "reconstructed", "known_at")
     return (

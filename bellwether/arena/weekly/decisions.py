@@ -23,8 +23,8 @@ from bellwether.arena.prompt import again, messages, portfolio
 from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, Intent, Plan, all_stored, closures, once, stored
 from bellwether.arena.states import decisions_due
 from bellwether.arena.weekly import state
-from bellwether.arena.weekly.asking import Ask, Task, asking
-from bellwether.arena.weekly.means import World, decided_at, deciding, frozen_cohort, frozen_universe, rules_of, venues_of
+from bellwether.arena.weekly.context import World, decided_at, deciding, frozen_cohort, frozen_universe, rules_of, venues_of
+from bellwether.arena.weekly.model_calls import Ask, Task, asking
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.prompt import Message, prompt_hash
 from bellwether.journal.records import InProgress, Records
