@@ -24,7 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.journal.address import SETTING, explained, parsed, shown
+from bellwether.journal.database_url import SETTING, explained, parsed, shown
 from bellwether.places import failures, is_stored, place
 from bellwether.settings import Fleet, Settings
 

@@ -16,11 +16,11 @@ from typing import Any, Self
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
+from bellwether.models.attempt_outcomes import Result
 from bellwether.models.client import Answer, Limits, ModelClient
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model
-from bellwether.models.outcomes import Result
-from bellwether.models.wire import Call
+from bellwether.models.transport import Call
 
 CALLS = 2_000
 CONCURRENCY = 100

@@ -11,7 +11,7 @@ import polars as pl
 
 from bellwether.console import console, emit, grid
 from bellwether.journal import Journal, records
-from bellwether.journal.facts import dollars
+from bellwether.journal.values import dollars
 from bellwether.settings import settings
 from cli.options import AS_JSON
 

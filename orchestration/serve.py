@@ -24,7 +24,7 @@ from bellwether.domains import domains
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file
 from bellwether.lake import Lake
-from bellwether.lake.renewing import renew
+from bellwether.lake.upgrades import renew
 from bellwether.settings import Settings
 from orchestration.fleet import DAEMON_LOCK, AdvisoryLock
 from orchestration.home import CODE, LOCATION, prepare, storage_errors

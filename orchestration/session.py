@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.console import console, emit
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.lake.renewing import renew
+from bellwether.lake.upgrades import renew
 from bellwether.progress import shown
 from bellwether.settings import World, settings
 

@@ -11,7 +11,7 @@ import dagster as dg
 from pydantic import Field
 
 from bellwether import concurrency
-from bellwether.lake.renewing import renew
+from bellwether.lake.upgrades import renew
 from bellwether.settings import Settings, settings
 from resources.journal import JournalResource
 from resources.lake import LakeResource

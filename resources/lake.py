@@ -12,7 +12,7 @@ import dagster as dg
 from pydantic import Field
 
 from bellwether.lake import Lake
-from bellwether.lake.duck import sql_type
+from bellwether.lake.duckdb_connection import sql_type
 from bellwether.settings import Settings
 from bellwether.tables import Column, Table
 

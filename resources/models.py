@@ -60,7 +60,7 @@ class ModelsOfRun:
     async def client(self) -> "AsyncIterator[ModelClient]":
         """A client on this world; the sandbox runs as long as it is open."""
         from bellwether.models.client import ModelClient
-        from bellwether.models.wire import ProviderWire
+        from bellwether.models.transport import ProviderWire
 
         with self.models.world.addresses(served=False) as venues:
             wire, journal = ProviderWire(sandbox=venues.transport), self.models.journal.journal

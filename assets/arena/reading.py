@@ -14,7 +14,7 @@ from bellwether.arena.lineup import registered
 from bellwether.arena.methodology import methodologies
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake
-from bellwether.lake.renewing import renew
+from bellwether.lake.upgrades import renew
 from bellwether.settings import settings
 from bellwether.tables import Table
 from bellwether.tables.arena import DECISIONS

@@ -19,8 +19,8 @@ import polars as pl
 
 from bellwether import forecasting
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.forecasting.elicitation_run import estimated
 from bellwether.forecasting.evaluation import Evaluation, Evaluations, ask_all
-from bellwether.forecasting.interview import estimated
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake import Lake

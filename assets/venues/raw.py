@@ -10,7 +10,7 @@ import dagster as dg
 from bellwether.concurrency import each
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
-from bellwether.lake.newer import require_newer
+from bellwether.lake.as_of import require_newer
 from bellwether.settings import settings
 from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE

@@ -15,7 +15,7 @@ from bellwether.backup.manifest import FILE, FORMAT, Manifest, files, made_at, n
 from bellwether.backup.retention import expired
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_folder, checksum, require_whole_home
-from bellwether.journal.address import parsed
+from bellwether.journal.database_url import parsed
 from bellwether.journal.journal import require_no_answers
 from bellwether.lake import Lake
 from bellwether.lake.storage import TEMPORARY, open_storage

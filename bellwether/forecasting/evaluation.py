@@ -19,7 +19,7 @@ import polars as pl
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file, create
-from bellwether.forecasting.interview import NOT_ASKED, interview
+from bellwether.forecasting.elicitation_run import NOT_ASKED, interview
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Outcome
 from bellwether.models.client import ModelClient

@@ -60,7 +60,7 @@ class LanguageModel:
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
         """See `Forecaster.forecast`. Raises `Interrupted` when a budget, a key or a credit ends the evaluation early."""
-        from bellwether.forecasting.interview import interview
+        from bellwether.forecasting.elicitation_run import interview
 
         if models is None:
             raise ConfigError(f"asking {self.name}: a language model needs a model client, and none was given")

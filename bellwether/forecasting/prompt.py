@@ -16,7 +16,7 @@ from typing import Any
 
 from bellwether.errors import ConfigError
 from bellwether.forecasting.elicitation import Elicitation, protocol
-from bellwether.forecasting.parsing.reading import Reading
+from bellwether.forecasting.parsing.result import Reading
 
 #: Version of the protocol: raise it with every change of the words below or in elicitation.py.
 VERSION = "1"

@@ -13,9 +13,9 @@ from bellwether.extras import lazy_names
 if TYPE_CHECKING:
     from bellwether.journal.budget import Budget, BudgetExceeded, Scope, Spending
     from bellwether.journal.claims import Attempt, Claim, LeaseLost
-    from bellwether.journal.facts import Answered, Busy, CallStatus, CostSource, Failed, Outcome, Reply, State, Usage
     from bellwether.journal.journal import Journal
     from bellwether.journal.request import CallKey, Request
+    from bellwether.journal.values import Answered, Busy, CallStatus, CostSource, Failed, Outcome, Reply, State, Usage
     from bellwether.journal.writer import in_thread
 
 __all__ = [
@@ -44,7 +44,7 @@ __all__ = [
 _HOMES = {
     "budget": ("Budget", "BudgetExceeded", "Scope", "Spending"),
     "claims": ("Attempt", "Claim", "LeaseLost"),
-    "facts": ("Answered", "Busy", "CallStatus", "CostSource", "Failed", "Outcome", "Reply", "State", "Usage"),
+    "values": ("Answered", "Busy", "CallStatus", "CostSource", "Failed", "Outcome", "Reply", "State", "Usage"),
     "request": ("CallKey", "Request"),
     "journal": ("Journal",),
     "writer": ("in_thread",),

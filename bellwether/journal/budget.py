@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from bellwether.errors import BellwetherError
 from bellwether.journal.database import Transaction
-from bellwether.journal.facts import State, dollars
 from bellwether.journal.holders import is_gone
 from bellwether.journal.request import natural
 from bellwether.journal.schema import attempts, calls
+from bellwether.journal.values import State, dollars
 
 #: Period after which an attempt without a known cost is no longer reserved for: what a provider charges is on its account by then.
 RESERVED_FOR = timedelta(hours=24)

@@ -13,8 +13,8 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal import rows
 from bellwether.journal.budget import Budget, keep, reserve
 from bellwether.journal.database import Database, Transaction
-from bellwether.journal.facts import FAILURES, UNBILLED, Answered, CostSource, Outcome, Reply, State, Usage
 from bellwether.journal.request import CallKey, Request, natural
+from bellwether.journal.values import FAILURES, UNBILLED, Answered, CostSource, Outcome, Reply, State, Usage
 from bellwether.untrusted_text import redact
 
 T = TypeVar("T")

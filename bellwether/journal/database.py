@@ -23,8 +23,8 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.journal import conversion
-from bellwether.journal.address import SETTING, explained, parsed, shown, sqlite_code
+from bellwether.journal import migration
+from bellwether.journal.database_url import SETTING, explained, parsed, shown, sqlite_code
 from bellwether.journal.schema import VERSION, journal_version, metadata
 
 if TYPE_CHECKING:
@@ -315,11 +315,11 @@ class Database:
 
     def _convert(self, connection: Connection) -> None:
         """Convert a journal of an earlier version, whole or not at all."""
-        if conversion.is_current(connection):
+        if migration.is_current(connection):
             return
         connection.exec_driver_sql("BEGIN IMMEDIATE" if self._path is not None else "BEGIN")
         Transaction(connection, self._clock).alone("create")
-        conversion.convert(connection)
+        migration.convert(connection)
         connection.exec_driver_sql("COMMIT")
 
     def _is_ours(self, connection: Connection) -> bool:

@@ -19,10 +19,10 @@ from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, has_o
 from bellwether.journal.claims import Attempt, Claim, adopt, require_estimate
 from bellwether.journal.database import Database, Transaction
 from bellwether.journal.export import counts, frames, usage
-from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome, State, Usage
 from bellwether.journal.holders import is_gone, this_process
 from bellwether.journal.request import CallKey, Request, short
 from bellwether.journal.schema import calls
+from bellwether.journal.values import Answered, Busy, CallStatus, Failed, Outcome, State, Usage
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.untrusted_text import redact

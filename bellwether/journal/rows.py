@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from bellwether.journal.database import Transaction
-from bellwether.journal.facts import Answered, CallStatus, CostSource, Outcome, Reply, Served, State, Usage
 from bellwether.journal.request import CallKey
 from bellwether.journal.schema import attempts, calls, reopenings, responses
+from bellwether.journal.values import Answered, CallStatus, CostSource, Outcome, Reply, Served, State, Usage
 
 _CLAIM_FIELDS = ("state", "holder", "lease_token", "lease_expires_at", "finished_at", "answer", "outcome", "reason")
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from bellwether.errors import ConfigError
-from bellwether.journal.facts import CostSource, Outcome, State
+from bellwether.journal.values import CostSource, Outcome, State
 
 #: Version of these tables. Journals of earlier versions are converted when they are opened, later ones refused.
 VERSION = 2

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bellwether.errors import BellwetherError
-from bellwether.journal.address import explained_error, shown
+from bellwether.journal.database_url import explained_error, shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

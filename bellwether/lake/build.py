@@ -16,12 +16,12 @@ import duckdb
 import polars as pl
 
 from bellwether.errors import LakeError
-from bellwether.lake import duck, history, meta, views
-from bellwether.lake.duck import identifier, literal
+from bellwether.lake import duckdb_connection, history, meta, views
+from bellwether.lake.duckdb_connection import identifier, literal
+from bellwether.lake.inventory import UNKNOWN, Former, Row, Survey, survey
 from bellwether.lake.lake import Lake
 from bellwether.lake.partitions import of_folder, values
 from bellwether.lake.storage import writing
-from bellwether.lake.survey import UNKNOWN, Former, Row, Survey, survey
 from bellwether.settings import settings
 from bellwether.tables import Table
 
@@ -119,7 +119,7 @@ def _known(path: Path, tables: Sequence[Table], looked_at: datetime) -> dict[str
 def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Rows of a published file; none where it cannot be read."""
     try:
-        with duck.connect() as connection:
+        with duckdb_connection.connect() as connection:
             connection.execute(f"ATTACH {literal(str(path))} AS warehouse (READ_ONLY)")
             connection.execute("USE warehouse")
             return connection.execute(sql, dict(params)).pl().to_dicts()
@@ -152,9 +152,9 @@ def _write(
 ) -> Built:
     """Write what the surveys found: into an empty file, or, with what was known before, into a copy of the last one. known: its history."""
     try:
-        with duck.connect(draft) as connection:
-            if any(duck.is_s3(file) for one in surveys for file in one.files):
-                duck.allow_s3(connection, lake.storage.reader_options)
+        with duckdb_connection.connect(draft) as connection:
+            if any(duckdb_connection.is_s3(file) for one in surveys for file in one.files):
+                duckdb_connection.allow_s3(connection, lake.storage.reader_options)
             connection.execute("BEGIN")
             if former is None:
                 _create_all(connection, surveys)
@@ -182,9 +182,9 @@ def _create_all(connection: duckdb.DuckDBPyConnection, surveys: Sequence[Survey]
     for schema in sorted({one.table.group for one in surveys} | {"meta"}):
         connection.execute(f"CREATE SCHEMA {identifier(schema)}")
     for one in surveys:
-        _create(connection, one.table, duck.select(one.table, one.local(one.files) if one.table.mart else one.files))
+        _create(connection, one.table, duckdb_connection.select(one.table, one.local(one.files) if one.table.mart else one.files))
     for table in meta.ALL:
-        _create(connection, table, duck.select(table, ()))
+        _create(connection, table, duckdb_connection.select(table, ()))
     _comment(connection, [*(one.table for one in surveys), *meta.ALL])
     _insert(connection, meta.PARTITIONS, meta.partitions(surveys))
     _insert(connection, meta.TABLES, meta.tables(surveys))
@@ -197,7 +197,7 @@ def _update(connection: duckdb.DuckDBPyConnection, found: Survey, former: Former
     table = found.table
     if not table.mart:
         connection.execute(f"DROP VIEW {_name(table)}")
-        _create(connection, table, duck.select(table, found.files))
+        _create(connection, table, duckdb_connection.select(table, found.files))
         _comment(connection, [table])
     else:
         shown = [file for file, row in former.rows.items() if row["published"]]
@@ -205,7 +205,7 @@ def _update(connection: duckdb.DuckDBPyConnection, found: Survey, former: Former
             _delete(connection, table, file)
         new = tuple(file for file in found.files if file not in shown)
         if new:
-            connection.execute(f"INSERT INTO {_name(table)} {duck.select(table, found.local(new))}")
+            connection.execute(f"INSERT INTO {_name(table)} {duckdb_connection.select(table, found.local(new))}")
     connection.execute("DELETE FROM meta.partitions WHERE table_name = $name", {"name": table.sql_name})
     connection.execute("DELETE FROM meta.tables WHERE table_name = $name", {"name": table.sql_name})
     _insert(connection, meta.PARTITIONS, meta.partitions([found]))

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from bellwether.errors import LakeError
 from bellwether.lake.manifest import Manifest
-from bellwether.lake.remedies import remedy_of
+from bellwether.lake.repair import remedy_of
 
 #: Local files that this process found sound, as path, size, time of modification and checksum: a file of the lake is never changed in place.
 _sound: set[tuple[str, int, int, str]] = set()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bellwether.formatting import escape_cell, markdown_table
 from bellwether.lake import meta
-from bellwether.lake.duck import sql_type
+from bellwether.lake.duckdb_connection import sql_type
 from bellwether.tables import TABLES, Column, Table
 
 _OPENING = """# Data dictionary

@@ -20,10 +20,10 @@ from bellwether.files import checksum
 from bellwether.lake import parquet, partitions
 from bellwether.lake.catalog import IndexCatalog, catalog
 from bellwether.lake.checksums import compare, is_sound, missing
-from bellwether.lake.copies import Copies
+from bellwether.lake.local_copies import Copies
 from bellwether.lake.manifest import FILE_NAME, NOTE_NAME, Manifest, dump, load
 from bellwether.lake.partitions import Partition
-from bellwether.lake.remedies import remedy
+from bellwether.lake.repair import remedy
 from bellwether.lake.slices import Slice
 from bellwether.lake.storage import open_storage
 from bellwether.lake.vacuum import Vacuumed, vacuum
@@ -48,7 +48,7 @@ class Lake:
         clock: now, in UTC; stamps manifests.
         copies: of files in an object store; None in a folder.
         durable: whether what is written to a folder survives a loss of power; see `Settings.durable`.
-        cache: folder for copies of files in an object store; see `bellwether.lake.copies`.
+        cache: folder for copies of files in an object store; see `bellwether.lake.local_copies`.
     """
 
     def __init__(

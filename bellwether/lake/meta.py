@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.lake.duck import sql_type
-from bellwether.lake.survey import Survey
+from bellwether.lake.duckdb_connection import sql_type
+from bellwether.lake.inventory import Survey
 from bellwether.tables import Table
 from bellwether.tables.schema import TEXT, TIME, UTC, Column
 

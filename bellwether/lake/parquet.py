@@ -13,10 +13,10 @@ import polars as pl
 
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import partitions
-from bellwether.lake.arrange import Keys, arrange
 from bellwether.lake.memory import give_back
 from bellwether.lake.partitions import Partition
-from bellwether.lake.remedies import remedy
+from bellwether.lake.repair import remedy
+from bellwether.lake.row_order import Keys, arrange
 from bellwether.lake.storage import writing
 from bellwether.tables import Table
 

@@ -10,10 +10,10 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.lake import parquet
 from bellwether.lake.checksums import compare_once, is_sound
-from bellwether.lake.copies import Copies
+from bellwether.lake.local_copies import Copies
 from bellwether.lake.manifest import Manifest
 from bellwether.lake.partitions import Partition
-from bellwether.lake.remedies import remedy
+from bellwether.lake.repair import remedy
 from bellwether.tables import Table
 
 

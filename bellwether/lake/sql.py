@@ -10,8 +10,8 @@ import duckdb
 import polars as pl
 
 from bellwether.errors import LakeError, SchemaError
-from bellwether.lake import duck
-from bellwether.lake.arrange import arrange
+from bellwether.lake import duckdb_connection
+from bellwether.lake.row_order import arrange
 from bellwether.lake.slices import Slice
 from bellwether.tables import Table
 
@@ -35,10 +35,10 @@ def run_sql(table: Table, inputs: Mapping[str, Slice | pl.DataFrame], params: Ma
 
 def evaluate(table: Table, text: str, inputs: Mapping[str, Slice | pl.DataFrame], params: Mapping[str, Any] | None = None) -> pl.DataFrame:
     """As `run_sql`, with the query given as `text`."""
-    with duck.connect() as connection:
+    with duckdb_connection.connect() as connection:
         try:
             for name, rows in inputs.items():
-                duck.add_input(connection, name, rows)
+                duckdb_connection.add_input(connection, name, rows)
             # A relation with parameters is evaluated row by row when it is fetched: six times slower than through a table.
             connection.execute(f"CREATE TEMP TABLE result AS {text}", dict(params) if params else None)
             frame = connection.sql("SELECT * FROM result").pl()

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import duckdb
 
-from bellwether.lake.duck import identifier, literal
+from bellwether.lake.duckdb_connection import identifier, literal
 from bellwether.lake.sql import sql_text
 from bellwether.tables import TABLES
 

@@ -20,13 +20,13 @@ import polars as pl
 
 from bellwether import places
 from bellwether.errors import ConfigError, LakeError
-from bellwether.lake import build, confine, duck
-from bellwether.lake.duck import literal
+from bellwether.lake import build, duckdb_connection, query_access
+from bellwether.lake.duckdb_connection import literal
 from bellwether.lake.lake import Lake
 from bellwether.lake.publications import Place, place_of
-from bellwether.lake.renewing import renew
 from bellwether.lake.sql import sql_text
 from bellwether.lake.storage import writing
+from bellwether.lake.upgrades import renew
 from bellwether.tables import TABLES, Table
 
 #: Name of the warehouse's database on a connection.
@@ -125,15 +125,17 @@ def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
 def _opened(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     """See `connect`; also of a copy."""
     # Attached to a connection of its own: DuckDB would hand out an older file of the same name that this process has open.
-    with place_of(path).opened() as file, duck.connect() as connection:
+    with place_of(path).opened() as file, duckdb_connection.connect() as connection:
         try:
             connection.execute(f"ATTACH {literal(str(file))} AS {DATABASE} (READ_ONLY)")
             connection.execute(f"USE {DATABASE}")
-            remote = any(duck.is_s3(file) for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall())
+            remote = any(
+                duckdb_connection.is_s3(file) for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall()
+            )
         except duckdb.Error as error:
             raise LakeError(f"opening the warehouse {file}: {error}; {PUBLISH_AGAIN}") from error
-        if remote and duck.httpfs():
-            duck.allow_s3(connection, places.resolve({}))
+        if remote and duckdb_connection.httpfs():
+            duckdb_connection.allow_s3(connection, places.resolve({}))
         yield connection
 
 
@@ -160,12 +162,12 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
     """
     with connect(path) as connection:
         try:
-            confine.require_reading(connection, sql)
-            confine.require_values(connection, sql, params or {})
+            query_access.require_reading(connection, sql)
+            query_access.require_values(connection, sql, params or {})
             files = [file for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall()]
-            if any(map(duck.is_s3, files)) and duck.httpfs():
+            if any(map(duckdb_connection.is_s3, files)) and duckdb_connection.httpfs():
                 _choose_requests(connection, sql)
-            confine.confine(connection, files)
+            query_access.confine(connection, files)
             relation = connection.sql(sql, params=dict(params) if params else None)
             return relation.pl() if relation is not None else pl.DataFrame()
         except duckdb.IOException as error:

@@ -24,17 +24,17 @@ from bellwether.journal import (
     Request,
     Usage,
 )
-from bellwether.journal.facts import NOT_STATED, Served
+from bellwether.journal.values import NOT_STATED, Served
 from bellwether.journal.writer import Urgency, Writer
-from bellwether.models.in_flight import Asked, CallEnd, InFlight, Missed, Passed, Stored
+from bellwether.models.attempt_outcomes import Result
+from bellwether.models.attempts import Asked, CallEnd, InFlight, Missed, Passed, Stored
 from bellwether.models.keys import Endpoint
 from bellwether.models.limits import Limits, Retry
 from bellwether.models.model import Model
-from bellwether.models.outcomes import Result
 from bellwether.models.prices import most_cost
-from bellwether.models.reply import Answer, Message, NoAnswer, read_reply, served_of
+from bellwether.models.response import Answer, Message, NoAnswer, read_reply, served_of
 from bellwether.models.scheduler import ModelStats, Run, Scheduler, Stopped, Tries
-from bellwether.models.wire import Call, ProviderWire, Wire
+from bellwether.models.transport import Call, ProviderWire, Wire
 
 __all__ = ["Answer", "Limits", "ModelClient", "ModelStats", "NoAnswer", "Retry", "Stopped", "asked_as", "request_of"]
 
@@ -69,7 +69,7 @@ class ModelClient:
         endpoint: returns address and key of a model; a `ConfigError` of it stops the model.
         run: who pays; budgets count what the run of this name has spent before.
         limits: of the run. retry: bounds of retries.
-        wire: sends calls; the transport of `bellwether.models.wire` when left out.
+        wire: sends calls; the transport of `bellwether.models.transport` when left out.
         most_cost: maximum cost of a call in micro-dollars, None if unknown; that of `bellwether.models.prices` by default.
         sleep, now, seed: for tests: a coroutine that waits, seconds of a monotonic clock, and the seed of the jitter.
     """

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.journal.facts import CostSource, Usage
+from bellwether.journal.values import CostSource, Usage
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model

@@ -11,10 +11,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 from bellwether.errors import BellwetherError
-from bellwether.journal.facts import Outcome, Reply
+from bellwether.journal.values import Outcome, Reply
+from bellwether.models.attempt_outcomes import Decision, Result
 from bellwether.models.limits import Limits, Retry, Shared, Slots
 from bellwether.models.model import Model
-from bellwether.models.outcomes import Decision, Result
 
 if TYPE_CHECKING:
     from bellwether.journal.shared_limits import SharedLimits

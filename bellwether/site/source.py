@@ -16,7 +16,7 @@ import orjson
 import polars as pl
 
 from bellwether.errors import LakeError
-from bellwether.lake import duck, meta, warehouse
+from bellwether.lake import duckdb_connection, meta, warehouse
 from bellwether.tables import TABLES, Table, table
 from bellwether.tables.exports import redacted
 
@@ -133,7 +133,7 @@ class Source:
         if first is None or first not in equal or declared.sql_name not in self._views:
             return self._relation(declared.sql_name)
         chosen = (pl.col("table_name") == declared.sql_name) & pl.col("partition").str.starts_with(str(equal[first]))
-        return self._connection.sql(duck.select(declared, tuple(self._files.filter(chosen)["file"])))
+        return self._connection.sql(duckdb_connection.select(declared, tuple(self._files.filter(chosen)["file"])))
 
     @cached_property
     def _views(self) -> frozenset[str]:
@@ -145,7 +145,9 @@ class Source:
 
     def _relation(self, name: str) -> duckdb.DuckDBPyRelation:
         """A table or view by its `schema.table`."""
-        return self._connection.sql("FROM " + ".".join(duck.identifier(part) for part in (warehouse.DATABASE, *name.split(".", 1))))
+        return self._connection.sql(
+            "FROM " + ".".join(duckdb_connection.identifier(part) for part in (warehouse.DATABASE, *name.split(".", 1)))
+        )
 
     def _all(self, name: str) -> pl.DataFrame:
         try:

@@ -31,7 +31,7 @@ from bellwether.arena.weekly.model_calls import Task
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Reply, Request, Usage
 from bellwether.journal.records import InProgress, Records
-from bellwether.models.reply import Answer, NoAnswer
+from bellwether.models.response import Answer, NoAnswer
 from bellwether.units import MicroDollars, SharePrice
 from tests.arena.world import COHORT, NOW, V1, agent, binary, bought
 

@@ -30,7 +30,7 @@ from bellwether.arena.weekly.queries import as_known
 from bellwether.arena.weekly.rows import agents_rows
 from bellwether.errors import BellwetherError
 from bellwether.journal import Outcome
-from bellwether.models.reply import NoAnswer
+from bellwether.models.response import NoAnswer
 from bellwether.models.scheduler import Stopped
 from bellwether.submissions.validation import SCHEMA
 from bellwether.tables import TABLES

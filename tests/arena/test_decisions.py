@@ -20,8 +20,8 @@ from bellwether.arena.weekly.model_calls import Task
 from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import CallKey, Journal, Outcome, Usage
-from bellwether.journal.facts import CostSource
-from bellwether.models.reply import Answer, NoAnswer
+from bellwether.journal.values import CostSource
+from bellwether.models.response import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 from tests.arena.deciding import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, Run, look, means, tasks
 from tests.arena.world import NOW, account, usd

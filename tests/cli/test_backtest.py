@@ -404,7 +404,7 @@ def test_a_portfolio_is_kept_in_the_lake_and_shown_from_the_warehouse(
     two_episodes: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from bellwether.lake import Lake
-    from bellwether.lake.remedies import remedy
+    from bellwether.lake.repair import remedy
     from bellwether.settings import settings
 
     monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))

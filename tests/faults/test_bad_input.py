@@ -23,13 +23,13 @@ import pytest
 from bellwether.calibration.scores import score
 from bellwether.errors import ScoringError
 from bellwether.forecasting import forecasters
-from bellwether.forecasting.interview import Interrupted
+from bellwether.forecasting.elicitation_run import Interrupted
 from bellwether.journal import Journal
 from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import endpoints
 from bellwether.questions import build
 from tests.clean.rows import market, markets, prices
-from tests.forecasting.test_interview import RELEASE
+from tests.forecasting.test_elicitation_run import RELEASE
 from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register
 
 N, CONCURRENCY = 3, 2

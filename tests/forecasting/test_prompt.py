@@ -15,8 +15,8 @@ from bellwether.errors import ConfigError
 from bellwether.forecasting import prompt
 from bellwether.forecasting.elicitation import Elicitation
 from bellwether.forecasting.parsing import PROBLEMS, compat, read
-from bellwether.forecasting.parsing.reading import FORMS as FORMS_READ
-from bellwether.forecasting.parsing.reading import MANNERS
+from bellwether.forecasting.parsing.result import FORMS as FORMS_READ
+from bellwether.forecasting.parsing.result import MANNERS
 
 FORMS = get_args(Elicitation)
 AS_OF = datetime(2026, 3, 4, 23, 30, tzinfo=UTC)

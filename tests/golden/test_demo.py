@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bellwether.console import console
-from bellwether.lake.duck import literal
+from bellwether.lake.duckdb_connection import literal
 from bellwether.lake.warehouse import connect
 from bellwether.settings import Settings, settings
 from bellwether.tables.benchmark import HORIZONS

@@ -13,9 +13,9 @@ from random import Random
 from typing import Any
 
 from bellwether.journal import Journal
+from bellwether.models.attempt_outcomes import Result
 from bellwether.models.client import Limits
-from bellwether.models.outcomes import Result
-from bellwether.models.wire import Call
+from bellwether.models.transport import Call
 from tests.models.asking import FakeWire, ask_all, client, model, said
 
 #: Requests per second and seconds of burst of the rate that they share.

@@ -21,9 +21,9 @@ from bellwether.errors import ConfigError
 from bellwether.journal import Journal, Scope
 from bellwether.journal.database import Database
 from bellwether.journal.shared_limits import SharedLimits
+from bellwether.models.attempt_outcomes import Result
 from bellwether.models.client import Limits
-from bellwether.models.outcomes import Result
-from bellwether.models.wire import Call
+from bellwether.models.transport import Call
 from bellwether.settings import settings
 from deploy.loopback import Process
 from resources.venues import KalshiVenue, WorldResource

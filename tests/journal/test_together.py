@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import Answered, Attempt, Budget, BudgetExceeded, Busy, Claim, Failed, Journal, LeaseLost, Outcome, Scope, Usage
-from bellwether.journal.facts import CostSource
+from bellwether.journal.values import CostSource
 from bellwether.journal.writer import Urgency, Writer
 from tests.journal.calls import LEASE, Clock, ask, begun, outcomes, said
 

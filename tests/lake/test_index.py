@@ -16,8 +16,8 @@ import pytest
 
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, catalog, warehouse
-from bellwether.lake.copies import Copies
-from bellwether.lake.duck import httpfs
+from bellwether.lake.duckdb_connection import httpfs
+from bellwether.lake.local_copies import Copies
 from bellwether.lake.staleness import Recipe, Staleness
 from bellwether.lake.verification import verify
 from bellwether.tables import TABLES

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from bellwether.errors import LakeError
-from bellwether.lake import Lake, duck
+from bellwether.lake import Lake, duckdb_connection
 from bellwether.tables import Column, Table
 from tests.damage import flip
 from tests.lake.frames import FORECASTS, PRICES, prices
@@ -96,8 +96,8 @@ def test_one_changed_byte_is_found_when_the_rows_are_read(lake: Lake) -> None:
     flip(file)
     with pytest.raises(LakeError, match=rf"{file} is damaged: .*; `bellwether pull 2025-09-02` restores it$"):
         rows.scan()
-    with pytest.raises(LakeError, match=rf"{file} is damaged"), duck.connect() as connection:
-        duck.add_input(connection, "prices", rows)
+    with pytest.raises(LakeError, match=rf"{file} is damaged"), duckdb_connection.connect() as connection:
+        duckdb_connection.add_input(connection, "prices", rows)
     assert lake.slice(PRICES, [("2025-09-01",)]).read().height == 6
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from bellwether.errors import LakeError, SchemaError
-from bellwether.lake import Lake, duck
+from bellwether.lake import Lake, duckdb_connection
 from bellwether.lake.sql import evaluate, run_sql
 from bellwether.tables import TABLES
 from tests.lake.frames import FORECASTS, PRICES, SERIES, prices, series
@@ -121,12 +121,12 @@ def test_the_text_comes_from_the_file_of_the_table(lake: Lake, monkeypatch: pyte
 
 def test_nothing_is_fetched_from_the_network_or_left_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with duck.connect() as connection:
+    with duckdb_connection.connect() as connection:
         settings = connection.execute(
             "SELECT name, value FROM duckdb_settings() WHERE name LIKE '%known_extensions' OR name IN ('threads', 'temp_directory')"
         ).fetchall()
         assert {value for name, value in settings if name.endswith("known_extensions")} == {"false"}
-        assert dict(settings)["threads"] == str(duck.THREADS)
+        assert dict(settings)["threads"] == str(duckdb_connection.THREADS)
         with pytest.raises(duckdb.Error):
             connection.execute("SELECT * FROM read_parquet('s3://nowhere/x.parquet')")
     assert list(tmp_path.iterdir()) == []
@@ -134,10 +134,13 @@ def test_nothing_is_fetched_from_the_network_or_left_in_the_folder(tmp_path: Pat
 
 def test_a_dtype_without_a_duckdb_type_is_refused() -> None:
     with pytest.raises(SchemaError, match="UInt8 has no DuckDB type"):
-        duck.sql_type(pl.UInt8())
+        duckdb_connection.sql_type(pl.UInt8())
 
 
 def test_an_s3_lake_without_the_extension_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duck, "_HTTPFS", "no_such_package")
-    with duck.connect() as connection, pytest.raises(LakeError, match=f"install the package duckdb-extension-httpfs=={duckdb.__version__}"):
-        duck.allow_s3(connection, {})
+    monkeypatch.setattr(duckdb_connection, "_HTTPFS", "no_such_package")
+    with (
+        duckdb_connection.connect() as connection,
+        pytest.raises(LakeError, match=f"install the package duckdb-extension-httpfs=={duckdb.__version__}"),
+    ):
+        duckdb_connection.allow_s3(connection, {})

@@ -453,7 +453,7 @@ def test_a_complete_publication_compares_no_file_with_its_checksum_again(lake: L
     seen: list[str] = []
     for module in ("checksums", "lake"):
         monkeypatch.setattr(f"bellwether.lake.{module}.compare", lambda manifest, location, file: seen.append(location))
-    monkeypatch.setattr("bellwether.lake.survey.CLOCKS", timedelta(seconds=-10))  # the files are older than they are
+    monkeypatch.setattr("bellwether.lake.inventory.CLOCKS", timedelta(seconds=-10))  # the files are older than they are
     assert publish(lake, path, tables=CHOSEN).complete
     assert len(seen) == len(set(seen)) > 0
     seen.clear()

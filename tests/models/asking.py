@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
+from bellwether.models.attempt_outcomes import Result
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
-from bellwether.models.outcomes import Result
-from bellwether.models.wire import Call
+from bellwether.models.transport import Call
 
 #: One call may cost so much at most, and costs so much (micro-dollars).
 MOST, COST = 100, 20

@@ -12,11 +12,11 @@ import pytest
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Journal, Outcome, Scope, State, Usage
+from bellwether.models.attempt_outcomes import Result, Stop
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped, asked_as
 from bellwether.models.keys import Endpoint
-from bellwether.models.outcomes import Result, Stop
-from bellwether.models.reply import ToolCall
-from bellwether.models.wire import Call
+from bellwether.models.response import ToolCall
+from bellwether.models.transport import Call
 from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, question, said
 from tests.shared import until
 

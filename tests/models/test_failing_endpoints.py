@@ -16,17 +16,17 @@ import polars as pl
 import pytest
 
 from bellwether.checks.rule import rules_for
+from bellwether.forecasting.elicitation_run import Interrupted, interview
 from bellwether.forecasting.evaluation import ask_all
-from bellwether.forecasting.interview import Interrupted, interview
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal, Outcome
 from bellwether.journal.budget import RESERVED_FOR
 from bellwether.models.client import Answer, Limits, ModelClient, NoAnswer, Retry, Stopped
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
-from bellwether.models.wire import load
+from bellwether.models.transport import load
 from tests.clean.rows import market, markets, prices
-from tests.forecasting.test_interview import RELEASE, build
+from tests.forecasting.test_elicitation_run import RELEASE, build
 from tests.journal.calls import Clock
 from tests.models.stub import KEY, Asked, Stub, anthropic, chat, gemini, http, openai_error
 
@@ -209,8 +209,8 @@ async def test_a_flaky_connection_among_answers_stops_nothing(stub: Stub, journa
     numbers = iter(range(1000))
 
     def wire() -> Any:
-        from bellwether.models.outcomes import Result
-        from bellwether.models.wire import Call, ProviderWire
+        from bellwether.models.attempt_outcomes import Result
+        from bellwether.models.transport import Call, ProviderWire
 
         class Flaky(ProviderWire):
             async def send(self, call: Call) -> Result:

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import Journal, Outcome
+from bellwether.models.attempt_outcomes import Result
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
 from bellwether.models.limits import Rate, Slots
-from bellwether.models.outcomes import Result
-from bellwether.models.wire import Call
+from bellwether.models.transport import Call
 from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, said
 
 
@@ -299,7 +299,7 @@ async def test_a_call_that_is_turned_away_again_and_again_is_left_to_the_next_ru
 
 async def test_a_stop_wakes_those_who_wait(journal: Journal) -> None:
     """Calls that are paced over hours end with the model, not hours later."""
-    from bellwether.models.outcomes import Stop
+    from bellwether.models.attempt_outcomes import Stop
 
     bad = failed(Outcome.AUTHENTICATION, 401, stop=Stop.AUTHENTICATION, permanent=True)
     async with client(journal, FakeWire(lambda call: bad), sleep=asyncio.sleep, now=asyncio.get_running_loop().time) as asking:

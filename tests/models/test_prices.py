@@ -52,7 +52,7 @@ def test_a_name_of_another_provider_is_no_price() -> None:
     ("prompt", "completion", "reasoning", "cached"), [(1000, 500, 0, 0), (5000, 3000, 2000, 1500), (300_000, 3000, 0, 9)]
 )
 def test_costs_are_those_of_litellms_own_calculator(prompt: int, completion: int, reasoning: int, cached: int) -> None:
-    from bellwether.models.wire import load
+    from bellwether.models.transport import load
 
     litellm = load()
     calculate = litellm.litellm_core_utils.llm_cost_calc.utils.generic_cost_per_token

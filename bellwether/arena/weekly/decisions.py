@@ -28,7 +28,7 @@ from bellwether.arena.weekly.model_calls import Ask, Task, asking
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.prompt import Message, prompt_hash
 from bellwether.journal.records import InProgress, Records
-from bellwether.models.reply import NoAnswer
+from bellwether.models.response import NoAnswer
 from bellwether.models.scheduler import Stopped
 from bellwether.units import MicroDollars
 

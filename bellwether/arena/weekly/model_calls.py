@@ -30,7 +30,7 @@ from bellwether.journal import BudgetExceeded, CostSource, Request, Usage
 from bellwether.models.client import ModelClient, asked_as
 from bellwether.models.model import Model
 from bellwether.models.registry import models
-from bellwether.models.reply import Answer, NoAnswer
+from bellwether.models.response import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 
 _FREE = Usage(cost=0, cost_source=CostSource.UNBILLED)

@@ -17,7 +17,7 @@ from bellwether.arena.weekly.context import World, rules_of
 from bellwether.arena.weekly.decisions import Decided, WeekDecided, executed
 from bellwether.arena.weekly.model_calls import Task
 from bellwether.journal import Journal
-from bellwether.journal.facts import NOT_STATED
+from bellwether.journal.values import NOT_STATED
 from bellwether.models.client import served_by
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS
 from bellwether.tables.arena_messages import MESSAGES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bellwether.forecasting.parsing import compat, published
 from bellwether.forecasting.parsing.parser import read, read_many
-from bellwether.forecasting.parsing.reading import PATHS, PROBLEMS, Reading
+from bellwether.forecasting.parsing.result import PATHS, PROBLEMS, Reading
 
 #: Version of the default parser: raise it when the same response would be read otherwise.
 VERSION = "2"

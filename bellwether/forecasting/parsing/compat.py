@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from bellwether.forecasting.parsing.reading import Answer, Reading
+from bellwether.forecasting.parsing.result import Answer, Reading
 
 #: Where the published parser takes the answer from: its tag, the phrase "the answer is", the more frequent word, nowhere.
 PATHS = ("compat_tag", "compat_phrase", "compat_count", "compat_none")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from bellwether.forecasting.parsing.reading import quoted
+from bellwether.forecasting.parsing.result import quoted
 
 _LONGEST = 60
 _AROUND = " \t\r\n\f\v\xa0*_\"'`“”‘’[](){}$\\"

@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.forecasting.parsing import fields, numbers
 from bellwether.forecasting.parsing.fields import Field, Form, Found
 from bellwether.forecasting.parsing.numbers import Number
-from bellwether.forecasting.parsing.reading import Answer, Reading, quoted
+from bellwether.forecasting.parsing.result import Answer, Reading, quoted
 from bellwether.forecasting.parsing.sections import is_tagged, split
 
 #: Answers up to this length, without the reasoning before them, are read once and remembered: they repeat.

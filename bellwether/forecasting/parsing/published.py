@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bellwether.forecasting.parsing.reading import Answer
+from bellwether.forecasting.parsing.result import Answer
 
 
 def answer_consistent(answer: Answer | None, number: float | None) -> float | None:

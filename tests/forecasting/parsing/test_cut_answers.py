@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bellwether.forecasting.parsing import read
 from bellwether.journal import CallKey
-from bellwether.models.reply import Answer, Ending, ending_of
+from bellwether.models.response import Answer, Ending, ending_of
 
 REASONS = (
     *("stop", "end_turn", "COMPLETE", "length", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens", "incomplete"),

@@ -40,7 +40,7 @@ class OwnModels:
         """A client; the sandbox runs as long as it is open."""
         from bellwether.journal import Journal
         from bellwether.models.client import Limits, ModelClient
-        from bellwether.models.wire import ProviderWire
+        from bellwether.models.transport import ProviderWire
 
         config, limits = settings(), Limits(dollars=self.dollars)
         with addresses(config, served=False) as venues, Journal.of(config) as journal:

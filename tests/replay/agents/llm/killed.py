@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from bellwether.models.outcomes import Result
+from bellwether.models.attempt_outcomes import Result
 from tests.replay.agents.llm.scripted import Scripted, trade, trading
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
+from bellwether.models.attempt_outcomes import Result
 from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import Endpoint
-from bellwether.models.outcomes import Result
-from bellwether.models.reply import read_reply
-from bellwether.models.wire import Call
+from bellwether.models.response import read_reply
+from bellwether.models.transport import Call
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.preparation import prepare

@@ -24,10 +24,10 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal, Outcome
+from bellwether.models.attempt_outcomes import Result
 from bellwether.models.client import ModelClient, Retry
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
-from bellwether.models.outcomes import Result
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm import LLMAgent, LLMReplay, Mismatch, Suspended, Trajectory
 from bellwether.replay.agents.llm.agent import _temperature

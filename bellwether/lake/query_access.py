@@ -9,7 +9,7 @@ from os.path import commonpath
 import duckdb
 
 from bellwether.errors import ConfigError
-from bellwether.lake.duck import literal
+from bellwether.lake.duckdb_connection import literal
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*(ANALYZE|FORMAT)\b[^)]*\)|\s+ANALYZE\b)?", re.IGNORECASE)
 #: DuckDB makes a temporary type for a PIVOT. What else a query may create is in memory: the warehouse is attached read-only.

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bellwether.models.attempt_outcomes import RawReply, classify
 from bellwether.models.model import Model
-from bellwether.models.outcomes import RawReply, classify
-from bellwether.models.reply import Ending, ending_of, read_reply
+from bellwether.models.response import Ending, ending_of, read_reply
 from tests.models.stub import chat
 
 MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})

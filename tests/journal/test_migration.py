@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from bellwether.backup import backup, restore
 from bellwether.errors import LakeError
 from bellwether.journal import Answered, Journal
-from bellwether.journal.conversion import is_current
+from bellwether.journal.migration import is_current
 from bellwether.journal.records import InProgress, Records, unfinished
 from bellwether.journal.schema import metadata, records
 from bellwether.settings import Settings
@@ -141,7 +141,7 @@ def test_a_process_killed_at_every_statement_leaves_the_old_journal_or_the_new(t
 
 def test_an_error_in_the_middle_leaves_the_old_journal(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, Journal(old) as journal:
-        patch.setattr("bellwether.journal.conversion._GUARD", dict.fromkeys(("sqlite", "postgresql"), "NOT SQL"))
+        patch.setattr("bellwether.journal.migration._GUARD", dict.fromkeys(("sqlite", "postgresql"), "NOT SQL"))
         with pytest.raises(LakeError, match="opening: journal"):
             journal.pending()
     engine = sa.create_engine(old.replace("postgresql:", "postgresql+psycopg:"))

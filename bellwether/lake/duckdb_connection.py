@@ -47,7 +47,7 @@ def sql_type(dtype: pl.DataType) -> str:
     try:
         return _TYPES[dtype]
     except KeyError:
-        raise SchemaError(f"{dtype} has no DuckDB type in bellwether.lake.duck; add it there") from None
+        raise SchemaError(f"{dtype} has no DuckDB type in bellwether.lake.duckdb_connection; add it there") from None
 
 
 def identifier(name: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 
 from bellwether.errors import LakeError
 from bellwether.lake import partitions
-from bellwether.lake.copies import Copies
 from bellwether.lake.lake import Lake
+from bellwether.lake.local_copies import Copies
 from bellwether.lake.manifest import FILE_NAME, Manifest
 from bellwether.lake.partitions import Partition
 from bellwether.lake.storage import Entry

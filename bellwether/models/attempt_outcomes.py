@@ -13,10 +13,10 @@ from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bellwether.journal.facts import Outcome, Reply, Usage
+from bellwether.journal.values import Outcome, Reply, Usage
 from bellwether.models.prices import UNBILLED, usage_of
 from bellwether.models.providers import BY_PREFIX
-from bellwether.models.reply import Ending, Message, ToolCall, decoded, ending_of, flaw_of, read_reply, served_of
+from bellwether.models.response import Ending, Message, ToolCall, decoded, ending_of, flaw_of, read_reply, served_of
 from bellwether.untrusted_text import one_line, redact
 from bellwether.venues.http.retry import http_date, seconds_until
 

@@ -22,7 +22,7 @@ from bellwether.journal import CostSource, Journal, Outcome, Scope
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, asked_as, request_of
 from bellwether.models.model import Model
 from bellwether.models.prices import estimate
-from bellwether.models.reply import Ending, ending_of
+from bellwether.models.response import Ending, ending_of
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
 from bellwether.tables.exports import redacted
 from bellwether.tables.knowledge import knowledge

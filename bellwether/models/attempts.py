@@ -29,10 +29,10 @@ from bellwether.journal import (
     Request,
 )
 from bellwether.journal.writer import Urgency, Writer
+from bellwether.models.attempt_outcomes import Decision, Result, decide
 from bellwether.models.limits import Retry
-from bellwether.models.outcomes import Decision, Result, decide
 from bellwether.models.scheduler import Permit, Scheduler
-from bellwether.models.wire import Call, Wire
+from bellwether.models.transport import Call, Wire
 
 log = logging.getLogger(__name__)
 

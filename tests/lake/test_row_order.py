@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.errors import SchemaError
-from bellwether.lake import arrange as arranging
 from bellwether.lake import partitions
-from bellwether.lake.arrange import Keys, arrange, is_increasing
+from bellwether.lake import row_order as arranging
+from bellwether.lake.row_order import Keys, arrange, is_increasing
 from bellwether.tables import Column, Table
 from tests.lake.frames import FORECASTS
 

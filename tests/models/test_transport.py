@@ -19,10 +19,10 @@ import httpx
 import pytest
 
 from bellwether.journal import CostSource, Outcome
+from bellwether.models.attempt_outcomes import Result, Stop
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model
-from bellwether.models.outcomes import Result, Stop
-from bellwether.models.wire import LARGEST_BODY, Call, ProviderWire, chat_completions, load
+from bellwether.models.transport import LARGEST_BODY, Call, ProviderWire, chat_completions, load
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.models import Truth
 from tests.models.stub import (
@@ -605,7 +605,7 @@ def test_litellm_is_loaded_quietly_and_without_a_network() -> None:
 import socket, sys
 def refused(*args, **kwargs): raise AssertionError("LiteLLM wants the network")
 socket.getaddrinfo = socket.create_connection = refused
-from bellwether.models.wire import load
+from bellwether.models.transport import load
 litellm = load()
 from bellwether.models.prices import price_map
 assert litellm.model_cost["gpt-4o"]["input_cost_per_token"] == price_map()["gpt-4o"]["input_cost_per_token"]

@@ -12,15 +12,15 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bellwether.forecasting.elicitation_run import Interrupted, dated_at, estimated, interview, samples_of
 from bellwether.forecasting.evaluation import ask_all
-from bellwether.forecasting.interview import Interrupted, dated_at, estimated, interview, samples_of
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import CostSource, Journal, Outcome, Usage
+from bellwether.models.attempt_outcomes import Result, Stop
 from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import Endpoint, endpoints
 from bellwether.models.model import Model
-from bellwether.models.outcomes import Result, Stop
-from bellwether.models.wire import Call
+from bellwether.models.transport import Call
 from bellwether.questions import Release, build
 from bellwether.tables.benchmark import FORECASTS
 from tests.clean.rows import CLOSE, OPEN, SETTLED, market, markets, prices

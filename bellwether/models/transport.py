@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import httpx
 import orjson
 
-from bellwether.journal.facts import Outcome
+from bellwether.journal.values import Outcome
+from bellwether.models.attempt_outcomes import RawReply, Result, cause_of, classify, lost, unreachable
 from bellwether.models.local import provider
-from bellwether.models.outcomes import RawReply, Result, cause_of, classify, lost, unreachable
 from bellwether.models.prices import listed
 from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, provider_name
-from bellwether.models.reply import decoded, flaw_of
+from bellwether.models.response import decoded, flaw_of
 from bellwether.venues.http.response_body import ENCODINGS, Oversized, read_body
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from bellwether.arena.resolution import evidence_of
 from bellwether.arena.universe import universe
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
-from bellwether.lake.renewing import renew
+from bellwether.lake.upgrades import renew
 from bellwether.lake.warehouse import publish, query
 from bellwether.tables import TABLES, Table
 from bellwether.tables.arena import EVIDENCE, UNIVERSE

@@ -7,7 +7,7 @@ import re
 import click
 import pytest
 
-from bellwether.lake.remedies import remedy, remedy_of
+from bellwether.lake.repair import remedy, remedy_of
 from bellwether.tables import TABLES, Table
 from cli.main import main
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import orjson
 
-from bellwether.journal.facts import NO_USAGE, NOT_STATED, Outcome, Served, Usage
 from bellwether.journal.request import CallKey
+from bellwether.journal.values import NO_USAGE, NOT_STATED, Outcome, Served, Usage
 from bellwether.models.prices import NO_TOKENS, Tokens
 from bellwether.registry.model_names import is_requested
 from bellwether.untrusted_text import redact

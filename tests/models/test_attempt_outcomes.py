@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bellwether.journal import CostSource, Outcome
+from bellwether.models.attempt_outcomes import RawReply, Result, Stop, classify, retry_after, tidy
 from bellwether.models.model import Model
-from bellwether.models.outcomes import RawReply, Result, Stop, classify, retry_after, tidy
 from bellwether.models.prices import price_map_version
 from tests.models.stub import chat, openai_error
 

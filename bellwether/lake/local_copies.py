@@ -15,7 +15,7 @@ from pathlib import Path
 from bellwether.errors import LakeError
 from bellwether.lake.checksums import compare, compare_once
 from bellwether.lake.manifest import Manifest
-from bellwether.lake.remedies import remedy_of
+from bellwether.lake.repair import remedy_of
 from bellwether.lake.storage import TEMPORARY, Storage, reading
 
 #: Files fetched at a time.
