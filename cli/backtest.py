@@ -23,8 +23,8 @@ from bellwether.extras import require_platform
 from bellwether.progress import shown
 from bellwether.replay.agents.template import write_agent
 from bellwether.replay.registry import agents as registered
-from bellwether.replay.results.lines import agent_tables, comparison_table, interval_table, show
 from bellwether.replay.results.summary import results, summarise
+from bellwether.replay.results.text_tables import agent_tables, comparison_table, interval_table, show
 from bellwether.settings import settings
 from cli.options import AS_JSON
 

@@ -20,8 +20,8 @@ from cli.options import AS_JSON
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bellwether.replay.building import Known, Overrides
     from bellwether.replay.episode import Episode, Report
+    from bellwether.replay.episode_builder import Known, Overrides
 _PRICES = ("auto", "taker", "yes")
 
 
@@ -74,9 +74,9 @@ def build(
     as_json: bool,
 ) -> None:
     """Make an episode of each event of RECORDING, with what the lake knows of its markets."""
-    from bellwether.replay.building import Outcomes, build_recording, episode_ids, overrides_of, stated_results
-    from bellwether.replay.building.build import check_books
-    from bellwether.replay.building.overrides import check_fee
+    from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, overrides_of, stated_results
+    from bellwether.replay.episode_builder.build import check_books
+    from bellwether.replay.episode_builder.overrides import check_fee
 
     found = find_recording(settings().recordings_path, recording)
     stated, overrides = stated_results(results), overrides_of(fee, series, tickers)
@@ -97,7 +97,7 @@ def build(
 
 def _known(tickers: Sequence[str], overrides: Overrides) -> Known:
     from bellwether.lake import Lake
-    from bellwether.replay.building import known_with
+    from bellwether.replay.episode_builder import known_with
 
     return known_with(Lake(settings().lake_uri), tickers, overrides)
 
@@ -131,9 +131,9 @@ def import_(
     as_json: bool,
 ) -> None:
     """Bring in the episode in FOLDER, of this format or of PredictionMarketBench's (full books, whole cents)."""
-    from bellwether.replay.building import overrides_of, with_fees
-    from bellwether.replay.building.overrides import check_fee
     from bellwether.replay.episode import draft_of, load_original
+    from bellwether.replay.episode_builder import overrides_of, with_fees
+    from bellwether.replay.episode_builder.overrides import check_fee
 
     overrides = overrides_of(fee, series, tickers)
     check_fee(overrides)

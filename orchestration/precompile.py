@@ -23,8 +23,8 @@ from bellwether.errors import BellwetherError
 from bellwether.recordings.generating import generate_recordings, settled_events
 from bellwether.replay import prepare, run
 from bellwether.replay.agents.baselines import BuyAndHold
-from bellwether.replay.building import build_recording
 from bellwether.replay.episode import write
+from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.results.books import books
 from bellwether.replay.results.metrics import metrics
 from bellwether.sandbox import GeneratedWorld

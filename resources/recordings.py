@@ -41,7 +41,7 @@ class RecordingsResource(dg.ConfigurableResource):
 
     def episodes(self) -> dict[str, tuple[Recording, str]]:
         """The recording and the event of every episode that finished recordings hold, by the episode's name."""
-        from bellwether.replay.building import episode_ids
+        from bellwether.replay.episode_builder import episode_ids
 
         finished = [found for found in self.all() if found.status is Status.FINISHED]
         return {name: (found, event) for found in finished for event, name in episode_ids(found.name, found.about).items()}

@@ -13,8 +13,8 @@ from filelock import FileLock
 from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.importing import import_captures
 from bellwether.recordings.recording import Recording
-from bellwether.replay.building import Outcomes, build_recording, episode_ids
 from bellwether.replay.episode import Episode, EpisodeDraft, load, write
+from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids
 from tests.recordings.book_replay import BookCheck, check_books
 
 T = TypeVar("T")

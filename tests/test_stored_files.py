@@ -38,7 +38,7 @@ from tests.lake.s3_server import S3Server
 from tests.publish.rows import questions
 from tests.recordings.frames import recorded
 from tests.replay.agents.llm.test_trajectory import HEAD, step
-from tests.replay.building.streams import ABOUT, at, frames, trade
+from tests.replay.episode_builder.streams import ABOUT, at, frames, trade
 from tests.site.world import Size, published
 from tests.venues.stream.peer import A, B, delta, snapshot
 

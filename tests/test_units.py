@@ -27,7 +27,7 @@ from bellwether.arena import Bet, Level, Limits, Methodology, Position, SharePri
 from bellwether.arena.units import percent_text, shares_for, value_of
 from bellwether.recordings.books import price_of, size_of
 from bellwether.replay import YES, AgentContext, Backtest, CentiCents, Fill, Lots, Market, MicroDollars, OrderUpdate, cents, contracts
-from bellwether.replay.building.messages import Trade
+from bellwether.replay.episode_builder.messages import Trade
 from bellwether.replay.engine import Session
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.units import centicents, cost, dollars, lots

@@ -106,9 +106,9 @@ def episodes(  # noqa: PLR0917 - Dagster passes resources by name
 def _episode(
     name: str, config: EpisodeConfig, lake: Lake, recordings: RecordingsResource, store: EpisodesResource
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
-    from bellwether.replay.building import Outcomes, build, frames_of_table, known_with, overrides_of, stated_results
-    from bellwether.replay.building.sources import Sources
     from bellwether.replay.episode import validate, write
+    from bellwether.replay.episode_builder import Outcomes, build, frames_of_table, known_with, overrides_of, stated_results
+    from bellwether.replay.episode_builder.sources import Sources
 
     recording, event = recordings.of_episode(name)
     sources = Sources.of(lake, recording.name)
@@ -266,7 +266,7 @@ def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, A
 
 def _in_words(row: dict[str, Any]) -> str:
     """P&L in dollars with the range that the queue alone can move it in, and what makes it provisional."""
-    from bellwether.replay.results.lines import band, signed
+    from bellwether.replay.results.text_tables import band, signed
 
     parts = [f"P&L {signed(row['pnl'])} dollars; band {band(row)} ({row['band']})"]
     parts += ["a position is marked, not settled"] if row["unsettled"] else []

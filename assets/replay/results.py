@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bellwether.lake.warehouse import query
-from bellwether.replay.results.lines import comparison_table, show
+from bellwether.replay.results.text_tables import comparison_table, show
 from bellwether.report.trading_inputs import titles
 from bellwether.settings import settings
 

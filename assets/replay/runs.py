@@ -12,7 +12,7 @@ from assets.venues.partitions import RECORDING
 from assets.venues.recordings import RECORDING_TABLES
 from bellwether.errors import BellwetherError
 from bellwether.recordings import generating
-from bellwether.replay.building.sources import outdated_episodes
+from bellwether.replay.episode_builder.sources import outdated_episodes
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
 from orchestration.runner import Runner

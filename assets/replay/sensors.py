@@ -22,7 +22,7 @@ def recorded_episodes(
     context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
 ) -> dg.SensorResult | dg.SkipReason:
     """A partition per episode that a finished recording holds, and a run per one that was not made from what the lake has now."""
-    from bellwether.replay.building.sources import outdated_episodes
+    from bellwether.replay.episode_builder.sources import outdated_episodes
 
     held = {name: found.name for name, (found, _) in recordings.episodes().items()}
     due = outdated_episodes(lake.lake, held)

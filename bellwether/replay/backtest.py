@@ -96,7 +96,7 @@ class Backtest(RunRecord):
 
     def __str__(self) -> str:
         """The line of results as `bellwether backtest` prints it."""
-        from bellwether.replay.results.lines import band, signed
+        from bellwether.replay.results.text_tables import band, signed
 
         row = self.summary.row(0, named=True)
         failed = "" if self.failure is None else f"; failed at decision {self.failure.step}: {self.failure}"

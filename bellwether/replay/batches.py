@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Folder of an episode, or folders of those of a portfolio.
 Source = Path | tuple[Path, ...]
 #: What the server of the worker processes imports.
-SERVER = "bellwether.replay.warm"
+SERVER = "bellwether.replay.preload"
 #: Episodes that a worker keeps open.
 _OPEN_EPISODES = 16
 #: Agents that an error names.

@@ -12,7 +12,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.rules.combined import combined
+from bellwether.replay.rules.combination import combined
 from bellwether.replay.tape.merge import merge_tapes, with_units
 from bellwether.units import MicroDollars
 

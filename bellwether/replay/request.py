@@ -19,8 +19,8 @@ from bellwether.replay.backtest import Backtest, BacktestSettings
 from bellwether.replay.batches import Candidate, Source, open_source
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.episode.metadata import METADATA
-from bellwether.replay.grid import grid, label, parameters
 from bellwether.replay.isolation import Isolation
+from bellwether.replay.parameter_grid import grid, label, parameters
 from bellwether.replay.registry import agent_of
 from bellwether.replay.results.folder import written_tables
 from bellwether.replay.results.frames import frames

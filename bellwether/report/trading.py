@@ -16,8 +16,8 @@ from bellwether import __version__
 from bellwether.lake.storage import Storage, open_storage
 from bellwether.pages.markdown import render
 from bellwether.replay.results import books
-from bellwether.replay.results.lines import Lines, agent_tables, comparison_table
 from bellwether.replay.results.summary import LEAST_EPISODES
+from bellwether.replay.results.text_tables import Lines, agent_tables, comparison_table
 from bellwether.report.draft import Draft, Picture, picture, put_in_place, sorted_files
 from bellwether.report.figures import Figure
 from bellwether.report.results import PACKAGES, installed

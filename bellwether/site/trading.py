@@ -17,8 +17,8 @@ from bellwether.pages.model import Cell, Chart, Grid, Head, Note, Page, Part, Se
 from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, floats, grouped, interval, money, number, percent, slug, text, when, yes_no
 from bellwether.replay.results import tear_sheet
-from bellwether.replay.results.lines import ends_of_band
 from bellwether.replay.results.tear_sheet import book_rows, price_chart
+from bellwether.replay.results.text_tables import ends_of_band
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
 from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS

@@ -33,8 +33,8 @@ def prepared(name: str) -> Prepared:
 def build(name: str) -> None:
     """Import a recording and build its episode below `.bench/`, each time: it must be built by the present code."""
     from bellwether.recordings.importing import import_captures
-    from bellwether.replay.building import build_recording
     from bellwether.replay.episode import write
+    from bellwether.replay.episode_builder import build_recording
 
     recordings = CACHE / "recordings" / name
     shutil.rmtree(recordings, ignore_errors=True)

@@ -14,13 +14,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bellwether.lake import Lake
-from bellwether.replay.building import known_with, overrides_of
-from bellwether.replay.building.listings import fee_at
+from bellwether.replay.episode_builder import known_with, overrides_of
+from bellwether.replay.episode_builder.listings import fee_at
 from bellwether.settings import settings
 from cli.main import main
 from tests.recordings.frames import recorded
-from tests.replay.building.streams import ABOUT, at, frames, trade
 from tests.replay.episode.folders import Native
+from tests.replay.episode_builder.streams import ABOUT, at, frames, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 
@@ -141,7 +141,7 @@ def test_a_market_under_another_ticker_has_the_fees_of_its_own(tmp_path: Path, m
     """The S&P's series paid half until July 2026."""
     before = 1_777_600_000_000_000_000
     terms = {"KXNBAGAME": {"type": "quadratic_with_maker_fees", "multiplier": "1", "waiver_until": None, "source": "series"}}
-    monkeypatch.setattr("bellwether.replay.building.overrides.terms_of_series", lambda lake: terms)
+    monkeypatch.setattr("bellwether.replay.episode_builder.overrides.terms_of_series", lambda lake: terms)
     words = [f"{A}=KXINX-26MAY01H1600-B5000", f"{B}=KXNBAGAME-26MAY01LALHOU-LAL"]
     known = known_with(Lake(str(tmp_path)), [A, B], overrides_of(None, None, words))
     assert fee_at(known.market(A), before) == {"type": "quadratic", "multiplier": "0.5", "waiver_until": None, "source": "schedule"}

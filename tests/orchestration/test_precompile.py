@@ -20,7 +20,7 @@ from numba.core.dispatcher import Dispatcher
 from bellwether.recordings.generating import generate_recordings, settled_events
 from bellwether.replay import prepare, run
 from bellwether.replay.agents.baselines import RandomAgent
-from bellwether.replay.building import build_recording
+from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.episode import load, write
 from bellwether.replay.results.books import books
 from bellwether.replay.results.metrics import metrics

@@ -17,7 +17,7 @@ from assets.venues.jobs import RECORDINGS
 from assets.venues.sensors import finished_recordings
 from bellwether.lake import Lake
 from bellwether.recordings.generating import generate_recording
-from bellwether.replay.building.sources import Sources, outdated_episodes
+from bellwether.replay.episode_builder.sources import Sources, outdated_episodes
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
 from bellwether.tables import table

@@ -14,10 +14,10 @@ import pytest
 
 from bellwether.recordings.recording import Recording
 from bellwether.replay import prepare
-from bellwether.replay.building import build_recording
 from bellwether.replay.episode import write
+from bellwether.replay.episode_builder import build_recording
 from tests.captures import Captures
-from tests.replay.building.damage import ALL, WAYS, damaged, look_everywhere, truth, with_snapshots
+from tests.replay.episode_builder.damage import ALL, WAYS, damaged, look_everywhere, truth, with_snapshots
 from tests.replay.results.test_books import compared
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

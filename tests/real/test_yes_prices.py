@@ -11,7 +11,7 @@ import pytest
 from bellwether.recordings.books import has_yes_prices
 from bellwether.recordings.importing import import_captures
 from bellwether.recordings.recording import Recording
-from bellwether.replay.building import build_recording
+from bellwether.replay.episode_builder import build_recording
 from tests.captures import Captures
 from tests.recordings.book_replay import check_books
 

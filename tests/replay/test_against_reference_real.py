@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.replay import Prepared, prepare
 from bellwether.replay.engine import Settings
-from bellwether.replay.rules.combined import combined
+from bellwether.replay.rules.combination import combined
 from bellwether.replay.tape.layout import CLOSE, SETTLE, VOID, Tape, unpack
 from bellwether.replay.tape.merge import merge_tapes, with_units
 from bellwether.replay.units import MICROS, SECOND

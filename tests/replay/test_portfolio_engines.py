@@ -12,7 +12,7 @@ import pytest
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.schedule import schedule_of
 from bellwether.replay.rules import RuleSet, rule_set
-from bellwether.replay.rules.combined import combined
+from bellwether.replay.rules.combination import combined
 from bellwether.replay.tape import Tape
 from bellwether.replay.tape.layout import FEE_UNIT, LOT_STEP, TICKER_MASK, TICKER_SHIFT, UNIT_COLS
 from bellwether.replay.tape.merge import merge_tapes, with_units

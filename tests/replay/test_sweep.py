@@ -11,7 +11,7 @@ import pytest
 from bellwether.errors import BellwetherError, ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, load, run
 from bellwether.replay.batches import Candidate
-from bellwether.replay.grid import grid, label, parameters
+from bellwether.replay.parameter_grid import grid, label, parameters
 from bellwether.replay.results.metrics import metrics
 from bellwether.replay.sweep import Sweep, run_sweep
 from bellwether.replay.units import SECOND

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bellwether.replay.engine.codes import Role, Status
-from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.fees import fill_fee, trade_fee
 from bellwether.replay.engine.memory import fills_of, markets_of, orders_of, sides_of, state_of
 from bellwether.replay.units import CONTRACT, DOLLAR, MICROS

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from bellwether.replay.engine.codes import Status
-from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import levels_of, markets_of, marks_of, numbers_of, orders_of, prices_of, shown_of, sides_of, state_of
 from bellwether.replay.engine.state import NEVER
 from bellwether.replay.units import DOLLAR

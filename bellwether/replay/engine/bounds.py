@@ -8,7 +8,7 @@ order at the worse mark, and the upper end the best of each order at the mark, b
 from __future__ import annotations
 
 from bellwether.replay.engine.codes import Role
-from bellwether.replay.engine.compiling import compiled, compiled_alone, inlined
+from bellwether.replay.engine.compilation import compiled, compiled_alone, inlined
 from bellwether.replay.engine.fees import rounding_of_a_fill, trade_fee
 from bellwether.replay.engine.memory import fills_of, levels_of, markets_of, orders_of, prices_of, sides_of, state_of
 from bellwether.replay.rules.terms import FREE

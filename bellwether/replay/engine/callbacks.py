@@ -19,8 +19,8 @@ from numba import typeof, types
 from numba.core.typing import signature
 from numba.extending import intrinsic
 
-from bellwether.replay.engine.answers import rewind
-from bellwether.replay.engine.compiling import address_of, compiled, inlined
+from bellwether.replay.engine.agent_view import rewind
+from bellwether.replay.engine.compilation import address_of, compiled, inlined
 from bellwether.replay.engine.memory import array_at, markets_of, seen_state_of, sides_of, state_of, trades_of
 from bellwether.replay.engine.state import CALLBACK_WORDS, PARAMS_WORD
 

@@ -5,10 +5,10 @@ own orders.
 from __future__ import annotations
 
 from bellwether.replay.engine.accounts import value_account
-from bellwether.replay.engine.answers import is_late, learn
+from bellwether.replay.engine.agent_view import is_late, learn
 from bellwether.replay.engine.bounds import value_band
 from bellwether.replay.engine.codes import Reason
-from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.events import after, cross_all, has_room, process
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting, expire
 from bellwether.replay.engine.memory import (
@@ -22,6 +22,7 @@ from bellwether.replay.engine.memory import (
     state_of,
     ts_of,
 )
+from bellwether.replay.engine.order_updates import note, updates_fit, watches_orders
 from bellwether.replay.engine.quotes import rejoin
 from bellwether.replay.engine.schedule import DECISION, WAKE
 from bellwether.replay.engine.state import (
@@ -33,7 +34,6 @@ from bellwether.replay.engine.state import (
     WATCH_FILLS,
     WATCH_ORDERS,
 )
-from bellwether.replay.engine.updates import note, updates_fit, watches_orders
 
 _AGENT = int(Reason.AGENT)
 

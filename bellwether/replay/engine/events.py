@@ -9,7 +9,7 @@ from bellwether.replay.engine.accounts import pay_positions, reserve_market
 from bellwether.replay.engine.book import lower_best
 from bellwether.replay.engine.bounds import settle_band
 from bellwether.replay.engine.codes import Reason, TickerStatus
-from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import (
     event_of,
     fills_of,

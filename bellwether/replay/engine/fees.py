@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import ceil, sqrt
 
 from bellwether.replay.engine.codes import Role
-from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.engine.compilation import compiled
 from bellwether.replay.rules.terms import (
     BY_SHARES_0,
     BY_SHARES_2,

@@ -17,7 +17,7 @@ from bellwether.replay.engine.book import level_of
 from bellwether.replay.engine.callbacks import NOTHING, ON_TIMER, call
 from bellwether.replay.engine.clock import AT_NEWS, AT_TIMER
 from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, NONE, PLACE, QUOTE, STEP, VALUE, Status
-from bellwether.replay.engine.compiling import compiled, compiled_alone, inlined
+from bellwether.replay.engine.compilation import compiled, compiled_alone, inlined
 from bellwether.replay.engine.memory import (
     ask,
     fills_of,

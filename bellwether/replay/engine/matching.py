@@ -8,7 +8,7 @@ from __future__ import annotations
 from bellwether.replay.engine.accounts import book_fill, booked_price, reserve_market, reserve_side, reserved_fee, side_reserve
 from bellwether.replay.engine.book import consume, first_at, first_resting, level_of, link_between, mark, price_of, unlink
 from bellwether.replay.engine.codes import MAX_ORDER_LOTS, Reason, Role, Status, TickerStatus, Tif
-from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.fees import fill_fee
 from bellwether.replay.engine.memory import grids_of, markets_of, orders_of, shown_of, sides_of, state_of
 from bellwether.replay.engine.queue import end, is_linked, join, leave, leave_all, take_out

@@ -13,7 +13,7 @@ from numba.core import cgutils
 from numba.core.typing import signature
 from numba.extending import intrinsic
 
-from bellwether.replay.engine.compiling import inlined
+from bellwether.replay.engine.compilation import inlined
 from bellwether.replay.engine.state import ARRAYS, ENTRY_WORD, WORD_OF
 
 _WORD = ir.IntType(64)

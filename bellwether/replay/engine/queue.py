@@ -10,7 +10,7 @@ from bellwether.replay.engine.accounts import book_fill, reserve_market, reserve
 from bellwether.replay.engine.book import consume, first_at, link, mark, unlink
 from bellwether.replay.engine.bounds import fill_histories, note_chance
 from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
-from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import levels_of, markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
 from bellwether.replay.engine.state import JOINS_BOTH
 from bellwether.replay.units import CONTRACT

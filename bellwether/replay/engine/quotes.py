@@ -7,11 +7,11 @@ of the current one. A changed price ends the chain.
 from __future__ import annotations
 
 from bellwether.replay.engine.codes import AS_IT_IS, NO_QUOTE, NONE, Status, Tif
-from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.matching import crosses
 from bellwether.replay.engine.memory import markets_of, orders_of, sides_of, state_of
+from bellwether.replay.engine.order_transit import cancel_order, is_immediate, is_live, is_unknown, place_order, send
 from bellwether.replay.engine.queue import is_linked, join
-from bellwether.replay.engine.sending import cancel_order, is_immediate, is_live, is_unknown, place_order, send
 from bellwether.replay.engine.state import JOINS_BOTH, JOINS_FAST, JOINS_SLOW, REJOIN_MESSAGE
 
 _PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from bellwether.replay.engine.answers import value_known
+from bellwether.replay.engine.agent_view import value_known
 from bellwether.replay.engine.callbacks import next_news
 from bellwether.replay.engine.clock import advance
 from bellwether.replay.engine.codes import (
@@ -26,7 +26,7 @@ from bellwether.replay.engine.codes import (
     Reason,
     Status,
 )
-from bellwether.replay.engine.compiling import address_of, compiled, compiled_alone
+from bellwether.replay.engine.compilation import address_of, compiled, compiled_alone
 from bellwether.replay.engine.events import has_room
 from bellwether.replay.engine.matching import cancel_resting
 from bellwether.replay.engine.memory import (
@@ -41,10 +41,10 @@ from bellwether.replay.engine.memory import (
     sides_of,
     state_of,
 )
+from bellwether.replay.engine.order_transit import amend_order, cancel_order, is_immediate, place_order, send
+from bellwether.replay.engine.order_updates import note, updates_fit, watches_orders
 from bellwether.replay.engine.quotes import cancel_quotes, quote_market, quotes_stand
-from bellwether.replay.engine.sending import amend_order, cancel_order, is_immediate, place_order, send
 from bellwether.replay.engine.state import CANCEL_ALL_MESSAGE, JOINS_BOTH
-from bellwether.replay.engine.updates import note, updates_fit, watches_orders
 
 _NOT_RESTING, _RESTING = int(Reason.NOT_RESTING), int(Status.RESTING)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine.compiling import compiled_allocating
+from bellwether.replay.engine.compilation import compiled_allocating
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import CLOSE, HALT, PRICE_MASK, PRICE_SHIFT, PRINT, TICKER_MASK, TICKER_SHIFT, VOID, Tape, per_tape

@@ -13,8 +13,8 @@ from bellwether.replay import units
 from bellwether.tables.replay import EPISODES
 
 if TYPE_CHECKING:
-    from bellwether.replay.building.sources import Sources
     from bellwether.replay.episode import Episode, Market, Settlement
+    from bellwether.replay.episode_builder.sources import Sources
 
 
 def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Sources | None = None) -> pl.DataFrame:

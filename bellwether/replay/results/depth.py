@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bellwether.replay.engine.compiling import compiled, compiled_allocating
+from bellwether.replay.engine.compilation import compiled, compiled_allocating
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import CENT, DOLLAR, NO
 from bellwether.tables.replay import BOOK_LEVELS

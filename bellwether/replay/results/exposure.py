@@ -8,7 +8,7 @@ import numpy as np
 
 from bellwether.replay.engine.accounts import share as part_of
 from bellwether.replay.engine.codes import F_ACTION, F_LOTS, F_PRICE, F_SIDE, F_TICKER, F_TS
-from bellwether.replay.engine.compiling import compiled, compiled_allocating
+from bellwether.replay.engine.compilation import compiled, compiled_allocating
 from bellwether.replay.tape.layout import SETTLE, VOID, Tape, per_tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS
 from bellwether.units import MicroDollars

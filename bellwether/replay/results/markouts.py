@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
-from bellwether.replay.engine.compiling import compiled, compiled_allocating
+from bellwether.replay.engine.compilation import compiled, compiled_allocating
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, per_tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 

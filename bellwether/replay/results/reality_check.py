@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.replay.results.lines import signed
 from bellwether.replay.results.summary import counted
+from bellwether.replay.results.text_tables import signed
 from bellwether.replay.units import MICROS
 
 #: With fewer episodes no outcome has a p-value of 5 %: half to the power of 4 is more.

@@ -17,8 +17,8 @@ from bellwether.pages.render import write
 from bellwether.pages.values import floats, instant, money, number, percent, seconds, text, thin, when, yes_no
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
-from bellwether.replay.results.lines import BANDS, band, signed
 from bellwether.replay.results.metrics import ended
+from bellwether.replay.results.text_tables import BANDS, band, signed
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKET_PNL, ORDERS
 
 if TYPE_CHECKING:

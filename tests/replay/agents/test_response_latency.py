@@ -11,7 +11,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import CENT, CONTRACT, SECOND, YES, Agent, AgentContext, BacktestSettings, Fill, OrderUpdate, run
-from bellwether.replay.engine.answers import arrival
+from bellwether.replay.engine.agent_view import arrival
 from bellwether.replay.engine.codes import O_SENT
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.engine.state import SERIES

@@ -13,8 +13,8 @@ import pytest
 
 from bellwether.recordings.generating import generate_recording, settled_events
 from bellwether.replay import prepare
-from bellwether.replay.building import build_recording
 from bellwether.replay.episode import EpisodeDraft, write
+from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.results.books import books, grid
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import DOLLAR, MILLISECOND, NO, SECOND, YES

@@ -8,8 +8,8 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from bellwether.replay.results.lines import agent_tables, comparison_table, interval_table
 from bellwether.replay.results.summary import results, summarise
+from bellwether.replay.results.text_tables import agent_tables, comparison_table, interval_table
 from bellwether.tables.replay import RESULTS, SUMMARY
 from tests.replay.results.frames import KNOWN, backtest, backtests
 

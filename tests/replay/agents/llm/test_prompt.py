@@ -141,7 +141,7 @@ def test_a_hostile_title_stays_one_line_of_json_in_its_block() -> None:
 
 
 def test_a_portfolio_states_the_sizes_and_fees_of_each_venue() -> None:
-    from bellwether.replay.rules.combined import combined
+    from bellwether.replay.rules.combination import combined
 
     sets = [rule_set("kalshi-2026-05-28"), rule_set("polymarket-2026-04-01")]
     rows = [fee_terms(sets[0], QUADRATIC), fee_terms(sets[1], {"enabled": True, "category": "Weather"})]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bellwether.recordings.recording import About
-from bellwether.replay.building.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
-from bellwether.replay.building.gaps import Lost, cut
 from bellwether.replay.episode import Gap
-from tests.replay.building.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, moment, rows
+from bellwether.replay.episode_builder.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
+from bellwether.replay.episode_builder.gaps import Lost, cut
+from tests.replay.episode_builder.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, moment, rows
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from bellwether.recordings.recording import About
-from bellwether.replay.building import Known, Outcomes, build
 from bellwether.replay.episode import EpisodeDraft
+from bellwether.replay.episode_builder import Known, Outcomes, build
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.venues.stream.peer import A, B
 

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
-from bellwether.replay.building.listings import DEFAULT_FEE, Known, KnownMarket, fee_at, is_index, known_in_lake, terms_of_series
+from bellwether.replay.episode_builder.listings import DEFAULT_FEE, Known, KnownMarket, fee_at, is_index, known_in_lake, terms_of_series
 from bellwether.replay.rules import rule_sets
 
 if TYPE_CHECKING:

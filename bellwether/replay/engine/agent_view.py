@@ -9,7 +9,7 @@ from __future__ import annotations
 from bellwether.replay.engine.accounts import value_account
 from bellwether.replay.engine.book import link, unlink
 from bellwether.replay.engine.codes import Status
-from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import (
     accounts_of,
     ledgers_of,

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from bellwether.replay.engine.answers import is_late, remember
+from bellwether.replay.engine.agent_view import is_late, remember
 from bellwether.replay.engine.codes import Status
-from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import ledgers_of, noted_of, orders_of, state_of, updates_of
 from bellwether.replay.engine.state import WATCH_LATE, WATCH_ORDERS
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay.building import Known, KnownMarket, Outcomes, stated_results
 from bellwether.replay.episode import EpisodeDraft, Market, Settlement
-from tests.replay.building.streams import NOON, SECOND, Json, at, built, frames, life, moment, rows, trade
+from bellwether.replay.episode_builder import Known, KnownMarket, Outcomes, stated_results
+from tests.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, life, moment, rows, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 EMPTY: Json = {"type": "orderbook_snapshot", "sid": 1, "seq": 3, "msg": {"market_ticker": A}}

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from bellwether.recordings.books import Side
 from bellwether.recordings.instants import SECOND
 from bellwether.recordings.numbers import Key
-from bellwether.replay.building.lifecycle import Lifecycle
-from bellwether.replay.building.messages import Levels
+from bellwether.replay.episode_builder.lifecycle import Lifecycle
+from bellwether.replay.episode_builder.messages import Levels
 from bellwether.replay.units import DOLLAR
 from bellwether.units import CentiCents, Lots
 

@@ -11,7 +11,7 @@ from bellwether.recordings.generating import generate_recording
 from bellwether.recordings.recording import About
 from bellwether.sandbox.world.world import GeneratedWorld
 from bellwether.venues.kalshi.stream.frame import Frame
-from tests.replay.building.damage import ALL, WAYS, Damage, damaged, look_everywhere, truth, with_snapshots
+from tests.replay.episode_builder.damage import ALL, WAYS, Damage, damaged, look_everywhere, truth, with_snapshots
 
 NOW, EVENT = datetime(2025, 9, 1, 12, tzinfo=UTC), "KXCUPALPINE-25AUG31"
 

@@ -14,12 +14,12 @@ from typing import Any
 from bellwether.recordings.instants import exchange_time, instant
 from bellwether.recordings.numbers import Key
 from bellwether.recordings.watch import Effect, Ended, FrameEffect, Watch
-from bellwether.replay.building.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
-from bellwether.replay.building.gaps import Lost
-from bellwether.replay.building.lifecycle import Lifecycle
-from bellwether.replay.building.messages import Levels, Reader, UnusableFrame, rest_books
-from bellwether.replay.building.subscriptions import AT_ONCE, Change, Following, Line, Market
-from bellwether.replay.building.times import Times
+from bellwether.replay.episode_builder.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
+from bellwether.replay.episode_builder.gaps import Lost
+from bellwether.replay.episode_builder.lifecycle import Lifecycle
+from bellwether.replay.episode_builder.messages import Levels, Reader, UnusableFrame, rest_books
+from bellwether.replay.episode_builder.subscriptions import AT_ONCE, Change, Following, Line, Market
+from bellwether.replay.episode_builder.times import Times
 from bellwether.venues.kalshi.stream.frame import Frame
 
 _NONE = -1

@@ -12,13 +12,22 @@ import pytest
 from bellwether.errors import SchemaError
 from bellwether.recordings.frames import batches
 from bellwether.recordings.recording import About
-from bellwether.replay.building import Known, KnownEvent, build, build_recording, episode_ids, events_of, frames_of_table, known_from_tables
-from bellwether.replay.building.listings import KnownMarket, fee_at
-from bellwether.replay.building.times import Times
 from bellwether.replay.episode import load, validate, write
+from bellwether.replay.episode_builder import (
+    Known,
+    KnownEvent,
+    build,
+    build_recording,
+    episode_ids,
+    events_of,
+    frames_of_table,
+    known_from_tables,
+)
+from bellwether.replay.episode_builder.listings import KnownMarket, fee_at
+from bellwether.replay.episode_builder.times import Times
 from bellwether.tables import TABLES
 from tests.recordings.frames import recorded
-from tests.replay.building.streams import ABOUT, EVENT, Json, at, built, frames, moment, trade
+from tests.replay.episode_builder.streams import ABOUT, EVENT, Json, at, built, frames, moment, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 GRID = ((0, 1000, 10), (1000, 9000, 100), (9000, 10_000, 10))

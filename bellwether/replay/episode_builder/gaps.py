@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether.replay.building.columns import INVALID
+from bellwether.replay.episode_builder.columns import INVALID
 
 _END = np.iinfo(np.int64).max
 _NONE = -1

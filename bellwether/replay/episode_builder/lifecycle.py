@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bellwether.replay.building.listings import KnownMarket, outcome_of, settled_at, stated_ranges
-from bellwether.replay.building.messages import moment, seconds
 from bellwether.replay.episode.metadata import Phase, Settlement
 from bellwether.replay.episode.price_grid import Ranges
 from bellwether.replay.episode.settlements import PAID
+from bellwether.replay.episode_builder.listings import KnownMarket, outcome_of, settled_at, stated_ranges
+from bellwether.replay.episode_builder.messages import moment, seconds
 from bellwether.replay.units import CENT, DOLLAR
 from bellwether.units import CentiCents
 

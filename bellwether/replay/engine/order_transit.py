@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bellwether.replay.engine.answers import arrival, is_known, is_late
+from bellwether.replay.engine.agent_view import arrival, is_known, is_late
 from bellwether.replay.engine.codes import NONE, Reason, Status
-from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.events import after
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, set_bid_price
 from bellwether.replay.engine.memory import messages_of, orders_of, seen_orders_of, series_of, state_of, ts_of

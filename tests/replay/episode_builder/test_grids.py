@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from bellwether.recordings.importing import import_captures
-from bellwether.replay.building import Known, KnownMarket, Outcomes, build_recording
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.codes import O_COST, O_FEES, O_FILLED, O_PRICE, O_REASON, Reason
 from bellwether.replay.episode import Episode, EpisodeDraft, draft_of, load, validate, write
+from bellwether.replay.episode_builder import Known, KnownMarket, Outcomes, build_recording
 from bellwether.replay.rules import rule_set
 from bellwether.replay.tape.build import tape_of
 from bellwether.replay.tape.layout import unpack
 from bellwether.replay.units import BUY, MICROS, YES
-from tests.replay.building.streams import NOON, SECOND, Json, at, built, frames, levels, life, moment, trade
+from tests.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, levels, life, moment, trade
 from tests.venues.stream.peer import A, delta, snapshot
 
 DECI, CENTI = ((0, 10_000, 10),), ((0, 100, 1), (100, 9900, 10), (9900, 10_000, 1))

@@ -16,15 +16,15 @@ from bellwether.recordings.captures import event_of
 from bellwether.recordings.opening import books_begin
 from bellwether.recordings.recording import About, Recording
 from bellwether.replay.arrow import words_of
-from bellwether.replay.building.columns import INVALID, LEVEL
-from bellwether.replay.building.gaps import cut
-from bellwether.replay.building.lifecycle import RecordedTrading, close_of, close_time_of, phases_of, settlement_of
-from bellwether.replay.building.listings import Known, KnownMarket, fee_at
-from bellwether.replay.building.tracker import Tracker
 from bellwether.replay.episode import EpisodeDraft, Gap, GridChange, Market, Metadata, Series, Settlement
 from bellwether.replay.episode.books import KINDS, SIDES
 from bellwether.replay.episode.price_grid import Ranges
 from bellwether.replay.episode.price_levels import coarsest, prices_in
+from bellwether.replay.episode_builder.columns import INVALID, LEVEL
+from bellwether.replay.episode_builder.gaps import cut
+from bellwether.replay.episode_builder.lifecycle import RecordedTrading, close_of, close_time_of, phases_of, settlement_of
+from bellwether.replay.episode_builder.listings import Known, KnownMarket, fee_at
+from bellwether.replay.episode_builder.tracker import Tracker
 from bellwether.replay.units import DOLLAR
 from bellwether.venues.kalshi.stream.frame import Frame
 

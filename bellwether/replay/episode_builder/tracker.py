@@ -13,12 +13,12 @@ from bellwether.recordings.books import in_own_prices
 from bellwether.recordings.instants import MILLISECOND, exchange_time
 from bellwether.recordings.notes import WATCHED
 from bellwether.recordings.watch import Watch
-from bellwether.replay.building.books import Books
-from bellwether.replay.building.columns import TRADES, Rows, Texts
-from bellwether.replay.building.gaps import Lost
-from bellwether.replay.building.messages import Reader, UnusableFrame, last_trade, rest_trades
-from bellwether.replay.building.subscriptions import Market
-from bellwether.replay.building.times import Times
+from bellwether.replay.episode_builder.books import Books
+from bellwether.replay.episode_builder.columns import TRADES, Rows, Texts
+from bellwether.replay.episode_builder.gaps import Lost
+from bellwether.replay.episode_builder.messages import Reader, UnusableFrame, last_trade, rest_trades
+from bellwether.replay.episode_builder.subscriptions import Market
+from bellwether.replay.episode_builder.times import Times
 from bellwether.venues.kalshi.stream.frame import (
     LIFECYCLE,
     REFERENCE,

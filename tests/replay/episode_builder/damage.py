@@ -16,8 +16,8 @@ from random import Random
 from typing import Any
 
 from bellwether.recordings.recording import About
-from bellwether.replay.building import build
 from bellwether.replay.episode import EpisodeDraft
+from bellwether.replay.episode_builder import build
 from bellwether.venues.kalshi.stream.frame import Frame
 
 Levels = dict[tuple[str, int], int]
