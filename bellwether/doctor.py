@@ -30,11 +30,11 @@ from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_fo
 from bellwether.questions import releases
 from bellwether.settings import Settings, Venue, World
 from bellwether.venues.http.client import HttpClient, RateLimit
-from bellwether.venues.http.page import Call
-from bellwether.venues.http.retry import Retry, Transient
+from bellwether.venues.http.page import VenueCall
+from bellwether.venues.http.retry import RetryPolicy, TransientFailure
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.handshake import open_socket
-from bellwether.venues.kalshi.stream.signing import KEY_ID, KEY_PATH, KEY_TEXT, Credentials, headers
+from bellwether.venues.kalshi.stream.signing import KEY_ID, KEY_PATH, KEY_TEXT, Credentials, build_headers
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.worlds import Addresses, addresses
@@ -203,13 +203,13 @@ async def _all(venues: Addresses, *, live: bool) -> list[Connection]:
 
 async def try_kalshi(url: str) -> Connection:
     """Kalshi's REST interface, by its status."""
-    return await _try_venue("Kalshi REST", KalshiClient, url, Call("/exchange/status"))
+    return await _try_venue("Kalshi REST", KalshiClient, url, VenueCall("/exchange/status"))
 
 
 async def try_gamma(url: str) -> Connection:
     """Polymarket's Gamma interface, by one market."""
     first = routes.markets(closed=False, limit=1)
-    return await _try_venue("Polymarket Gamma", GammaClient, url, Call(first.path, first.params))
+    return await _try_venue("Polymarket Gamma", GammaClient, url, VenueCall(first.path, first.params))
 
 
 async def try_clob(url: str) -> Connection:
@@ -217,11 +217,11 @@ async def try_clob(url: str) -> Connection:
     return await _try_venue("Polymarket CLOB", ClobClient, url, routes.time())
 
 
-async def _try_venue(name: str, kind: type[HttpClient], url: str, question: Call) -> Connection:
+async def _try_venue(name: str, kind: type[HttpClient], url: str, question: VenueCall) -> Connection:
     variable = f"BELLWETHER_{kind.setting.upper()}"
 
     async def call() -> str:
-        retry = Retry(attempts=_ATTEMPTS, base=0.2, cap=0.2, seconds=WHOLE_SECONDS)
+        retry = RetryPolicy(attempts=_ATTEMPTS, base=0.2, cap=0.2, seconds=WHOLE_SECONDS)
         async with kind(url, limits=RateLimit(timeout=PHASE_SECONDS), retry=retry) as client:
             page = await client.answer(question)
             return f"{_host(url)} answers ({page.fetched_at:%Y-%m-%d %H:%M:%S} UTC by its clock)"
@@ -251,7 +251,7 @@ async def try_kalshi_stream(url: str, credentials: Credentials) -> Connection:
     async def call() -> str:
         try:
             socket = await open_socket(url, credentials, timeout=PHASE_SECONDS)
-        except Transient as failure:
+        except TransientFailure as failure:
             raise _Unreachable(f"{_host(url)}: {failure.kind}") from None
         except VenueError as error:
             raise _Refused(f"{_host(url)} refuses the handshake ({error.kind})") from None
@@ -266,7 +266,7 @@ async def try_kalshi_key(url: str, credentials: Credentials) -> Connection:
     path = urlsplit(url).path.rstrip("/") + KALSHI_KEY_PATH
 
     def signed() -> dict[str, str]:
-        return headers(credentials, "GET", path, time.time_ns() // 1_000_000)
+        return build_headers(credentials, "GET", path, time.time_ns() // 1_000_000)
 
     advice = "look at KALSHI_API_KEY_ID and its private key: expired, of another account or of the demo; look at this machine's clock"
     return await _timed("Kalshi key", lambda: _ask(url.rstrip("/") + KALSHI_KEY_PATH, signed), advice)
@@ -285,9 +285,9 @@ async def try_provider(provider: Provider, environment: Mapping[str, str]) -> Co
     if not is_well_formed(key):
         found = f"{variable} holds blanks, line breaks or characters that no key has"
         return Connection(provider.name, "refused", found, f"copy the key again into {variable}")
-    headers = {provider.header: provider.scheme + key, **dict(provider.extra)}
+    build_headers = {provider.header: provider.scheme + key, **dict(provider.extra)}
     advice = f"look at {variable}, the account's credit, the network, or {provider.base_variables[0]}"
-    return await _timed(provider.name, lambda: _ask(base.rstrip("/") + provider.path, lambda: headers), advice)
+    return await _timed(provider.name, lambda: _ask(base.rstrip("/") + provider.path, lambda: build_headers), advice)
 
 
 # --- calls -------------------------------------------------------------------------------------------------------------
@@ -301,13 +301,13 @@ class _Unreachable(Exception):
     """No useful answer came."""
 
 
-async def _ask(url: str, headers: Callable[[], dict[str, str]]) -> str:
+async def _ask(url: str, build_headers: Callable[[], dict[str, str]]) -> str:
     """One GET with secret headers, repeated once where that may help; its words hold neither headers nor bodies."""
     failure = ""
     async with httpx.AsyncClient(timeout=PHASE_SECONDS) as client:
         for _ in range(_ATTEMPTS):
             try:
-                response = await client.get(url, headers=headers())
+                response = await client.get(url, headers=build_headers())
             except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
                 failure = f"{_host(url)}: no answer ({type(error).__name__})"
                 continue

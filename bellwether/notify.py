@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Channel, Settings
 from bellwether.untrusted_text import redact
-from bellwether.venues.http.retry import delay
+from bellwether.venues.http.retry import compute_delay
 
 LOG = logging.getLogger("bellwether.alarms")
 _ATTEMPTS = 3
@@ -91,7 +91,7 @@ def _delivered(alarm: Alarm, notifier: Notifier, rng: Random, sleep: Callable[[f
         except NotDelivered as error:
             if attempt == _ATTEMPTS or not error.again:
                 return str(error)
-            sleep(delay(attempt, rng, base=1.0, cap=4.0, least=0.5))
+            sleep(compute_delay(attempt, rng, base=1.0, cap=4.0, least=0.5))
         else:
             return None
     return None

@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr
 from bellwether import concurrency
 from bellwether.errors import ConfigError, LakeError
 from bellwether.settings import Settings, World, settings
-from bellwether.venues.http.page import without_user
+from bellwether.venues.http.page import strip_user
 from bellwether.venues.http.retry import RefusedError
 from bellwether.worlds import Addresses, addresses
 
@@ -41,7 +41,7 @@ def _unlimited() -> "RateLimit":
 
 def _public(address: str) -> str | None:
     """An address that may be shown; None for one with a user and a password."""
-    return address if without_user(address) == address else None
+    return address if strip_user(address) == address else None
 
 
 class WorldResource(dg.ConfigurableResource):

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from bellwether.venues.http.retry import delay, seconds_until
+from bellwether.venues.http.retry import compute_delay, seconds_until
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -16,7 +16,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 @pytest.mark.parametrize(("failures", "longest"), [(1, 2.0), (2, 4.0), (5, 32.0), (6, 60.0), (5000, 60.0)])
 def test_a_delay_doubles_up_to_its_cap(least: float, failures: int, longest: float) -> None:
     rng = Random(1)
-    found = [delay(failures, rng, base=2.0, cap=60.0, least=least) for _ in range(500)]
+    found = [compute_delay(failures, rng, base=2.0, cap=60.0, least=least) for _ in range(500)]
     assert least * longest <= min(found) < (least + 0.05) * longest
     assert 0.95 * longest < max(found) <= longest
 

@@ -18,7 +18,7 @@ from bellwether.settings import World, settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
 from bellwether.venues.http.pages import PageStore
-from bellwether.venues.http.pull_choice import open_days
+from bellwether.venues.http.pull_choice import list_open_days
 from bellwether.venues.wire.rejects import curable
 from orchestration.home import STORAGE_ADVICE
 from orchestration.runner import Launch, RunFailed, Runner
@@ -157,5 +157,5 @@ def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
     verdicts = settings().world is World.LIVE
     for venue in settings().venues:
         pages = PageStore(work.lake.storage, venue.value)
-        due.update(day.isoformat() for day in open_days(pages, map(date.fromisoformat, wanted), verdicts=verdicts))
+        due.update(day.isoformat() for day in list_open_days(pages, map(date.fromisoformat, wanted), verdicts=verdicts))
     return sorted(due)

@@ -46,13 +46,13 @@ def days_to_pull(today: date, final: Collection[date], followed: Collection[date
 def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> set[date]:
     """Days within `PATIENCE` that are not looked at today: the last pull of every venue was final, or rests because only curable rejects are left."""
     from bellwether.venues.http.pages import PageStore
-    from bellwether.venues.http.pull_choice import next_looks
+    from bellwether.venues.http.pull_choice import list_next_requests
 
     found = []
     for venue in venues:
         rows = lake.lake.slice(_PULLS[venue], _recent(today), missing="skip").scan().select("day", "final").collect()
         final = set(rows.filter("final")["day"])
-        looks = next_looks(PageStore(lake.lake.storage, venue.value), set(rows["day"]) - final)
+        looks = list_next_requests(PageStore(lake.lake.storage, venue.value), set(rows["day"]) - final)
         found.append(final | {day for day, look in looks.items() if look > today})
     return set.intersection(*found) if found else set()
 

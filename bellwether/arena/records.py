@@ -28,7 +28,7 @@ from bellwether.journal import Answered, CallKey, Journal
 from bellwether.journal.records import Records
 from bellwether.units import MicroDollars
 from bellwether.untrusted_text import redact
-from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime
+from bellwether.venues.polymarket.fees import FREE, FeeRegime, FeeSchedule
 
 #: Content of an answer that the journal lacks.
 MISSING = "(not in this journal)"
@@ -246,7 +246,7 @@ def _fees(text: str | None) -> FeeSchedule | KalshiFees | UnknownFees:
         return UnknownFees(**said)
     # A fractional exponent is text, as all decimals are; a whole one is a number.
     exact = {name: Decimal(said[name]) for name in ("rate", "rebate_rate", "exponent") if isinstance(said[name], str)}
-    return FeeSchedule(**{**said, **exact, "regime": Regime[said["regime"]]})
+    return FeeSchedule(**{**said, **exact, "regime": FeeRegime[said["regime"]]})
 
 
 def _plain(value: Any) -> Any:

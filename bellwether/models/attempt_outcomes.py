@@ -18,7 +18,7 @@ from bellwether.models.prices import UNBILLED, usage_of
 from bellwether.models.providers import BY_PREFIX
 from bellwether.models.response import Ending, Message, ToolCall, decoded, ending_of, flaw_of, read_reply, served_of
 from bellwether.untrusted_text import one_line, redact
-from bellwether.venues.http.retry import http_date, seconds_until
+from bellwether.venues.http.retry import parse_http_date, seconds_until
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model
@@ -325,7 +325,7 @@ def _seconds(text: str | None) -> float | None:
 
 def _until(date: str, now: str) -> float | None:
     """Seconds to an HTTP date, by the server's own clock."""
-    return seconds_until(date, http_date(now) or datetime.now(UTC))
+    return seconds_until(date, parse_http_date(now) or datetime.now(UTC))
 
 
 def _exhausted(headers: Mapping[str, str]) -> float | None:

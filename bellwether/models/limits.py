@@ -15,7 +15,7 @@ from aiolimiter import AsyncLimiter
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Budget, Scope
-from bellwether.venues.http.retry import delay
+from bellwether.venues.http.retry import compute_delay
 
 if TYPE_CHECKING:
     from bellwether.journal.shared_limits import SharedLimiter, SharedLimits, SharedSlots
@@ -85,7 +85,7 @@ class Retry:
 
     def wait(self, failures: int, rng: Random, asked: float | None = None) -> float:
         """Seconds to wait after so many failures; the provider asked for `asked`."""
-        return max(delay(failures, rng, base=self.base, cap=self.cap, least=0.5), min(asked or 0.0, self.patience))
+        return max(compute_delay(failures, rng, base=self.base, cap=self.cap, least=0.5), min(asked or 0.0, self.patience))
 
 
 class Slots:

@@ -34,7 +34,7 @@ from bellwether.models.local import provider
 from bellwether.models.prices import listed
 from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, provider_name
 from bellwether.models.response import decoded, flaw_of
-from bellwether.venues.http.response_body import ENCODINGS, Oversized, read_body
+from bellwether.venues.http.response_body import ENCODINGS, OversizedBody, read_body
 
 if TYPE_CHECKING:
     from bellwether.models.keys import Endpoint
@@ -126,7 +126,7 @@ class _Exchange:
                 await read_body(response, LARGEST_BODY, self._body)
             finally:
                 await response.aclose()
-        except Oversized:
+        except OversizedBody:
             self.is_too_long = True
         except Exception as error:
             self.error = error

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from bellwether.units import Lots, MicroDollars
-from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame, body_of, message, ticker_of
+from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame, parse_message, read_body, read_ticker
 
 DOLLAR = 1_000_000
 CENT = DOLLAR // 100
@@ -160,9 +160,9 @@ class _Evidence:
 
     def take(self, frame: Frame) -> None:
         """Take in a frame; one that cannot be read is no evidence."""
-        found = message(frame.data)
-        kind, body = found.get("type"), body_of(found)
-        key = (frame.connection, ticker_of(body) or "")
+        found = parse_message(frame.data)
+        kind, body = found.get("type"), read_body(found)
+        key = (frame.connection, read_ticker(body) or "")
         try:
             if kind == SNAPSHOT:
                 self._books[key] = Book.of(body)

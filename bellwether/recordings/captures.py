@@ -22,7 +22,7 @@ from bellwether.files import open_bytes
 from bellwether.recordings import order_events, wrapped_events
 from bellwether.recordings.instants import exchange_time
 from bellwether.recordings.lines import lines
-from bellwether.venues.kalshi.stream.frame import SNAPSHOT, body_of, envelope_of, message, ticker_of
+from bellwether.venues.kalshi.stream.frame import SNAPSHOT, parse_message, read_body, read_envelope, read_ticker
 from bellwether.venues.wire.times import END_SECOND
 
 
@@ -108,7 +108,7 @@ def _form_of(path: Path) -> str | None:
         return ORDER_EVENTS if order_events.is_order_events(path) else None
     if suffix not in (".ndjson", ".jsonl"):
         return None
-    first = message(next(lines(path), b""))
+    first = parse_message(next(lines(path), b""))
     if wrapped_events.is_wrapped(first):
         return WRAPPED_EVENTS
     if "type" not in first:
@@ -142,7 +142,7 @@ def _plain_name(path: Path) -> str:
 
 def _frame_list(path: Path) -> list[Any] | None:
     with open_bytes(path) as file:
-        found = message(file.read()).get("frames")
+        found = parse_message(file.read()).get("frames")
     known = isinstance(found, list) and all(isinstance(item, dict) and isinstance(item.get("frame"), dict) for item in found)
     return found if known and found else None
 
@@ -187,7 +187,7 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
         def messages(path: Path = path) -> Iterator[CapturedMessage]:
             connection, last = 1, dict[int, int]()
             for line in lines(path):
-                _, sid, seq = envelope_of(message(line))
+                _, sid, seq = read_envelope(parse_message(line))
                 if sid is not None and seq is not None:
                     if seq == 1 and last.get(sid, 0) > 1:
                         connection, last = connection + 1, {}
@@ -202,7 +202,7 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
 
 def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
     """One capture per data set: files by type of event, each line an event with payload, receive time and number."""
-    tagged = sorted((str(message(next(lines(path))).get("dataset_tag", _plain_name(path))), path) for path in files)
+    tagged = sorted((str(parse_message(next(lines(path))).get("dataset_tag", _plain_name(path))), path) for path in files)
     for tag, group in groupby(tagged, key=lambda pair: pair[0]):
         held = tuple(path for _, path in group)
 
@@ -224,7 +224,7 @@ def _market_files(files: list[Path]) -> Iterator[Capture]:
 
 
 def _ticker_in(path: Path) -> str:
-    return next((found for line in lines(path) if (found := ticker_of(body_of(message(line))))), _plain_name(path))
+    return next((found for line in lines(path) if (found := read_ticker(read_body(parse_message(line))))), _plain_name(path))
 
 
 class _Index:
@@ -234,14 +234,14 @@ class _Index:
         self.connections, self.sids, self.seqs, self.times = (array("q") for _ in range(4))
         time, snapshots = 0, list[tuple[int, int]]()
         for place, line in enumerate(lines(path)):
-            found = message(line)
-            kind, sid, seq = envelope_of(found)
+            found = parse_message(line)
+            kind, sid, seq = read_envelope(found)
             if sid is None or seq is None:
                 sid = seq = -1
             elif kind == SNAPSHOT:
                 snapshots.append((place, zlib.crc32(line)))
             # Trades tell whole seconds only, at times: a message is never older than the one before it.
-            time = max(time, exchange_time(body_of(found)) or 0)
+            time = max(time, exchange_time(read_body(found)) or 0)
             for column, value in ((self.sids, sid), (self.seqs, seq), (self.times, time)):
                 column.append(value)
         self._count_connections(snapshots)

@@ -12,7 +12,7 @@ from bellwether.recordings.instants import exchange_time, instant
 from bellwether.recordings.missing import Gap, GapReport, Mark, Outage
 from bellwether.recordings.recording import Recording
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
-from bellwether.venues.kalshi.stream.frame import Frame, body_of, envelope_of, message, ticker_of
+from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body, read_envelope, read_ticker
 
 
 def rows(name: str, frames: list[Frame]) -> pl.DataFrame:
@@ -48,14 +48,14 @@ def _plain(dtype: pl.DataType) -> pl.DataType:
 
 
 def _row(frame: Frame) -> tuple[int | None, int | None, str | None, str | None, int | None, str]:
-    found = message(frame.data)
-    kind, sid, seq = envelope_of(found)
-    body = body_of(found)
+    found = parse_message(frame.data)
+    kind, sid, seq = read_envelope(found)
+    body = read_body(found)
     at = exchange_time(body)
     if at is None and type(found.get("fetched_at")) is str:
         at = instant(found["fetched_at"])
     # A frame that is not UTF-8 is no message of the venue's; its bytes stay readable.
-    return sid, seq, kind, ticker_of(body), at, frame.data.decode("utf-8", "backslashreplace")
+    return sid, seq, kind, read_ticker(body), at, frame.data.decode("utf-8", "backslashreplace")
 
 
 def gap_rows(report: GapReport) -> pl.DataFrame:

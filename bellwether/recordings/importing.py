@@ -20,7 +20,7 @@ from bellwether.recordings.catalogue import store
 from bellwether.recordings.instants import exchange_time, moment
 from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import ABOUT, DONE, About, Recording, Status, check_name, dump_about, is_locked
-from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, body_of, message, ticker_of
+from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_ticker
 from bellwether.venues.kalshi.stream.protocol import CHANNELS
 
 _DRAFTS = ".importing"
@@ -41,11 +41,11 @@ class _Survey:
 
     def take(self, received: CapturedMessage) -> None:
         """Take in a message."""
-        found = message(received.data)
-        kind, body = found.get("type"), body_of(found)
+        found = parse_message(received.data)
+        kind, body = found.get("type"), read_body(found)
         if kind in _PARTS:
             self.channels.add(_CHANNELS.get(kind, kind))
-            if (ticker := ticker_of(body)) is not None:
+            if (ticker := read_ticker(body)) is not None:
                 self.tickers.add(ticker)
         if received.received_at is not None or "ts" in body:
             self._latest = (received, body)

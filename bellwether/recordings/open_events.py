@@ -42,7 +42,7 @@ async def open_events(venue: Addresses, now: datetime, words: Sequence[str] = ()
     Raises `VenueError` when the venue fails for good.
     """
     async with KalshiClient(venue.kalshi, limits=limits or RateLimit(), transport=venue.transport) as client:
-        seen = await snapshots.open_events(client, now)
+        seen = await snapshots.fetch_open_events(client, now)
     markets: dict[str, list[snapshots.Row]] = {}
     for row in seen.contracts.values():
         if row["status"] in _TRADED:

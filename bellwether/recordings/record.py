@@ -19,19 +19,19 @@ from bellwether import __version__
 from bellwether.errors import ConfigError
 from bellwether.recordings.instants import SECOND
 from bellwether.recordings.notes import watching
-from bellwether.recordings.recorder import Pace, Position, Recorder
+from bellwether.recordings.recorder import Pace, Recorder, StreamStart
 from bellwether.recordings.recording import About, Recording, check_name
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import KalshiStream
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
-from bellwether.venues.kalshi.stream.polling import KalshiPolling, over_among
-from bellwether.venues.kalshi.stream.protocol import USUAL, Wanted
+from bellwether.venues.kalshi.stream.polling import KalshiPolling, find_over_markets
+from bellwether.venues.kalshi.stream.protocol import USUAL, StreamSubscription
 from bellwether.venues.wire.times import instant_of
 from bellwether.worlds import Addresses
 
 if TYPE_CHECKING:
-    from bellwether.venues.kalshi.stream.client import Patience
+    from bellwether.venues.kalshi.stream.client import StreamTimeouts
 
 #: Statuses, in the words of answers, of markets whose stream is worth listening to.
 _ALIVE = frozenset({"initialized", "unopened", "active", "open", "inactive", "paused"})
@@ -56,7 +56,7 @@ class Plan:
     interval: float = 5.0
     limits: RateLimit = field(default_factory=RateLimit)
     pace: Pace = field(default_factory=Pace)
-    patience: Patience | None = None
+    patience: StreamTimeouts | None = None
 
     def __post_init__(self) -> None:
         if not self.events:
@@ -124,7 +124,7 @@ async def record(
         return Recording(recorder.folder)
 
 
-def _note_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> Position:
+def _note_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> StreamStart:
     """Write down which close each market announces now; the place of the next frame."""
     place = recorder.next
     for ticker, close in markets.items():
@@ -149,20 +149,20 @@ def _about(plan: Plan, tickers: tuple[str, ...]) -> About:
 
 
 def _source(
-    venue: Addresses, plan: Plan, client: KalshiClient, markets: dict[str, datetime | None], start: Position, *, yes_prices: bool
+    venue: Addresses, plan: Plan, client: KalshiClient, markets: dict[str, datetime | None], start: StreamStart, *, yes_prices: bool
 ) -> KalshiStream | KalshiPolling:
     if plan.rest:
         return KalshiPolling(client, tuple(markets), interval=plan.interval, start=start)
 
     closes = {ticker: close for ticker, close in markets.items() if close is not None}
-    wanted = Wanted(tuple(markets), plan.channels, yes_prices)
+    wanted = StreamSubscription(tuple(markets), plan.channels, yes_prices)
     return KalshiStream(
         venue.kalshi_stream,
         venue.credentials(),
         wanted,
         patience=plan.patience,
         closes=closes,
-        over_among=partial(over_among, client),
+        over_among=partial(find_over_markets, client),
         start=start,
     )
 

@@ -17,7 +17,7 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.files import sync, try_lock, write_durably
 from bellwether.recordings import lines
 from bellwether.recordings.recording import ABOUT, DONE, LOCK, About, Recording, Status, check_name, dump_about, dump_json
-from bellwether.venues.kalshi.stream.frame import START, Frame, Position
+from bellwether.venues.kalshi.stream.frame import START, Frame, StreamStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Recorder:
         _check_continues(recording, about)
         self._last = last = recording.last()
         segments = recording.segments
-        self.next = Position(last.connection + 1, last.ordinal + 1) if last else START
+        self.next = StreamStart(last.connection + 1, last.ordinal + 1) if last else START
         self._segment = int(segments[-1].stem) if segments else 0
         self._buffer: list[bytes] = []
         self._buffered = 0

@@ -18,7 +18,7 @@ from bellwether.recordings.instants import exchange_time
 from bellwether.recordings.missing import Gap, GapReport, Mark, Outage
 from bellwether.recordings.numbers import Key, Numbers, within
 from bellwether.recordings.recording import Torn
-from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, body_of, envelope_of, message, ticker_of
+from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_envelope, read_ticker
 
 #: The id of a subscription whose frames do not name it.
 UNNAMED = -1
@@ -134,7 +134,7 @@ class Watch:
         self.frames += 1
         if frame.connection != self._connection:
             self._follow_connection(frame.connection)
-        kind, sid, seq = envelope_of(found)
+        kind, sid, seq = read_envelope(found)
         if not found and frame.data.strip():
             self._doubt(frame.connection)
             return None
@@ -143,8 +143,8 @@ class Watch:
             return None
         key = (frame.connection, UNNAMED if sid is None else sid)
         before = self._marks.get(key, mark)
-        body = self._body = body_of(found)
-        market = ticker_of(body)
+        body = self._body = read_body(found)
+        market = read_ticker(body)
         comes_late = False
         if sid is not None and seq is not None:
             comes_late = self._count(key, seq, mark)
@@ -370,5 +370,5 @@ def watch_frames(frames: Iterable[Frame], *, partial: bool = False) -> Watch:
     """A watch that took in these frames."""
     watch = Watch(partial=partial)
     for frame in frames:
-        watch.take(frame, message(frame.data))
+        watch.take(frame, parse_message(frame.data))
     return watch

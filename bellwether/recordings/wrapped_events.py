@@ -18,7 +18,7 @@ import orjson
 
 from bellwether.errors import LakeError
 from bellwether.recordings.lines import lines
-from bellwether.venues.kalshi.stream.frame import body_of, message
+from bellwether.venues.kalshi.stream.frame import parse_message, read_body
 
 Message = tuple[int, int, bytes]
 
@@ -48,12 +48,12 @@ Event = dict[str, Any]
 
 
 def _is_of_controls(path: Path) -> bool:
-    return str(message(next(lines(path), b"")).get("event_type")).startswith(_CONTROL)
+    return str(parse_message(next(lines(path), b"")).get("event_type")).startswith(_CONTROL)
 
 
 def _events(path: Path) -> Iterator[Event]:
     for number, line in enumerate(lines(path), 1):
-        event = message(line)
+        event = parse_message(line)
         kinds = {"local_recv_ns": int, "payload_json": dict, "event_type": str}
         if missing := [name for name, kind in kinds.items() if type(event.get(name)) is not kind]:
             raise LakeError(f"importing {path}: record {number} has no {' and no '.join(missing)}; look at the file, it may be damaged")
@@ -68,7 +68,7 @@ def _received(event: Event) -> int:
 def _confirmed(event: Event) -> tuple[str, int] | None:
     """The channel and the number of the subscription that an event confirms."""
     payload = event["payload_json"]
-    told = body_of(payload)
+    told = read_body(payload)
     if payload.get("type") != "subscribed" or type(told.get("sid")) is not int:
         return None
     return str(told.get("channel")), told["sid"]

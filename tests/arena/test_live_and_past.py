@@ -78,7 +78,7 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
             live.now = START + number * SEVEN
             sunday = live.now.date()
             if number < DECIDED:
-                listed = live._ask(lambda gamma, clob: snapshots.largest_open(gamma, 10**6)).rows
+                listed = live._ask(lambda gamma, clob: snapshots.fetch_largest_open(gamma, 10**6)).rows
                 quoted[sunday] = {
                     row["market_id"] for row in listed if row["outcome_prices"] and row["best_bid"] and (row["best_ask"] or 1) < 1
                 }

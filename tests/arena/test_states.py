@@ -20,7 +20,7 @@ from bellwether.arena.universe import frozen, market_of, status_of, universe
 from bellwether.arena.weekly.context import deciding as weekly_deciding
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.journal import Journal
-from bellwether.venues.polymarket.fees import FeeSchedule, Regime
+from bellwether.venues.polymarket.fees import FeeRegime, FeeSchedule
 from tests.arena.weeks import Arena
 from tests.arena.world import V1, usd
 
@@ -199,7 +199,7 @@ def test_fees_are_read_where_they_can_be() -> None:
     )
     assert known.fees.rate == Decimal("0.03")
     half = row("m", fees_enabled=True, fee_type="weather_fees", fee_rate=Decimal("0.025000"), fee_exponent=Decimal("0.500000"))
-    assert market_of(half, at).fees == FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
+    assert market_of(half, at).fees == FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
     assert not market_of(row("m", taker_base_fee=1000), at).fees.is_free, "a base fee alone tells that there are fees"
     sports = row("m", fees_enabled=True, fee_type="sports_fees_v2")
     assert [market_of(sports, when).fees.rate for when in (at, datetime(2026, 7, 1, tzinfo=UTC))] == [Decimal("0.03"), Decimal("0.05")]
@@ -212,5 +212,5 @@ def test_fees_that_cannot_be_read_are_unknown_and_never_nothing(terms: dict[str,
     market = market_of(row("m", fees_enabled=True, **terms), datetime(2026, 5, 1, tzinfo=UTC))
     assert isinstance(market.fees, UnknownFees)
     assert market.fees.reason.startswith("reading the fees of market 'm': feeSchedule")
-    stored = frozen([market, replace(market, market_id="h", fees=FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5")))])
+    stored = frozen([market, replace(market, market_id="h", fees=FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5")))])
     assert decode(FrozenUniverse, encode(FrozenUniverse(stored, NOW, False, "test"))).universe == stored

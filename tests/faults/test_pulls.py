@@ -39,7 +39,7 @@ from bellwether.sandbox.worlds import generated
 from bellwether.tables.raw import KALSHI_ARCHIVE
 from bellwether.venues.http.client import HttpClient, RateLimit
 from bellwether.venues.http.pages import DONE, PageStore
-from bellwether.venues.http.retry import Retry
+from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull import CandlePlan, pull_archive, pull_day, pull_series
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
@@ -166,7 +166,7 @@ class Served:
         return kind(
             address.replace("//", f"//user:{SECRET}@"),
             limits=RateLimit(tokens_per_second=1e9, timeout=timeout),
-            retry=Retry(attempts=attempts),
+            retry=RetryPolicy(attempts=attempts),
             transport=Forcing(cell, fault),
             sleep=at_once,
             rng=Random(1),

@@ -12,7 +12,7 @@ from assets.venues import runs
 from bellwether.lake import Lake
 from bellwether.settings import Settings
 from bellwether.tables.raw import KALSHI_PULLS
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import PageStore
 from orchestration.definitions import build_defs
 from orchestration.history import PRUNE, prune
@@ -114,7 +114,7 @@ def test_the_schedules_job_prunes_runs_and_pages(instance: dg.DagsterInstance, t
     store = PageStore(lake.storage)
     for _ in range(3):
         pull = store.open("day", "2026-03-14", reuse=lambda note: False)
-        pull.write("markets", Page("GET /markets", 200, datetime(2026, 3, 15, tzinfo=UTC), b"{}"))
+        pull.write("markets", VenuePage("GET /markets", 200, datetime(2026, 3, 15, tzinfo=UTC), b"{}"))
         pull.finish({"markets": 1}, {})
     row = {"day": date(2026, 3, 14), "pull": "raw/kalshi_pages/day/2026-03-14/0002", "final": True, "requests": 1}
     times = dict.fromkeys(("started_at", "finished_at", "known_at"), datetime(2026, 3, 15, tzinfo=UTC))

@@ -23,7 +23,7 @@ from bellwether.settings import Venue, settings
 from bellwether.tables.clean import MARKETS
 from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, POLYMARKET_PULLS
 from bellwether.venues.http.pages import DONE, PageStore
-from bellwether.venues.http.pull_choice import ending, open_days
+from bellwether.venues.http.pull_choice import build_completion, list_open_days
 from bellwether.venues.kalshi.wire import parse_markets
 from cli.main import main
 from orchestration.definitions import build_defs
@@ -64,7 +64,7 @@ def test_a_day_that_rests_is_not_due_before_its_next_look(tmp_path: Path) -> Non
     lake, day, today = Lake(str(tmp_path)), date(2026, 3, 4), date(2026, 3, 9)
     pulled = datetime(2026, 3, 8, 1, 20, tzinfo=UTC)
     row = {"day": day, "pull": "0001", "final": False, "requests": 1, "started_at": pulled, "finished_at": pulled, "known_at": pulled}
-    note = ending(day, pulled, settled=True, complete=True, waiting=True, named=True)
+    note = build_completion(day, pulled, settled=True, complete=True, waiting=True, named=True)
     assert note["next_look"] == "2026-03-12"
     for declared in (KALSHI_PULLS, POLYMARKET_PULLS):
         venue = declared.short_name.partition("_")[0]
@@ -92,11 +92,11 @@ def test_a_day_that_rests_is_not_due_before_its_next_look(tmp_path: Path) -> Non
 def test_the_command_requests_whatever_is_not_final(
     settled: bool, complete: bool, waiting: bool, named: bool, due: bool, due_live: bool, tmp_path: Path
 ) -> None:
-    note = ending(DAY, datetime(2026, 3, 20, tzinfo=UTC), settled=settled, complete=complete, waiting=waiting, named=named)
+    note = build_completion(DAY, datetime(2026, 3, 20, tzinfo=UTC), settled=settled, complete=complete, waiting=waiting, named=named)
     lake = Lake(str(tmp_path))
     lake.storage.put(f"raw/kalshi_pages/day/{DAY}/0001/{DONE}", orjson.dumps({**note, "plan": {}, "pages": {}}))
     pages = PageStore(lake.storage)
-    assert [list(open_days(pages, [DAY], verdicts=verdicts)) == [DAY] for verdicts in (False, True)] == [due, due_live]
+    assert [list(list_open_days(pages, [DAY], verdicts=verdicts)) == [DAY] for verdicts in (False, True)] == [due, due_live]
 
 
 def test_failed_days_are_counted_among_all_days_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.venues.http.page import Call
+from bellwether.venues.http.page import VenueCall
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import RateLimit
 from bellwether.venues.kalshi.wire import (
@@ -158,7 +158,7 @@ def test_the_filter_words_are_the_venues(spec: Schema):
 
 START = datetime(2026, 10, 1, tzinfo=UTC)
 END = START + timedelta(days=1)
-CALLS: dict[str, Call] = {
+CALLS: dict[str, VenueCall] = {
     "/events": routes.events(status="open", tickers=["A"], closing_after=START),
     "/markets": routes.markets(closing_after=START, closing_before=END, tickers=["A"], event_ticker="E"),
     "/historical/markets": routes.historical_markets(tickers=["A"]),

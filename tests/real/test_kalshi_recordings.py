@@ -14,12 +14,12 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES
-from bellwether.venues.http.retry import error_text
+from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.kalshi.wire import (
     STATUS_SYNONYMS,
     Origin,
     decode,
-    nested_markets,
+    extract_nested_markets,
     parse_candles,
     parse_events,
     parse_markets,
@@ -128,7 +128,7 @@ def test_every_recorded_event_is_read(recordings: Path, generation: str):
             assert found[name] == plain(item, name)
         assert found["strike_date"] == expected_time(plain(item, "strike_date"))
     nested = [market for item in items for market in item.get("markets") or []]
-    assert nested_markets(items) == nested
+    assert extract_nested_markets(items) == nested
 
 
 def test_every_recorded_series_is_read(recordings: Path):
@@ -165,4 +165,4 @@ def test_the_recorded_refusal_of_a_response_word_is_understood(recordings: Path)
     refusals = [query["error"] for body in bodies(recordings, "current") for query in objects(body, "status", "error", "series")]
     skip_without(refusals, "refused calls")
     for text in refusals:
-        assert error_text(text.split("\n", 1)[1].encode()) == "bad_request: bad request: invalid status filter"
+        assert parse_error_text(text.split("\n", 1)[1].encode()) == "bad_request: bad request: invalid status filter"

@@ -20,9 +20,9 @@ from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import About, Recording, Status
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.exchange.recorded_exchange import RecordedExchange
-from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
-from bellwether.venues.kalshi.stream.frame import DELTA, message
-from bellwether.venues.kalshi.stream.protocol import Wanted
+from bellwether.venues.kalshi.stream.client import KalshiStream, StreamTimeouts
+from bellwether.venues.kalshi.stream.frame import DELTA, parse_message
+from bellwether.venues.kalshi.stream.protocol import StreamSubscription
 from tests.captures import Captures
 from tests.recordings.book_replay import BookCheck, BookReplay, check_books
 
@@ -103,7 +103,7 @@ def test_wrapped_events_keep_receive_times_and_numbers(recordings: Path, importe
             for path in root.glob("raw_events/**/*.ndjson*")
             for event in map(json.loads, raw_lines(path))
         )
-        found = [(frame.received_at, message(frame.data)) for frame in one.recording.frames()]
+        found = [(frame.received_at, parse_message(frame.data)) for frame in one.recording.frames()]
         assert [at for at, _ in found] == [at for at, _, _ in wanted]
         kinds = {"ws_subscribed": "subscribed"}
         key = lambda row: (row[0], row[1], row[2] or 0)  # noqa: E731
@@ -130,7 +130,7 @@ def test_books_agree_with_the_checkpoints_of_the_other_recorder(recordings: Path
         compared, replay = 0, BookReplay()
         for frame in one.recording.frames():
             market = replay.apply(frame)
-            mark = marks.get((market, message(frame.data)["seq"])) if market else None
+            mark = marks.get((market, parse_message(frame.data)["seq"])) if market else None
             if market is None or mark is None:
                 continue
             book = replay.check.books[market]
@@ -149,7 +149,7 @@ async def test_a_capture_that_is_played_back_and_recorded_again_says_the_same(
     recordings: Path, tmp_path: Path, imported: dict[str, Imported]
 ) -> None:
     [one] = of(imported, "frame list")
-    changes = [message(frame.data) for frame in one.recording.frames()]
+    changes = [parse_message(frame.data) for frame in one.recording.frames()]
     wanted = {
         ticker: [body["msg"] for body in changes if body["type"] == "orderbook_delta" and body["msg"]["market_ticker"] == ticker]
         for ticker in one.recording.about.tickers
@@ -162,8 +162,8 @@ async def test_a_capture_that_is_played_back_and_recorded_again_says_the_same(
         stream = KalshiStream(
             site.kalshi_stream,
             app.state.keys.issue(),
-            Wanted(tuple(wanted), (DELTA,), yes_prices=False),
-            patience=Patience(quiet=0.2, tick=0.05),
+            StreamSubscription(tuple(wanted), (DELTA,), yes_prices=False),
+            patience=StreamTimeouts(quiet=0.2, tick=0.05),
         )
         task = asyncio.create_task(listen(stream, recorder))
         async with asyncio.timeout(300):
@@ -175,7 +175,7 @@ async def test_a_capture_that_is_played_back_and_recorded_again_says_the_same(
     again = Recording(tmp_path / "again")
     check, gaps = check_books(again)
     assert (gaps.lost, check.is_sound, again.status) == (0, True, Status.FINISHED)
-    held = [message(frame.data) for frame in again.frames()]
+    held = [parse_message(frame.data) for frame in again.frames()]
     for ticker, bodies in wanted.items():
         found = [body["msg"] for body in held if body["type"] == "orderbook_delta" and body["msg"]["market_ticker"] == ticker]
         assert [(body["price_dollars"], body["delta_fp"], body["side"]) for body in found] == [

@@ -18,7 +18,7 @@ import pytest
 from bellwether.recordings.instants import instant
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import EpisodeDraft, load, validate
-from bellwether.venues.kalshi.stream.frame import message
+from bellwether.venues.kalshi.stream.frame import parse_message
 from tests.captures import Built, Captures
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -159,7 +159,7 @@ def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(
 
 def tickers_of(recording: Recording, ticker: str) -> Iterator[dict[str, str]]:
     """The ticker messages of a market."""
-    found = (message(frame.data) for frame in recording.frames())
+    found = (parse_message(frame.data) for frame in recording.frames())
     return (one["msg"] for one in found if one["type"] == "ticker" and one["msg"]["market_ticker"] == ticker)
 
 

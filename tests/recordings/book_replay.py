@@ -12,7 +12,7 @@ from bellwether.recordings.instants import exchange_time
 from bellwether.recordings.numbers import Key
 from bellwether.recordings.recording import Recording
 from bellwether.recordings.watch import Effect, Watch
-from bellwether.venues.kalshi.stream.frame import Frame, body_of, message
+from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body
 
 
 def is_empty(book: Book) -> bool:
@@ -75,7 +75,7 @@ class BookReplay:
 
     def apply(self, frame: Frame) -> str | None:
         """Take in a frame; the market whose valid book it changed, if any."""
-        found = message(frame.data)
+        found = parse_message(frame.data)
         understood = self.watch.take(frame, found)
         for ended in self.watch.ended():
             self._drop(ended.market, ended.key)
@@ -88,7 +88,7 @@ class BookReplay:
         if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and key not in self._lines.get(market, ())):
             self.check.counts["unapplied"] += 1
             return None
-        body = in_own_prices(body_of(found)) if self._yes_prices else body_of(found)
+        body = in_own_prices(read_body(found)) if self._yes_prices else read_body(found)
         at = exchange_time(body)
         self._judge(market, at)
         try:

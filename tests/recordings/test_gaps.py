@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.recordings.gaps import GapReport, Numbers, Watch, gap_report, gap_summary, keep_gap_summary
-from bellwether.venues.kalshi.stream.frame import Frame, message
+from bellwether.venues.kalshi.stream.frame import Frame, parse_message
 from tests.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
 
@@ -22,7 +22,7 @@ def report(*bodies: dict[str, Any], partial: bool = False) -> GapReport:
 def report_of(found: list[Frame], *, partial: bool = False) -> GapReport:
     watch = Watch(partial=partial)
     for frame in found:
-        watch.take(frame, message(frame.data))
+        watch.take(frame, parse_message(frame.data))
     return watch.report("test")
 
 
@@ -120,7 +120,7 @@ def test_a_report_and_its_summary_come_from_the_recording(tmp_path: Path) -> Non
 
 def effects(*bodies: dict[str, Any] | bytes, partial: bool = False) -> list[str | None]:
     watch = Watch(partial=partial)
-    found = [watch.take(frame, message(frame.data)) for frame in frames(*bodies)]
+    found = [watch.take(frame, parse_message(frame.data)) for frame in frames(*bodies)]
     return [None if one is None else one.effect.value for one in found]
 
 

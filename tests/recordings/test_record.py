@@ -21,16 +21,16 @@ from bellwether.recordings.recording import Recording, Status
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.faults import Faults
-from bellwether.venues.http.retry import Retry
+from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.stream.client import Patience
+from bellwether.venues.kalshi.stream.client import StreamTimeouts
 from bellwether.worlds import Addresses
 from tests.recordings.book_replay import check_books
 from tests.recordings.frames import AT_ONCE
 
 NOW = datetime(2025, 6, 15, 17, 19, 3, tzinfo=UTC)
-SOON = Retry(base=0.001, cap=0.01, attempts=8)
-PATIENCE = Patience(quiet=0.3, answer=5.0, first=SOON, again=SOON, tick=0.05)
+SOON = RetryPolicy(base=0.001, cap=0.01, attempts=8)
+PATIENCE = StreamTimeouts(quiet=0.3, answer=5.0, first=SOON, again=SOON, tick=0.05)
 
 
 class Place:
@@ -153,7 +153,7 @@ async def test_what_an_unkind_exchange_leaves_out_is_told_and_books_come_again(w
 
 
 async def test_a_socket_that_falls_silent_is_replaced_and_books_are_invalid_in_between(world: GeneratedWorld, tmp_path: Path) -> None:
-    patience = Patience(quiet=0.1, answer=1.0, first=SOON, again=SOON, tick=0.02)
+    patience = StreamTimeouts(quiet=0.1, answer=1.0, first=SOON, again=SOON, tick=0.02)
     with served(world, "disconnect=0.005") as place:
         recording = await run_until(place, Plan((await liveliest(place),), pace=AT_ONCE, patience=patience), tmp_path, 900)
     check, gaps = check_books(recording)

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.venues.http.page import Page
-from bellwether.venues.http.retry import RefusedError, Retry, http_date
+from bellwether.venues.http.page import VenuePage
+from bellwether.venues.http.retry import RefusedError, RetryPolicy, parse_http_date
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from tests.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
 
@@ -47,7 +47,7 @@ async def test_a_failure_that_may_pass_is_repeated(failure: httpx.Response | Exc
 
 async def test_a_failure_that_does_not_pass_ends_in_one_clear_error():
     script = Script(answer({"error": {"code": "internal"}}, status=500))
-    async with client(script, retry=Retry(attempts=4)) as venue:
+    async with client(script, retry=RetryPolicy(attempts=4)) as venue:
         with pytest.raises(VenueError, match=r"GET /markets\?limit=5: failed after 4 attempts: .+run again later") as caught:
             await venue.page("/markets", (("limit", "5"),))
     assert (caught.value.call, caught.value.attempts, len(script.requests)) == ("GET /markets?limit=5", 4, 4)
@@ -55,7 +55,7 @@ async def test_a_failure_that_does_not_pass_ends_in_one_clear_error():
 
 async def test_the_back_off_grows_is_jittered_and_is_capped():
     naps = Naps()
-    async with client(Script(answer({}, status=500)), naps=naps, retry=Retry(base=1, cap=8, seconds=1e9, attempts=40)) as venue:
+    async with client(Script(answer({}, status=500)), naps=naps, retry=RetryPolicy(base=1, cap=8, seconds=1e9, attempts=40)) as venue:
         with pytest.raises(VenueError):
             await venue.page("/markets")
     ceilings = [min(8, 2**attempt) for attempt in range(39)]
@@ -66,7 +66,7 @@ async def test_the_back_off_grows_is_jittered_and_is_capped():
 
 async def test_the_total_time_of_a_call_is_bounded():
     naps = Naps()
-    async with client(Script(answer({}, status=500)), naps=naps, retry=Retry(base=4, cap=16, seconds=60, attempts=10_000)) as venue:
+    async with client(Script(answer({}, status=500)), naps=naps, retry=RetryPolicy(base=4, cap=16, seconds=60, attempts=10_000)) as venue:
         with pytest.raises(VenueError):
             await venue.page("/markets")
     assert 30 < sum(naps.taken) <= 60
@@ -208,7 +208,7 @@ async def test_a_call_leaves_nothing_in_memory_that_has_to_be_collected():
         async with client(Script(answer(b"", status=503), GOOD), naps=Naps()) as venue:
             await venue.page("/markets")
         # Not isinstance, which asks a weak proxy of another test for what is gone.
-        left = [item for item in gc.get_objects() if issubclass(type(item), httpx.Response | Page)]
+        left = [item for item in gc.get_objects() if issubclass(type(item), httpx.Response | VenuePage)]
     finally:
         gc.enable()
     assert not [item for item in left if item is not GOOD and GOOD.content in (getattr(item, "body", b""), getattr(item, "_content", b""))]
@@ -277,7 +277,7 @@ async def test_an_answer_that_trickles_in_for_ever_is_given_up():
     def handler(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, content=trickle())
 
-    async with client(handler, retry=Retry(seconds=0.05)) as venue:
+    async with client(handler, retry=RetryPolicy(seconds=0.05)) as venue:
         with pytest.raises(VenueError, match=r"no whole answer in 0\.05 seconds") as caught:
             await venue.historical_cutoff()
     assert caught.value.kind == "timeout"
@@ -301,7 +301,7 @@ async def test_no_more_calls_than_connections_are_under_way_however_many_are_mad
 
 
 def test_a_date_that_no_calendar_has_is_none():
-    assert http_date("Fri, 31 Dec 9999 23:59:59 -1400") is None
+    assert parse_http_date("Fri, 31 Dec 9999 23:59:59 -1400") is None
 
 
 class SharedBuckets:

@@ -11,7 +11,7 @@ from bellwether.tables import TABLES
 from bellwether.tables.raw import FAILURES
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.http.paging import MOST_HOLES
-from bellwether.venues.http.retry import REFUSALS, Retry
+from bellwether.venues.http.retry import REFUSALS, RetryPolicy
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.resolution import SILENCE, _rules
@@ -54,7 +54,7 @@ def test_every_kind_of_failure_is_listed() -> None:
 
 
 def test_the_bounds_are_those_of_the_clients() -> None:
-    retry, text = Retry(), section("How a call fails")
+    retry, text = RetryPolicy(), section("How a call fails")
     assert f"up to {retry.attempts} times within {retry.seconds:g} seconds" in text
     assert f"{retry.base:g}, 1, 2 … {retry.cap:g} seconds" in text
     assert f"nothing for {RateLimit().timeout:g} seconds" in text

@@ -82,7 +82,7 @@ def test_names_are_contracts_live_or_archived_and_else_events_with_all_of_theirs
             "/events": lambda query: {"events": [event(name) for name in query["tickers"][0].split(",")], "cursor": ""},
         }
     )
-    seen, events = ask(answers, lambda client: snapshots.by_id(client, ["KXB-1", "KXC-1", "KXA-1", "KXZ-9"]))
+    seen, events = ask(answers, lambda client: snapshots.fetch_by_id(client, ["KXB-1", "KXC-1", "KXA-1", "KXZ-9"]))
     assert set(seen.contracts) == {"KXB-1", "KXC-1", "KXA-1-X", "KXA-1-Y"}
     assert events == {"KXA-1"}
     assert set(seen.events) == {"KXB-1", "KXC-1", "KXA-1"}
@@ -107,7 +107,9 @@ def test_candles_of_archived_contracts_come_from_the_archive() -> None:
             "/historical/markets/KXZ-9/candlesticks": lambda query: None,
         }
     )
-    found = ask(answers, lambda client: snapshots.candles(client, dict.fromkeys(["KXA-1-X", "KXC-1", "KXZ-9"], (AT - HOUR / 2, AT + HOUR))))
+    found = ask(
+        answers, lambda client: snapshots.fetch_candles(client, dict.fromkeys(["KXA-1-X", "KXC-1", "KXZ-9"], (AT - HOUR / 2, AT + HOUR)))
+    )
     assert [(row["end_at"], row["yes_bid_close"]) for row in found["KXA-1-X"]] == [(AT, Decimal("0.4")), (AT + HOUR, Decimal("0.5"))]
     assert [row["yes_bid_close"] for row in found["KXC-1"]] == [Decimal("0.1")]
     assert found["KXZ-9"] == []
@@ -120,7 +122,7 @@ def test_no_call_asks_for_more_candles_than_the_venue_gives() -> None:
         return {"markets": [{"market_ticker": name, "candlesticks": []} for name in query["market_tickers"][0].split(",")]}
 
     answers = Answers({"/markets/candlesticks": answer})
-    assert ask(answers, lambda client: snapshots.candles(client, dict.fromkeys(names, (AT - timedelta(days=14), AT)))) == {
+    assert ask(answers, lambda client: snapshots.fetch_candles(client, dict.fromkeys(names, (AT - timedelta(days=14), AT)))) == {
         name: [] for name in names
     }
     assert len(answers.asked) == 3, "29 contracts with 337 hours each"

@@ -14,10 +14,10 @@ import pytest
 from bellwether.errors import LakeError
 from bellwether.lake.storage import Storage, open_storage
 from bellwether.venues.http import pages
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import PageStore, StoredPull
 
-PAGE = Page("GET /markets?limit=2", 200, datetime(2026, 3, 20, 8, 30, tzinfo=UTC), b'{ "markets":[],\n"cursor":"c1" }', 0)
+PAGE = VenuePage("GET /markets?limit=2", 200, datetime(2026, 3, 20, 8, 30, tzinfo=UTC), b'{ "markets":[],\n"cursor":"c1" }', 0)
 
 
 @pytest.fixture(params=["folder", "object store"])
@@ -34,7 +34,7 @@ def reopen(store: PageStore) -> StoredPull:
     return store.open("day", "2026-03-14", reuse=lambda note: True)
 
 
-def stored(store: PageStore, *pages: Page) -> StoredPull:
+def stored(store: PageStore, *pages: VenuePage) -> StoredPull:
     pull = reopen(store)
     for page in pages:
         pull.write("markets", page)

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from bellwether.errors import PagingError, VenueError
-from bellwether.venues.http.page import Page
-from bellwether.venues.http.paging import MOST_HOLES, SECOND_LOOKS, Listing, walk
+from bellwether.venues.http.page import VenuePage
+from bellwether.venues.http.paging import MOST_HOLES, SECOND_LOOKS, Listing, iterate_pages
 from tests.venues.venue import Naps, Script, answer, client
 from tests.venues.wire_objects import market
 
@@ -21,12 +21,12 @@ def listing(cursor: Any, *tickers: str) -> httpx.Response:
     return answer({"markets": [market(ticker) for ticker in tickers], "cursor": cursor})
 
 
-async def collect(script: Script) -> list[Page]:
+async def collect(script: Script) -> list[VenuePage]:
     async with client(script) as venue:
         return [page async for page in venue.markets()]
 
 
-def tickers(pages: list[Page]) -> list[str]:
+def tickers(pages: list[VenuePage]) -> list[str]:
     return [item["ticker"] for page in pages for item in page.items("markets")]
 
 
@@ -99,10 +99,10 @@ async def test_a_caller_that_tells_of_holes_gets_some_and_no_more(holes: int):
         f"c{holes}": listing("", "B"),
     }
 
-    async def fetch(path: str, params: Any, ordinal: int) -> Page:
-        return Page(path, 200, datetime(2026, 3, 20, tzinfo=UTC), pages[dict(params).get("cursor")].content, ordinal)
+    async def fetch(path: str, params: Any, ordinal: int) -> VenuePage:
+        return VenuePage(path, 200, datetime(2026, 3, 20, tzinfo=UTC), pages[dict(params).get("cursor")].content, ordinal)
 
-    walked = walk(Listing("/markets", (), "markets", "ticker"), fetch, holes=True)
+    walked = iterate_pages(Listing("/markets", (), "markets", "ticker"), fetch, holes=True)
     if holes > MOST_HOLES:
         with pytest.raises(PagingError, match=f"empty pages in a row whose cursors go on: {holes}"):
             _ = [page async for page in walked]
@@ -140,7 +140,7 @@ class Slow:
         self._pages = pages
         self._fails_at = fails_at
 
-    async def __call__(self, path: str, params: Any, ordinal: int) -> Page:
+    async def __call__(self, path: str, params: Any, ordinal: int) -> VenuePage:
         self.asked.append(ordinal)
         try:
             for _ in range(100):
@@ -152,16 +152,16 @@ class Slow:
             raise VenueError(path, 1, "broken")
         self.answered.append(ordinal)
         cursor = str(ordinal + 1) if ordinal + 1 < self._pages else ""
-        return Page(path, 200, datetime(2026, 3, 20, tzinfo=UTC), listing(cursor, f"M{ordinal}").content, ordinal)
+        return VenuePage(path, 200, datetime(2026, 3, 20, tzinfo=UTC), listing(cursor, f"M{ordinal}").content, ordinal)
 
-    def walk(self, *, ahead: bool) -> AsyncGenerator[Page, None]:
-        return walk(Listing("/markets", (), "markets", "ticker"), self, ahead=ahead)
+    def pages(self, *, ahead: bool) -> AsyncGenerator[VenuePage, None]:
+        return iterate_pages(Listing("/markets", (), "markets", "ticker"), self, ahead=ahead)
 
 
 @pytest.mark.parametrize("ahead", [False, True])
 async def test_the_next_page_is_asked_for_before_or_after_one_is_handed_out(ahead: bool):
     slow, seen = Slow(3), []
-    async for page in slow.walk(ahead=ahead):
+    async for page in slow.pages(ahead=ahead):
         seen.append((page.ordinal, len(slow.asked)))
     assert seen == ([(0, 2), (1, 3), (2, 3)] if ahead else [(0, 1), (1, 2), (2, 3)])
     assert slow.answered == [0, 1, 2]
@@ -170,7 +170,7 @@ async def test_the_next_page_is_asked_for_before_or_after_one_is_handed_out(ahea
 async def test_a_failure_ahead_comes_after_the_page_before_it():
     slow, seen = Slow(3, fails_at=1), []
     with pytest.raises(VenueError, match="broken"):
-        async for page in slow.walk(ahead=True):
+        async for page in slow.pages(ahead=True):
             seen.append(page.ordinal)
             for _ in range(200):
                 await asyncio.sleep(0)

@@ -486,14 +486,14 @@ def test_the_markets_with_candles_are_a_stable_sample():
 
 @pytest.mark.parametrize("days", [1, 8, 60])
 def test_batches_of_candles_respect_the_venues_limits(days: int):
-    from bellwether.venues.kalshi.routes import asked_tickers
+    from bellwether.venues.kalshi.routes import parse_requested_tickers
 
     closes = [after(DAY, 0) + timedelta(minutes=7 * number) for number in range(250)]
     markets = pl.DataFrame({"ticker": [f"T{number:03d}" for number in range(250)], "close_time": closes}).with_columns(
         is_combo=pl.lit(False), archived=pl.lit(False)
     )
     calls = CandlePlan(days=days).calls(markets)
-    asked = [asked_tickers(call.request) for call in calls]
+    asked = [parse_requested_tickers(call.request) for call in calls]
     assert sorted(ticker for batch in asked for ticker in batch) == markets["ticker"].to_list()
     for call, batch in zip(calls, asked, strict=True):
         params = dict(call.params)

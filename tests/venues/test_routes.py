@@ -85,4 +85,4 @@ async def test_a_forbidden_call_sends_nothing():
     ],
 )
 def test_the_tickers_of_a_call_can_be_read_back(request_text: str, tickers: set[str]):
-    assert routes.asked_tickers(request_text) == tickers
+    assert routes.parse_requested_tickers(request_text) == tickers

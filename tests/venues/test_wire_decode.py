@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from bellwether.venues.kalshi.wire import MalformedBody, Unusable, decode, nested_markets, parse_events
+from bellwether.venues.kalshi.wire import MalformedBody, Unusable, decode, extract_nested_markets, parse_events
 from tests.venues.wire_objects import DAY, ORIGIN, market, read
 
 
@@ -108,7 +108,7 @@ def test_a_nan_in_a_nested_market_costs_neither_its_event_nor_its_siblings():
     events = decode(body)["events"]
     parsed = parse_events(events, ORIGIN, day=DAY)
     assert parsed.rows["event_ticker"].to_list() == ["E"]
-    nested = read(*nested_markets(events))
+    nested = read(*extract_nested_markets(events))
     assert nested.rows["ticker"].to_list() == ["GOOD"]
     assert nested.rejects["record_id"].to_list() == ["BAD"]
 
@@ -119,4 +119,4 @@ def test_a_nan_in_an_event_costs_the_event_but_not_its_markets():
     parsed = parse_events(events, ORIGIN, day=DAY)
     assert parsed.rows["event_ticker"].to_list() == ["F"]
     assert parsed.rejects["record_id"].to_list() == ["E"]
-    assert read(*nested_markets(events)).rows["ticker"].to_list() == ["GOOD"]
+    assert read(*extract_nested_markets(events)).rows["ticker"].to_list() == ["GOOD"]

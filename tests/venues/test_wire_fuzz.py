@@ -35,9 +35,9 @@ from bellwether.tables.raw import (
     POLYMARKET_WINNERS,
 )
 from bellwether.tables.schema import Table
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi import wire as kalshi
-from bellwether.venues.kalshi.stream.frame import Frame, body_of, envelope, message
+from bellwether.venues.kalshi.stream.frame import Frame, parse_envelope, parse_message, read_body
 from bellwether.venues.kalshi.stream.protocol import TradingStatus
 from bellwether.venues.kalshi.wire import Parsed, decode
 from bellwether.venues.polymarket import wire as polymarket
@@ -78,7 +78,7 @@ def listed(key: str, item: Any, parse: Callable[..., Parsed]) -> tuple[Any, Call
     """An answer that lists one object, under a key or as a bare list, and what reads it."""
 
     def read(answer: Any) -> Parsed:
-        return parse(Page(ORIGIN.request, 200, ORIGIN.fetched_at, text_of(answer)).items(key), ORIGIN, day=DAY)
+        return parse(VenuePage(ORIGIN.request, 200, ORIGIN.fetched_at, text_of(answer)).items(key), ORIGIN, day=DAY)
 
     return ({key: [item]} if key else [item]), read
 
@@ -94,7 +94,7 @@ def text_of(answer: Any) -> bytes:
 
 PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], Parsed]]] = {
     "Kalshi's markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("markets", wire_objects.market(), lambda *a, **k: kalshi.parse_markets(*a, **k, source="live"))),
-    "Kalshi's nested markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("events", EVENT, lambda items, *a, **k: kalshi.parse_markets(kalshi.nested_markets(items), *a, **k, source="live"))),
+    "Kalshi's nested markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("events", EVENT, lambda items, *a, **k: kalshi.parse_markets(kalshi.extract_nested_markets(items), *a, **k, source="live"))),
     "Kalshi's events": (KALSHI_EVENTS, KALSHI_REJECTS, *listed("events", EVENT, kalshi.parse_events)),
     "Kalshi's series": (KALSHI_SERIES, KALSHI_REJECTS, *listed("series", SERIES, lambda items, origin, day: kalshi.parse_series(items, origin))),
     "Kalshi's candles": (KALSHI_CANDLES, KALSHI_REJECTS, CANDLES, lambda answer: kalshi.parse_candles(decode(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
@@ -185,7 +185,7 @@ def test_a_time_that_no_calendar_of_ours_reaches_is_a_reject_with_the_reason(nam
 @example({"T": {"mid": 1}})
 @settings(max_examples=100, deadline=None)
 def test_a_single_midpoint_is_a_price_or_a_clear_error(value: Any):
-    page = Page("GET /midpoint?token_id=7", 200, datetime(2026, 3, 14, tzinfo=UTC), text_of({"mid": value}))
+    page = VenuePage("GET /midpoint?token_id=7", 200, datetime(2026, 3, 14, tzinfo=UTC), text_of({"mid": value}))
     try:
         found = midpoints_of([page]).get("7")
     except VenueError:
@@ -231,9 +231,9 @@ def test_a_value_of_the_wrong_type_in_a_message_is_read_or_refused_in_every_plac
 
 def check_message(whole: Any) -> None:
     frame = Frame(1, 1, 0, text_of(whole))
-    envelope(frame.data)
-    found = message(frame.data)
-    body = body_of(found)
+    parse_envelope(frame.data)
+    found = parse_message(frame.data)
+    body = read_body(found)
     at = exchange_time(body)
     assert at is None or 0 <= at < 7_289_654_400 * 10**9
     TradingStatus(["T"], {"T": ORIGIN.fetched_at}).take(found)

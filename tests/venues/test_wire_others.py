@@ -11,7 +11,15 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS, KALSHI_SERIES
-from bellwether.venues.kalshi.wire import CandlePage, Parsed, nested_markets, parse_candle_pages, parse_candles, parse_events, parse_series
+from bellwether.venues.kalshi.wire import (
+    CandlePage,
+    Parsed,
+    extract_nested_markets,
+    parse_candle_pages,
+    parse_candles,
+    parse_events,
+    parse_series,
+)
 from tests.venues.wire_objects import DAY, FETCHED, ORIGIN, candle, market
 
 EVENT: dict[str, Any] = {
@@ -66,11 +74,15 @@ def test_an_event_has_every_field_under_its_own_name():
 
 def test_the_markets_of_all_events_are_taken_out_in_order():
     events = [EVENT, {"event_ticker": "EMPTY", "markets": []}, {"event_ticker": "NULL", "markets": None}, {"event_ticker": "NONE"}, None]
-    assert [item["ticker"] for item in nested_markets([*events, {"event_ticker": "X", "markets": [market("C")]}])] == ["A", "B", "C"]
+    assert [item["ticker"] for item in extract_nested_markets([*events, {"event_ticker": "X", "markets": [market("C")]}])] == [
+        "A",
+        "B",
+        "C",
+    ]
 
 
 def test_markets_that_are_no_list_are_handed_on_to_be_quarantined():
-    assert nested_markets([{"event_ticker": "X", "markets": "none"}]) == ["none"]
+    assert extract_nested_markets([{"event_ticker": "X", "markets": "none"}]) == ["none"]
 
 
 def test_an_event_without_a_ticker_is_quarantined():

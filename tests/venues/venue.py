@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import orjson
 
-from bellwether.venues.http.retry import Retry
+from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 
 DATE = "Fri, 20 Mar 2026 08:30:00 GMT"
@@ -58,7 +58,7 @@ class Naps:
 
 
 def client(
-    handler: Handler, *, naps: Naps | None = None, retry: Retry | None = None, limits: RateLimit = FAST, **options: Any
+    handler: Handler, *, naps: Naps | None = None, retry: RetryPolicy | None = None, limits: RateLimit = FAST, **options: Any
 ) -> KalshiClient:
     """A client of `handler` that neither waits nor draws at random."""
     return KalshiClient(

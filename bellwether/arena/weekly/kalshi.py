@@ -79,7 +79,7 @@ class Kalshi:
         tokens = wanted_tokens(markets, list(markets))
 
         async def work(client: KalshiClient) -> tuple[dict[str, Listed], dict[str, snapshots.Book]]:
-            return (await _by_id(client, list(markets)))[0], await snapshots.books(client, tokens)
+            return (await _by_id(client, list(markets)))[0], await snapshots.fetch_books(client, tokens)
 
         found, books = self.ask(work)
         quotes: dict[str, dict[int, Quote]] = {}
@@ -115,7 +115,7 @@ class Kalshi:
 
     def midpoints(self, tokens: Iterable[str]) -> dict[str, Observed]:
         """Midpoints of order books."""
-        books = self.ask(lambda client: snapshots.books(client, tokens))
+        books = self.ask(lambda client: snapshots.fetch_books(client, tokens))
         return {ticker: Observed(quote_of_book(book.yes, book.no, book.at).mid, book.at) for ticker, book in books.items()}
 
     def listed(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
@@ -124,12 +124,12 @@ class Kalshi:
 
     def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
         """Midpoints of hourly candles, where both sides were quoted."""
-        found = self.ask(lambda client: snapshots.candles(client, spans))
+        found = self.ask(lambda client: snapshots.fetch_candles(client, spans))
         return {ticker: list(_midpoints(map(_candle, rows))) for ticker, rows in found.items()}
 
 
 async def _present(client: KalshiClient, limit: int, now: datetime) -> FrozenUniverse:
-    seen, series = await snapshots.open_events(client, now), await snapshots.series(client)
+    seen, series = await snapshots.fetch_open_events(client, now), await snapshots.fetch_series(client)
     at = seen.at or now
     found = listed((row for row in seen.contracts.values() if row["status"] in OPEN), seen.events)
     markets = [market_of(one, series, at) for one in found]
@@ -138,7 +138,7 @@ async def _present(client: KalshiClient, limit: int, now: datetime) -> FrozenUni
 
 async def _past(client: KalshiClient, at: datetime, limit: int) -> FrozenUniverse:
     existed = (pl.coalesce("created_at", "open_time") <= at) & (pl.col("close_time") > at) & ~pl.col("is_combo")
-    seen, series = await snapshots.closing_after(client, at, existed), await snapshots.series(client)
+    seen, series = await snapshots.fetch_closing_after(client, at, existed), await snapshots.fetch_series(client)
     found = candidates(seen.contracts.values(), seen.events, at)
     known: dict[str, Candle | None] = {}
     chosen = past_universe([], series, known, at, limit)
@@ -167,7 +167,7 @@ def _batches(found: Iterable[Listed]) -> Iterator[list[Listed]]:
 
 async def _by_id(client: KalshiClient, market_ids: Sequence[str]) -> tuple[dict[str, Listed], datetime | None]:
     """The markets of these ids with all their contracts, whatever became of them, and when the venue answered."""
-    seen, of_events = await snapshots.by_id(client, market_ids)
+    seen, of_events = await snapshots.fetch_by_id(client, market_ids)
     found: dict[str, Listed] = {}
     for name in dict.fromkeys(market_ids):
         if name in of_events:
@@ -180,7 +180,7 @@ async def _by_id(client: KalshiClient, market_ids: Sequence[str]) -> tuple[dict[
 
 
 async def _candles(client: KalshiClient, tickers: Iterable[str], first: datetime, last: datetime) -> dict[str, list[Candle]]:
-    found = await snapshots.candles(client, dict.fromkeys(tickers, (first, last)))
+    found = await snapshots.fetch_candles(client, dict.fromkeys(tickers, (first, last)))
     return {ticker: [_candle(row) for row in rows] for ticker, rows in found.items()}
 
 
@@ -205,7 +205,7 @@ def _midpoints(candles: Iterable[Candle]) -> Iterator[tuple[datetime, Decimal]]:
 
 
 async def _held(client: KalshiClient, market_ids: Sequence[str], at: datetime, *, past: bool) -> Held:
-    (found, _), series = await _by_id(client, market_ids), await snapshots.series(client)
+    (found, _), series = await _by_id(client, market_ids), await snapshots.fetch_series(client)
     spans = [ticker for one in found.values() for ticker in one.tickers]
     candles = await _candles(client, spans, at - _LAST, at)
     markets: dict[str, Market] = {}

@@ -74,8 +74,8 @@ class Polymarket:
         tokens = wanted_tokens(markets, list(markets))
 
         async def work(gamma: GammaClient, clob: ClobClient) -> tuple[snapshots.MarketRows, dict[str, snapshots.Book], dict[str, Decimal]]:
-            seen, books = await snapshots.by_id(gamma, list(markets)), await snapshots.books(clob, tokens)
-            return seen, books, await snapshots.midpoints(clob, [token for token in tokens if token not in books])
+            seen, books = await snapshots.fetch_by_id(gamma, list(markets)), await snapshots.fetch_books(clob, tokens)
+            return seen, books, await snapshots.fetch_midpoints(clob, [token for token in tokens if token not in books])
 
         seen, books, middles = self.ask(work)
         listed = {row["market_id"]: market_of(row, now) for row in seen.rows}
@@ -106,23 +106,23 @@ class Polymarket:
 
     def midpoints(self, tokens: Iterable[str]) -> dict[str, Observed]:
         """Midpoints of books."""
-        books = self.ask(lambda gamma, clob: snapshots.books(clob, tokens))
+        books = self.ask(lambda gamma, clob: snapshots.fetch_books(clob, tokens))
         return {token: Observed(midpoint_of_book(book), book.at) for token, book in books.items()}
 
     def listed(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
         """Gamma's prices of outcomes."""
-        seen = self.ask(lambda gamma, clob: snapshots.by_id(gamma, sorted({market_id for market_id, _ in keys})))
+        seen = self.ask(lambda gamma, clob: snapshots.fetch_by_id(gamma, sorted({market_id for market_id, _ in keys})))
         markets = {row["market_id"]: market_of(row, now) for row in seen.rows}
         prices = {key: markets[key[0]].price(key[1]) for key in keys if key[0] in markets}
         return {key: price for key, price in prices.items() if price is not None}
 
     def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
         """Hourly points of /prices-history."""
-        return dict(self.ask(lambda gamma, clob: snapshots.past_prices(clob, spans)))
+        return dict(self.ask(lambda gamma, clob: snapshots.fetch_past_prices(clob, spans)))
 
 
 async def _present(gamma: GammaClient, limit: int, now: datetime) -> FrozenUniverse:
-    seen = await snapshots.largest_open(gamma, limit, lambda row: _is_offered(row, now))
+    seen = await snapshots.fetch_largest_open(gamma, limit, lambda row: _is_offered(row, now))
     at, markets, lacking = seen.at or now, [], seen.rejects
     for row in seen.rows:
         # One that is not deployed yet cannot be traded, quoted or valued.
@@ -141,7 +141,7 @@ def _is_offered(row: Mapping[str, Any], at: datetime) -> bool:
 
 
 async def _past(gamma: GammaClient, clob: ClobClient, at: datetime, limit: int) -> FrozenUniverse:
-    seen = await snapshots.ending(gamma, at + SOONEST, at + LATEST)
+    seen = await snapshots.fetch_ending(gamma, at + SOONEST, at + LATEST)
     tokens: dict[str, tuple[datetime, datetime]] = {}
     traded: set[str] = set()
     for row in candidates(seen.rows, at):
@@ -151,14 +151,14 @@ async def _past(gamma: GammaClient, clob: ClobClient, at: datetime, limit: int) 
             continue
         tokens |= dict.fromkeys(own, (at - _PRICED, at))
         traded.update(own if row.get("volume") else ())
-    prices = await snapshots.past_prices(clob, tokens, traded=traded)
+    prices = await snapshots.fetch_past_prices(clob, tokens, traded=traded)
     source = f"Gamma: dates of markets that were to end {SOONEST.days} to {LATEST.days} days later; CLOB: {SOURCE}"
     return FrozenUniverse(past_universe(seen.rows, prices, at, limit), at, True, source, seen.rejects)
 
 
 async def _evidence(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-    seen = await snapshots.by_id(gamma, market_ids)
-    flags = await snapshots.winners(clob, [row["condition_id"] for row in seen.rows if row.get("closed") and row.get("condition_id")])
+    seen = await snapshots.fetch_by_id(gamma, market_ids)
+    flags = await snapshots.fetch_winners(clob, [row["condition_id"] for row in seen.rows if row.get("closed") and row.get("condition_id")])
     at = seen.at or now
     return [
         evidence_of(row, fetched_at=at, winners=winners, is_50_50=half)
@@ -170,22 +170,22 @@ async def _evidence(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[s
 async def _past_evidence(
     gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]
 ) -> list[dict[str, Any]]:
-    seen = await snapshots.by_id(gamma, market_ids)
+    seen = await snapshots.fetch_by_id(gamma, market_ids)
     closed = [row for row in seen.rows if row.get("closed")]
-    flags = await snapshots.winners(clob, [row["condition_id"] for row in closed if row.get("condition_id")])
+    flags = await snapshots.fetch_winners(clob, [row["condition_id"] for row in closed if row.get("condition_id")])
     wait = max(one.dispute_window for one in rules.values())
     return past_evidence(closed, flags, until, wait=wait, grace=max(one.grace for one in rules.values()))
 
 
 async def _held(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], at: datetime, *, past: bool) -> Held:
-    seen = await snapshots.by_id(gamma, market_ids)
+    seen = await snapshots.fetch_by_id(gamma, market_ids)
     markets: dict[str, Market] = {}
     for row in seen.rows:
         market = market_of(row, at)
         status = (MarketStatus.ACTIVE if was_open(row, at) else MarketStatus.CLOSED) if past else market.status
         markets[market.market_id] = _as_of(market, status, past=past)
     tokens = [token for market in markets.values() for token in tokens_of(market)]
-    prices = await snapshots.past_prices(clob, dict.fromkeys(tokens, (at - _LAST, at)))
+    prices = await snapshots.fetch_past_prices(clob, dict.fromkeys(tokens, (at - _LAST, at)))
     quotes: dict[str, Quotes] = {market_id: past_quotes(market, prices, at) for market_id, market in markets.items() if past}
     points = {token: [(when, price_micros(price)) for when, price in found] for token, found in prices.items()}
     return Held(markets, last_prices(markets.values(), points, at), quotes)

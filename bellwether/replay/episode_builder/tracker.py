@@ -27,9 +27,9 @@ from bellwether.venues.kalshi.stream.frame import (
     TICKER,
     TRADE,
     Frame,
-    body_of,
-    message,
-    ticker_of,
+    parse_message,
+    read_body,
+    read_ticker,
 )
 from bellwether.venues.wire.times import END_SECOND
 
@@ -86,8 +86,8 @@ class Tracker:
 
     def take(self, frame: Frame) -> None:
         """Take in a frame."""
-        found = message(frame.data)
-        kind, body = found.get("type"), body_of(found)
+        found = parse_message(frame.data)
+        kind, body = found.get("type"), read_body(found)
         self.frames += 1
         understood = self.watch.take(frame, found)
         for ended in self.watch.ended():
@@ -101,11 +101,11 @@ class Tracker:
         elif kind == REST_TRADES:
             for trade in rest_trades(body):
                 self._take_trade(frame, trade)
-        elif kind == LIFECYCLE and (market := self.markets.get(ticker_of(body) or "")) is not None:
+        elif kind == LIFECYCLE and (market := self.markets.get(read_ticker(body) or "")) is not None:
             market.lifecycle.take(body, self._beside(frame, found))
-        elif kind == WATCHED and (market := self.markets.get(ticker_of(body) or "")) is not None:
+        elif kind == WATCHED and (market := self.markets.get(read_ticker(body) or "")) is not None:
             market.lifecycle.watched(body)
-        elif kind == TICKER and (market := self.markets.get(ticker_of(body) or "")) is not None:
+        elif kind == TICKER and (market := self.markets.get(read_ticker(body) or "")) is not None:
             market.last_price = last_trade(body) or market.last_price
         elif kind == REFERENCE:
             self._take_reference(frame, body)
@@ -119,7 +119,7 @@ class Tracker:
 
     def _beside(self, frame: Frame, found: dict[str, Any]) -> int:
         sent = found.get("sending_ts_ms")
-        at = exchange_time(body_of(found)) or (sent * MILLISECOND if type(sent) is int and 0 < sent < END_SECOND * 1000 else None)
+        at = exchange_time(read_body(found)) or (sent * MILLISECOND if type(sent) is int and 0 < sent < END_SECOND * 1000 else None)
         return self.times.hear(at, frame.received_at, beside=True, ordinal=frame.ordinal)
 
     def _take_trade(self, frame: Frame, body: dict[str, Any]) -> None:

@@ -25,23 +25,23 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from bellwether.concurrency import together
 from bellwether.errors import ConfigError, VenueError
 from bellwether.settings import settings
-from bellwether.venues.http.page import Call, Page, Params, target, without_user
-from bellwether.venues.http.paging import Listing, walk
-from bellwether.venues.http.response_body import ENCODINGS, Oversized, TooLargeError, read_body
+from bellwether.venues.http.page import Params, VenueCall, VenuePage, format_target, strip_user
+from bellwether.venues.http.paging import Listing, iterate_pages
+from bellwether.venues.http.response_body import ENCODINGS, OversizedBody, TooLargeError, read_body
 from bellwether.venues.http.retry import (
     BLOCKED,
     RATE_LIMIT,
     TIMEOUT,
     Backoff,
     RefusedError,
-    Retry,
-    Transient,
+    RetryPolicy,
+    TransientFailure,
     check_body,
     check_status,
-    error_text,
-    http_date,
-    moved,
-    transient_failure,
+    describe_failure,
+    parse_error_text,
+    parse_http_date,
+    refuse_redirect,
 )
 from bellwether.venues.wire.times import is_plausible
 
@@ -49,7 +49,7 @@ P = ParamSpec("P")
 log = logging.getLogger(__name__)
 
 #: Failures that are retried. One for all calls: tenacity's conditions refer to themselves.
-_MAY_PASS = retry_if_exception_type(Transient)
+_MAY_PASS = retry_if_exception_type(TransientFailure)
 
 
 class Bucket(Protocol):
@@ -62,7 +62,7 @@ class Bucket(Protocol):
         """Admit nothing for so many seconds, in any process."""
 
 
-class Shared(Protocol):
+class BucketSource(Protocol):
     """Source of buckets that processes share by name."""
 
     def limiter(self, name: str, max_rate: float, time_period: float, /) -> Bucket:
@@ -83,7 +83,7 @@ class RateLimit:
     bucket_seconds: float = 2.0
     connections: int = 8
     timeout: float = 30.0
-    shared: Shared | None = None
+    shared: BucketSource | None = None
 
     def bucket(self) -> AsyncLimiter:
         """A full bucket; it holds at least one call."""
@@ -128,26 +128,26 @@ def _utc_now() -> datetime:
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def _create_tls_context() -> ssl.SSLContext:
     """The context of all clients: reading the certificates takes longer than a call."""
     return httpx.create_ssl_context()
 
 
-def following(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], AsyncIterator[Page]]:
+def listing_method(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], AsyncIterator[VenuePage]]:
     """A method of a client that follows the listing that `build` describes."""
 
     @wraps(build)
-    def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Page]:
+    def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[VenuePage]:
         return client.follow_known(build(*args, **kwargs))
 
     return method
 
 
-def answering(build: Callable[P, Call]) -> Callable[Concatenate[Any, P], Awaitable[Page]]:
+def call_method(build: Callable[P, VenueCall]) -> Callable[Concatenate[Any, P], Awaitable[VenuePage]]:
     """A method of a client that makes the call that `build` describes."""
 
     @wraps(build)
-    def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[Page]:
+    def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[VenuePage]:
         return client.answer(build(*args, **kwargs))
 
     return method
@@ -177,7 +177,7 @@ class HttpClient:
         base_url: str,
         *,
         limits: RateLimit | None = None,
-        retry: Retry | None = None,
+        retry: RetryPolicy | None = None,
         most_bytes: int | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -188,7 +188,7 @@ class HttpClient:
         self.limits = limits or self.usual_limits
         self.stats = RequestStats()
         self._most_bytes = most_bytes or settings().response_mb << 20
-        self._retry = retry or Retry()
+        self._retry = retry or RetryPolicy()
         self._backoff = Backoff(self._retry, rng or Random())
         self._transport = transport
         self._sleep = sleep
@@ -196,7 +196,7 @@ class HttpClient:
 
     def _address(self, base_url: str) -> tuple[str, httpx.BasicAuth | None]:
         """The address without user and password, and those. Raises `ConfigError` for what is no address of HTTP."""
-        shown = f"connecting to {self.name}: the address {without_user(base_url)!r}"
+        shown = f"connecting to {self.name}: the address {strip_user(base_url)!r}"
         try:
             parts = urlsplit(base_url)
             httpx.URL(base_url)
@@ -215,7 +215,7 @@ class HttpClient:
         self._connections = asyncio.Semaphore(self.limits.connections)
         self._http = httpx.AsyncClient(
             transport=self._transport,
-            verify=_tls(),
+            verify=_create_tls_context(),
             auth=self._auth,
             timeout=self.limits.timeout,
             limits=httpx.Limits(max_connections=self.limits.connections, max_keepalive_connections=self.limits.connections),
@@ -226,11 +226,11 @@ class HttpClient:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         await self._http.aclose()
 
-    async def page(self, path: str, params: Params = (), *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> Page:
+    async def page(self, path: str, params: Params = (), *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
         """The answer to GET `path` with `params`; see `answer`."""
-        return await self.answer(Call(path, params), ordinal=ordinal, accept=accept)
+        return await self.answer(VenueCall(path, params), ordinal=ordinal, accept=accept)
 
-    async def answer(self, call: Call, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> Page:
+    async def answer(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
         """The answer to `call`, repeated while its failures may pass.
 
         accept: HTTP statuses from 400 on that the caller wants as an answer. Raises `RefusedError` for every other status that repeating does
@@ -239,7 +239,7 @@ class HttpClient:
         """
         attempts = 0
 
-        async def attempt() -> Page:
+        async def attempt() -> VenuePage:
             nonlocal attempts
             attempts += 1
             return await self._attempt(call, ordinal, attempts)
@@ -253,8 +253,8 @@ class HttpClient:
             reraise=True,
         )
         try:
-            page: Page = await retrying(attempt)
-        except Transient as failure:
+            page: VenuePage = await retrying(attempt)
+        except TransientFailure as failure:
             raise VenueError(
                 call.request,
                 attempts,
@@ -266,10 +266,10 @@ class HttpClient:
             # What tenacity did refers to itself: it would stay in memory, with the page, until garbage is collected.
             retrying.iter_state.reset()
         if page.status >= 300 and page.status not in accept:
-            raise self._refused(call, attempts, page.status, error_text(page.body))
+            raise self._refused(call, attempts, page.status, parse_error_text(page.body))
         return page
 
-    def _refused(self, call: Call, attempts: int, status: int, words: str) -> RefusedError:
+    def _refused(self, call: VenueCall, attempts: int, status: int, words: str) -> RefusedError:
         return RefusedError(
             call.request, attempts, status, f"HTTP {status}: {words}", f"{self.name} is public: {BLOCKED}" if status in (401, 403) else None
         )
@@ -278,12 +278,12 @@ class HttpClient:
         """`listing` in the form that the address knows."""
         return listing
 
-    async def answers(self, calls: Sequence[Call], *, accept: frozenset[int] = frozenset()) -> list[Page]:
+    async def answers(self, calls: Sequence[VenueCall], *, accept: frozenset[int] = frozenset()) -> list[VenuePage]:
         """The answers to `calls` in their order, asked for several at a time; raises what the first call that fails raises."""
         asked = (partial(self.answer, call, ordinal=ordinal, accept=accept) for ordinal, call in enumerate(calls))
         return await together(asked, most=self.limits.connections)
 
-    async def _attempt(self, call: Call, ordinal: int, number: int) -> Page:
+    async def _attempt(self, call: VenueCall, ordinal: int, number: int) -> VenuePage:
         started = time.monotonic()
         await self._bucket.acquire(self.limits.tokens_per_read)
         self._count(attempts=1, limited=time.monotonic() - started)
@@ -291,32 +291,32 @@ class HttpClient:
             async with self._connections, asyncio.timeout(self._retry.seconds):
                 response, body = await self._exchange(call)
         except httpx.HTTPError as error:
-            raise transient_failure(error) from error
+            raise describe_failure(error) from error
         except TimeoutError as error:
-            raise Transient(TIMEOUT, f"no whole answer in {self._retry.seconds:g} seconds") from error
-        except Oversized:
+            raise TransientFailure(TIMEOUT, f"no whole answer in {self._retry.seconds:g} seconds") from error
+        except OversizedBody:
             raise TooLargeError(call.request, number, self._most_bytes) from None
         try:
             check_status(response, body, self._clock)
-        except Transient as failure:
+        except TransientFailure as failure:
             await self._pause_all(failure)
             raise
         if response.has_redirect_location:
-            raise moved(call.request, number, response, self.setting)
-        told = http_date(response.headers.get("Date", ""))
+            raise refuse_redirect(call.request, number, response, self.setting)
+        told = parse_http_date(response.headers.get("Date", ""))
         fetched_at = told if told is not None and is_plausible(told) else self._clock()
-        page = Page(call.request, response.status_code, fetched_at, body, ordinal, call.body)
+        page = VenuePage(call.request, response.status_code, fetched_at, body, ordinal, call.body)
         check_body(page, lists=self.lists)
         return page
 
-    async def _pause_all(self, failure: Transient) -> None:
+    async def _pause_all(self, failure: TransientFailure) -> None:
         """Pass a wait that the venue asks for on to the other processes, unless it is longer than any call is repeated."""
         if self._shared and failure.kind == RATE_LIMIT and failure.retry_after and failure.retry_after <= self._retry.seconds:
             await self._shared.pause(failure.retry_after)
 
-    async def _exchange(self, call: Call) -> tuple[httpx.Response, bytes]:
+    async def _exchange(self, call: VenueCall) -> tuple[httpx.Response, bytes]:
         headers = {"Content-Type": "application/json"} if call.body else None
-        url = self._base_url + target(call.path, call.params)
+        url = self._base_url + format_target(call.path, call.params)
         async with self._http.stream(call.method, url, content=call.body or None, headers=headers) as response:
             try:
                 return response, await read_body(response, self._most_bytes)
@@ -330,17 +330,17 @@ class HttpClient:
             if stats is not None:
                 stats.count(**done)
 
-    def _before_sleep(self, call: Call, state: RetryCallState) -> None:
+    def _before_sleep(self, call: VenueCall, state: RetryCallState) -> None:
         failure = state.outcome.exception() if state.outcome else None
-        if isinstance(failure, Transient):
+        if isinstance(failure, TransientFailure):
             self._count(failure=failure.kind, limited=state.upcoming_sleep if failure.kind == RATE_LIMIT else 0.0)
         log.info("%s: %s; attempt %d in %.1f s", call.request[:200], failure, state.attempt_number + 1, state.upcoming_sleep)
 
-    def follow(self, listing: Listing) -> AsyncGenerator[Page, None]:
-        """The pages of `listing`; see `walk` for the guards."""
-        return walk(listing, self._fetch, pause=self.pause)
+    def follow(self, listing: Listing) -> AsyncGenerator[VenuePage, None]:
+        """The pages of `listing`; see `iterate_pages` for the guards."""
+        return iterate_pages(listing, self._fetch, pause=self.pause)
 
-    async def follow_known(self, listing: Listing) -> AsyncIterator[Page]:
+    async def follow_known(self, listing: Listing) -> AsyncIterator[VenuePage]:
         """The pages of `listing` in the form that the address knows."""
         async with aclosing(self.follow(await self.known(listing))) as pages:
             async for page in pages:
@@ -350,5 +350,5 @@ class HttpClient:
         """Wait before the `number`-th repetition of a request, as long as after so many failures."""
         await self._sleep(self._backoff.drawn(number))
 
-    async def _fetch(self, path: str, params: Params, ordinal: int) -> Page:
+    async def _fetch(self, path: str, params: Params, ordinal: int) -> VenuePage:
         return await self.page(path, params, ordinal=ordinal)

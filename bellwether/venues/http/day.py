@@ -20,12 +20,12 @@ from bellwether.errors import LakeError
 from bellwether.tables.raw import FAILURES
 from bellwether.tables.schema import Table
 from bellwether.venues.http.client import COUNTED, HttpClient, RequestStats
-from bellwether.venues.http.day_markets import FOLLOWED, NAMED, BaseDayMarkets, BaseGathering, M, Tables
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.day_markets import FOLLOWED, NAMED, BaseDayMarkets, BaseMarketCollector, DayTables, M
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
-from bellwether.venues.http.pull_choice import LISTING, open_day
-from bellwether.venues.http.puller import Progress, Puller, run
+from bellwether.venues.http.pull_choice import LISTING, choose_pull
+from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.wire.rejects import NOT_LISTED, Origin, Parsed, all_fit, processed
 
 #: Bodies of pages of prices that are parsed at once.
@@ -33,7 +33,7 @@ _BYTES_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PullPlan:
     """Prices every `period_minutes` over the `days` before each market's close, for at most `markets` markets of a day."""
 
     days: int = 8
@@ -98,13 +98,13 @@ class BaseDayPull(ABC):
     markets_of_day: which records count. requests: pages fetched for it just now; 0 when it was stored.
     """
 
-    tables: ClassVar[Tables]
+    tables: ClassVar[DayTables]
     #: Steps of a pull that bring prices.
     price_steps: ClassVar[tuple[str, ...]]
 
     day: date
     pull: StoredPull
-    plan: Plan
+    plan: PullPlan
     markets_of_day: BaseDayMarkets
     requests: int
     _price_rejects: dict[tuple[str, int], pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
@@ -114,19 +114,19 @@ class BaseDayPull(ABC):
         """Frames of the raw table of markets, unique over all of them."""
 
     @abstractmethod
-    def parse_events(self, page: Page) -> Parsed:
+    def parse_events(self, page: VenuePage) -> Parsed:
         """The events on a page. Raises what is wrong with the page."""
 
     @abstractmethod
-    def requested(self, page: Page) -> Iterable[str]:
+    def requested(self, page: VenuePage) -> Iterable[str]:
         """Names that the call of a page of events or prices requested."""
 
     @abstractmethod
-    def prices_together(self, step: str, pages: Sequence[Page]) -> pl.DataFrame | None:
+    def prices_together(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
         """The prices of several pages that all fit, within the plan's days; None when one does not."""
 
     @abstractmethod
-    def prices_of(self, step: str, page: Page) -> Parsed:
+    def prices_of(self, step: str, page: VenuePage) -> Parsed:
         """The prices of one page, within the plan's days."""
 
     def other_rejects(self) -> Iterable[pl.DataFrame]:
@@ -174,7 +174,7 @@ class BaseDayPull(ABC):
             "final": bool((self.pull.note or {})["final"]),
         }
 
-    def _events_of(self, page: Page) -> Parsed:
+    def _events_of(self, page: VenuePage) -> Parsed:
         return processed(partial(self.parse_events, page), self.tables.events.quarantine(self.day, page.origin))
 
     def _event_rejects(self) -> Iterator[pl.DataFrame]:
@@ -197,9 +197,9 @@ class BaseDayPull(ABC):
         for step in self.price_steps:
             yield from (self._price_rejects[step, ordinal] for ordinal in range(self.pull.count(step)))
 
-    def _price_pages(self, step: str) -> Iterator[list[Page]]:
+    def _price_pages(self, step: str) -> Iterator[list[VenuePage]]:
         """Pages of prices, many at a time; neighbours with the same markets stay together."""
-        held: list[Page] = []
+        held: list[VenuePage] = []
         size = 0
         for page in self.pull.pages(step):
             if size >= _BYTES_AT_ONCE and self.requested(page) != self.requested(held[-1]):
@@ -217,16 +217,16 @@ D = TypeVar("D", bound=BaseDayPull)
 class DayWork(ABC, Generic[M, D]):
     """The work of one pull of a day."""
 
-    def __init__(self, client: HttpClient, pages: PageStore, day: date, plan: Plan) -> None:
+    def __init__(self, client: HttpClient, pages: PageStore, day: date, plan: PullPlan) -> None:
         self.client, self.pages, self.day, self.plan = client, pages, day, plan
         self.start = datetime.combine(day, time(), UTC)
 
     @abstractmethod
-    def gathering(self) -> BaseGathering[M]:
+    def gathering(self) -> BaseMarketCollector[M]:
         """An empty day."""
 
     @abstractmethod
-    async def gather(self, puller: Puller, known: set[str]) -> BaseGathering[M]:
+    async def gather(self, puller: Puller, known: set[str]) -> BaseMarketCollector[M]:
         """The day's markets: those that are listed, and by name those that were `known` and are not."""
 
     @abstractmethod
@@ -262,10 +262,10 @@ class DayWork(ABC, Generic[M, D]):
         the next folder, with the markets that were known by name where they are not listed. An unfinished pull is completed. Raises
         `VenueError` when the venue does not answer, `PagingError` when a listing loops.
         """
-        pull = open_day(self.pages, self.day, self.plan.note, refresh=refresh, today=today)
-        found = await run(self.client, self.pages, pull, self._work, progress)
+        pull = choose_pull(self.pages, self.day, self.plan.note, refresh=refresh, today=today)
+        found = await run_pull(self.client, self.pages, pull, self._work, progress)
         if found.requests and (found.pull.note or {}).get("changed"):
-            return await run(self.client, self.pages, self.pages.following(found.pull), self._work, progress)
+            return await run_pull(self.client, self.pages, self.pages.following(found.pull), self._work, progress)
         return found
 
     async def _work(self, puller: Puller) -> D:
@@ -278,7 +278,7 @@ class DayWork(ABC, Generic[M, D]):
             await self.complete(puller, markets)
             assert gathering.asked_at is not None
             over = gathering.asked_at >= self.start + timedelta(days=1)
-            end = markets.ending(gathering.asked_at, settled=self.is_settled(puller, markets), complete=over)
+            end = markets.build_completion(gathering.asked_at, settled=self.is_settled(puller, markets), complete=over)
             puller.finish({**end, "plan": self.plan.note, "effort": stats.note})
         return self.result(puller, markets)
 
@@ -297,11 +297,11 @@ class DayWork(ABC, Generic[M, D]):
         await self.complete_followed(puller, markets)
         if puller.pull.note is None:
             assert asked_at is not None
-            end = markets.ending(asked_at, settled=self.is_settled(puller, markets), complete=not changed)
+            end = markets.build_completion(asked_at, settled=self.is_settled(puller, markets), complete=not changed)
             puller.finish({**end, "changed": changed, "plan": self.plan.note, "effort": stats.note})
         return self.result(puller, markets)
 
-    async def add_named(self, puller: Puller, gathering: BaseGathering[M], known: set[str]) -> None:
+    async def add_named(self, puller: Puller, gathering: BaseMarketCollector[M], known: set[str]) -> None:
         """Request by name the markets that were known and are not listed."""
         async for page in puller.follow(NAMED, self.by_name(known - gathering.met(), gathering.answered[NAMED])):
             await puller.process(NAMED, page, partial(gathering.add, NAMED))

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import polars as pl
 
 from bellwether.tables.schema import Table
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import PageStore
-from bellwether.venues.http.pull_choice import ending
+from bellwether.venues.http.pull_choice import build_completion
 from bellwether.venues.wire.rejects import HOLE, NOT_LISTED, FewPages, Origin, Parsed, Problem, Quarantine, curable, is_processed
 
 #: Steps that request markets by name: those that an earlier pull had, and those that the day's own pull left open.
@@ -24,7 +24,7 @@ NAMED, FOLLOWED = "named", "followed"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordType:
     """One kind of record: its table, and the wire field and the column that identify it."""
 
     table: Table
@@ -44,15 +44,15 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class DayTables:
     """Tables of a venue's day.
 
     names: pattern of the markets that can be requested by name. cursor: field of an answer with the next cursor.
     """
 
-    markets: Kind
-    events: Kind
-    prices: Kind
+    markets: RecordType
+    events: RecordType
+    prices: RecordType
     pulls: Table
     rejects: Table
     names: str
@@ -67,7 +67,7 @@ class Tables:
 class BaseDayMarkets(ABC):
     """The markets of a day: `rows` has one per market. rejects: records that do not fit. parsed: pages that need not be read again."""
 
-    tables: ClassVar[Tables]
+    tables: ClassVar[DayTables]
 
     day: date
     rows: pl.DataFrame
@@ -84,13 +84,13 @@ class BaseDayMarkets(ABC):
         """Each market with what prices it, where the venue may change that."""
         return set()
 
-    def ending(self, asked_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
-        """The part of the pull's note about what the day still needs, as of `asked_at`; see `bellwether.venues.http.pull_choice.ending`."""
+    def build_completion(self, asked_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
+        """The part of the pull's note about what the day still needs, as of `asked_at`; see `bellwether.venues.http.pull_choice.build_completion`."""
         holes = self.rejects.filter(
             pl.col("reason") == HOLE, pl.col("table").is_in([self.tables.markets.table.name, self.tables.events.table.name])
         )
         waiting = curable(self.rejects)
-        return ending(
+        return build_completion(
             self.day,
             asked_at,
             settled=settled,
@@ -104,7 +104,7 @@ M = TypeVar("M", bound=BaseDayMarkets)
 
 
 @dataclass
-class BaseGathering(ABC, Generic[M]):
+class BaseMarketCollector(ABC, Generic[M]):
     """Markets and rejects of a day.
 
     parsed: pages that need not be parsed again. refused: record and reason of rejects among the answers about followed markets. asked: the last
@@ -112,7 +112,7 @@ class BaseGathering(ABC, Generic[M]):
     when the venue gave the first answer.
     """
 
-    tables: ClassVar[Tables]
+    tables: ClassVar[DayTables]
     #: Steps of a pull that bring markets; their position orders equally new records.
     steps: ClassVar[tuple[str, ...]]
     #: Field and column of the time that puts a market on a day, and why one that was requested by name is a reject if that is another day.
@@ -130,11 +130,11 @@ class BaseGathering(ABC, Generic[M]):
         self.rejects.append(self.tables.rejects.empty())
 
     @abstractmethod
-    def parse(self, step: str, page: Page) -> Parsed:
+    def parse(self, step: str, page: VenuePage) -> Parsed:
         """The markets of a page, of any day; a page that cannot be processed is a reject."""
 
     @abstractmethod
-    def keep(self, step: str, page: Page, parsed: Parsed) -> None:
+    def keep(self, step: str, page: VenuePage, parsed: Parsed) -> None:
         """Remember the markets of a page."""
 
     @abstractmethod
@@ -142,14 +142,14 @@ class BaseGathering(ABC, Generic[M]):
         """The markets of the day so far."""
 
     @abstractmethod
-    def requested(self, page: Page) -> Iterable[str]:
+    def requested(self, page: VenuePage) -> Iterable[str]:
         """The markets that the call of a page requested by name."""
 
     @abstractmethod
     def settle(self) -> M:
         """Decide which record of every market counts."""
 
-    def add(self, step: str, page: Page, *, last: bool = False) -> bool:
+    def add(self, step: str, page: VenuePage, *, last: bool = False) -> bool:
         """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again.
 
         Returns whether it was taken in: not one that cannot be processed, unless it is the `last` try.
@@ -169,7 +169,7 @@ class BaseGathering(ABC, Generic[M]):
             self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
         return True
 
-    def _add_answer(self, step: str, page: Page, parsed: Parsed) -> None:
+    def _add_answer(self, step: str, page: VenuePage, parsed: Parsed) -> None:
         """Note which of the requested markets a page has; one that belongs to another day now is a reject."""
         field_, column, reason = self.moved
         days = zip(parsed.ordinals, parsed.rows["day"], parsed.rows[column], strict=True)

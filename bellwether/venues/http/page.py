@@ -17,39 +17,39 @@ from bellwether.venues.wire.rejects import Origin
 Params = tuple[tuple[str, str], ...]
 
 
-def request_text(path: str, params: Params) -> str:
+def format_request(path: str, params: Params) -> str:
     """A call as text, "GET /path?query", the same for the same call; it never holds a credential."""
-    return f"GET {target(path, params)}"
+    return f"GET {format_target(path, params)}"
 
 
-def target(path: str, params: Params) -> str:
+def format_target(path: str, params: Params) -> str:
     """Path and query of a call."""
     query = urlencode(params, quote_via=quote, safe=",")
     return f"{path}?{query}" if query else path
 
 
-def without_user(address: str) -> str:
+def strip_user(address: str) -> str:
     """An address as it may be shown: without a user and a password."""
     return address.rpartition("@")[2]
 
 
-def segment(ticker: str) -> str:
+def quote_segment(ticker: str) -> str:
     """`ticker` as one segment of a path."""
     return quote(ticker, safe="")
 
 
-def comma_list(tickers: Iterable[str]) -> str:
+def join_tickers(tickers: Iterable[str]) -> str:
     """Tickers as the value of a list parameter."""
     return ",".join(tickers)
 
 
-def given(chosen: Mapping[str, str | None]) -> Params:
+def drop_missing(chosen: Mapping[str, str | None]) -> Params:
     """The parameters that have a value."""
     return tuple((name, value) for name, value in chosen.items() if value)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class VenueCall:
     """A call with a single answer; one with a JSON `body` is a POST."""
 
     path: str
@@ -64,12 +64,12 @@ class Call:
     @property
     def request(self) -> str:
         """The call as text, with the digest of its body."""
-        text = f"{self.method} {target(self.path, self.params)}"
+        text = f"{self.method} {format_target(self.path, self.params)}"
         return f"{text} body={hashlib.blake2b(self.body, digest_size=8).hexdigest()}" if self.body else text
 
 
 @dataclass(frozen=True)
-class Page:
+class VenuePage:
     """One answer: the call, the status, when the venue answered (aware, UTC) and the verbatim body.
 
     ordinal: position within its pull, from 0. sent: the body of the call, empty for a GET.

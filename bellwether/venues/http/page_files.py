@@ -24,7 +24,7 @@ from polars.exceptions import PolarsError
 from bellwether.lake.memory import give_back
 from bellwether.lake.storage import Storage
 from bellwether.tables.schema import TIME
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 
 #: The file of all pages of a pull.
 PAGES = "pages.parquet"
@@ -47,7 +47,7 @@ def _schema() -> pa.Schema:
     return pl.DataFrame(schema={"step": pl.String(), **_PAGE}).to_arrow().schema
 
 
-def dump(page: Page) -> bytes:
+def dump(page: VenuePage) -> bytes:
     """A page in its form for a running pull."""
     content = page.sent + page.body
     head = {
@@ -62,7 +62,7 @@ def dump(page: Page) -> bytes:
     return orjson.dumps(head) + b"\n" + content
 
 
-def load(stored: bytes) -> Page | None:
+def load(stored: bytes) -> VenuePage | None:
     """The page that was stored as `stored`; None when it is no whole page."""
     head, _, content = stored.partition(b"\n")
     try:
@@ -70,21 +70,21 @@ def load(stored: bytes) -> Page | None:
         if len(content) != told["bytes"] or zlib.crc32(content) != told["crc32"]:
             return None
         sent, at = told["sent"], datetime.fromisoformat(told["fetched_at"])
-        return Page(told["request"], told["status"], at, content[sent:], told["ordinal"], content[:sent])
+        return VenuePage(told["request"], told["status"], at, content[sent:], told["ordinal"], content[:sent])
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def load_parquet(stored: bytes) -> Page | None:
+def load_parquet(stored: bytes) -> VenuePage | None:
     """The page that an earlier version stored in a file of its own, as Parquet; None when it is no whole page."""
     try:
         row = pl.read_parquet(BytesIO(stored), columns=list(_PAGE)).row(0, named=True)
     except (PolarsError, OSError, IndexError):
         return None
-    return Page(row["request"], row["status"], row["fetched_at"], row["body"], row["ordinal"], row["sent"])
+    return VenuePage(row["request"], row["status"], row["fetched_at"], row["body"], row["ordinal"], row["sent"])
 
 
-def write(path: Path, pages: Iterable[tuple[str, Page]]) -> None:
+def write(path: Path, pages: Iterable[tuple[str, VenuePage]]) -> None:
     """Write the pages of a pull, each with its step, as one Parquet file: the same pages give the same bytes."""
     held: list[tuple[Any, ...]] = []
     size = written = 0
@@ -134,7 +134,7 @@ class PageFile:
             return cls(storage, name)
         return None
 
-    def page(self, step: str, ordinal: int) -> Page | None:
+    def page(self, step: str, ordinal: int) -> VenuePage | None:
         """One page; None when the file does not have it, or is damaged."""
         place = self._places.get((step, ordinal))
         if place is None:
@@ -148,7 +148,7 @@ class PageFile:
             self._hold(group, rows)
             give_back(sum(len(row["body"]) for row in rows))
         found = self._rows[row]
-        return Page(found["request"], found["status"], found["fetched_at"], found["body"], found["ordinal"], found["sent"])
+        return VenuePage(found["request"], found["status"], found["fetched_at"], found["body"], found["ordinal"], found["sent"])
 
     def _hold(self, group: int, rows: list[dict[str, Any]]) -> None:
         other = PageFile._holder

@@ -17,7 +17,7 @@ from bellwether.errors import LakeError
 from bellwether.lake.storage import Entry, Storage, writing
 from bellwether.lake.vacuum import Vacuumed, check_age
 from bellwether.venues.http import page_files
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.page_files import PAGES, PageFile
 
 DONE = "done.json"
@@ -28,15 +28,15 @@ HELD_BYTES = 2**20
 Note = Mapping[str, Any]
 
 
-class _Held:
+class _PageCache:
     """Pages that were just stored, up to `HELD_BYTES` of bodies; what they say as JSON is not held. And the open file of all pages."""
 
     def __init__(self) -> None:
         self.file: PageFile | None = None
-        self._pages: dict[tuple[str, int], Page] = {}
+        self._pages: dict[tuple[str, int], VenuePage] = {}
         self._bytes = 0
 
-    def keep(self, step: str, page: Page) -> None:
+    def keep(self, step: str, page: VenuePage) -> None:
         before = self._pages.pop((step, page.ordinal), None)
         self._bytes += len(page.body) - (len(before.body) if before else 0)
         if self._bytes <= HELD_BYTES:
@@ -44,7 +44,7 @@ class _Held:
         else:
             self._bytes -= len(page.body)
 
-    def page(self, step: str, ordinal: int) -> Page | None:
+    def page(self, step: str, ordinal: int) -> VenuePage | None:
         found = self._pages.get((step, ordinal))
         return replace(found) if found else None
 
@@ -61,14 +61,14 @@ class StoredPull:
     folder: str
     files: frozenset[str] = frozenset()
     note: Note | None = None
-    held: _Held = field(default_factory=_Held, repr=False, compare=False)
+    held: _PageCache = field(default_factory=_PageCache, repr=False, compare=False)
     base: StoredPull | None = None
 
-    def find(self, step: str, ordinal: int) -> Page | None:
+    def find(self, step: str, ordinal: int) -> VenuePage | None:
         """A page that was stored before the pull was opened; None when it was not, or cannot be read and has to be fetched again."""
         return self._part(step, ordinal) if self.note is None else self._read(step, ordinal)
 
-    def pages(self, step: str) -> Iterator[Page]:
+    def pages(self, step: str) -> Iterator[VenuePage]:
         """The pages of a step of a finished pull, in order. Raises `LakeError` when one is gone or damaged."""
         for ordinal in range(self.count(step)):
             yield self.page(step, ordinal)
@@ -78,7 +78,7 @@ class StoredPull:
         pages = self._finished()["pages"]
         return self.base.count(step) if self.base and step not in pages else int(pages.get(step, 0))
 
-    def page(self, step: str, ordinal: int) -> Page:
+    def page(self, step: str, ordinal: int) -> VenuePage:
         """One page of a finished pull. Raises `LakeError` when it is gone or damaged."""
         if self.base and self.note and step not in self.note["pages"]:
             return self.base.page(step, ordinal)
@@ -90,7 +90,7 @@ class StoredPull:
             )
         return page
 
-    def write(self, step: str, page: Page) -> None:
+    def write(self, step: str, page: VenuePage) -> None:
         """Store a page whole; a loss of power may cost it, the end of the process does not. Raises `LakeError` when it cannot be stored."""
         self.storage.stash(self._name(step, page.ordinal), page_files.dump(page))
         self.held.keep(step, page)
@@ -117,7 +117,7 @@ class StoredPull:
         """True if pages of a step were stored when the pull was opened."""
         return any(name.startswith(f"{self.folder}/{step}/") for name in self.files)
 
-    def _part(self, step: str, ordinal: int, *, written: bool = False) -> Page | None:
+    def _part(self, step: str, ordinal: int, *, written: bool = False) -> VenuePage | None:
         """A page of a running pull: its own file, or that of an earlier version, or in the file of all that was written before the end.
 
         written: it was stored just now, so that it is not among `files`.
@@ -130,7 +130,7 @@ class StoredPull:
                 return found
         return self._earlier(step, ordinal) or self._together(step, ordinal)
 
-    def _read(self, step: str, ordinal: int) -> Page | None:
+    def _read(self, step: str, ordinal: int) -> VenuePage | None:
         """A page of a finished pull."""
         return self._earlier(step, ordinal) if self._is_of_parts else self._together(step, ordinal)
 
@@ -139,14 +139,14 @@ class StoredPull:
         """True for a pull that an earlier version ended, which left a file per page."""
         return f"{self.folder}/{PAGES}" not in self.files
 
-    def _together(self, step: str, ordinal: int) -> Page | None:
+    def _together(self, step: str, ordinal: int) -> VenuePage | None:
         if self._is_of_parts:
             return None
         if self.held.file is None:
             self.held.file = PageFile.open(self.storage, f"{self.folder}/{PAGES}")
         return self.held.file.page(step, ordinal) if self.held.file else None
 
-    def _earlier(self, step: str, ordinal: int) -> Page | None:
+    def _earlier(self, step: str, ordinal: int) -> VenuePage | None:
         name = f"{self.folder}/{step}/{ordinal:05d}.parquet"
         stored = self.storage.read([name]).get(name) if name in self.files else None
         return page_files.load_parquet(stored) if stored is not None else None

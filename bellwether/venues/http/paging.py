@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from bellwether.errors import PagingError, VenueError
-from bellwether.venues.http.page import Page, Params, request_text
+from bellwether.venues.http.page import Params, VenuePage, format_request
 
 #: Holes in a row that are put up with, where they are put up with at all.
 MOST_HOLES = 5
@@ -41,7 +41,7 @@ class Listing:
         """The parameters of the page at `cursor`: all others are unchanged."""
         return (*self.params, (self.cursor_parameter, cursor)) if cursor else self.params
 
-    def next_cursor(self, page: Page, cursor: str | None) -> str | None:
+    def next_cursor(self, page: VenuePage, cursor: str | None) -> str | None:
         """The cursor of the page after `page`, which was requested with `cursor`; None at the end.
 
         Raises `VenueError` when the answer is a bare list, which cannot say whether there is more.
@@ -52,14 +52,14 @@ class Listing:
         found = page.answer.get(self.cursor_field)
         return None if found in (None, "") else str(found)
 
-    def is_hole(self, page: Page, cursor: str | None = None) -> bool:
+    def is_hole(self, page: VenuePage, cursor: str | None = None) -> bool:
         """True if `page`, which was requested with `cursor`, lists nothing although its cursor continues: records may be missing."""
         return not page.items(self.items) and self.next_cursor(page, cursor) is not None
 
     @property
     def request(self) -> str:
         """The first call as text."""
-        return request_text(self.path, self.params)
+        return format_request(self.path, self.params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +68,30 @@ class OffsetListing(Listing):
 
     cursor_parameter: str = "offset"
 
-    def next_cursor(self, page: Page, cursor: str | None) -> str | None:
+    def next_cursor(self, page: VenuePage, cursor: str | None) -> str | None:
         """The number of records up to and with `page`."""
         found = len(page.items(self.items))
         return str(int(cursor or 0) + found) if found else None
 
 
-Fetch = Callable[[str, Params, int], Awaitable[Page]]
+Fetch = Callable[[str, Params, int], Awaitable[VenuePage]]
 #: Waits before the n-th repeated request for a page.
 Pause = Callable[[int], Awaitable[None]]
 
 
-async def _at_once(look: int) -> None:
+async def _skip_pause(look: int) -> None:
     """No pause."""
 
 
-async def walk(
+async def iterate_pages(
     listing: Listing,
     fetch: Fetch,
     *,
     first: int = 0,
-    pause: Pause = _at_once,
+    pause: Pause = _skip_pause,
     holes: bool = False,
     ahead: bool = False,
-) -> AsyncGenerator[Page, None]:
+) -> AsyncGenerator[VenuePage, None]:
     """The pages of `listing`, numbered from `first`; `fetch(path, params, ordinal)` brings each.
 
     Short pages are not the end; no cursor is. A page that is empty, or that loops (its cursor came before, or it lists again what an earlier
@@ -102,8 +102,8 @@ async def walk(
     """
     guard = _Guard(listing, MOST_HOLES if holes else 0)
 
-    def look(cursor: str | None, ordinal: int) -> Awaitable[Page]:
-        return _look(listing, partial(fetch, listing.path, listing.params_at(cursor), ordinal), guard, cursor, pause)
+    def look(cursor: str | None, ordinal: int) -> Awaitable[VenuePage]:
+        return _request_page(listing, partial(fetch, listing.path, listing.params_at(cursor), ordinal), guard, cursor, pause)
 
     cursor, ordinal = None, first
     coming = look(cursor, ordinal)
@@ -119,9 +119,9 @@ async def walk(
             coming = look(cursor, ordinal)
             continue
         coming = asyncio.ensure_future(look(cursor, ordinal))
-        coming.add_done_callback(_seen)
+        coming.add_done_callback(_retrieve_exception)
         try:
-            await _turns()
+            await _yield_turns()
             yield page
         except BaseException:
             coming.cancel()
@@ -129,21 +129,23 @@ async def walk(
             raise
 
 
-def _seen(done: asyncio.Future[Page]) -> None:
+def _retrieve_exception(done: asyncio.Future[VenuePage]) -> None:
     """Retrieve the exception so that asyncio does not warn; a consumer that continues still sees it."""
     if not done.cancelled():
         done.exception()
 
 
-async def _turns() -> None:
+async def _yield_turns() -> None:
     """Yield to the event loop until a request that was begun is on its way, unless it has to wait for others."""
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 
 
-async def _look(listing: Listing, fetch: Callable[[], Awaitable[Page]], guard: _Guard, cursor: str | None, pause: Pause) -> Page:
+async def _request_page(
+    listing: Listing, fetch: Callable[[], Awaitable[VenuePage]], guard: _Guard, cursor: str | None, pause: Pause
+) -> VenuePage:
     """The first look at a page that is beyond doubt, else one that ends the listing, else the last."""
-    looks: list[Page] = []
+    looks: list[VenuePage] = []
     for number in range(1 + SECOND_LOOKS):
         if looks and listing.next_cursor(looks[-1], cursor) is not None:
             await pause(number)
@@ -162,19 +164,19 @@ class _Guard:
         self._contents: set[bytes] = set()
         #: Only of listings by offset, which are short; the cursors of the others tell.
         self._listed: set[str] | None = set() if isinstance(listing, OffsetListing) else None
-        self._digested: tuple[Page, bytes] | None = None
+        self._digested: tuple[VenuePage, bytes] | None = None
         self._holes = 0
         self._most_holes = most_holes
         self._pages = 0
 
-    def doubts(self, page: Page, cursor: str | None) -> bool:
+    def doubts(self, page: VenuePage, cursor: str | None) -> bool:
         """True if the page has to be requested again."""
         items = page.items(self._listing.items)
         if not items or self._loop(page, items, self._listing.next_cursor(page, cursor)) is not None:
             return True
         return self._listed is not None and self._listed.issuperset(self._names(items))
 
-    def check(self, page: Page, cursor: str | None) -> None:
+    def check(self, page: VenuePage, cursor: str | None) -> None:
         """Remember the page. Raises `PagingError` when it loops, or is one hole too many."""
         items = page.items(self._listing.items)
         following = self._listing.next_cursor(page, cursor)
@@ -195,10 +197,10 @@ class _Guard:
         if self._listed is not None:
             self._listed.update(self._names(items))
 
-    def _error(self, page: Page, cause: str) -> PagingError:
+    def _error(self, page: VenuePage, cause: str) -> PagingError:
         return PagingError(page.request, 1 + SECOND_LOOKS, cause, "Pages before it are stored; run again later", kind="paging")
 
-    def _loop(self, page: Page, items: list[Any], following: str | None) -> str | None:
+    def _loop(self, page: VenuePage, items: list[Any], following: str | None) -> str | None:
         if following is None:
             return None
         if following in self._cursors:
@@ -207,7 +209,7 @@ class _Guard:
             return f"its {len(items)} {self._listing.items or 'records'} are those of an earlier page"
         return None
 
-    def _digest(self, page: Page, items: list[Any]) -> bytes:
+    def _digest(self, page: VenuePage, items: list[Any]) -> bytes:
         """Digest of the listed records; computed once for the last page."""
         if self._digested is None or self._digested[0] is not page:
             text = "\0".join(self._names(items)).encode("utf-8", "surrogatepass")

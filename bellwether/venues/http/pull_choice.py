@@ -19,7 +19,7 @@ LISTING = "day"
 _FIRST_STEPS = ("cutoff", "markets")
 
 
-def open_day(pages: PageStore, day: date, plan: dict[str, Any], *, refresh: bool, today: date | None = None) -> StoredPull:
+def choose_pull(pages: PageStore, day: date, plan: dict[str, Any], *, refresh: bool, today: date | None = None) -> StoredPull:
     """The pull of `day` to work on; one that follows has a base.
 
     plan: how prices are pulled: a pull by another plan is not this pull. refresh: ask for the whole day again, whatever is stored of it. today:
@@ -32,7 +32,7 @@ def open_day(pages: PageStore, day: date, plan: dict[str, Any], *, refresh: bool
     found = pages.open(
         LISTING,
         name,
-        reuse=lambda note: note["plan"] == plan and (note["final"] or (today is not None and rests(note, today))),
+        reuse=lambda note: note["plan"] == plan and (note["final"] or (today is not None and is_resting(note, today))),
     )
     if found.note is not None or last is None or last.note is None or any(found.has_begun(step) for step in _FIRST_STEPS):
         return found
@@ -41,20 +41,20 @@ def open_day(pages: PageStore, day: date, plan: dict[str, Any], *, refresh: bool
     return replace(found, base=last.base or last)
 
 
-def rests(note: Note, today: date) -> bool:
+def is_resting(note: Note, today: date) -> bool:
     """True where the note of the last pull puts the next look after `today`."""
     next_look = note.get("next_look")
     return next_look is not None and today < date.fromisoformat(next_look)
 
 
-def next_looks(pages: PageStore, days: Iterable[date]) -> dict[date, date]:
+def list_next_requests(pages: PageStore, days: Iterable[date]) -> dict[date, date]:
     """Next looks at those of `days` with only curable rejects left, from the notes of their last pulls."""
     pulls = {day: pages.latest_finished(LISTING, day.isoformat()) for day in days}
     found = {day: (pull.note or {}).get("next_look") for day, pull in pulls.items() if pull is not None}
     return {day: date.fromisoformat(text) for day, text in found.items() if text is not None}
 
 
-def open_days(pages: PageStore, days: Iterable[date], *, verdicts: bool) -> Iterator[date]:
+def list_open_days(pages: PageStore, days: Iterable[date], *, verdicts: bool) -> Iterator[date]:
     """Those of `days` whose last pull was not final. verdicts: also those that lack nothing but verdicts."""
     for day in days:
         pull = pages.latest_finished(LISTING, day.isoformat())
@@ -63,7 +63,7 @@ def open_days(pages: PageStore, days: Iterable[date], *, verdicts: bool) -> Iter
             yield day
 
 
-def ending(day: date, asked_at: datetime, *, settled: bool, complete: bool, waiting: bool, named: bool) -> dict[str, Any]:
+def build_completion(day: date, asked_at: datetime, *, settled: bool, complete: bool, waiting: bool, named: bool) -> dict[str, Any]:
     """The part of a pull's note about what the day still needs.
 
     asked_at: when the venue answered, aware. settled: nothing more is expected of its markets. complete: it was over, and no page is missing.

@@ -13,30 +13,30 @@ from typing import TypeVar
 from bellwether.concurrency import together
 from bellwether.errors import BellwetherError
 from bellwether.venues.http.client import HttpClient
-from bellwether.venues.http.page import Call, Page, Params, request_text
+from bellwether.venues.http.page import Params, VenueCall, VenuePage, format_request
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
-from bellwether.venues.http.paging import Listing, walk
+from bellwether.venues.http.paging import Listing, iterate_pages
 from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.wire.json_decoding import MalformedBody
 
 #: Gets a line of text now and then during a long pull.
 Progress = Callable[[str], None]
-Ask = Callable[..., Awaitable[Page]]
+Ask = Callable[..., Awaitable[VenuePage]]
 #: Takes a page in, unless it cannot be processed and (`last`) may be requested again; returns whether it did.
-Take = Callable[..., bool]
+PageHandler = Callable[..., bool]
 #: Fails for a page of another shape than expected.
-Fits = Callable[[Page], object]
+PageCheck = Callable[[VenuePage], object]
 T = TypeVar("T")
 
 #: Fetched pages between two lines of progress.
 _PAGES_PER_LINE = 20
 
 
-def _anything(page: Page) -> None:
+def _accept_any(page: VenuePage) -> None:
     """Every page fits."""
 
 
-def _passes(fits: Fits, page: Page) -> bool:
+def _passes(fits: PageCheck, page: VenuePage) -> bool:
     try:
         fits(page)
     except (BellwetherError, MalformedBody):
@@ -59,7 +59,7 @@ class Puller:
         self._pages: Counter[str] = Counter()
         self._writing: asyncio.Future[None] | None = None
 
-    async def call(self, step: str, call: Call, *, fits: Fits = _anything) -> Page:
+    async def call(self, step: str, call: VenueCall, *, fits: PageCheck = _accept_any) -> VenuePage:
         """The answer of a step that is a single call."""
         await self.calls(step, [call], fits=fits)
         return self.pull.page(step, 0)
@@ -67,11 +67,11 @@ class Puller:
     async def calls(
         self,
         step: str,
-        calls: Sequence[Call],
+        calls: Sequence[VenueCall],
         *,
         accept: frozenset[int] = frozenset(),
         client: HttpClient | None = None,
-        fits: Fits = _anything,
+        fits: PageCheck = _accept_any,
     ) -> None:
         """Make calls with a single answer each, several at a time, and store the answers under the calls' positions.
 
@@ -85,26 +85,26 @@ class Puller:
         await together(works, most=client.limits.connections)
         self._pages[step] = len(calls)
 
-    async def _answer(self, ask: Ask, step: str, call: Call, ordinal: int, fits: Fits) -> None:
+    async def _answer(self, ask: Ask, step: str, call: VenueCall, ordinal: int, fits: PageCheck) -> None:
         stored = self.pull.find(step, ordinal)
         if stored is None or stored.request != call.request or not _passes(fits, stored):
             page = await ask(call, ordinal=ordinal)
             if not _passes(fits, page):
                 page = await ask(call, ordinal=ordinal)
             # The page's JSON takes several times its bytes, and many pages are stored concurrently.
-            await _ended(self._write(step, replace(page)))
+            await _finish_write(self._write(step, replace(page)))
 
-    async def process(self, step: str, page: Page, take: Take) -> None:
+    async def process(self, step: str, page: VenuePage, take: PageHandler) -> None:
         """Hand a page of a listing to `take`. One that it cannot process is requested once more, stored in place of the first, and taken as it is."""
         if take(page):
             return
         if self.pull.note is None:
-            await _ended(self._writing)
-            page = await self.client.answer(Call(page.request.removeprefix("GET ")), ordinal=page.ordinal)
-            await _ended(self._write(step, page))
+            await _finish_write(self._writing)
+            page = await self.client.answer(VenueCall(page.request.removeprefix("GET ")), ordinal=page.ordinal)
+            await _finish_write(self._write(step, page))
         take(page, last=True)
 
-    def pages(self, step: str) -> Iterator[Page]:
+    def pages(self, step: str) -> Iterator[VenuePage]:
         """The pages of a step so far; those of the pull that this one is based on, where it has not begun the step itself."""
         if self.pull.note is not None:
             return self.pull.pages(step)
@@ -112,7 +112,7 @@ class Puller:
             return (self.pull.page(step, ordinal) for ordinal in range(self._pages[step]))
         return self.pull.base.pages(step) if self.pull.base else iter(())
 
-    async def follow(self, step: str, listings: Iterable[Listing]) -> AsyncGenerator[Page, None]:
+    async def follow(self, step: str, listings: Iterable[Listing]) -> AsyncGenerator[VenuePage, None]:
         """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings.
 
         Each is stored while the next one is requested. Some holes (`Listing.is_hole`) are among them, which the caller has to report.
@@ -125,18 +125,18 @@ class Puller:
             for described in listings:
                 listing = await self.client.known(described)
                 source = _Source(self.client, self.pull, step, listing)
-                walked = walk(listing, source.fetch, first=self._pages[step], pause=self.client.pause, holes=True, ahead=True)
+                walked = iterate_pages(listing, source.fetch, first=self._pages[step], pause=self.client.pause, holes=True, ahead=True)
                 async with aclosing(walked) as pages:
                     async for page in pages:
                         if page.ordinal in source.fetched:
-                            await _ended(self._writing)
+                            await _finish_write(self._writing)
                             self._writing = self._write(step, page)
                         self._pages[step] += 1
                         yield page
         finally:
-            await _ended(self._writing)
+            await _finish_write(self._writing)
 
-    def _write(self, step: str, page: Page) -> asyncio.Future[None]:
+    def _write(self, step: str, page: VenuePage) -> asyncio.Future[None]:
         """Begin to store a page."""
         self.requests += 1
         if self._progress and self.requests % _PAGES_PER_LINE == 0:
@@ -151,7 +151,7 @@ class Puller:
                 self._progress(f"{self.pull.folder}: done, {self.requests} pages fetched, {self._pages.total()} in all")
 
 
-async def _ended(writing: asyncio.Future[None] | None) -> None:
+async def _finish_write(writing: asyncio.Future[None] | None) -> None:
     """Wait for a write, to its end even where the pull is cancelled meanwhile: no write may follow the end of a pull."""
     if writing is None:
         return
@@ -172,9 +172,9 @@ class _Source:
         self._first = listing.params
         self.fetched: set[int] = set()
 
-    async def fetch(self, path: str, params: Params, ordinal: int) -> Page:
+    async def fetch(self, path: str, params: Params, ordinal: int) -> VenuePage:
         stored = self._pull.find(self._step, ordinal)
-        if stored is not None and stored.request == request_text(path, params):
+        if stored is not None and stored.request == format_request(path, params):
             return stored
         self.fetched.add(ordinal)
         try:
@@ -185,7 +185,7 @@ class _Source:
             raise
 
 
-async def run(
+async def run_pull(
     client: HttpClient, store: PageStore, pull: StoredPull, work: Callable[[Puller], Awaitable[T]], progress: Progress | None
 ) -> T:
     """Do `work` on `pull`; where the venue refuses the cursor of an interrupted pull, do it on the next one, from the beginning."""

@@ -23,7 +23,7 @@ class TooLargeError(VenueError):
         super().__init__(call, attempts, f"the answer is larger than {most / 2**20:g} MB and was not read", _ADVICE, kind="too large")
 
 
-class Oversized(Exception):
+class OversizedBody(Exception):
     """A body passed its bound."""
 
 
@@ -31,33 +31,33 @@ async def read_body(response: httpx.Response, most: int, body: bytearray | None 
     """Unpacked body of a streamed response, of at most `most` bytes as sent and as unpacked.
 
     body: receives the bytes in order of receipt, so that the part before a failure is known.
-    Raises `Oversized` as soon as it is longer, and `httpx.DecodingError` when it does not match its Content-Encoding, or ends too early.
+    Raises `OversizedBody` as soon as it is longer, and `httpx.DecodingError` when it does not match its Content-Encoding, or ends too early.
     """
-    unpack, stream = _unpacker(response), response.stream
+    unpack, stream = _create_decoder(response), response.stream
     assert isinstance(stream, httpx.AsyncByteStream)
     body = bytearray() if body is None else body
     sent = 0
     async for chunk in stream:
         sent += len(chunk)
         if sent > most:
-            raise Oversized
+            raise OversizedBody
         for part in unpack(chunk):
             body += part
             if len(body) > most:
-                raise Oversized
+                raise OversizedBody
     if sent and not unpack.is_whole:
         raise httpx.DecodingError("the packed body ends too early", request=response.request)
     return bytes(body)
 
 
-class _Plain:
+class _IdentityDecoder:
     is_whole = True
 
     def __call__(self, chunk: bytes) -> Iterator[bytes]:
         yield chunk
 
 
-class _Packed:
+class _DeflateDecoder:
     """Gzip or deflate, member by member."""
 
     def __init__(self, fail: Callable[[str], Exception]) -> None:
@@ -82,13 +82,13 @@ class _Packed:
             chunk = self._member.unconsumed_tail or self._member.unused_data
 
 
-def _unpacker(response: httpx.Response) -> _Plain | _Packed:
+def _create_decoder(response: httpx.Response) -> _IdentityDecoder | _DeflateDecoder:
     def fail(cause: str) -> Exception:
         return httpx.DecodingError(cause, request=response.request)
 
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding in ("", "identity"):
-        return _Plain()
+        return _IdentityDecoder()
     if encoding in ("gzip", "x-gzip", "deflate"):
-        return _Packed(fail)
+        return _DeflateDecoder(fail)
     raise fail(f"an encoding that was not asked for: {encoding[:40]!r}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from bellwether.errors import VenueError
-from bellwether.venues.http.page import Page, without_user
+from bellwether.venues.http.page import VenuePage, strip_user
 from bellwether.venues.wire.json_decoding import MalformedBody
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ _MOST_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RetryPolicy:
     """Bounds of repeating one call.
 
-    base, cap: seconds of `delay`, with full jitter. seconds: bound on all waits and attempts of a call together.
+    base, cap: seconds of `compute_delay`, with full jitter. seconds: bound on all waits and attempts of a call together.
     attempts: bound on their number.
     """
 
@@ -44,13 +44,13 @@ RATE_LIMIT, SERVER, TIMEOUT, CONNECTION, MALFORMED = "rate limit", "server", "ti
 REFUSALS = {301: "moved", 308: "moved", 401: "authentication", 402: "out of credit", 403: "authentication", 404: "not found"}
 
 
-class Transient(Exception):
+class TransientFailure(Exception):
     """A failure that may pass: its kind, its `cause` in words, and how many seconds the venue asked to wait, if it did."""
 
-    def __init__(self, kind: str, cause: str, retry_after: float | None = None) -> None:
+    def __init__(self, kind: str, cause: str, parse_retry_after: float | None = None) -> None:
         self.kind = kind
         self.cause = cause
-        self.retry_after = retry_after
+        self.retry_after = parse_retry_after
         super().__init__(cause)
 
 
@@ -69,15 +69,15 @@ _REFUSED_AGAIN = "The venue will refuse it again: look at the parameters"
 _PASSING = {408: TIMEOUT, 425: SERVER, 429: RATE_LIMIT}
 
 
-def moved(call: str, attempts: int, response: httpx.Response, setting: str) -> RefusedError:
+def refuse_redirect(call: str, attempts: int, response: httpx.Response, setting: str) -> RefusedError:
     """The refusal of a call that is answered with another address, which is named and not followed."""
-    address = without_user(response.headers["Location"])[:300]
+    address = strip_user(response.headers["Location"])[:300]
     status, lasting = response.status_code, response.status_code in (301, 308)
     cause = f"HTTP {status}: the address has moved{'' if lasting else ' for now'} to {address!r}"
     return RefusedError(call, attempts, status, cause, f"Put the new address into the setting {setting}" if lasting else None)
 
 
-def delay(failures: int, rng: Random, *, base: float, cap: float, least: float = 0.0) -> float:
+def compute_delay(failures: int, rng: Random, *, base: float, cap: float, least: float = 0.0) -> float:
     """Seconds to wait after so many failures: drawn uniformly from `least` to 1 times min(cap, base * 2**(failures - 1)).
 
     `least` 0 is the "full jitter", 1/2 the "equal jitter" of M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
@@ -89,19 +89,19 @@ def delay(failures: int, rng: Random, *, base: float, cap: float, least: float =
 class Backoff:
     """Tenacity's wait and stop for one client; `rng` makes the jitter repeatable."""
 
-    def __init__(self, retry: Retry, rng: Random) -> None:
+    def __init__(self, retry: RetryPolicy, rng: Random) -> None:
         self._retry = retry
         self._rng = rng
 
     def wait(self, state: RetryCallState) -> float:
         """Seconds to wait before the next attempt: the jittered back-off, but never less than the venue asked for."""
         failure = state.outcome.exception() if state.outcome else None
-        asked = failure.retry_after if isinstance(failure, Transient) else None
+        asked = failure.retry_after if isinstance(failure, TransientFailure) else None
         return max(self.drawn(state.attempt_number), asked or 0.0)
 
     def drawn(self, number: int) -> float:
         """Seconds of the jittered back-off after `number` failures."""
-        return delay(number, self._rng, base=self._retry.base, cap=self._retry.cap)
+        return compute_delay(number, self._rng, base=self._retry.base, cap=self._retry.cap)
 
     def stop(self, state: RetryCallState) -> bool:
         """True if the next wait would exceed the bounds."""
@@ -109,35 +109,35 @@ class Backoff:
         return state.attempt_number >= self._retry.attempts or spent + state.upcoming_sleep > self._retry.seconds
 
 
-def transient_failure(error: httpx.HTTPError) -> Transient:
+def describe_failure(error: httpx.HTTPError) -> TransientFailure:
     """The transport's failure in words, without headers and addresses."""
     import httpx
 
     if isinstance(error, httpx.TimeoutException):
-        return Transient(TIMEOUT, f"no answer in time ({type(error).__name__})")
+        return TransientFailure(TIMEOUT, f"no answer in time ({type(error).__name__})")
     if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.DecodingError):
-        return Transient(CONNECTION, f"the connection broke in the middle of the answer ({type(error).__name__})")
-    return Transient(CONNECTION, f"no connection ({type(error).__name__})")
+        return TransientFailure(CONNECTION, f"the connection broke in the middle of the answer ({type(error).__name__})")
+    return TransientFailure(CONNECTION, f"no connection ({type(error).__name__})")
 
 
 def check_status(response: httpx.Response, body: bytes, now: Callable[[], datetime]) -> None:
-    """Raise `Transient` for a status that may come right: 408, 425, 429 and 5xx."""
+    """Raise `TransientFailure` for a status that may come right: 408, 425, 429 and 5xx."""
     status = response.status_code
     kind = SERVER if status >= 500 else _PASSING.get(status)
     if kind is not None:
-        raise Transient(kind, f"HTTP {status}: {error_text(body)}", retry_after(response, now))
+        raise TransientFailure(kind, f"HTTP {status}: {parse_error_text(body)}", parse_retry_after(response, now))
 
 
-def check_body(page: Page, *, lists: bool = False) -> None:
-    """Raise `Transient` for a good status with a body that is cut off, a web page or otherwise no JSON object (nor list, where `lists`)."""
+def check_body(page: VenuePage, *, lists: bool = False) -> None:
+    """Raise `TransientFailure` for a good status with a body that is cut off, a web page or otherwise no JSON object (nor list, where `lists`)."""
     try:
         if page.status < 300:
             page.json if lists else page.answer  # noqa: B018
     except MalformedBody as malformed:
-        raise Transient(MALFORMED, f"HTTP {page.status} with {malformed}") from None
+        raise TransientFailure(MALFORMED, f"HTTP {page.status} with {malformed}") from None
 
 
-def retry_after(response: httpx.Response, now: Callable[[], datetime]) -> float | None:
+def parse_retry_after(response: httpx.Response, now: Callable[[], datetime]) -> float | None:
     """Seconds that the venue asks to wait (Retry-After, as a number or a date); None when it does not say."""
     text = response.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
@@ -145,7 +145,7 @@ def retry_after(response: httpx.Response, now: Callable[[], datetime]) -> float 
     return seconds_until(text, now())
 
 
-def http_date(text: str) -> datetime | None:
+def parse_http_date(text: str) -> datetime | None:
     """The aware UTC instant of an HTTP date; None for other text."""
     try:
         return parsedate_to_datetime(text).astimezone(UTC)
@@ -155,11 +155,11 @@ def http_date(text: str) -> datetime | None:
 
 def seconds_until(text: str, now: datetime) -> float | None:
     """Seconds from `now` to an HTTP date, 0 when it is over; None for other text."""
-    until = http_date(text) if text else None
+    until = parse_http_date(text) if text else None
     return None if until is None else max(0.0, (until - now).total_seconds())
 
 
-def error_text(body: bytes, *, most: int = 300) -> str:
+def parse_error_text(body: bytes, *, most: int = 300) -> str:
     """The venue's own words in an error body: `{"error": {"code", "message", "details"}}`, `{"error": "…"}` or the three at the top."""
     try:
         answer: Any = orjson.loads(body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bellwether.venues.http.client import HttpClient, RateLimit, answering, following
+from bellwether.venues.http.client import HttpClient, RateLimit, call_method, listing_method
 from bellwether.venues.kalshi import routes
 
 __all__ = ["KalshiClient", "RateLimit"]
@@ -14,10 +14,10 @@ class KalshiClient(HttpClient):
     name = "Kalshi"
     setting = "kalshi_url"
 
-    events = following(routes.events)
-    markets = following(routes.markets)
-    historical_markets = following(routes.historical_markets)
-    series = following(routes.series)
-    trades = following(routes.trades)
-    historical_cutoff = answering(routes.historical_cutoff)
-    orderbooks = answering(routes.orderbooks)
+    events = listing_method(routes.events)
+    markets = listing_method(routes.markets)
+    historical_markets = listing_method(routes.historical_markets)
+    series = listing_method(routes.series)
+    trades = listing_method(routes.trades)
+    historical_cutoff = call_method(routes.historical_cutoff)
+    orderbooks = call_method(routes.orderbooks)

@@ -9,7 +9,7 @@ from typing import Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from bellwether.errors import ConfigError
-from bellwether.venues.http.page import Call, Params, comma_list, given, segment
+from bellwether.venues.http.page import Params, VenueCall, drop_missing, join_tickers, quote_segment
 from bellwether.venues.http.paging import Listing
 
 #: Filter words for events; they are not the words that answers carry.
@@ -39,12 +39,12 @@ def events(
         raise ConfigError(f"asking for status={status!r}: the venue knows {', '.join(EVENT_STATUSES)}{hint}")
     chosen = {
         "status": status,
-        "tickers": comma_list(tickers),
+        "tickers": join_tickers(tickers),
         "min_close_ts": _seconds(closing_after),
         "with_nested_markets": "true" if nested else None,
         "limit": str(limit),
     }
-    return Listing("/events", given(chosen), "events", "event_ticker")
+    return Listing("/events", drop_missing(chosen), "events", "event_ticker")
 
 
 def markets(
@@ -64,12 +64,12 @@ def markets(
     chosen = {
         "min_close_ts": _seconds(closing_after),
         "max_close_ts": _seconds(closing_before),
-        "tickers": comma_list(tickers),
+        "tickers": join_tickers(tickers),
         "event_ticker": event_ticker,
         "mve_filter": mve_filter,
         "limit": str(limit),
     }
-    return Listing("/markets", given(chosen), "markets", "ticker")
+    return Listing("/markets", drop_missing(chosen), "markets", "ticker")
 
 
 def historical_markets(
@@ -82,8 +82,8 @@ def historical_markets(
     """GET /historical/markets: what settled before the cutoff. Raises `ConfigError` for two filters at once, which the venue forbids."""
     if tickers and event_ticker:
         raise ConfigError("asking for archived markets: tickers and event_ticker exclude each other; give one")
-    chosen = {"tickers": comma_list(tickers), "event_ticker": event_ticker, "mve_filter": mve_filter, "limit": str(limit)}
-    return Listing("/historical/markets", given(chosen), "markets", "ticker")
+    chosen = {"tickers": join_tickers(tickers), "event_ticker": event_ticker, "mve_filter": mve_filter, "limit": str(limit)}
+    return Listing("/historical/markets", drop_missing(chosen), "markets", "ticker")
 
 
 def series() -> Listing:
@@ -91,39 +91,41 @@ def series() -> Listing:
     return Listing("/series", (), "series", "ticker")
 
 
-def historical_cutoff() -> Call:
+def historical_cutoff() -> VenueCall:
     """GET /historical/cutoff: what settled before it is only in the archive."""
-    return Call("/historical/cutoff")
+    return VenueCall("/historical/cutoff")
 
 
-def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, period_minutes: int = 60) -> Call:
+def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
     """GET /markets/candlesticks for up to 100 live markets; the venue returns 10,000 candles at most. Raises `ConfigError` beyond that."""
     most = len(tickers) * (int((end - start).total_seconds()) // (60 * period_minutes) + 1)
     if not 1 <= len(tickers) <= MOST_TICKERS or most > MOST_CANDLES:
         raise ConfigError(
             f"asking for candles: {len(tickers)} markets with up to {most} candles at once; ask for 1 to {MOST_TICKERS} and {MOST_CANDLES} at most"
         )
-    return Call("/markets/candlesticks", (("market_tickers", comma_list(tickers)), *_span(start, end, period_minutes)))
+    return VenueCall("/markets/candlesticks", (("market_tickers", join_tickers(tickers)), *_span(start, end, period_minutes)))
 
 
-def historical_candles(ticker: str, start: datetime, end: datetime, *, period_minutes: int = 60) -> Call:
+def historical_candles(ticker: str, start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
     """GET /historical/markets/…/candlesticks: the candles of one archived market that end within [start, end]."""
-    return Call(f"/historical/markets/{segment(ticker)}/candlesticks", _span(start, end, period_minutes))
+    return VenueCall(f"/historical/markets/{quote_segment(ticker)}/candlesticks", _span(start, end, period_minutes))
 
 
-def orderbooks(tickers: Sequence[str]) -> Call:
+def orderbooks(tickers: Sequence[str]) -> VenueCall:
     """GET /markets/orderbooks: all levels of up to 100 markets at once. Raises `ConfigError` for none or more."""
     if not 1 <= len(tickers) <= MOST_TICKERS:
         raise ConfigError(f"asking for order books: {len(tickers)} markets at once; ask for 1 to {MOST_TICKERS}")
-    return Call("/markets/orderbooks", tuple(("tickers", ticker) for ticker in tickers))
+    return VenueCall("/markets/orderbooks", tuple(("tickers", ticker) for ticker in tickers))
 
 
 def trades(*, ticker: str | None = None, after: datetime | None = None, limit: int = 1000) -> Listing:
     """GET /markets/trades, newest first: of one market or of all, since an aware time, cut to whole seconds; block trades are among them."""
-    return Listing("/markets/trades", given({"ticker": ticker, "min_ts": _seconds(after), "limit": str(limit)}), "trades", "trade_id")
+    return Listing(
+        "/markets/trades", drop_missing({"ticker": ticker, "min_ts": _seconds(after), "limit": str(limit)}), "trades", "trade_id"
+    )
 
 
-def asked_tickers(request: str) -> frozenset[str]:
+def parse_requested_tickers(request: str) -> frozenset[str]:
     """The tickers that a call, as text, asked for: those of its list parameter, or the one in its path."""
     parts = urlsplit(request.removeprefix("GET "))
     query = parse_qs(parts.query)

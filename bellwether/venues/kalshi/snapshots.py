@@ -13,10 +13,10 @@ from typing import Any
 import polars as pl
 
 from bellwether.errors import ConfigError
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.wire import nested_markets, parse_books, parse_candles, parse_events, parse_markets, parse_series
+from bellwether.venues.kalshi.wire import extract_nested_markets, parse_books, parse_candles, parse_events, parse_markets, parse_series
 from bellwether.venues.wire.times import instant_of
 
 Row = Mapping[str, Any]
@@ -40,7 +40,7 @@ class MarketRows:
     rejects: int = 0
 
 
-class _Gathering:
+class _MarketCollector:
     """Contracts and events of pages, in order; of a contract that comes twice the first counts."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class _Gathering:
         self._at: datetime | None = None
         self._rejects = 0
 
-    async def walk(self, pages: AsyncIterator[Page], source: str = "live", wanted: pl.Expr | None = None) -> _Gathering:
+    async def walk(self, pages: AsyncIterator[VenuePage], source: str = "live", wanted: pl.Expr | None = None) -> _MarketCollector:
         """Take what the pages of a listing of contracts, or of events with theirs, bring. wanted: only contracts of which it holds."""
         async with aclosing(pages) as walked:  # type: ignore[type-var]
             async for page in walked:
@@ -57,9 +57,9 @@ class _Gathering:
                 self._take(page, source, wanted)
         return self
 
-    def _take(self, page: Page, source: str, wanted: pl.Expr | None) -> None:
+    def _take(self, page: VenuePage, source: str, wanted: pl.Expr | None) -> None:
         day, of_events = page.fetched_at.date(), "events" in page.answer
-        objects = nested_markets(page.items("events")) if of_events else page.items("markets")
+        objects = extract_nested_markets(page.items("events")) if of_events else page.items("markets")
         parsed = [parse_markets(objects, page.origin, day=day, source=source)]
         rows = parsed[0].rows if wanted is None else parsed[0].rows.filter(wanted)
         for row in rows.iter_rows(named=True):
@@ -82,14 +82,14 @@ class _Gathering:
         return MarketRows(self.contracts, self.events, self._at, self._rejects)
 
 
-async def open_events(client: KalshiClient, now: datetime) -> MarketRows:
+async def fetch_open_events(client: KalshiClient, now: datetime) -> MarketRows:
     """All events with a contract that is traded, and their contracts but archived ones; combos are not among them."""
     # The bound on the close leaves out nothing that is open, and spares the venue the events of all years.
     pages = client.events(status="open", closing_after=now - timedelta(minutes=1), nested=True)
-    return (await _Gathering().walk(pages)).seen()
+    return (await _MarketCollector().walk(pages)).seen()
 
 
-async def closing_after(client: KalshiClient, at: datetime, wanted: pl.Expr) -> MarketRows:
+async def fetch_closing_after(client: KalshiClient, at: datetime, wanted: pl.Expr) -> MarketRows:
     """The contracts that close after an instant, or closed after it, and of which `wanted` holds, with their events.
 
     Raises `ConfigError` for an instant of which the venue no longer lists everything: what was paid out before its cutoff is archived, by ticker alone.
@@ -100,12 +100,12 @@ async def closing_after(client: KalshiClient, at: datetime, wanted: pl.Expr) -> 
             f"listing Kalshi's markets as of {at.isoformat()}: the venue lists what was paid out since {cutoff.isoformat()}; choose a later week"
         )
     pages = client.markets(closing_after=at - timedelta(seconds=1))
-    return await (await _Gathering().walk(pages, wanted=wanted)).with_events(client)
+    return await (await _MarketCollector().walk(pages, wanted=wanted)).with_events(client)
 
 
-async def by_id(client: KalshiClient, names: Sequence[str]) -> tuple[MarketRows, frozenset[str]]:
+async def fetch_by_id(client: KalshiClient, names: Sequence[str]) -> tuple[MarketRows, frozenset[str]]:
     """Contracts of these tickers, live or archived, and all contracts of the events among the names; and the names that are events."""
-    found = _Gathering()
+    found = _MarketCollector()
     for some in _groups(names, routes.MOST_TICKERS):
         await found.walk(client.markets(tickers=some, mve_filter=None))
     for some in _groups([name for name in names if name not in found.contracts], routes.MOST_TICKERS):
@@ -118,7 +118,7 @@ async def by_id(client: KalshiClient, names: Sequence[str]) -> tuple[MarketRows,
     return seen, frozenset(rest) & {row["event_ticker"] for row in seen.contracts.values()}
 
 
-async def series(client: KalshiClient) -> dict[str, Row]:
+async def fetch_series(client: KalshiClient) -> dict[str, Row]:
     """All series by ticker: rows of raw/kalshi_series."""
     found: dict[str, Row] = {}
     async with aclosing(client.series()) as walked:  # type: ignore[type-var]
@@ -137,7 +137,7 @@ class Book:
     at: datetime
 
 
-async def books(client: KalshiClient, tickers: Iterable[str]) -> dict[str, Book]:
+async def fetch_books(client: KalshiClient, tickers: Iterable[str]) -> dict[str, Book]:
     """The order books of contracts; without those that the venue does not know, or has archived, and those that cannot be right."""
     calls = [routes.orderbooks(some) for some in _groups(list(dict.fromkeys(tickers)), routes.MOST_TICKERS)]
     found: dict[str, Book] = {}
@@ -149,7 +149,7 @@ async def books(client: KalshiClient, tickers: Iterable[str]) -> dict[str, Book]
     return found
 
 
-async def candles(client: KalshiClient, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, list[Row]]:
+async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, list[Row]]:
     """Hourly candles that end between two instants, both included, by ticker, the earliest first: rows of raw/kalshi_candles; [] without any."""
     found: dict[str, dict[datetime, Row]] = {ticker: {} for ticker in spans}
     of_span: dict[tuple[datetime, datetime], list[str]] = defaultdict(list)
@@ -179,7 +179,7 @@ async def candles(client: KalshiClient, spans: Mapping[str, tuple[datetime, date
     }
 
 
-def _keep(found: dict[str, dict[datetime, Row]], page: Page, source: str) -> None:
+def _keep(found: dict[str, dict[datetime, Row]], page: VenuePage, source: str) -> None:
     parsed = parse_candles(page.answer, page.origin, day=page.fetched_at.date(), source=source, period_minutes=_HOUR)
     for row in parsed.rows.iter_rows(named=True):
         if row["ticker"] in found:

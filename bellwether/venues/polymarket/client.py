@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from bellwether.errors import VenueError
-from bellwether.venues.http.client import HttpClient, RateLimit, following
-from bellwether.venues.http.page import Call, Page
+from bellwether.venues.http.client import HttpClient, RateLimit, listing_method
+from bellwether.venues.http.page import VenueCall, VenuePage
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.polymarket import routes
@@ -49,7 +49,7 @@ class GammaClient(HttpClient):
         self._knows_keyset: bool | None = None
         self._finding_out = asyncio.Lock()
 
-    markets = following(routes.markets)
+    markets = listing_method(routes.markets)
 
     async def known(self, listing: Listing) -> Listing:
         """`listing` in the form that the address knows: by keyset, or by offset where it refuses keyset as unknown.
@@ -66,7 +66,7 @@ class GammaClient(HttpClient):
         page = await self.page(first.path, first.params, accept=UNKNOWN_ROUTE)
         return page.status not in UNKNOWN_ROUTE
 
-    async def answer(self, call: Call, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> Page:
+    async def answer(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
         """The answer to `call`; see `HttpClient.answer`. Raises `OffsetLimitError` where the venue lists no further by offset."""
         try:
             return await super().answer(call, ordinal=ordinal, accept=accept)
@@ -86,22 +86,22 @@ class ClobClient(HttpClient):
     #: The documented 500 calls of /books in 10 s, with some to spare; other routes allow more.
     usual_limits: ClassVar[RateLimit] = RateLimit(tokens_per_second=40, tokens_per_read=1, bucket_seconds=2)
 
-    async def books(self, token_ids: Iterable[str]) -> list[Page]:
+    async def books(self, token_ids: Iterable[str]) -> list[VenuePage]:
         """The order books of any number of tokens: one page for each 500; a token without a book is in none."""
         return await self.answers(routes.books(token_ids))
 
-    async def midpoints(self, token_ids: Iterable[str]) -> list[Page]:
+    async def midpoints(self, token_ids: Iterable[str]) -> list[VenuePage]:
         """The middles between best bid and ask of any number of tokens: one page for each 500.
 
         Where the venue refuses a batch, each of its tokens is requested alone; the page of one that has no book has the status 404.
         `polymarket.quotes.midpoints_of` reads both kinds of pages.
         """
-        pages: list[Page] = []
+        pages: list[VenuePage] = []
         calls = routes.midpoints(token_ids)
         for call, page in zip(calls, await self.answers(calls, accept=REFUSED_BATCH), strict=True):
             pages += [page] if page.status < 300 else await self._single_midpoints(call)
         return pages
 
-    async def _single_midpoints(self, batch: Call) -> list[Page]:
+    async def _single_midpoints(self, batch: VenueCall) -> list[VenuePage]:
         calls = [routes.midpoint(token_id) for token_id in routes.tokens_of(batch.body)]
         return await self.answers(calls, accept=frozenset({404}))

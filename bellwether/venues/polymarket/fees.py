@@ -40,7 +40,7 @@ _DIGITS = 200
 _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,18})?")
 
 
-class Regime(Enum):
+class FeeRegime(Enum):
     """Computation of fees from `since` on, in `decimals` decimals."""
 
     NONE = datetime(2020, 1, 1, tzinfo=UTC), 5
@@ -53,7 +53,7 @@ class Regime(Enum):
         self.decimals = decimals
 
     @classmethod
-    def at(cls, at: datetime) -> Regime:
+    def at(cls, at: datetime) -> FeeRegime:
         """The regime of an aware time; the venue states the first and the last change to the month only. Raises `ConfigError` without a zone."""
         if at.tzinfo is None:
             raise ConfigError(f"choosing a fee regime: the time {at.isoformat()} has no zone; give an aware time")
@@ -62,15 +62,15 @@ class Regime(Enum):
     @property
     def by_value(self) -> bool:
         """True if the fee is in proportion to the value of the trade instead of its shares, and withheld in shares from buys."""
-        return self in (Regime.SHORT_CRYPTO, Regime.BY_VALUE)
+        return self in (FeeRegime.SHORT_CRYPTO, FeeRegime.BY_VALUE)
 
 
 #: Rate and exponent by kind of market, where its own object does not state them; known kinds that are not listed pay nothing.
-_TABLES: Mapping[Regime, Mapping[str, tuple[Decimal, int]]] = {
-    Regime.NONE: {},
-    Regime.SHORT_CRYPTO: {"crypto_15_min": (Decimal("0.25"), 2)},
-    Regime.BY_VALUE: {"crypto": (Decimal("0.25"), 2), "sports": (Decimal("0.0175"), 1)},
-    Regime.BY_SHARES: {
+_TABLES: Mapping[FeeRegime, Mapping[str, tuple[Decimal, int]]] = {
+    FeeRegime.NONE: {},
+    FeeRegime.SHORT_CRYPTO: {"crypto_15_min": (Decimal("0.25"), 2)},
+    FeeRegime.BY_VALUE: {"crypto": (Decimal("0.25"), 2), "sports": (Decimal("0.0175"), 1)},
+    FeeRegime.BY_SHARES: {
         "crypto": (Decimal("0.07"), 1),
         "sports": (Decimal("0.03"), 1),
         **dict.fromkeys(("finance", "politics", "mentions", "tech"), (Decimal("0.04"), 1)),
@@ -97,7 +97,7 @@ class FeeSchedule:
     unit of the last decimal is nothing.
     """
 
-    regime: Regime = Regime.NONE
+    regime: FeeRegime = FeeRegime.NONE
     rate: Decimal = Decimal(0)
     exponent: int | Decimal = 1
     taker_only: bool = True
@@ -150,22 +150,22 @@ def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None
     without fees. The object's own `feeSchedule` counts where it belongs to the regime of `at`; otherwise a table by category stands in, and the
     schedule says so. Raises `SchemaError` for terms that cannot be right, and for fees charged by unknown terms.
     """
-    regime = Regime.at(at)
-    if regime is Regime.NONE or not _charges(market, base_fee):
+    regime = FeeRegime.at(at)
+    if regime is FeeRegime.NONE or not _charges(market, base_fee):
         return FREE
-    if market.get("feeSchedule") is not None and regime is not Regime.SHORT_CRYPTO:
+    if market.get("feeSchedule") is not None and regime is not FeeRegime.SHORT_CRYPTO:
         stated = _stated(market, market["feeSchedule"], regime)
         # Fractional exponents were given up with the regime by value, so that a market that has one states terms of that time.
-        if regime is Regime.BY_SHARES or not isinstance(stated.exponent, int):
+        if regime is FeeRegime.BY_SHARES or not isinstance(stated.exponent, int):
             return stated
     kind = _kind(market, category, regime)
-    if regime is Regime.BY_VALUE and kind not in _TABLES[regime] and (kind == "other" or (at >= _EXTENDED and kind != "geopolitics")):
+    if regime is FeeRegime.BY_VALUE and kind not in _TABLES[regime] and (kind == "other" or (at >= _EXTENDED and kind != "geopolitics")):
         raise _unfit(market, "feeType", market.get("feeType"), f"which has no known terms on {at.date()}")
     return _by_kind(kind, regime, at)
 
 
-def _by_kind(kind: str, regime: Regime, at: datetime) -> FeeSchedule:
-    if regime is Regime.BY_SHARES and kind in _CHANGES and at >= _CHANGES[kind][0]:
+def _by_kind(kind: str, regime: FeeRegime, at: datetime) -> FeeSchedule:
+    if regime is FeeRegime.BY_SHARES and kind in _CHANGES and at >= _CHANGES[kind][0]:
         _, rate, exponent, rebate = _CHANGES[kind]
     else:
         rate, exponent = _TABLES[regime].get(kind, (Decimal(0), 1))
@@ -183,7 +183,7 @@ def _charges(market: Mapping[str, Any], base_fee: int | None) -> bool:
     return bool(market.get("feeSchedule") or market.get("feeType") or market.get("takerBaseFee"))
 
 
-def _stated(market: Mapping[str, Any], stated: Any, regime: Regime) -> FeeSchedule:
+def _stated(market: Mapping[str, Any], stated: Any, regime: FeeRegime) -> FeeSchedule:
     if not isinstance(stated, Mapping):
         raise _unfit(market, "feeSchedule", stated, "no JSON object")
     exponent = _ratio(market, stated, "exponent", most=10)
@@ -213,14 +213,14 @@ def _ratio(market: Mapping[str, Any], stated: Mapping[str, Any], name: str, *, m
     return ratio
 
 
-def _kind(market: Mapping[str, Any], category: str | None, regime: Regime) -> str:
+def _kind(market: Mapping[str, Any], category: str | None, regime: FeeRegime) -> str:
     """The kind of market that the tables list: by its fee type (crypto_fees_v2, sports_fees, …), then by its category."""
     fee_type = str(market.get("feeType") or "")
-    if regime is Regime.SHORT_CRYPTO:
+    if regime is FeeRegime.SHORT_CRYPTO:
         return fee_type
     words = (fee_type.split("_", maxsplit=1)[0], str(category or market.get("category") or "").strip().lower())
     kind = next((word for word in words if word in _KINDS), "other")
-    return "other" if kind == "general" and regime is Regime.BY_SHARES else kind
+    return "other" if kind == "general" and regime is FeeRegime.BY_SHARES else kind
 
 
 def _exact(name: str, value: Decimal | int) -> Decimal:

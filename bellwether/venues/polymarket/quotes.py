@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from bellwether.errors import VenueError
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.polymarket.routes import asked_tokens
 from bellwether.venues.wire.shapes import number_text
 
@@ -17,7 +17,7 @@ _PRICE = re.compile(r"[01](\.[0-9]{1,18})?")
 _NAMES = ("mid", "mid_price")
 
 
-def midpoints_of(pages: Iterable[Page]) -> dict[str, Decimal]:
+def midpoints_of(pages: Iterable[VenuePage]) -> dict[str, Decimal]:
     """The middle between best bid and ask by token, in dollars, from the pages of `ClobClient.midpoints`.
 
     A token without one (it has no book, or one without quotes) is left out; of a book with one side, the middle to 0 or 1 is no price that anybody
@@ -26,7 +26,7 @@ def midpoints_of(pages: Iterable[Page]) -> dict[str, Decimal]:
     return {token: price for page in pages if page.status < 300 for token, price in _of_page(page)}
 
 
-def _of_page(page: Page) -> Iterable[tuple[str, Decimal]]:
+def _of_page(page: VenuePage) -> Iterable[tuple[str, Decimal]]:
     tokens = asked_tokens(page)
     if page.sent:
         found = [(token, page.answer.get(token)) for token in tokens]
@@ -36,7 +36,7 @@ def _of_page(page: Page) -> Iterable[tuple[str, Decimal]]:
     return [(token, price) for token, price in prices if price is not None]
 
 
-def _price(page: Page, field: str, value: Any) -> Decimal | None:
+def _price(page: VenuePage, field: str, value: Any) -> Decimal | None:
     if value in (None, ""):
         return None
     text = number_text(value) if type(value) in (int, float) else value

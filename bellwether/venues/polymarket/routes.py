@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.venues.http.page import Call, Page, Params, given
+from bellwether.venues.http.page import Params, VenueCall, VenuePage, drop_missing
 from bellwether.venues.http.paging import Listing, OffsetListing
 
 MOST_MARKETS = 100
@@ -55,9 +55,9 @@ def markets(
         "ascending": _flag(ascending),
     }
     params = (
-        *given(chosen),
+        *drop_missing(chosen),
         *(("id", _number("id of a market", id_)) for id_ in ids),
-        *given({"include_tag": "true" if include_tag else None, "limit": str(limit)}),
+        *drop_missing({"include_tag": "true" if include_tag else None, "limit": str(limit)}),
     )
     return _keyset("/markets/keyset", params, "markets")
 
@@ -74,27 +74,27 @@ def by_offset(listing: Listing) -> OffsetListing:
     return OffsetListing(listing.path.removesuffix(_KEYSET), listing.params, listing.items, listing.identity)
 
 
-def offset_of(call: Call) -> int:
+def offset_of(call: VenueCall) -> int:
     """Number of records that the call skips; 0 without an offset."""
     return next((int(value) for name, value in call.params if name == "offset"), 0)
 
 
-def books(token_ids: Iterable[str]) -> list[Call]:
+def books(token_ids: Iterable[str]) -> list[VenueCall]:
     """POST /books: the order books of any number of tokens, 500 in a call."""
     return _batches("/books", token_ids)
 
 
-def midpoint(token_id: str) -> Call:
+def midpoint(token_id: str) -> VenueCall:
     """GET /midpoint: the middle between best bid and best ask of one token."""
-    return Call("/midpoint", _token(token_id))
+    return VenueCall("/midpoint", _token(token_id))
 
 
-def midpoints(token_ids: Iterable[str]) -> list[Call]:
+def midpoints(token_ids: Iterable[str]) -> list[VenueCall]:
     """POST /midpoints: the middles of any number of tokens, 500 in a call."""
     return _batches("/midpoints", token_ids)
 
 
-def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_minutes: int) -> Call:
+def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_minutes: int) -> VenueCall:
     """GET /prices-history: prices of one token between aware times, in whole seconds, every `fidelity_minutes`. Raises `ConfigError` for less than 1."""
     if fidelity_minutes < 1:
         raise ConfigError(f"asking for past prices: a fidelity of {fidelity_minutes} minutes; ask for 1 at least")
@@ -105,20 +105,20 @@ def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_mi
         "endTs": str(int(end.timestamp())),
         "fidelity": str(fidelity_minutes),
     }
-    return Call("/prices-history", tuple(params.items()))
+    return VenueCall("/prices-history", tuple(params.items()))
 
 
-def clob_market(condition_id: str) -> Call:
+def clob_market(condition_id: str) -> VenueCall:
     """GET /markets/{condition id} of the CLOB."""
-    return Call(f"/markets/{_condition(condition_id)}")
+    return VenueCall(f"/markets/{_condition(condition_id)}")
 
 
-def time() -> Call:
+def time() -> VenueCall:
     """GET /time: the venue's clock in seconds since 1970."""
-    return Call("/time")
+    return VenueCall("/time")
 
 
-def asked_tokens(page: Page) -> list[str]:
+def asked_tokens(page: VenuePage) -> list[str]:
     """The tokens that the call of `page` asked for, in its order: those of its body, or the one in its query."""
     if page.sent:
         return tokens_of(page.sent)
@@ -177,6 +177,6 @@ def _token(token_id: str) -> Params:
     return (("token_id", check_token(token_id)),)
 
 
-def _batches(path: str, token_ids: Iterable[str]) -> list[Call]:
+def _batches(path: str, token_ids: Iterable[str]) -> list[VenueCall]:
     asked = [{"token_id": check_token(token_id)} for token_id in token_ids]
-    return [Call(path, body=orjson.dumps(asked[first : first + MOST_TOKENS])) for first in range(0, len(asked), MOST_TOKENS)]
+    return [VenueCall(path, body=orjson.dumps(asked[first : first + MOST_TOKENS])) for first in range(0, len(asked), MOST_TOKENS)]

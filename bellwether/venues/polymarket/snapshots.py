@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, MOST_DAYS
@@ -40,36 +40,36 @@ class MarketRows:
     rejects: int = 0
 
 
-async def largest_open(gamma: GammaClient, count: int, counts: Callable[[Mapping[str, Any]], bool] = lambda row: True) -> MarketRows:
+async def fetch_largest_open(gamma: GammaClient, count: int, counts: Callable[[Mapping[str, Any]], bool] = lambda row: True) -> MarketRows:
     """The open markets of the largest volume, the largest first: at least `count` for which `counts` is true, where there are so many."""
     listing = gamma.markets(closed=False, active=True, order="volumeNum", ascending=False, include_tag=True)
-    return await _gathered(listing, count, counts)
+    return await _collect_rows(listing, count, counts)
 
 
-async def ending(gamma: GammaClient, first: datetime, last: datetime) -> MarketRows:
+async def fetch_ending(gamma: GammaClient, first: datetime, last: datetime) -> MarketRows:
     """All markets whose scheduled end lies between two instants, open and closed, the earliest end first."""
     found = []
     # The open ones first: a market that closes meanwhile is then in both lists, never in none.
     for closed in (False, True):
         listing = gamma.markets(closed=closed, end_date_min=first, end_date_max=last, order="endDate", ascending=True, include_tag=True)
-        found.append(await _gathered(listing))
-    return _joined(found)
+        found.append(await _collect_rows(listing))
+    return _merge_rows(found)
 
 
-async def by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRows:
+async def fetch_by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRows:
     """These markets, open or closed; what the venue does not know is left out."""
     found: list[MarketRows] = []
     answered: set[str] = set()
     for closed in (False, True):
         rest = [market_id for market_id in market_ids if market_id not in answered]
         for first in range(0, len(rest), routes.MOST_MARKETS):
-            some = await _gathered(gamma.markets(closed=closed, ids=rest[first : first + routes.MOST_MARKETS], include_tag=True))
+            some = await _collect_rows(gamma.markets(closed=closed, ids=rest[first : first + routes.MOST_MARKETS], include_tag=True))
             found.append(some)
             answered.update(row["market_id"] for row in some.rows)
-    return _joined(found)
+    return _merge_rows(found)
 
 
-async def winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, tuple[list[str], bool | None]]:
+async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, tuple[list[str], bool | None]]:
     """The names of the outcomes that the CLOB flags as winners, and its word on fifty-fifty, by condition; without those that it does not know."""
     wanted = pl.Series(list(dict.fromkeys(condition_ids)), dtype=pl.String())
     calls = [routes.clob_market(condition_id) for condition_id in wanted]
@@ -99,7 +99,7 @@ class Book:
     skipped: int = 0
 
 
-async def books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
+async def fetch_books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
     """The order books of tokens; a token without one is left out, and so is one whose book cannot be right."""
     levels: dict[str, dict[str, list[tuple[Decimal, Decimal]]]] = defaultdict(lambda: {"bid": [], "ask": []})
     terms: dict[str, tuple[datetime, Decimal | None, int]] = {}
@@ -113,15 +113,15 @@ async def books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
     return {token: Book(tuple(sides["bid"]), tuple(sides["ask"]), *terms[token]) for token, sides in levels.items()}
 
 
-async def midpoints(clob: ClobClient, token_ids: Sequence[str]) -> dict[str, Decimal]:
-    """The venue's own midpoints of tokens in dollars, without those that it does not know. Of a book with one side they are no price: see `books`."""
+async def fetch_midpoints(clob: ClobClient, token_ids: Sequence[str]) -> dict[str, Decimal]:
+    """The venue's own midpoints of tokens in dollars, without those that it does not know. Of a book with one side they are no price: see `fetch_books`."""
     return midpoints_of(await clob.midpoints(token_ids)) if token_ids else {}
 
 
 Points = list[tuple[datetime, Decimal]]
 
 
-async def past_prices(
+async def fetch_past_prices(
     clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], *, traded: Collection[str] | None = None
 ) -> dict[str, Points]:
     """Prices of every hour between two instants, both included, by token, the earliest first; [] for a token without any.
@@ -129,27 +129,27 @@ async def past_prices(
     spans: by token. One of more than `MOST_DAYS` is requested in parts. Points without a price from 0 to 1 are left out. traded: tokens for which prices
     every `COARSE_MINUTES` are requested if missing; None for all.
     """
-    found = await _past_prices(clob, spans, FINE_MINUTES)
+    found = await _fetch_spans(clob, spans, FINE_MINUTES)
     empty = {token: spans[token] for token, points in found.items() if not points and (traded is None or token in traded)}
-    return found | (await _past_prices(clob, empty, COARSE_MINUTES) if empty else {})
+    return found | (await _fetch_spans(clob, empty, COARSE_MINUTES) if empty else {})
 
 
-async def _past_prices(clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], minutes: int) -> dict[str, Points]:
+async def _fetch_spans(clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], minutes: int) -> dict[str, Points]:
     calls = [
         routes.prices_history(token, start=first, end=last, fidelity_minutes=minutes)
         for token, span in spans.items()
-        for first, last in _parts(*span)
+        for first, last in _split_span(*span)
     ]
     found: dict[str, dict[datetime, Decimal]] = {token: {} for token in spans}
     for page in await clob.answers(calls, accept=_UNKNOWN):
         if page.status not in _UNKNOWN:
             (token,) = routes.asked_tokens(page)
             start, end = spans[token]
-            found[token].update((at, price) for at, price in _points(page) if start <= at <= end)
+            found[token].update((at, price) for at, price in _parse_points(page) if start <= at <= end)
     return {token: sorted(points.items()) for token, points in found.items()}
 
 
-def _parts(start: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]]:
+def _split_span(start: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]]:
     longest = timedelta(days=MOST_DAYS)
     while end - start > longest:
         yield start, start + longest
@@ -157,7 +157,7 @@ def _parts(start: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]
     yield start, end
 
 
-def _points(page: Page) -> Iterable[tuple[datetime, Decimal]]:
+def _parse_points(page: VenuePage) -> Iterable[tuple[datetime, Decimal]]:
     for point in page.items("history"):
         seconds, text = (point.get("t"), plain(point.get("p"), PRICE_PLACES)) if isinstance(point, dict) else (None, None)
         if (
@@ -170,8 +170,8 @@ def _points(page: Page) -> Iterable[tuple[datetime, Decimal]]:
             yield datetime.fromtimestamp(seconds, UTC), price
 
 
-async def _gathered(
-    pages: AsyncIterator[Page], count: int | None = None, counts: Callable[[Mapping[str, Any]], bool] = lambda row: True
+async def _collect_rows(
+    pages: AsyncIterator[VenuePage], count: int | None = None, counts: Callable[[Mapping[str, Any]], bool] = lambda row: True
 ) -> MarketRows:
     """The rows of a listing, up to the page with which `count` of them count."""
     rows: list[Mapping[str, Any]] = []
@@ -189,7 +189,7 @@ async def _gathered(
     return MarketRows(tuple(rows), at, rejects)
 
 
-def _joined(parts: Sequence[MarketRows]) -> MarketRows:
+def _merge_rows(parts: Sequence[MarketRows]) -> MarketRows:
     """Several looks as one; of a market that is in several the last, which is the latest."""
     rows = {row["market_id"]: row for part in parts for row in part.rows}
     at = min((part.at for part in parts if part.at is not None), default=None)

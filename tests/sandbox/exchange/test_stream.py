@@ -22,7 +22,7 @@ from bellwether.sandbox.exchange.stream import ERRORS
 from bellwether.sandbox.source import Wanted
 from bellwether.sandbox.timestamps import SECOND, instant, moment
 from bellwether.sandbox.world.model import Market
-from bellwether.venues.kalshi.stream.signing import Credentials, headers
+from bellwether.venues.kalshi.stream.signing import Credentials, build_headers
 
 NOW = datetime(2025, 6, 15, 17, 19, 3, tzinfo=UTC)
 PATH = "/trade-api/ws/v2"
@@ -77,12 +77,12 @@ class Place:
 
     @asynccontextmanager
     async def connect(self, at_ms: int | None = None) -> AsyncIterator[Client]:
-        signed = headers(self.credentials, "GET", PATH, time.time_ns() // 1_000_000 if at_ms is None else at_ms)
+        signed = build_headers(self.credentials, "GET", PATH, time.time_ns() // 1_000_000 if at_ms is None else at_ms)
         async with websockets.connect(self.url, additional_headers=signed) as socket:
             yield Client(socket)
 
     async def refused(self, **headers_changed: str | None) -> tuple[int, Frame]:
-        signed: dict[str, str | None] = {**headers(self.credentials, "GET", PATH, time.time_ns() // 1_000_000), **headers_changed}
+        signed: dict[str, str | None] = {**build_headers(self.credentials, "GET", PATH, time.time_ns() // 1_000_000), **headers_changed}
         present = {name: value for name, value in signed.items() if value is not None}
         with pytest.raises(websockets.InvalidStatus) as caught:
             async with websockets.connect(self.url, additional_headers=present):
@@ -141,9 +141,9 @@ async def test_bad_handshakes_are_refused_before_they_are_accepted(place: Place)
     status, body = await place.refused(**{"KALSHI-ACCESS-KEY": "nobody"})
     assert (status, body["error"]["code"], body["error"]["details"]) == (401, "authentication_error", "NOT_FOUND")
     assert (await place.refused(**{"KALSHI-ACCESS-TIMESTAMP": None}))[0] == 401
-    far = headers(place.credentials, "GET", PATH, int((NOW - timedelta(minutes=1)).timestamp() * 1000))
+    far = build_headers(place.credentials, "GET", PATH, int((NOW - timedelta(minutes=1)).timestamp() * 1000))
     assert (await place.refused(**far))[1]["error"]["details"] == "TIMESTAMP_EXPIRED"
-    elsewhere = headers(place.credentials, "GET", "/trade-api/v2", time.time_ns() // 1_000_000)
+    elsewhere = build_headers(place.credentials, "GET", "/trade-api/v2", time.time_ns() // 1_000_000)
     assert (await place.refused(**elsewhere))[1]["error"]["details"] == "INCORRECT_API_KEY_SIGNATURE"
 
 

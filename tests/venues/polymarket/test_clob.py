@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from bellwether.errors import VenueError
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient
@@ -105,8 +105,8 @@ async def test_the_venues_clock_is_a_bare_number():
         assert (await client.answer(routes.time())).json == 1784851200
 
 
-def page(call: Any, body: Any, status: int = 200) -> Page:
-    return Page(call.request, status, datetime(2026, 7, 24, tzinfo=UTC), orjson.dumps(body), 0, call.body)
+def page(call: Any, body: Any, status: int = 200) -> VenuePage:
+    return VenuePage(call.request, status, datetime(2026, 7, 24, tzinfo=UTC), orjson.dumps(body), 0, call.body)
 
 
 @pytest.mark.parametrize("body", [{"mid": "0.0275"}, {"mid_price": "0.0275"}])

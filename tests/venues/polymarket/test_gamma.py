@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from bellwether.errors import ConfigError, PagingError, VenueError
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import GammaClient, OffsetLimitError
@@ -27,7 +27,7 @@ def bare(*ids: int) -> httpx.Response:
     return answer([{"id": str(number)} for number in ids])
 
 
-def ids(pages: list[Page], items: str = "markets") -> list[str]:
+def ids(pages: list[VenuePage], items: str = "markets") -> list[str]:
     return [item["id"] for page in pages for item in page.items(items)]
 
 
@@ -55,7 +55,7 @@ class Venue:
         return answer({name: found} if self.wrapped else found)
 
 
-async def listed(venue: Callable[[httpx.Request], httpx.Response], **options: Any) -> list[Page]:
+async def listed(venue: Callable[[httpx.Request], httpx.Response], **options: Any) -> list[VenuePage]:
     async with gamma(venue, **options) as client:
         return [page async for page in client.markets(closed=False)]
 
@@ -113,7 +113,7 @@ async def test_a_form_can_be_chosen_for_a_pull():
 
 async def test_an_offset_beyond_the_venues_end_names_keyset():
     venue = Venue(status=404, most=150)
-    seen: list[Page] = []
+    seen: list[VenuePage] = []
     async with gamma(venue) as client:
         with pytest.raises(OffsetLimitError, match=r"HTTP 422: offset too large.+at offset 200.+list by keyset") as caught:
             async for page in client.markets(closed=True):
@@ -129,7 +129,7 @@ async def test_a_422_of_another_call_says_nothing_of_offsets():
     assert not isinstance(caught.value, OffsetLimitError)
 
 
-async def follow(*pages: httpx.Response, known: bool = True) -> list[Page]:
+async def follow(*pages: httpx.Response, known: bool = True) -> list[VenuePage]:
     """The pages of a listing by keyset, or else by offset, of a venue that answers with `pages` in turn."""
     script = Script(*pages)
     listing = routes.markets(closed=True)

@@ -34,7 +34,7 @@ def ask(work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
 
 @pytest.fixture(scope="module")
 def largest() -> snapshots.MarketRows:
-    found = ask(lambda gamma, clob: snapshots.largest_open(gamma, 120))
+    found = ask(lambda gamma, clob: snapshots.fetch_largest_open(gamma, 120))
     assert isinstance(found, snapshots.MarketRows)
     return found
 
@@ -48,20 +48,20 @@ def test_the_largest_open_markets_come_first(largest: snapshots.MarketRows) -> N
 
 
 def test_markets_are_found_by_id_whether_open_or_closed(largest: snapshots.MarketRows) -> None:
-    past = ask(lambda gamma, clob: snapshots.ending(gamma, NOW - timedelta(days=30), NOW - timedelta(days=25)))
+    past = ask(lambda gamma, clob: snapshots.fetch_ending(gamma, NOW - timedelta(days=30), NOW - timedelta(days=25)))
     closed = [row["market_id"] for row in past.rows if row["closed"]][:3]
     wanted = [*closed, largest.rows[0]["market_id"], "999999999"]
-    found = ask(lambda gamma, clob: snapshots.by_id(gamma, wanted))
+    found = ask(lambda gamma, clob: snapshots.fetch_by_id(gamma, wanted))
     assert {row["market_id"]: row["closed"] for row in found.rows} == {**dict.fromkeys(closed, True), wanted[3]: False}
     conditions = [row["condition_id"] for row in found.rows if row["closed"]]
-    flags = ask(lambda gamma, clob: snapshots.winners(clob, [*conditions, "0x" + "0" * 64]))
+    flags = ask(lambda gamma, clob: snapshots.fetch_winners(clob, [*conditions, "0x" + "0" * 64]))
     assert set(flags) == set(conditions), "a condition that the CLOB does not know is left out"
     assert all(len(names) <= 1 for names, _ in flags.values())
 
 
 def test_books_have_their_best_prices_first(largest: snapshots.MarketRows) -> None:
     tokens = [token for row in largest.rows[:20] for token in row["token_ids"]]
-    found = ask(lambda gamma, clob: snapshots.books(clob, [*tokens, "1" * 70]))
+    found = ask(lambda gamma, clob: snapshots.fetch_books(clob, [*tokens, "1" * 70]))
     assert set(found) <= set(tokens)
     for book in found.values():
         bids, asks = [price for price, _ in book.bids], [price for price, _ in book.asks]
@@ -73,7 +73,7 @@ def test_books_have_their_best_prices_first(largest: snapshots.MarketRows) -> No
 def test_past_prices_of_a_long_span_are_asked_for_in_parts(largest: snapshots.MarketRows) -> None:
     token = max(largest.rows, key=lambda row: row["volume"])["token_ids"][0]
     spans = {token: (NOW - timedelta(days=40), NOW), "2" * 70: (NOW - timedelta(days=1), NOW)}
-    found = ask(lambda gamma, clob: snapshots.past_prices(clob, spans))
+    found = ask(lambda gamma, clob: snapshots.fetch_past_prices(clob, spans))
     assert found["2" * 70] == []
     times = [at for at, _ in found[token]]
     assert times == sorted(set(times))
@@ -98,7 +98,7 @@ def test_points_that_are_no_prices_are_left_out() -> None:
     async def session() -> Any:
         transport = httpx.MockTransport(lambda request: httpx.Response(200, content=orjson.dumps({"history": said})))
         async with ClobClient("http://clob", limits=FAST, transport=transport) as clob:
-            return await snapshots.past_prices(clob, {"7": (NOW, NOW + timedelta(hours=1))})
+            return await snapshots.fetch_past_prices(clob, {"7": (NOW, NOW + timedelta(hours=1))})
 
     assert asyncio.run(session()) == {"7": [(NOW, Decimal("0.5")), (NOW + timedelta(minutes=4), Decimal("0.0000001"))]}
 
@@ -114,7 +114,7 @@ def test_where_hourly_prices_are_empty_those_of_twelve_hours_are_requested() -> 
 
     async def session() -> Any:
         async with ClobClient("http://clob", limits=FAST, transport=httpx.MockTransport(answer)) as clob:
-            return await snapshots.past_prices(clob, dict.fromkeys("789", (NOW - timedelta(days=1), NOW)), traded={"7", "8"})
+            return await snapshots.fetch_past_prices(clob, dict.fromkeys("789", (NOW - timedelta(days=1), NOW)), traded={"7", "8"})
 
     assert asyncio.run(session()) == {"7": [(NOW, Decimal("0.4"))], "8": [(NOW, Decimal("0.4"))], "9": []}
     assert sorted(asked) == [("7", "60"), ("8", "60"), ("8", "720"), ("9", "60")]

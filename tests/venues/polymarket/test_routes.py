@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.venues.http.page import Call, Page
+from bellwether.venues.http.page import VenueCall, VenuePage
 from bellwether.venues.polymarket import routes
 
 DAY = datetime(2026, 7, 24, tzinfo=UTC)
@@ -63,7 +63,7 @@ def test_two_batches_are_two_requests_and_the_same_batch_is_one():
     assert routes.books(["1"] * 500)[0].request == first.request
 
 
-def prices(token: str = TOKEN, start: datetime = DAY, end: datetime = NEXT, minutes: int = 60) -> Call:
+def prices(token: str = TOKEN, start: datetime = DAY, end: datetime = NEXT, minutes: int = 60) -> VenueCall:
     return routes.prices_history(token, start=start, end=end, fidelity_minutes=minutes)
 
 
@@ -114,5 +114,5 @@ def test_closed_has_no_default():
         (routes.time(), []),
     ],
 )
-def test_the_tokens_of_a_call_can_be_read_back(call: Call, tokens: list[str]):
-    assert routes.asked_tokens(Page(call.request, 200, DAY, b"{}", 0, call.body)) == tokens
+def test_the_tokens_of_a_call_can_be_read_back(call: VenueCall, tokens: list[str]):
+    assert routes.asked_tokens(VenuePage(call.request, 200, DAY, b"{}", 0, call.body)) == tokens

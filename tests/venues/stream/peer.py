@@ -13,16 +13,16 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from websockets.asyncio.server import Request, Response, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from bellwether.venues.http.retry import Retry
-from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
+from bellwether.venues.http.retry import RetryPolicy
+from bellwether.venues.kalshi.stream.client import KalshiStream, StreamTimeouts
 from bellwether.venues.kalshi.stream.frame import DELTA, TRADE
-from bellwether.venues.kalshi.stream.protocol import Wanted
+from bellwether.venues.kalshi.stream.protocol import StreamSubscription
 from bellwether.venues.kalshi.stream.signing import Credentials
 
 A, B = "KXONE-26NOV21-A", "KXONE-26NOV21-B"
-FAST = Retry(base=0.001, cap=0.01, attempts=5)
+FAST = RetryPolicy(base=0.001, cap=0.01, attempts=5)
 #: Long enough for a slow machine wherever nothing is to be waited for.
-CALM = Patience(quiet=60.0, answer=60.0, first=FAST, again=FAST, tick=0.01)
+CALM = StreamTimeouts(quiet=60.0, answer=60.0, first=FAST, again=FAST, tick=0.01)
 CREDENTIALS = Credentials("the-key-id", rsa.generate_private_key(public_exponent=65537, key_size=2048))
 
 Json = dict[str, Any]
@@ -102,7 +102,7 @@ class Venue:
 
     def stream(self, *, tickers: tuple[str, ...] = (A,), channels: tuple[str, ...] = (DELTA, TRADE), **given: Any) -> KalshiStream:
         """A client of it."""
-        return KalshiStream(self.url, CREDENTIALS, Wanted(tickers, channels), **{"patience": CALM, **given})
+        return KalshiStream(self.url, CREDENTIALS, StreamSubscription(tickers, channels), **{"patience": CALM, **given})
 
 
 @asynccontextmanager

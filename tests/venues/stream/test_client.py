@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
-from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, TICKER, TRADE, Frame, Position
-from bellwether.venues.kalshi.stream.protocol import Wanted
+from bellwether.venues.kalshi.stream.client import KalshiStream, StreamTimeouts
+from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, TICKER, TRADE, Frame, StreamStart
+from bellwether.venues.kalshi.stream.protocol import StreamSubscription
 from tests.venues.stream.peer import CALM, CREDENTIALS, FAST, A, B, Peer, Venue, delta, lifecycle, snapshot, trade, venue
 
 ALL = (DELTA, TRADE, LIFECYCLE)
-BRISK = Patience(quiet=0.2, answer=2.0, first=FAST, again=FAST, tick=0.02)
+BRISK = StreamTimeouts(quiet=0.2, answer=2.0, first=FAST, again=FAST, tick=0.02)
 
 
 async def take(stream: KalshiStream, wanted: int) -> list[Frame]:
@@ -67,7 +67,7 @@ async def test_frames_come_verbatim_in_order_with_time_connection_and_ordinal() 
 
     async with venue(script) as place:
         times = iter(range(100, 200))
-        frames = await take(place.stream(start=Position(4, 70), clock=lambda: next(times)), 6)
+        frames = await take(place.stream(start=StreamStart(4, 70), clock=lambda: next(times)), 6)
     assert [frame.ordinal for frame in frames] == list(range(70, 76))
     assert {frame.connection for frame in frames} == {4}
     assert [frame.received_at for frame in frames] == list(range(100, 106))
@@ -106,12 +106,12 @@ async def test_what_cannot_be_listened_to_is_refused_before_connecting(given: An
 @pytest.mark.parametrize("address", ["https://name:SECRET@venue.example/x", "name:SECRET@venue.example"])
 def test_an_address_that_is_no_websocket_is_named_without_its_password(address: str) -> None:
     with pytest.raises(ConfigError, match=r"venue\.example.*kalshi_stream_url") as caught:
-        KalshiStream(address, CREDENTIALS, Wanted((A,)))
+        KalshiStream(address, CREDENTIALS, StreamSubscription((A,)))
     assert "SECRET" not in str(caught.value)
 
 
 async def test_an_address_that_websockets_refuse_is_named_without_its_password() -> None:
-    stream = KalshiStream("ws://name:SECRET@venue.example/x#part", CREDENTIALS, Wanted((A,)))
+    stream = KalshiStream("ws://name:SECRET@venue.example/x#part", CREDENTIALS, StreamSubscription((A,)))
     with pytest.raises(ConfigError, match=r"venue\.example/x#part' is no address \(fragment.*kalshi_stream_url") as caught:
         await anext(stream.frames())
     assert "SECRET" not in str(caught.value)
@@ -254,7 +254,7 @@ async def test_a_quiet_market_is_no_broken_connection() -> None:
         await peer.until_gone()
 
     async with venue(quiet) as place:
-        patience = Patience(quiet=0.05, answer=20.0, first=FAST, again=FAST, tick=0.02)
+        patience = StreamTimeouts(quiet=0.05, answer=20.0, first=FAST, again=FAST, tick=0.02)
         frames = await take(place.stream(patience=patience), 6)
     assert kinds(frames)[2:] == ["ok", "ok", "ok", "trade"]
     assert place.connections == 1
@@ -263,7 +263,7 @@ async def test_a_quiet_market_is_no_broken_connection() -> None:
 async def test_a_subscription_that_is_not_confirmed_is_tried_on_a_new_connection_within_bounds() -> None:
     async with venue(lambda peer: peer.until_gone()) as place:
         with pytest.raises(VenueError, match="no answer to subscribing") as caught:
-            await drain(place.stream(patience=Patience(quiet=60, answer=0.05, first=FAST, again=FAST, tick=0.02)))
+            await drain(place.stream(patience=StreamTimeouts(quiet=60, answer=0.05, first=FAST, again=FAST, tick=0.02)))
     assert (caught.value.kind, caught.value.attempts, place.connections) == ("timeout", 5, 5)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.venues.kalshi.stream.frame import Envelope, envelope, envelope_of, message
+from bellwether.venues.kalshi.stream.frame import Envelope, parse_envelope, parse_message, read_envelope
 
 VALUES = st.one_of(st.none(), st.integers(-3, 2**40), st.text(max_size=5), st.lists(st.integers(), max_size=2))
 KINDS = st.sampled_from(["orderbook_delta", "trade", "ok", "Novel Kind", ""])
@@ -30,7 +30,7 @@ KINDS = st.sampled_from(["orderbook_delta", "trade", "ok", "Novel Kind", ""])
 )
 def test_a_glance_agrees_with_a_full_reading(pairs: list[tuple[str, Any]], separators: tuple[str, str]) -> None:
     data = json.dumps(dict(pairs), separators=separators).encode()
-    assert envelope(data) == envelope_of(message(data))
+    assert parse_envelope(data) == read_envelope(parse_message(data))
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_a_glance_agrees_with_a_full_reading(pairs: list[tuple[str, Any]], separ
     ],
 )
 def test_the_forms_that_are_about(text: str, found: Envelope) -> None:
-    assert envelope(text.encode()) == found
+    assert parse_envelope(text.encode()) == found

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from bellwether.errors import ConfigError
-from bellwether.venues.kalshi.stream.signing import Credentials, headers
+from bellwether.venues.kalshi.stream.signing import Credentials, build_headers
 
 PATH = "/trade-api/ws/v2"
 AT = 1_790_000_000_123
@@ -35,7 +35,7 @@ def check(signed: dict[str, str], text: str) -> None:
 
 
 def test_the_signature_covers_time_method_and_path() -> None:
-    signed = headers(Credentials("a-key", key()), "GET", PATH, AT)
+    signed = build_headers(Credentials("a-key", key()), "GET", PATH, AT)
     assert signed["KALSHI-ACCESS-KEY"] == "a-key"
     assert signed["KALSHI-ACCESS-TIMESTAMP"] == str(AT)
     check(signed, f"{AT}GET{PATH}")
@@ -43,7 +43,7 @@ def test_the_signature_covers_time_method_and_path() -> None:
 
 @pytest.mark.parametrize("text", [f"{AT + 1}GET{PATH}", f"{AT}POST{PATH}", f"{AT}GET/trade-api/v2"])
 def test_the_signature_covers_nothing_else(text: str) -> None:
-    signed = headers(Credentials("a-key", key()), "GET", PATH, AT)
+    signed = build_headers(Credentials("a-key", key()), "GET", PATH, AT)
     with pytest.raises(InvalidSignature):
         check(signed, text)
 

@@ -11,12 +11,12 @@ import polars as pl
 
 from bellwether.errors import LakeError, VenueError
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_REJECTS
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
-from bellwether.venues.http.puller import Progress, Puller, run
+from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.pull.conflicts import SUPERSEDED, contradicted, counting, keys_of, resolve
+from bellwether.venues.kalshi.pull.conflicts import SUPERSEDED, build_keys, drop_superseded, reject_contradictions, select_records
 from bellwether.venues.kalshi.wire import Parsed, parse_markets
 from bellwether.venues.wire.rejects import Quarantine, is_processed, processed
 from bellwether.venues.wire.times import instant_of
@@ -25,7 +25,7 @@ LISTING = "archive"
 STEP = "markets"
 
 
-def cutoff_of(page: Page) -> datetime:
+def parse_cutoff(page: VenuePage) -> datetime:
     """The instant before which settled markets are only in the archive. Raises `VenueError` when the answer does not say."""
     text = page.answer.get("market_settled_ts")
     cutoff = instant_of(text)
@@ -59,7 +59,7 @@ class ArchivePull:
     def markets(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_archive, one per page that holds any, unique over all of them."""
         for page in self.pull.pages(STEP):
-            rows = counting(_parse(page), self._superseded_on(page))
+            rows = drop_superseded(_parse(page), self._superseded_on(page))
             if rows.height:
                 yield rows
 
@@ -74,7 +74,7 @@ class ArchivePull:
             page = self.pull.page(STEP, ordinal)
             replaced = self._superseded_on(page).filter(pl.col("reason").is_not_null())
             quarantine = Quarantine(KALSHI_ARCHIVE, "ticker", page.fetched_at.date(), page.origin)
-            frames += [_parse(page).rejects, contradicted(quarantine, page.items("markets"), replaced)]
+            frames += [_parse(page).rejects, reject_contradictions(quarantine, page.items("markets"), replaced)]
         found, holes = pl.concat(frames), self._holes(day)
         return pl.concat([found if day is None else found.filter(pl.col("day") == day), *holes])
 
@@ -82,7 +82,7 @@ class ArchivePull:
         pages = [self.pull.page(STEP, ordinal) for ordinal in self.holes]
         return [Quarantine(KALSHI_ARCHIVE, "ticker", day or page.fetched_at.date(), page.origin).hole(page.answer) for page in pages]
 
-    def _superseded_on(self, page: Page) -> pl.DataFrame:
+    def _superseded_on(self, page: VenuePage) -> pl.DataFrame:
         return self.superseded.filter(pl.col("page") == page.ordinal)
 
     def summary(self) -> dict[str, object]:
@@ -95,7 +95,7 @@ async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool 
 
     Raises `VenueError` when the venue does not answer, `PagingError` when its listing loops.
     """
-    cutoff = cutoff_of(await client.historical_cutoff())
+    cutoff = parse_cutoff(await client.historical_cutoff())
     pull = pages.open(LISTING, f"{cutoff:%Y-%m-%dT%H%M%S.%fZ}", refresh=refresh)
 
     async def work(puller: Puller) -> ArchivePull:
@@ -103,10 +103,10 @@ async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool 
             puller.finish(await _scan(puller, cutoff))
         return _finished(puller.pull, puller.requests)
 
-    return await run(client, pages, pull, work, progress)
+    return await run_pull(client, pages, pull, work, progress)
 
 
-def covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date, cutoff: datetime) -> ArchivePull | None:
+def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date, cutoff: datetime) -> ArchivePull | None:
     """The scan that `rows` of raw/kalshi_archive come from, if the markets that closed on `day` need it: some may have settled before `cutoff`.
 
     Raises `LakeError` when it is needed and missing, or when the venue has archived more since.
@@ -134,14 +134,14 @@ async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
     known_at: datetime | None = None
     listing = routes.historical_markets()
 
-    def take(page: Page, *, last: bool = False) -> bool:
+    def take(page: VenuePage, *, last: bool = False) -> bool:
         nonlocal known_at
         parsed = _parse(page)
         if not last and not is_processed(parsed):
             return False
         if listing.is_hole(page):
             holes.append(page.ordinal)
-        keys.append(keys_of(parsed, 0).select(pl.exclude("event_ticker", "status", "is_combo")))
+        keys.append(build_keys(parsed, 0).select(pl.exclude("event_ticker", "status", "is_combo")))
         if parsed.rejects.height:
             reject_pages.append(page.ordinal)
         if parsed.rows.height:
@@ -150,7 +150,7 @@ async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
 
     async for page in puller.follow(STEP, [listing]):
         await puller.process(STEP, page, take)
-    _, superseded = resolve(pl.concat(keys))
+    _, superseded = select_records(pl.concat(keys))
     return {
         "cutoff": cutoff.isoformat(),
         "known_at": known_at.isoformat() if known_at else None,
@@ -174,7 +174,7 @@ def _same_instant(note: Note | None, known_at: datetime | None) -> bool:
     return (datetime.fromisoformat(stored) if stored else None) == known_at
 
 
-def _parse(page: Page) -> Parsed:
+def _parse(page: VenuePage) -> Parsed:
     day, quarantine = page.fetched_at.date(), Quarantine(KALSHI_ARCHIVE, "ticker", page.fetched_at.date(), page.origin)
     return processed(
         lambda: parse_markets(page.items("markets"), page.origin, day=day, source="historical", table=KALSHI_ARCHIVE), quarantine

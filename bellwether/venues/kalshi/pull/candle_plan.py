@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from bellwether.venues.http.day import Plan
+from bellwether.venues.http.day import PullPlan
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS, Call
+from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS, VenueCall
 
 
 @dataclass(frozen=True, slots=True)
-class CandlePlan(Plan):
-    """Candles by a `Plan`, never for combos."""
+class CandlePlan(PullPlan):
+    """Candles by a `PullPlan`, never for combos."""
 
     def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
         """The markets whose candles are pulled, by close time; of too many a `sample`.
@@ -24,7 +24,7 @@ class CandlePlan(Plan):
         """
         return self.sample(markets.filter(~pl.col("is_combo")), "ticker").sort("close_time", "ticker")
 
-    def calls(self, markets: pl.DataFrame) -> list[Call]:
+    def calls(self, markets: pl.DataFrame) -> list[VenueCall]:
         """The calls that bring the candles of `chosen(markets)`: live markets in batches, archived ones one by one."""
         chosen = self.chosen(markets)
         live = chosen.filter(~pl.col("archived")).select("ticker", "close_time").rows()

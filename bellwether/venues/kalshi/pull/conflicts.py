@@ -32,13 +32,13 @@ SUPERSEDED = pl.Schema(
 )
 
 
-def keys_of(parsed: Parsed, listing: int) -> pl.DataFrame:
+def build_keys(parsed: Parsed, listing: int) -> pl.DataFrame:
     """Keys of a page's markets, which decide the record of a ticker that counts; `listing` orders the sources of a pull."""
     places = [pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()), constant(listing, pl.UInt8(), parsed.rows.height).alias("listing")]
     return parsed.rows.hstack(places)[KEYS.names()]
 
 
-def resolve(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def select_records(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(the key of the record that counts for every ticker, the records that do not).
 
     The newest `updated_at` counts; of equally new records one with a result, then the one that came first. Of the others, the first that disagrees in one way on the
@@ -58,9 +58,9 @@ def resolve(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     losers = others.join(winners.select("ticker", *AGREED), on="ticker", suffix="_kept", maintain_order="left")
     said_first = pl.struct("ticker", *AGREED).is_first_distinct()
     superseded = losers.with_columns(
-        field=_of_first_difference(pl.lit),
-        value=_of_first_difference(lambda name: pl.col(name).cast(pl.String())),
-        kept=_of_first_difference(lambda name: pl.col(f"{name}_kept").cast(pl.String()).fill_null("null").replace("", '""')),
+        field=_take_first_difference(pl.lit),
+        value=_take_first_difference(lambda name: pl.col(name).cast(pl.String())),
+        kept=_take_first_difference(lambda name: pl.col(f"{name}_kept").cast(pl.String()).fill_null("null").replace("", '""')),
     ).with_columns(
         reason=pl.when(pl.col("field").is_not_null() & said_first).then(
             pl.format("another record of this market, at least as new, says {}", pl.col("kept"))
@@ -69,18 +69,18 @@ def resolve(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return keys.join(superseded, on=place, how="anti", maintain_order="left"), superseded.select(SUPERSEDED.names())
 
 
-def _of_first_difference(tell: Callable[[str], pl.Expr]) -> pl.Expr:
+def _take_first_difference(tell: Callable[[str], pl.Expr]) -> pl.Expr:
     """`tell` of the first field in which a record differs from the one that counts; null without a difference."""
     return pl.coalesce(pl.when(pl.col(name).ne_missing(pl.col(f"{name}_kept"))).then(tell(name)) for name in AGREED)
 
 
-def contradicted(quarantine: Quarantine, objects: Sequence[Any], superseded: pl.DataFrame) -> pl.DataFrame:
+def reject_contradictions(quarantine: Quarantine, objects: Sequence[Any], superseded: pl.DataFrame) -> pl.DataFrame:
     """Rows of raw/kalshi_rejects for those of `objects`, one page's, that another record contradicts; `superseded` are the page's, with a reason."""
     problems = {row["ordinal"]: Problem(row["field"], row["value"], row["reason"]) for row in superseded.iter_rows(named=True)}
     return quarantine.rows(objects, problems, dict(superseded.select("ordinal", "day").iter_rows()))
 
 
-def counting(parsed: Parsed, superseded: pl.DataFrame) -> pl.DataFrame:
+def drop_superseded(parsed: Parsed, superseded: pl.DataFrame) -> pl.DataFrame:
     """The rows of one page that count; `superseded` are the page's."""
     if superseded.is_empty():
         return parsed.rows

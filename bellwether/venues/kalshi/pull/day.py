@@ -10,16 +10,16 @@ from functools import partial
 import polars as pl
 
 from bellwether.venues.http.day import BaseDayPull, DayWork
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.puller import Progress, Puller
-from bellwether.venues.http.retry import error_text
+from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.pull.archive import covering_archive, cutoff_of
+from bellwether.venues.kalshi.pull.archive import find_covering_archive, parse_cutoff
 from bellwether.venues.kalshi.pull.candle_plan import CandlePlan
-from bellwether.venues.kalshi.pull.day_markets import PAID_OUT, TABLES, DayMarkets, Gathering
+from bellwether.venues.kalshi.pull.day_markets import PAID_OUT, TABLES, DayMarkets, MarketCollector
 from bellwether.venues.kalshi.wire import CandlePage, parse_candle_pages, parse_candles, parse_events
 from bellwether.venues.wire.rejects import Parsed, processed
 
@@ -48,15 +48,15 @@ class DayPull(BaseDayPull):
         return self.price_frames()
 
     def other_rejects(self) -> Iterable[pl.DataFrame]:
-        return self.markets_of_day.contradicted(self.pull, self.archive)
+        return self.markets_of_day.reject_contradictions(self.pull, self.archive)
 
-    def parse_events(self, page: Page) -> Parsed:
+    def parse_events(self, page: VenuePage) -> Parsed:
         return parse_events(page.items("events"), page.origin, day=self.day)
 
-    def requested(self, page: Page) -> frozenset[str]:
-        return routes.asked_tickers(page.request)
+    def requested(self, page: VenuePage) -> frozenset[str]:
+        return routes.parse_requested_tickers(page.request)
 
-    def prices_together(self, step: str, pages: Sequence[Page]) -> pl.DataFrame | None:
+    def prices_together(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
         if any(page.status == _NOT_FOUND for page in pages):
             return None
         # The pages outlive the frame that is made of them; what they say as JSON, several times their bytes, does not.
@@ -64,10 +64,10 @@ class DayPull(BaseDayPull):
         rows = parse_candle_pages(answers, day=self.day, period_minutes=self.plan.period_minutes)
         return None if rows is None else self.plan.within_window(rows, self.markets_of_day.rows)
 
-    def prices_of(self, step: str, page: Page) -> Parsed:
+    def prices_of(self, step: str, page: VenuePage) -> Parsed:
         asked, quarantine = self.requested(page), self.tables.prices.quarantine(self.day, page.origin)
         if page.status == _NOT_FOUND:
-            reason = f"the venue has no candles of this market: {error_text(page.body)}"
+            reason = f"the venue has no candles of this market: {parse_error_text(page.body)}"
             return Parsed(self.tables.prices.table.empty(), (), quarantine.in_vain(sorted(asked), reason))
         minutes = self.plan.period_minutes
         parsed = processed(
@@ -77,13 +77,13 @@ class DayPull(BaseDayPull):
         return replace(parsed, rows=self.plan.within_window(parsed.rows, ours))
 
 
-def _lists_candles(page: Page) -> None:
+def _lists_candles(page: VenuePage) -> None:
     """Fail for a page of candles that lists none, not even an empty list."""
     if page.status != _NOT_FOUND:
         page.items("markets" if "markets" in page.answer else "candlesticks")
 
 
-def _source(page: Page) -> str:
+def _source(page: VenuePage) -> str:
     return "historical" if page.request.startswith("GET /historical/") else "live"
 
 
@@ -97,14 +97,14 @@ class _Day(DayWork[DayMarkets, DayPull]):
         self.archive = archive
         self.needed_archive: pl.LazyFrame | None = None
 
-    def gathering(self) -> Gathering:
-        return Gathering(self.day)
+    def gathering(self) -> MarketCollector:
+        return MarketCollector(self.day)
 
-    async def gather(self, puller: Puller, known: set[str]) -> Gathering:
+    async def gather(self, puller: Puller, known: set[str]) -> MarketCollector:
         """The day's markets: of the live listing, of the archive where the day needs it, by name, and nested in the events of all."""
-        cutoff = await puller.call("cutoff", routes.historical_cutoff(), fits=cutoff_of)
-        scan = covering_archive(self.pages, self.archive, self.day, cutoff_of(cutoff))
-        gathering = Gathering(self.day, asked_at=cutoff.fetched_at)
+        cutoff = await puller.call("cutoff", routes.historical_cutoff(), fits=parse_cutoff)
+        scan = find_covering_archive(self.pages, self.archive, self.day, parse_cutoff(cutoff))
+        gathering = MarketCollector(self.day, asked_at=cutoff.fetched_at)
         after, before = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
         async for page in puller.follow("markets", [routes.markets(closing_after=after, closing_before=before)]):
             await puller.process("markets", page, partial(gathering.add, "markets"))

@@ -14,18 +14,18 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS
-from bellwether.venues.http.day_markets import FOLLOWED, NAMED, BaseDayMarkets, BaseGathering, Kind, Tables
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.day_markets import FOLLOWED, NAMED, BaseDayMarkets, BaseMarketCollector, DayTables, RecordType
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.pull.conflicts import KEYS, SUPERSEDED, contradicted, counting, keys_of, resolve
-from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_markets
+from bellwether.venues.kalshi.pull.conflicts import KEYS, SUPERSEDED, build_keys, drop_superseded, reject_contradictions, select_records
+from bellwether.venues.kalshi.wire import Parsed, extract_nested_markets, parse_markets
 from bellwether.venues.wire.rejects import processed
 
-TABLES = Tables(
-    Kind(KALSHI_MARKETS, "ticker", "ticker"),
-    Kind(KALSHI_EVENTS, "event_ticker", "event_ticker"),
-    Kind(KALSHI_CANDLES, "ticker", "ticker"),
+TABLES = DayTables(
+    RecordType(KALSHI_MARKETS, "ticker", "ticker"),
+    RecordType(KALSHI_EVENTS, "event_ticker", "event_ticker"),
+    RecordType(KALSHI_CANDLES, "ticker", "ticker"),
     KALSHI_PULLS,
     KALSHI_REJECTS,
     names=r"^[A-Za-z0-9._/-]{1,150}$",
@@ -38,21 +38,21 @@ PAID_OUT = "finalized"
 _ROWS_AT_ONCE = 1000
 
 
-def market_objects(step: str, page: Page) -> list[Any]:
+def extract_markets(step: str, page: VenuePage) -> list[Any]:
     """The market objects that a page of a step brings."""
-    return nested_markets(page.items("events")) if step == "events" else page.items("markets")
+    return extract_nested_markets(page.items("events")) if step == "events" else page.items("markets")
 
 
-def parse_step(step: str, page: Page, day: date) -> Parsed:
+def parse_step(step: str, page: VenuePage, day: date) -> Parsed:
     """The markets of a page, of whatever day; a page that cannot be processed is a reject."""
     return processed(
-        lambda: parse_markets(market_objects(step, page), page.origin, day=day, source="live"),
+        lambda: parse_markets(extract_markets(step, page), page.origin, day=day, source="live"),
         TABLES.markets.quarantine(day, page.origin),
     )
 
 
 @dataclass
-class Gathering(BaseGathering["DayMarkets"]):
+class MarketCollector(BaseMarketCollector["DayMarkets"]):
     """Keys and rejects of a day's markets while its pages come in."""
 
     tables = TABLES
@@ -61,17 +61,17 @@ class Gathering(BaseGathering["DayMarkets"]):
 
     keys: list[pl.DataFrame] = field(default_factory=lambda: [pl.DataFrame(schema=KEYS)])
 
-    def parse(self, step: str, page: Page) -> Parsed:
+    def parse(self, step: str, page: VenuePage) -> Parsed:
         return parse_step(step, page, self.day)
 
-    def keep(self, step: str, page: Page, parsed: Parsed) -> None:
-        self.keys.append(keys_of(parsed, STEPS.index(step)))
+    def keep(self, step: str, page: VenuePage, parsed: Parsed) -> None:
+        self.keys.append(build_keys(parsed, STEPS.index(step)))
 
     def ids(self) -> set[str]:
         return set(pl.concat(self.keys).filter(pl.col("day") == self.day)["ticker"])
 
-    def requested(self, page: Page) -> frozenset[str]:
-        return routes.asked_tickers(page.request)
+    def requested(self, page: VenuePage) -> frozenset[str]:
+        return routes.parse_requested_tickers(page.request)
 
     def add_archive(self, rows: pl.LazyFrame, rejects: pl.DataFrame) -> None:
         """Take in the rows of raw/kalshi_archive and the rejects of its scan."""
@@ -94,7 +94,7 @@ class Gathering(BaseGathering["DayMarkets"]):
         replaced = keys.filter(is_replaced).select(
             pl.col(name) if name in keys.columns else pl.lit(None, dtype).alias(name) for name, dtype in SUPERSEDED.items()
         )
-        winners, superseded = resolve(keys.filter(~is_replaced))
+        winners, superseded = select_records(keys.filter(~is_replaced))
         superseded = pl.concat([superseded, replaced])
         of_day = winners.filter(pl.col("day") == self.day).with_columns(archived=pl.col("listing") == ARCHIVED).sort("ticker")
         ours = (pl.col("day") == self.day) | pl.col("ticker").is_in(of_day["ticker"].implode())
@@ -124,7 +124,7 @@ class DayMarkets(BaseDayMarkets):
         for step in STEPS:
             for ordinal in range(pull.count(step)):
                 parsed = self.parsed.get((step, ordinal)) or parse_step(step, pull.page(step, ordinal), self.day)
-                rows = counting(parsed, self._superseded_on(step, ordinal)).filter(pl.col("day") == self.day)
+                rows = drop_superseded(parsed, self._superseded_on(step, ordinal)).filter(pl.col("day") == self.day)
                 if rows.height:
                     yield rows
         if archive is not None:
@@ -136,19 +136,19 @@ class DayMarkets(BaseDayMarkets):
             wanted = (pl.col("day") == self.day) & pl.col("ticker").is_in(tickers[start : start + _ROWS_AT_ONCE].implode())
             yield archive.filter(wanted).select(KALSHI_MARKETS.names).collect().sort("ticker")
 
-    def contradicted(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:
+    def reject_contradictions(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_rejects: records that another one of the same market, at least as new, contradicts."""
         disputed = self.superseded.filter(pl.col("reason").is_not_null()).with_columns(day=pl.lit(self.day))
         paged = disputed.filter(pl.col("listing") < ARCHIVED)
         for listing, ordinal in paged.select("listing", "page").unique().sort("listing", "page").rows():
             page = pull.page(STEPS[listing], ordinal)
             on_page = paged.filter((pl.col("listing") == listing) & (pl.col("page") == ordinal))
-            yield contradicted(TABLES.markets.quarantine(self.day, page.origin), market_objects(STEPS[listing], page), on_page)
+            yield reject_contradictions(TABLES.markets.quarantine(self.day, page.origin), extract_markets(STEPS[listing], page), on_page)
         archived = disputed.filter(pl.col("listing") == ARCHIVED)
         if archive is not None and archived.height:
-            yield self._contradicted_in_archive(archive, archived)
+            yield self._reject_archived(archive, archived)
 
-    def _contradicted_in_archive(self, archive: pl.LazyFrame, disputed: pl.DataFrame) -> pl.DataFrame:
+    def _reject_archived(self, archive: pl.LazyFrame, disputed: pl.DataFrame) -> pl.DataFrame:
         rows = archive.filter(pl.col("ticker").is_in(disputed["ticker"].implode())).drop("day", "page").collect()
         return (
             rows.join(disputed, on="ticker")

@@ -11,7 +11,7 @@ import polars as pl
 
 from bellwether.tables.raw import KALSHI_REJECTS, KALSHI_SERIES
 from bellwether.venues.http.pages import PageStore, StoredPull
-from bellwether.venues.http.puller import Progress, Puller, run
+from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.wire import Parsed, parse_series
@@ -58,4 +58,4 @@ async def pull_series(client: KalshiClient, pages: PageStore, *, refresh: bool =
         puller.finish({"table": KALSHI_SERIES.name})
         return SeriesPull(puller.pull, puller.requests)
 
-    return await run(client, pages, pull, work, progress)
+    return await run_pull(client, pages, pull, work, progress)

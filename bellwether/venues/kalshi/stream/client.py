@@ -16,18 +16,29 @@ from typing import TYPE_CHECKING, Any
 from websockets.exceptions import ConnectionClosed
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.venues.http.retry import CONNECTION, SERVER, TIMEOUT, Backoff, Retry, Transient
-from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, SNAPSHOT, START, Frame, Position, body_of, envelope, message, ticker_of
-from bellwether.venues.kalshi.stream.handshake import call_of, check_url, open_socket
+from bellwether.venues.http.retry import CONNECTION, SERVER, TIMEOUT, Backoff, RetryPolicy, TransientFailure
+from bellwether.venues.kalshi.stream.frame import (
+    DELTA,
+    LIFECYCLE,
+    SNAPSHOT,
+    START,
+    Frame,
+    StreamStart,
+    parse_envelope,
+    parse_message,
+    read_body,
+    read_ticker,
+)
+from bellwether.venues.kalshi.stream.handshake import check_url, format_handshake, open_socket
 from bellwether.venues.kalshi.stream.protocol import (
     CHANNELS,
-    Meaning,
+    ErrorMeaning,
+    StreamSubscription,
     TradingStatus,
-    Wanted,
-    command,
+    classify_error,
+    format_command,
     get_snapshot,
     list_subscriptions,
-    meaning,
     unsubscribe,
 )
 from bellwether.venues.kalshi.stream.signing import Credentials
@@ -38,7 +49,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 #: Tells which of some markets trade no more; raises `VenueError` when that cannot be found out.
-OverAmong = Callable[[Sequence[str]], Awaitable[set[str]]]
+FindOverMarkets = Callable[[Sequence[str]], Awaitable[set[str]]]
 
 _MOST_DOUBLINGS = 60
 _ADVICE = defaultdict(
@@ -48,7 +59,7 @@ _ADVICE = defaultdict(
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class StreamTimeouts:
     """Timeouts of a stream.
 
     handshake: seconds for a connection to open. quiet: seconds without a frame after which the connection is probed.
@@ -59,8 +70,8 @@ class Patience:
     handshake: float = 10.0
     quiet: float = 15.0
     answer: float = 10.0
-    first: Retry = field(default_factory=Retry)
-    again: Retry = field(default_factory=lambda: Retry(base=0.5, cap=60.0, seconds=6 * 3600.0, attempts=10_000))
+    first: RetryPolicy = field(default_factory=RetryPolicy)
+    again: RetryPolicy = field(default_factory=lambda: RetryPolicy(base=0.5, cap=60.0, seconds=6 * 3600.0, attempts=10_000))
     tick: float = 1.0
 
 
@@ -96,12 +107,12 @@ class KalshiStream:
         self,
         url: str,
         credentials: Credentials,
-        wanted: Wanted,
+        wanted: StreamSubscription,
         *,
-        patience: Patience | None = None,
+        patience: StreamTimeouts | None = None,
         closes: Mapping[str, datetime] | None = None,
-        over_among: OverAmong | None = None,
-        start: Position = START,
+        over_among: FindOverMarkets | None = None,
+        start: StreamStart = START,
         clock: Callable[[], int] = time.time_ns,
         rng: Random | None = None,
     ) -> None:
@@ -115,7 +126,7 @@ class KalshiStream:
         self._url = check_url(url)
         self._credentials = credentials
         self._wanted = wanted
-        self._patience = patience or Patience()
+        self._patience = patience or StreamTimeouts()
         self._over_among = over_among
         self._connection, self._ordinal = start
         self._clock = clock
@@ -161,24 +172,24 @@ class KalshiStream:
                     await session.close()
                     if session.is_lively:
                         retry, attempts, since = self._patience.again, 0, time.monotonic()
-            except Transient as failure:
+            except TransientFailure as failure:
                 await self._wait(failure, retry, attempts, since)
             except VenueError as refusal:
                 raise VenueError(refusal.call, max(attempts, 1), refusal.cause, _ADVICE[refusal.kind], kind=refusal.kind) from None
 
-    async def _wait(self, failure: Transient, retry: Retry, attempts: int, since: float) -> None:
+    async def _wait(self, failure: TransientFailure, retry: RetryPolicy, attempts: int, since: float) -> None:
         """Wait before the next attempt, or raise `VenueError` when the bounds are reached."""
         self.stats.failures[failure.kind] = self.stats.failures.get(failure.kind, 0) + 1
         pause = Backoff(retry, self._rng).drawn(min(max(attempts, 1), _MOST_DOUBLINGS))
         if attempts >= retry.attempts or time.monotonic() - since + pause > retry.seconds:
             advice = "What came so far is kept: record again under the same name to continue"
-            raise VenueError(call_of(self._url), max(attempts, 1), failure.cause, advice, kind=failure.kind) from failure
-        log.info("%s: %s; attempt %d in %.1f s", call_of(self._url), failure.cause, attempts + 1, pause)
+            raise VenueError(format_handshake(self._url), max(attempts, 1), failure.cause, advice, kind=failure.kind) from failure
+        log.info("%s: %s; attempt %d in %.1f s", format_handshake(self._url), failure.cause, attempts + 1, pause)
         await asyncio.sleep(pause)
 
 
 @dataclass(slots=True)
-class _Request:
+class _BookRequest:
     """Books requested again on one subscription: those still to come, by which means, and whether more was skipped since."""
 
     sid: int
@@ -194,12 +205,12 @@ class _Session:
     def __init__(
         self,
         socket: ClientConnection,
-        wanted: Wanted,
-        patience: Patience,
+        wanted: StreamSubscription,
+        patience: StreamTimeouts,
         *,
         stats: StreamStats,
         trading: TradingStatus,
-        over_among: OverAmong | None,
+        over_among: FindOverMarkets | None,
     ) -> None:
         self.is_lively = False
         self._socket = socket
@@ -214,14 +225,14 @@ class _Session:
         #: Commands that must succeed, by number, and the channels whose subscriptions are still to be confirmed.
         self._musts: dict[int, str] = {}
         self._unconfirmed: set[str] = set()
-        self._request: _Request | None = None
+        self._request: _BookRequest | None = None
         self._snapshot_command: int | None = None
         self._heard = 0
-        self._failure: Transient | None = None
+        self._failure: TransientFailure | None = None
         self._watch: asyncio.Task[None] | None = None
 
     async def messages(self, clock: Callable[[], int]) -> AsyncGenerator[tuple[int, bytes], None]:
-        """Messages with their receive times, until the markets end. Raises `Transient` when the connection must be replaced."""
+        """Messages with their receive times, until the markets end. Raises `TransientFailure` when the connection must be replaced."""
         self._watch = asyncio.create_task(self._watch_over())
         try:
             for params in self._wanted.subscriptions():
@@ -230,7 +241,7 @@ class _Session:
                 data = await self._socket.recv(decode=False)
                 at = clock()
                 self._heard += 1
-                kind, sid, seq = envelope(data)
+                kind, sid, seq = parse_envelope(data)
                 if seq is None or sid is None:
                     yield at, data
                     await self._answered(kind, data)
@@ -244,7 +255,7 @@ class _Session:
         except ConnectionClosed as closed:
             if self._trading.are_over:
                 return
-            raise self._failure or Transient(CONNECTION, f"the connection was closed ({_why(closed)})") from None
+            raise self._failure or TransientFailure(CONNECTION, f"the connection was closed ({_describe_close(closed)})") from None
 
     async def close(self) -> None:
         """Leave: politely where the other side still listens."""
@@ -277,7 +288,7 @@ class _Session:
 
     async def _ask_for_books(self, sid: int) -> None:
         self._stats.snapshots_asked += 1
-        self._request = _Request(sid, set(self._wanted.tickers), time.monotonic())
+        self._request = _BookRequest(sid, set(self._wanted.tickers), time.monotonic())
         self._snapshot_command = await self._send(lambda number: get_snapshot(number, sid, self._wanted.tickers))
 
     async def _ask_harder(self) -> None:
@@ -286,7 +297,7 @@ class _Session:
         if request is None:
             return
         if request.resubscribed:
-            raise Transient(TIMEOUT, "the books did not come, neither asked for nor by a new subscription")
+            raise TransientFailure(TIMEOUT, "the books did not come, neither asked for nor by a new subscription")
         request.resubscribed, request.asked_at, request.awaited = True, time.monotonic(), set(self._wanted.tickers)
         self._channels.pop(request.sid, None)
         await self._send(lambda number: unsubscribe(number, [request.sid]))
@@ -309,24 +320,24 @@ class _Session:
     async def _told(self, kind: str | None, data: bytes) -> None:
         """A numbered message that is no level's change."""
         if kind == SNAPSHOT and self._request is not None:
-            await self._book_came(ticker_of(body_of(message(data))))
+            await self._book_came(read_ticker(read_body(parse_message(data))))
         elif kind == LIFECYCLE:
-            self._trading.take(message(data))
+            self._trading.take(parse_message(data))
 
     async def _answered(self, kind: str | None, data: bytes) -> None:
         """A message without a number: an answer to a command, or a ticker's."""
         if kind == "subscribed":
-            told = body_of(message(data))
+            told = read_body(parse_message(data))
             if type(told.get("sid")) is int and type(told.get("channel")) is str:
                 self._channels[told["sid"]] = told["channel"]
                 self._unconfirmed.discard(told["channel"])
         elif kind == "error":
-            await self._refused(message(data))
+            await self._refused(parse_message(data))
         elif kind == LIFECYCLE:
-            self._trading.take(message(data))
+            self._trading.take(parse_message(data))
 
     async def _refused(self, found: dict[str, Any]) -> None:
-        told, number = body_of(found), found.get("id")
+        told, number = read_body(found), found.get("id")
         code = told.get("code")
         cause = f"error {code}: {str(told.get('msg'))[:200]}"
         if number is not None and number == self._snapshot_command:
@@ -334,10 +345,10 @@ class _Session:
             await self._ask_harder()
             return
         what = self._musts.get(number) if type(number) is int else None
-        found_meaning = meaning(code)
-        if found_meaning is Meaning.RENEW and (what or code in (10, 25)):
-            raise Transient(SERVER, cause)
-        if what is not None or found_meaning is Meaning.KEY:
+        found_meaning = classify_error(code)
+        if found_meaning is ErrorMeaning.RENEW and (what or code in (10, 25)):
+            raise TransientFailure(SERVER, cause)
+        if what is not None or found_meaning is ErrorMeaning.KEY:
             raise VenueError(what or "listening", 1, cause, kind=found_meaning.value)
         log.info("Kalshi's stream answered with %s", cause)
 
@@ -354,7 +365,7 @@ class _Session:
         self._musts[self._commands + 1] = (
             f"subscribe to {', '.join(params['channels'])} for {len(params.get('market_tickers', ()))} markets"
         )
-        await self._send(lambda number: command(number, "subscribe", params))
+        await self._send(lambda number: format_command(number, "subscribe", params))
 
     # --- silence ---------------------------------------------------------------------------------------------------------
 
@@ -369,16 +380,16 @@ class _Session:
                 heard, since, probed = self._heard, now, False
             try:
                 if self._unconfirmed and now - begun > patience.answer + patience.tick and not self._request:
-                    raise Transient(TIMEOUT, f"no answer to subscribing to {', '.join(sorted(self._unconfirmed))}")
+                    raise TransientFailure(TIMEOUT, f"no answer to subscribing to {', '.join(sorted(self._unconfirmed))}")
                 if now - since > patience.quiet + patience.answer and probed:
-                    raise Transient(TIMEOUT, f"silence for {now - since:.0f} s, and no answer when asked")
+                    raise TransientFailure(TIMEOUT, f"silence for {now - since:.0f} s, and no answer when asked")
                 if now - since > patience.quiet and not probed:
                     probed = True
                     await self._send(list_subscriptions)
                 await self._settle_doubt()
                 if self._request is not None and now - self._request.asked_at > patience.answer:
                     await self._ask_harder()
-            except Transient as failure:
+            except TransientFailure as failure:
                 self._failure = failure
                 self._socket.transport.abort()
                 return
@@ -403,7 +414,7 @@ class _Session:
             self._socket.transport.abort()
 
 
-def _why(closed: ConnectionClosed) -> str:
+def _describe_close(closed: ConnectionClosed) -> str:
     """Code and reason of a closing, in words."""
     if closed.rcvd is None:
         return "without a closing message"

@@ -31,14 +31,14 @@ class Frame(NamedTuple):
     data: bytes
 
 
-class Position(NamedTuple):
+class StreamStart(NamedTuple):
     """Start of a stream within its recording: the ordinals of its first connection and of its first frame."""
 
     connection: int = 1
     ordinal: int = 0
 
 
-START = Position()
+START = StreamStart()
 
 
 class Envelope(NamedTuple):
@@ -49,16 +49,16 @@ class Envelope(NamedTuple):
     seq: int | None
 
 
-def envelope(data: bytes) -> Envelope:
+def parse_envelope(data: bytes) -> Envelope:
     """The envelope of a message, without reading the rest where the venue writes it first."""
     head = _HEAD.match(data)
     kind, sid, seq = head.groups() if head is not None else (b"", b"", None)
     if seq is None:
-        return envelope_of(message(data))
+        return read_envelope(parse_message(data))
     return Envelope(kind.decode(), int(sid), int(seq))
 
 
-def message(data: bytes) -> dict[str, Any]:
+def parse_message(data: bytes) -> dict[str, Any]:
     """A message as a JSON object; empty for other text."""
     try:
         found = orjson.loads(data)
@@ -67,18 +67,18 @@ def message(data: bytes) -> dict[str, Any]:
     return found if type(found) is dict else {}
 
 
-def envelope_of(found: dict[str, Any]) -> Envelope:
+def read_envelope(found: dict[str, Any]) -> Envelope:
     """The envelope of a message that is read already."""
     return Envelope(_text(found.get("type")), _number(found.get("sid")), _number(found.get("seq")))
 
 
-def body_of(found: dict[str, Any]) -> dict[str, Any]:
+def read_body(found: dict[str, Any]) -> dict[str, Any]:
     """Object under `msg` of a message; empty for other values."""
     body = found.get("msg")
     return body if type(body) is dict else {}
 
 
-def ticker_of(body: dict[str, Any]) -> str | None:
+def read_ticker(body: dict[str, Any]) -> str | None:
     """The market that a message's body names."""
     return _text(body.get("market_ticker"))
 

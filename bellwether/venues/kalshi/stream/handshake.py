@@ -11,9 +11,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.venues.http.page import without_user
-from bellwether.venues.http.retry import CONNECTION, MALFORMED, RATE_LIMIT, REFUSALS, SERVER, TIMEOUT, Transient, error_text
-from bellwether.venues.kalshi.stream.signing import Credentials, headers
+from bellwether.venues.http.page import strip_user
+from bellwether.venues.http.retry import CONNECTION, MALFORMED, RATE_LIMIT, REFUSALS, SERVER, TIMEOUT, TransientFailure, parse_error_text
+from bellwether.venues.kalshi.stream.signing import Credentials, build_headers
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -26,7 +26,7 @@ _QUIET = logging.getLogger("bellwether.websocket")
 _QUIET.setLevel(logging.INFO)
 
 
-def call_of(url: str) -> str:
+def format_handshake(url: str) -> str:
     """The handshake as text."""
     return f"GET {urlsplit(url).path} (WebSocket)"
 
@@ -36,12 +36,12 @@ def check_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.netloc:
         raise ConfigError(
-            f"connecting to Kalshi's stream: the address {without_user(url)!r} does not start with ws:// or wss:// and a host; mend kalshi_stream_url"
+            f"connecting to Kalshi's stream: the address {strip_user(url)!r} does not start with ws:// or wss:// and a host; mend kalshi_stream_url"
         )
     return url
 
 
-class _Direct(connect):
+class _NoRedirects(connect):
     """Follows no redirection: the signature is for one host and one path, and no other host may see the key's id."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
@@ -50,15 +50,15 @@ class _Direct(connect):
 
 
 async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> ClientConnection:
-    """An open connection, without compression. Raises `Transient` for what may pass, and `VenueError` for a refusal.
+    """An open connection, without compression. Raises `TransientFailure` for what may pass, and `VenueError` for a refusal.
 
     The signature's time is the real one. Neither the key nor a signature is in any message.
     """
     path = urlsplit(url).path
     try:
-        return await _Direct(
+        return await _NoRedirects(
             url,
-            additional_headers=headers(credentials, "GET", path, time.time_ns() // 1_000_000),
+            additional_headers=build_headers(credentials, "GET", path, time.time_ns() // 1_000_000),
             compression=None,
             open_timeout=timeout,
             close_timeout=2.0,
@@ -68,29 +68,29 @@ async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> 
             max_size=_LARGEST,
         )
     except InvalidStatus as error:
-        raise _status_failure(call_of(url), error) from None
+        raise _status_failure(format_handshake(url), error) from None
     except InvalidURI as error:
         raise ConfigError(
-            f"connecting to Kalshi's stream: {without_user(url)!r} is no address ({error.msg}); mend kalshi_stream_url"
+            f"connecting to Kalshi's stream: {strip_user(url)!r} is no address ({error.msg}); mend kalshi_stream_url"
         ) from None
     except InvalidHandshake as error:
-        raise Transient(MALFORMED, f"no WebSocket at the other end ({type(error).__name__})") from None
+        raise TransientFailure(MALFORMED, f"no WebSocket at the other end ({type(error).__name__})") from None
     except TimeoutError:
-        raise Transient(TIMEOUT, f"no answer to the handshake within {timeout:g} s") from None
+        raise TransientFailure(TIMEOUT, f"no answer to the handshake within {timeout:g} s") from None
     except (OSError, EOFError) as error:
-        raise Transient(CONNECTION, f"no connection ({type(error).__name__})") from None
+        raise TransientFailure(CONNECTION, f"no connection ({type(error).__name__})") from None
 
 
 def _status_failure(call: str, error: InvalidStatus) -> Exception:
     """Failure that corresponds to the status of a refused handshake."""
     status = error.response.status_code
-    cause = f"HTTP {status}: {error_text(bytes(error.response.body or b''))}"
+    cause = f"HTTP {status}: {parse_error_text(bytes(error.response.body or b''))}"
     if status == 429 or status >= 500:
-        return Transient(RATE_LIMIT if status == 429 else SERVER, cause)
+        return TransientFailure(RATE_LIMIT if status == 429 else SERVER, cause)
     if 300 <= status < 500:
         kind = REFUSALS.get(status, "refused")
         advice = (
             "Look at the key, whether it has expired, and at this machine's clock" if kind == "authentication" else "Look at the address"
         )
         return VenueError(call, 1, cause, advice, kind=kind)
-    return Transient(MALFORMED, cause)
+    return TransientFailure(MALFORMED, cause)

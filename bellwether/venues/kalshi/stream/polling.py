@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_TICKERS
-from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, START, Frame, Position
+from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, START, Frame, StreamStart
 from bellwether.venues.wire.times import instant_of
 
 _SECOND = timedelta(seconds=1)
@@ -43,7 +43,7 @@ class KalshiPolling:
         tickers: tuple[str, ...],
         *,
         interval: float = 5.0,
-        start: Position = START,
+        start: StreamStart = START,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         if not tickers or interval <= 0:
@@ -78,18 +78,18 @@ class KalshiPolling:
             if self.open:
                 await asyncio.sleep(max(0.0, started + self._interval - time.monotonic()))
 
-    def _frame(self, kind: str, page: Page) -> Frame:
+    def _frame(self, kind: str, page: VenuePage) -> Frame:
         head = orjson.dumps({"type": kind, "request": page.request, "fetched_at": page.fetched_at.isoformat().replace("+00:00", "Z")})
         frame = Frame(self._clock(), self._connection, self._ordinal, head[:-1] + b',"msg":' + page.body.strip() + b"}")
         self._ordinal += 1
         return frame
 
-    async def _all_new_trades(self, tickers: Sequence[str]) -> AsyncGenerator[Page, None]:
+    async def _all_new_trades(self, tickers: Sequence[str]) -> AsyncGenerator[VenuePage, None]:
         for ticker in tickers:
             for page in await self._new_trades(ticker):
                 yield page
 
-    async def _new_trades(self, ticker: str) -> list[Page]:
+    async def _new_trades(self, ticker: str) -> list[VenuePage]:
         """Pages with trades that were not seen before, the oldest first."""
         seen, fresh, found = self._seen[ticker], set[str](), []
         async for page in self._client.trades(ticker=ticker, after=self._newest[ticker] - _SECOND):
@@ -113,7 +113,7 @@ class KalshiPolling:
         return closed
 
 
-async def over_among(client: KalshiClient, tickers: Sequence[str]) -> set[str]:
+async def find_over_markets(client: KalshiClient, tickers: Sequence[str]) -> set[str]:
     """Those of these markets that the venue lists as ones that trade no more. Raises `VenueError` when it does not answer."""
     return {ticker for ticker, is_over in (await _listed(client, tickers)).items() if is_over}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, TICKER, TRADE, body_of, ticker_of
+from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, TICKER, TRADE, read_body, read_ticker
 from bellwether.venues.wire.times import END_SECOND
 
 #: Channels of selected markets, and those of all markets.
@@ -22,7 +22,7 @@ USUAL = (DELTA, TRADE, LIFECYCLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StreamSubscription:
     """Subscription: markets by ticker, and channels (of `CHANNELS`; the life of markets comes for all markets at once).
 
     yes_prices: NO levels are sent in prices of YES, the form that the venue will keep.
@@ -40,7 +40,7 @@ class Wanted:
         return [*asked, {"channels": others}] if others else asked
 
 
-class Meaning(Enum):
+class ErrorMeaning(Enum):
     """Meaning of an error answer: the caller must correct the command or the key, a new connection is needed, or one command failed."""
 
     KEY = "authentication"
@@ -53,31 +53,31 @@ _RENEWING = frozenset({1, 10, 18, 25, 27})
 _NO_KEY = 9
 
 
-def meaning(code: object) -> Meaning:
+def classify_error(code: object) -> ErrorMeaning:
     """Meaning of an error code for a command that must succeed."""
     if code == _NO_KEY:
-        return Meaning.KEY
-    return Meaning.RENEW if code in _RENEWING else Meaning.REFUSED
+        return ErrorMeaning.KEY
+    return ErrorMeaning.RENEW if code in _RENEWING else ErrorMeaning.REFUSED
 
 
-def command(number: int, name: str, params: dict[str, Any] | None = None) -> str:
+def format_command(number: int, name: str, params: dict[str, Any] | None = None) -> str:
     """A command as text."""
     return orjson.dumps({"id": number, "cmd": name} | ({} if params is None else {"params": params})).decode()
 
 
 def get_snapshot(number: int, sid: int, tickers: Sequence[str]) -> str:
     """Asks for the whole books of these markets, without changing the subscription."""
-    return command(number, "update_subscription", {"sids": [sid], "market_tickers": list(tickers), "action": "get_snapshot"})
+    return format_command(number, "update_subscription", {"sids": [sid], "market_tickers": list(tickers), "action": "get_snapshot"})
 
 
 def unsubscribe(number: int, sids: Iterable[int]) -> str:
     """Ends subscriptions."""
-    return command(number, "unsubscribe", {"sids": list(sids)})
+    return format_command(number, "unsubscribe", {"sids": list(sids)})
 
 
 def list_subscriptions(number: int) -> str:
     """Asks for something that the venue must answer: whether it still listens."""
-    return command(number, "list_subscriptions")
+    return format_command(number, "list_subscriptions")
 
 
 _ENDS = frozenset({"determined", "settled"})
@@ -106,8 +106,8 @@ class TradingStatus:
 
     def take(self, found: dict[str, Any]) -> None:
         """Take in a message."""
-        body = body_of(found)
-        market, kind = ticker_of(body), str(body.get("event_type"))
+        body = read_body(found)
+        market, kind = read_ticker(body), str(body.get("event_type"))
         if market not in self.open:
             return
         close = body.get("close_ts")

@@ -66,7 +66,7 @@ def _unusable(source: str, found: str, advice: str) -> ConfigError:
     return ConfigError(f"signing calls to Kalshi: {source} cannot be used: {found}; {advice}")
 
 
-def headers(credentials: Credentials, method: str, path: str, at_ms: int) -> dict[str, str]:
+def build_headers(credentials: Credentials, method: str, path: str, at_ms: int) -> dict[str, str]:
     """Headers that sign a request: RSA-PSS with SHA-256, MGF1 with SHA-256 and a salt as long as the digest, over time, method and path.
 
     path: without host and query. at_ms: milliseconds since 1970, UTC; the venue refuses a time that is off by more than a few seconds.

@@ -2,7 +2,7 @@
 
 from bellwether.venues.kalshi.wire.books import parse_books
 from bellwether.venues.kalshi.wire.candles import CandlePage, parse_candle_pages, parse_candles
-from bellwether.venues.kalshi.wire.events import nested_markets, parse_events, parse_series
+from bellwether.venues.kalshi.wire.events import extract_nested_markets, parse_events, parse_series
 from bellwether.venues.kalshi.wire.markets import STATUS_SYNONYMS, STATUSES, parse_markets
 from bellwether.venues.wire.json_decoding import MalformedBody, Unusable, decode
 from bellwether.venues.wire.rejects import Origin, Parsed
@@ -16,7 +16,7 @@ __all__ = [
     "Parsed",
     "Unusable",
     "decode",
-    "nested_markets",
+    "extract_nested_markets",
     "parse_books",
     "parse_candle_pages",
     "parse_candles",

@@ -11,7 +11,7 @@ import polars as pl
 
 from bellwether.tables.order_books import KALSHI_BOOKS, LEVELS
 from bellwether.tables.schema import PRICE
-from bellwether.venues.kalshi.routes import asked_tickers
+from bellwether.venues.kalshi.routes import parse_requested_tickers
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, PRICE_OF_CONTRACT
 from bellwether.venues.wire.columns import Columns, Problems, Record, records_of, repeats_of
 from bellwether.venues.wire.json_decoding import single_record
@@ -22,12 +22,12 @@ SIDES = ("yes", "no")
 _BOOK = Shape(tickers=("ticker",))
 
 
-def book_objects(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
+def extract_books(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
     """The books of an answer, each with the ticker of its market; the answer for a single market does not name it, the call does."""
     if "orderbooks" in answer:
         books = answer["orderbooks"]
         return books if isinstance(books, list) else [] if books is None else [books]
-    asked = asked_tickers(origin.request)
+    asked = parse_requested_tickers(origin.request)
     return [single_record({**answer, "ticker": next(iter(asked)) if len(asked) == 1 else None})]
 
 
@@ -38,7 +38,7 @@ def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Pars
     null or absent is empty, levels without contracts are left out, and levels are sorted by price. An object without a book is a reject, as is one
     with a level that is no price between 0 and 1 with a size, or with two levels at one price.
     """
-    objects = book_objects(answer, origin)
+    objects = extract_books(answer, origin)
     problems = Problems()
     records = records_of(objects, "ticker", problems)
     columns = Columns(records, problems)

@@ -25,7 +25,7 @@ PARTS = {
 }
 
 
-def candle_objects(answer: Mapping[str, Any]) -> list[Any]:
+def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
     """The candles of an answer, each with the ticker of its market: one group of a single market's endpoint, many of the batch endpoint.
 
     An invalid group, or one whose candles are not a list, counts as an object, so that it is not lost; so do groups that are not a list.
@@ -52,7 +52,7 @@ def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, sourc
     integer cents under `open`; all are read alike. Bids and asks at 0 and 1 are null (no offer), trades are null where nothing traded.
     A second candle of the same market and end is dropped when it is equal and a reject otherwise.
     """
-    objects = candle_objects(answer)
+    objects = extract_candles(answer)
     problems = Problems()
     frame = _candles(objects, problems, day, period_minutes).with_columns(constant(source, pl.String(), len(objects)).alias("source"))
     repeats = repeats_of(
@@ -76,7 +76,7 @@ def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes
 
     Many pages cost little more than one. None where a candle has a problem, or comes twice: then each page has to be parsed alone.
     """
-    found = [candle_objects(page.answer) for page in pages]
+    found = [extract_candles(page.answer) for page in pages]
     problems = Problems()
     frame = _candles([candle for objects in found for candle in objects], problems, day, period_minutes)
     if problems:

@@ -35,7 +35,7 @@ def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed
     return Quarantine(KALSHI_EVENTS, "event_ticker", day, origin).sift(frame, bodies, problems, unwanted=repeats)
 
 
-def nested_markets(objects: Sequence[Any]) -> list[Any]:
+def extract_nested_markets(objects: Sequence[Any]) -> list[Any]:
     """The market objects inside the event objects of one page, in order; an event whose markets are null or absent has none."""
     events = [item.record if type(item) is Unusable else item for item in objects]
     lists = [event["markets"] for event in events if type(event) is dict and event.get("markets") is not None]

@@ -8,14 +8,14 @@ from bellwether.tables.schema import PRICE, SIZE
 from bellwether.venues.wire.shapes import DecimalRule, number_text
 
 
-def dollars_of_cents(cents: int) -> str:
+def format_cents(cents: int) -> str:
     """Integer cents as a dollar string: 7 -> "0.07"."""
     sign = "-" if cents < 0 else ""
     return f"{sign}{abs(cents) // 100}.{abs(cents) % 100:02d}"
 
 
 DOLLARS = DecimalRule(
-    "_dollars", dollars_of_cents, r"^-?[0-9]{1,4}(\.[0-9]{1,6})?$", PRICE, "not a decimal of at most 4 digits and 6 decimals", 9999
+    "_dollars", format_cents, r"^-?[0-9]{1,4}(\.[0-9]{1,6})?$", PRICE, "not a decimal of at most 4 digits and 6 decimals", 9999
 )
 PRICE_OF_CONTRACT = replace(DOLLARS, highest=1)
 #: No order rests at 0 or 1, so a quote there means no quote; a trade at 0 means that nothing traded.

@@ -15,15 +15,15 @@ import polars as pl
 from bellwether.errors import BellwetherError
 from bellwether.tables.raw import POLYMARKET_WINNERS
 from bellwether.venues.http.day import BaseDayPull, DayWork
-from bellwether.venues.http.day_markets import FOLLOWED, Kind
-from bellwether.venues.http.page import Call, Page
+from bellwether.venues.http.day_markets import FOLLOWED, RecordType
+from bellwether.venues.http.page import VenueCall, VenuePage
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.paging import Listing, OffsetListing
 from bellwether.venues.http.puller import Progress, Puller
-from bellwether.venues.http.retry import error_text
+from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.pull.day_markets import CLOSINGS, LISTED, TABLES, DayMarkets, Gathering, asked_ids
+from bellwether.venues.polymarket.pull.day_markets import CLOSINGS, LISTED, TABLES, DayMarkets, MarketCollector, parse_requested_ids
 from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, PricePlan
 from bellwether.venues.polymarket.resolution import resolutions
 from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
@@ -38,7 +38,7 @@ CLOSINGS_LISTED = timedelta(days=3)
 _PRICES, _COARSE = "prices", "coarse_prices"
 #: Steps that bring the CLOB's answers about closed markets, and about those that were followed.
 _WINNERS, _FOLLOWED_WINNERS = "winners", "followed_winners"
-_WINNER = Kind(POLYMARKET_WINNERS, "condition_id", "condition_id")
+_WINNER = RecordType(POLYMARKET_WINNERS, "condition_id", "condition_id")
 #: Events asked for by id in one call: with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
 #: Small pages that are handed out as one frame.
@@ -75,13 +75,13 @@ class DayPull(BaseDayPull):
         yield from (parsed.rejects for parsed in self._all_winners())
         yield from self._without_prices()
 
-    def parse_events(self, page: Page) -> Parsed:
+    def parse_events(self, page: VenuePage) -> Parsed:
         return parse_events(page.items("events"), page.origin, day=self.day)
 
-    def requested(self, page: Page) -> list[str]:
-        return asked_ids(page) or routes.asked_tokens(page)
+    def requested(self, page: VenuePage) -> list[str]:
+        return parse_requested_ids(page) or routes.asked_tokens(page)
 
-    def prices_together(self, step: str, pages: Sequence[Page]) -> pl.DataFrame | None:
+    def prices_together(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
         found, closes = [], []
         for page in pages:
             (token,) = routes.asked_tokens(page)
@@ -94,13 +94,15 @@ class DayPull(BaseDayPull):
         rows = parse_histories(found, day=self.day, period_minutes=self._minutes(step))
         return None if rows is None else self.plan.within_window(rows, pl.Series(closes, dtype=rows["at"].dtype))
 
-    def prices_of(self, step: str, page: Page) -> Parsed:
+    def prices_of(self, step: str, page: VenuePage) -> Parsed:
         """The prices of one page, those after the close and before the plan's days left out."""
         (token,) = routes.asked_tokens(page)
         quarantine = self.tables.prices.quarantine(self.day, page.origin)
         market = self.markets_of_day.by_token.get(token)
         if page.status in _UNKNOWN or market is None:
-            reason = f"the venue has no prices of this token: {error_text(page.body)}" if market else "a token of no market of this day"
+            reason = (
+                f"the venue has no prices of this token: {parse_error_text(page.body)}" if market else "a token of no market of this day"
+            )
             return Parsed(self.tables.prices.table.empty(), (), quarantine.in_vain([token], reason))
         about = {"day": self.day, "market_id": market["market_id"], "token_id": token, "period_minutes": self._minutes(step)}
         parsed = processed(lambda: parse_prices(page.items("history"), page.origin, **about), quarantine)
@@ -116,7 +118,7 @@ class DayPull(BaseDayPull):
 
     def _without_prices(self) -> Iterator[pl.DataFrame]:
         """Rejects for the traded markets of which the venue has no prices at either resolution, against the last call for each."""
-        last: dict[str, Page] = {}
+        last: dict[str, VenuePage] = {}
         found: set[str] = set()
         for page in self.pull.pages(_COARSE):
             (token,) = routes.asked_tokens(page)
@@ -128,7 +130,7 @@ class DayPull(BaseDayPull):
                 yield self.tables.prices.quarantine(self.day, page.origin).in_vain([token], reason)
 
 
-def winners_of(pages: Iterator[Page], day: date) -> Iterator[Parsed]:
+def winners_of(pages: Iterator[VenuePage], day: date) -> Iterator[Parsed]:
     """The outcomes of the markets on pages of the CLOB, one market each; a market that it does not know is a reject."""
     while held := list(islice(pages, _PAGES_PER_FRAME)):
         yield from (_unknown_market(page, day) for page in held if page.status in _UNKNOWN)
@@ -138,7 +140,7 @@ def winners_of(pages: Iterator[Page], day: date) -> Iterator[Parsed]:
             yield from [together] if is_processed(together) else [_winners_on([page], day) for page in known]
 
 
-def _winners_on(pages: Sequence[Page], day: date) -> Parsed:
+def _winners_on(pages: Sequence[VenuePage], day: date) -> Parsed:
     """The outcomes on pages of one known market each."""
     origins = [page.origin for page in pages]
     found = processed(
@@ -147,16 +149,16 @@ def _winners_on(pages: Sequence[Page], day: date) -> Parsed:
     return of_single_pages(found, origins)
 
 
-def _latest_winners(pages: Callable[[str], Iterable[Page]]) -> Iterator[Page]:
+def _latest_winners(pages: Callable[[str], Iterable[VenuePage]]) -> Iterator[VenuePage]:
     """The CLOB's last answer about each requested condition."""
     later = {page.request for page in pages(_FOLLOWED_WINNERS)}
     yield from (page for page in pages(_WINNERS) if page.request not in later)
     yield from pages(_FOLLOWED_WINNERS)
 
 
-def _unknown_market(page: Page, day: date) -> Parsed:
+def _unknown_market(page: VenuePage, day: date) -> Parsed:
     condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
-    reason = f"the CLOB does not know this market: {error_text(page.body)}"
+    reason = f"the CLOB does not know this market: {parse_error_text(page.body)}"
     return Parsed(POLYMARKET_WINNERS.empty(), (), _WINNER.quarantine(day, page.origin).in_vain([condition], reason))
 
 
@@ -168,15 +170,15 @@ class _Day(DayWork[DayMarkets, DayPull]):
         super().__init__(gamma, pages, day, plan)
         self.clob = clob
 
-    def gathering(self) -> Gathering:
-        return Gathering(self.day)
+    def gathering(self) -> MarketCollector:
+        return MarketCollector(self.day)
 
-    async def gather(self, puller: Puller, known: set[str]) -> Gathering:
+    async def gather(self, puller: Puller, known: set[str]) -> MarketCollector:
         """The day's markets, by scheduled end and by closing, and by id.
 
         The open ones are listed first: a market that closes meanwhile is then in both lists, never in none.
         """
-        gathering = Gathering(self.day)
+        gathering = MarketCollector(self.day)
         after, before = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
         listings = [routes.markets(closed=closed, end_date_min=after, end_date_max=before, include_tag=True) for closed in (False, True)]
         asked_at = []
@@ -191,7 +193,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         await self.add_named(puller, gathering, known)
         return gathering
 
-    async def _closings(self, puller: Puller) -> AsyncIterator[Page]:
+    async def _closings(self, puller: Puller) -> AsyncIterator[VenuePage]:
         """The pages of closed markets, the latest closing first, until those that closed before the day: Gamma knows no span of closing times.
 
         Empty where it lists by offset, which ends too early.
@@ -226,7 +228,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         followed = markets.rows.filter("closed", pl.col("step") == FOLLOWED)["condition_id"].drop_nulls()
         await self._winners(puller, _FOLLOWED_WINNERS, followed.unique().sort().to_list())
 
-    async def _prices(self, puller: Puller, step: str, calls: Sequence[Call]) -> None:
+    async def _prices(self, puller: Puller, step: str, calls: Sequence[VenueCall]) -> None:
         await puller.calls(step, calls, accept=_UNKNOWN, client=self.clob, fits=_lists_prices)
 
     async def _winners(self, puller: Puller, step: str, conditions: Iterable[str]) -> None:
@@ -267,13 +269,13 @@ async def pull_day(
     return await _Day(gamma, clob, pages, day, plan).pull(refresh=refresh, today=today, progress=progress)
 
 
-def _lists_prices(page: Page) -> None:
+def _lists_prices(page: VenuePage) -> None:
     """Fail for a page of prices that lists none, not even an empty list."""
     if page.status not in _UNKNOWN:
         page.items("history")
 
 
-def _has_content(page: Page) -> bool:
+def _has_content(page: VenuePage) -> bool:
     """True for a page of prices that is more than an empty list: prices, a refusal, or something unreadable."""
     try:
         return page.status in _UNKNOWN or bool(page.items("history"))

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import polars as pl
 
 from bellwether.tables.raw import POLYMARKET_EVENTS, POLYMARKET_MARKETS, POLYMARKET_PRICES, POLYMARKET_PULLS, POLYMARKET_REJECTS
-from bellwether.venues.http.day_markets import FOLLOWED, NAMED, BaseDayMarkets, BaseGathering, Kind, Tables
-from bellwether.venues.http.page import Page
+from bellwether.venues.http.day_markets import FOLLOWED, NAMED, BaseDayMarkets, BaseMarketCollector, DayTables, RecordType
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import PageStore, StoredPull
 from bellwether.venues.http.pull_choice import LISTING
 from bellwether.venues.polymarket.wire import parse_markets
@@ -21,10 +21,10 @@ from bellwether.venues.polymarket.wire.markets import DISTANT
 from bellwether.venues.polymarket.wire.rules import ID
 from bellwether.venues.wire.rejects import Parsed, processed
 
-TABLES = Tables(
-    Kind(POLYMARKET_MARKETS, "id", "market_id"),
-    Kind(POLYMARKET_EVENTS, "id", "event_id"),
-    Kind(POLYMARKET_PRICES, "token_id", "token_id"),
+TABLES = DayTables(
+    RecordType(POLYMARKET_MARKETS, "id", "market_id"),
+    RecordType(POLYMARKET_EVENTS, "id", "event_id"),
+    RecordType(POLYMARKET_PRICES, "token_id", "token_id"),
     POLYMARKET_PULLS,
     POLYMARKET_REJECTS,
     names=ID,
@@ -37,7 +37,7 @@ CLOSINGS = "closings"
 HELD = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "description", "question", "request", "tags")]
 
 
-def parse_page(step: str, page: Page, day: date, by_close: Collection[str]) -> Parsed:
+def parse_page(step: str, page: VenuePage, day: date, by_close: Collection[str]) -> Parsed:
     """The markets of a page, of whatever day; those in `by_close` were found by their closing. A page that cannot be processed is a reject."""
     ended = None if step == CLOSINGS else by_close
     return processed(
@@ -45,13 +45,13 @@ def parse_page(step: str, page: Page, day: date, by_close: Collection[str]) -> P
     )
 
 
-def asked_ids(page: Page) -> list[str]:
+def parse_requested_ids(page: VenuePage) -> list[str]:
     """The ids that a call, as text, asked for."""
     return parse_qs(urlsplit(page.request.removeprefix("GET ")).query).get("id", [])
 
 
 @dataclass
-class Gathering(BaseGathering["DayMarkets"]):
+class MarketCollector(BaseMarketCollector["DayMarkets"]):
     """A day's markets while their pages come in. by_close: those that belong to the day by their closing. followed: those with a later answer."""
 
     tables = TABLES
@@ -64,12 +64,12 @@ class Gathering(BaseGathering["DayMarkets"]):
     by_close: set[str] = field(default_factory=set)
     followed: set[str] = field(default_factory=set)
 
-    def parse(self, step: str, page: Page) -> Parsed:
+    def parse(self, step: str, page: VenuePage) -> Parsed:
         if step == NAMED:
             self._add_closings(parse_page(CLOSINGS, page, self.day, ()).rows)
         return parse_page(step, page, self.day, self.by_close)
 
-    def keep(self, step: str, page: Page, parsed: Parsed) -> None:
+    def keep(self, step: str, page: VenuePage, parsed: Parsed) -> None:
         rows = parsed.rows.select(HELD).with_columns(pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()), step=pl.lit(step))
         if step == CLOSINGS:
             rows = self._add_closings(rows)
@@ -80,8 +80,8 @@ class Gathering(BaseGathering["DayMarkets"]):
     def ids(self) -> set[str]:
         return set(pl.concat(self.held)["market_id"])
 
-    def requested(self, page: Page) -> list[str]:
-        return asked_ids(page)
+    def requested(self, page: VenuePage) -> list[str]:
+        return parse_requested_ids(page)
 
     def _add_closings(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Of `rows`, by their closing, the markets without an end or with a distant one; notes those that closed on the day."""
@@ -151,7 +151,7 @@ class DayMarkets(BaseDayMarkets):
 
     def frames(self, pull: StoredPull) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_markets, unique over all of them."""
-        places = [(step, ordinal) for step in Gathering.steps for ordinal in range(pull.count(step))]
+        places = [(step, ordinal) for step in MarketCollector.steps for ordinal in range(pull.count(step))]
         for step, ordinal in places:
             counting = self.rows.filter(pl.col("step") == step, pl.col("page") == ordinal)["ordinal"]
             if len(counting):

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from bellwether.venues.http.day import Plan
-from bellwether.venues.http.page import Call
+from bellwether.venues.http.day import PullPlan
+from bellwether.venues.http.page import VenueCall
 from bellwether.venues.polymarket import routes
 
 #: Longest span of one call.
@@ -20,8 +20,8 @@ COARSE_MINUTES = 720
 
 
 @dataclass(frozen=True, slots=True)
-class PricePlan(Plan):
-    """Past prices by a `Plan`; the venue drops those of resolved markets after a while, and keeps coarser ones."""
+class PricePlan(PullPlan):
+    """Past prices by a `PullPlan`; the venue drops those of resolved markets after a while, and keeps coarser ones."""
 
     def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
         """The markets whose prices are pulled, by id; of too many a `sample`.
@@ -30,11 +30,11 @@ class PricePlan(Plan):
         """
         return self.sample(markets.filter(pl.col("price_token").is_not_null()), "market_id").sort("market_id")
 
-    def calls(self, markets: pl.DataFrame) -> list[Call]:
+    def calls(self, markets: pl.DataFrame) -> list[VenueCall]:
         """The calls that bring the prices of `chosen(markets)`, market by market."""
         return self._calls(self.chosen(markets), self.period_minutes)
 
-    def coarse_calls(self, markets: pl.DataFrame, empty: Collection[str]) -> list[Call]:
+    def coarse_calls(self, markets: pl.DataFrame, empty: Collection[str]) -> list[VenueCall]:
         """The calls for coarser prices of the traded markets whose tokens are in `empty`: the venue answered none for them.
 
         `markets` also has the columns volume and start_time; markets that lasted shorter than the coarser period are left out.
@@ -45,7 +45,7 @@ class PricePlan(Plan):
         traded = pl.col("price_token").is_in(list(empty)) & (pl.col("volume") > 0)
         return self._calls(self.chosen(markets).filter(traded, lasted >= pl.duration(minutes=COARSE_MINUTES)), COARSE_MINUTES)
 
-    def _calls(self, markets: pl.DataFrame, minutes: int) -> list[Call]:
+    def _calls(self, markets: pl.DataFrame, minutes: int) -> list[VenueCall]:
         return [
             routes.prices_history(token, start=start, end=end, fidelity_minutes=minutes)
             for token, close in markets.select("price_token", "close_time").rows()
