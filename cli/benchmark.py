@@ -25,7 +25,7 @@ from bellwether.publish import export as write
 from bellwether.questions import ReleaseName, releases
 from bellwether.questions import release as named
 from bellwether.questions.versions import built, compare
-from bellwether.report.write import write_report
+from bellwether.report.writer import write_report
 from bellwether.settings import settings
 from bellwether.untrusted_text import visible
 from cli.options import ARCHIVE, AS_JSON, DAY, DOLLARS

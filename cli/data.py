@@ -18,9 +18,9 @@ from bellwether.lake import Lake
 from bellwether.lake.verification import verify as verify_lake
 from bellwether.places import failures, is_stored
 from bellwether.progress import shown
+from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
-from bellwether.recordings.gaps import gap_summary, keep_gap_summary
-from bellwether.recordings.importing import import_captures
+from bellwether.recordings.gap_summary import gap_summary, keep_gap_summary
 from bellwether.settings import Settings, World, settings
 from bellwether.untrusted_text import visible
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
@@ -28,8 +28,8 @@ from bellwether.worlds import addresses
 from cli.options import ARCHIVE, AS_JSON, DAY
 
 if TYPE_CHECKING:
-    from bellwether.recordings.record import Plan, Progress
     from bellwether.recordings.recording import Recording
+    from bellwether.recordings.recording_run import Plan, Progress
     from bellwether.settings import Settings
     from bellwether.venues.http.client import RateLimit
     from bellwether.worlds import Addresses
@@ -114,7 +114,7 @@ def record(
 
     Messages are appended to files on arrival: whatever ends the recorder, the received ones are kept.
     """
-    from bellwether.recordings.record import Plan, name_of
+    from bellwether.recordings.recording_run import Plan, name_of
 
     config = settings()
     limits = _rate_limit(config)
@@ -174,8 +174,8 @@ def _require_new(root: Path, name: str) -> None:
 
 def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:
     """Record; end cleanly at Ctrl-C and SIGTERM."""
-    from bellwether.recordings.record import name_of
-    from bellwether.recordings.record import record as listen
+    from bellwether.recordings.recording_run import name_of
+    from bellwether.recordings.recording_run import record as listen
 
     async def run() -> Recording:
         task = asyncio.current_task()
@@ -284,7 +284,7 @@ def _store(config: Settings) -> None:
 @click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(max=8784), help="Hours before the last close.")
 def generate(events: tuple[str, ...], *, hours: float) -> None:
     """Make recordings of EVENTs of the sandbox that are over, without waiting for them; of a few recent ones when none is named."""
-    from bellwether.recordings.generating import generate_recordings
+    from bellwether.recordings.sandbox_recordings import generate_recordings
     from bellwether.sandbox import GeneratedWorld
 
     config = settings()

@@ -20,7 +20,7 @@ from types import ModuleType
 import dagster as dg
 
 from bellwether.errors import BellwetherError
-from bellwether.recordings.generating import generate_recordings, settled_events
+from bellwether.recordings.sandbox_recordings import generate_recordings, settled_events
 from bellwether.replay import prepare, run
 from bellwether.replay.agents.baselines import BuyAndHold
 from bellwether.replay.episode import write

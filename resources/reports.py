@@ -23,7 +23,7 @@ class ReportsResource(dg.ConfigurableResource):
 
     def pngs(self, release: str, names: Sequence[str]) -> dict[str, bytes]:
         """Figures of a report that was written, by name."""
-        from bellwether.report.write import safe_name
+        from bellwether.report.writer import safe_name
 
         folder = safe_name(release)
         found = open_storage(self.uri).read([f"{folder}/{name}" for name in names])
@@ -31,6 +31,6 @@ class ReportsResource(dg.ConfigurableResource):
 
     def folder(self, kind: str, name: str) -> Path:
         """The folder of `name` among those of one kind, such as datasets, local or in the object store."""
-        from bellwether.report.write import safe_name
+        from bellwether.report.writer import safe_name
 
         return place(self.uri) / kind / safe_name(name)

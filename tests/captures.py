@@ -10,8 +10,8 @@ from typing import TypeVar, cast
 
 from filelock import FileLock
 
-from bellwether.recordings.gaps import GapReport
-from bellwether.recordings.importing import import_captures
+from bellwether.recordings.capture_import import import_captures
+from bellwether.recordings.gap_summary import GapReport
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import Episode, EpisodeDraft, load, write
 from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids

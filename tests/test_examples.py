@@ -20,7 +20,7 @@ from bellwether.models.client import Answer, Limits, ModelClient
 from bellwether.models.keys import endpoints
 from bellwether.models.registry import models
 from bellwether.replay import BacktestSettings, load, run
-from bellwether.replay.agents.load import agent_class
+from bellwether.replay.agents.loader import agent_class
 from bellwether.replay.units import SECOND
 from tests.forecasting.test_prompt import AS_OF, QUESTION
 from tests.kalshibench.conftest import labels, result, write_all

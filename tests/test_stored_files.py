@@ -21,10 +21,10 @@ from bellwether.places import filesystem, place
 from bellwether.publish import export
 from bellwether.publish.card import is_export
 from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
-from bellwether.recordings.gaps import keep_gap_summary
-from bellwether.recordings.generating import generate_recording
+from bellwether.recordings.gap_summary import keep_gap_summary
 from bellwether.recordings.recorder import Recorder
 from bellwether.recordings.recording import Recording, Status
+from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Trajectory
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import Settings, World, settings

@@ -35,7 +35,7 @@ REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "c
 def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: LakeResource, **tables: Slice) -> dg.MaterializeResult:
     """The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster."""
     from bellwether.report.figures import release_figures
-    from bellwether.report.write import write_report
+    from bellwether.report.writer import write_report
 
     if not tables["leaderboard"].files:
         raise ConfigError(f"reporting release {context.partition_key}: it has not been ranked; materialize benchmark/leaderboard first")

@@ -11,7 +11,7 @@ from assets.venues.jobs import RECORDINGS
 from assets.venues.partitions import RECORDING
 from assets.venues.recordings import RECORDING_TABLES
 from bellwether.errors import BellwetherError
-from bellwether.recordings import generating
+from bellwether.recordings import sandbox_recordings
 from bellwether.replay.episode_builder.sources import outdated_episodes
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
@@ -24,7 +24,7 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     from bellwether.replay.registry import competitors
 
     config = settings()
-    generating.generate_recordings(config.recordings_path, GeneratedWorld(config.sandbox_seed), now=config.now())
+    sandbox_recordings.generate_recordings(config.recordings_path, GeneratedWorld(config.sandbox_seed), now=config.now())
     return replay(work, list(competitors()))
 
 

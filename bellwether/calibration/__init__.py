@@ -27,7 +27,7 @@ from bellwether.calibration.evaluation import evaluate
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.metrics import METRICS, Better, Metric
 from bellwether.calibration.reliability import reliability_bins
-from bellwether.calibration.smooth import smooth_ece
+from bellwether.calibration.smooth_calibration import smooth_ece
 
 __all__ = [
     "METRICS",

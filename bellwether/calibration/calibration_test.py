@@ -18,8 +18,8 @@ from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import Bins, Floats, Forecasts, Ints
 from bellwether.calibration.inference import BLOCK, Inference
 from bellwether.calibration.metrics import TESTED
-from bellwether.calibration.ordered import Ordered, shares
-from bellwether.calibration.smooth import Smoother
+from bellwether.calibration.smooth_calibration import Smoother
+from bellwether.calibration.sorted_forecasts import Ordered, shares
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

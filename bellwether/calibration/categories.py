@@ -19,7 +19,7 @@ from bellwether.calibration.forecasts import Floats
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.intervals import NO_CLUSTERS, UNDEFINED, mean_interval
 from bellwether.calibration.metrics import Scale
-from bellwether.calibration.sufficient import CLIP
+from bellwether.calibration.sufficient_statistics import CLIP
 from bellwether.errors import ScoringError
 
 #: The largest value of each score, None without a bound.

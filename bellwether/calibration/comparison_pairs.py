@@ -10,9 +10,9 @@ import numpy as np
 
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import Bools, Floats, Ints
-from bellwether.calibration.means import NOTHING, ClusterSums, MeanTests, mean_tests
+from bellwether.calibration.mean_inference import NOTHING, ClusterSums, MeanTests, mean_tests
 from bellwether.calibration.outcome_noise import least_variance, pooled
-from bellwether.calibration.sufficient import CLIP, log_loss
+from bellwether.calibration.sufficient_statistics import CLIP, log_loss
 from bellwether.errors import ScoringError
 
 NO_COMMON = "no question has a forecast of both"

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from bellwether.calibration.calibration_test import calibrated_outcomes
 from bellwether.calibration.clusters import Clusters, Grouping, Labels
 from bellwether.calibration.forecasts import BINS, Bins, Floats, Forecasts, Ints
-from bellwether.calibration.ordered import Ordered, isotonic_fit
+from bellwether.calibration.sorted_forecasts import Ordered, isotonic_fit
 from bellwether.errors import ScoringError
 
 RESAMPLES = 1_000

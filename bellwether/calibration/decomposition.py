@@ -30,8 +30,8 @@ from numpy.typing import ArrayLike
 
 from bellwether.calibration.clusters import Clusters, Grouping, Labels
 from bellwether.calibration.forecasts import Bins, Floats, Forecasts, Ints
-from bellwether.calibration.ordered import Ordered, explained
-from bellwether.calibration.sufficient import Sums, ratio, total
+from bellwether.calibration.sorted_forecasts import Ordered, explained
+from bellwether.calibration.sufficient_statistics import Sums, ratio, total
 
 #: A variance up to this is 0 but for rounding.
 _ROUNDING = 1e-12

@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.forecasts import Floats, Forecasts
-from bellwether.calibration.ordered import Ordered
+from bellwether.calibration.sorted_forecasts import Ordered
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bellwether.calibration import strict
+from bellwether.calibration import formulas
 from bellwether.calibration.calibration_test import calibration_tests
 from bellwether.calibration.categories import evaluate_categories
 from bellwether.calibration.clusters import Clusters, Labels
@@ -17,7 +17,7 @@ from bellwether.calibration.forecasts import BINS, Bins, Forecasts
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.intervals import NO_CLUSTERS, Bounds, intervals
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS, METRICS
-from bellwether.calibration.sufficient import log_loss
+from bellwether.calibration.sufficient_statistics import log_loss
 from bellwether.errors import ScoringError
 
 
@@ -71,7 +71,7 @@ def evaluate_forecasts(
     answered: the share of the weight of the questions asked that has a forecast; the share of their number when left out.
     """
     chosen = bins or Bins.of(BINS)
-    values = strict.point(forecasts, clusters, chosen)
+    values = formulas.point(forecasts, clusters, chosen)
     bounds = intervals(forecasts, clusters, values, plan.level, chosen)
     tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan, chosen)
     estimates = {name: _estimate(values[name], bounds[name]) for name in ESTIMATED}

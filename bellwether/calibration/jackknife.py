@@ -16,9 +16,9 @@ import numpy as np
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.discrimination import discrimination, influence_on_average_precision, jackknife_roc_auc
 from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
-from bellwether.calibration.ordered import Ordered
-from bellwether.calibration.strict import from_sums, sizes
-from bellwether.calibration.sufficient import Sums, per_group
+from bellwether.calibration.formulas import from_sums, sizes
+from bellwether.calibration.sorted_forecasts import Ordered
+from bellwether.calibration.sufficient_statistics import Sums, per_group
 
 #: Clusters left out at a time, which bounds the memory.
 _BLOCK = 50_000

@@ -11,7 +11,7 @@ import numpy as np
 
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.forecasts import Floats, Forecasts
-from bellwether.calibration.sufficient import CLIP, log_loss
+from bellwether.calibration.sufficient_statistics import CLIP, log_loss
 
 #: With so many clusters the jackknife alone gives the variance.
 MANY = 20

@@ -10,8 +10,8 @@ from bellwether.calibration.clusters import Clusters, Grouping, Labels
 from bellwether.calibration.forecasts import BINS, DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.intervals import LARGEST_SHARE, LEAST_CLUSTERS, NO_CLUSTERS, rate_ends, too_few, too_large
-from bellwether.calibration.means import ClusterSums, Spread, joint_variance
-from bellwether.calibration.sufficient import total
+from bellwether.calibration.mean_inference import ClusterSums, Spread, joint_variance
+from bellwether.calibration.sufficient_statistics import total
 
 _EMPTY = "no forecast in the bin"
 

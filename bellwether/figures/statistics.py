@@ -12,7 +12,7 @@ from bellwether.calibration.consistency import corp_curve, reliability_bands
 from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.means import ClusterSums, mean_tests
+from bellwether.calibration.mean_inference import ClusterSums, mean_tests
 
 
 def answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:

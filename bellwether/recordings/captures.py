@@ -20,8 +20,8 @@ import orjson
 from bellwether.errors import ConfigError, LakeError
 from bellwether.files import open_bytes
 from bellwether.recordings import order_events, wrapped_events
-from bellwether.recordings.instants import exchange_time
-from bellwether.recordings.lines import lines
+from bellwether.recordings.exchange_times import exchange_time
+from bellwether.recordings.framing import lines
 from bellwether.venues.kalshi.stream.frame import SNAPSHOT, parse_message, read_body, read_envelope, read_ticker
 from bellwether.venues.wire.times import END_SECOND
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.recordings.instants import exchange_time, instant
-from bellwether.recordings.missing import Gap, GapReport, Mark, Outage
+from bellwether.recordings.exchange_times import exchange_time, instant
+from bellwether.recordings.gap_report import Gap, GapReport, Mark, Outage
 from bellwether.recordings.recording import Recording
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body, read_envelope, read_ticker

@@ -24,7 +24,7 @@ import orjson
 
 from bellwether.errors import LakeError
 from bellwether.files import open_bytes
-from bellwether.recordings.instants import SECOND
+from bellwether.recordings.exchange_times import SECOND
 from bellwether.venues.kalshi.stream.frame import DELTA, REFERENCE, SNAPSHOT, TRADE
 from bellwether.venues.wire.times import instant_of
 

@@ -15,7 +15,7 @@ from typing import Self
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.files import sync, try_lock, write_durably
-from bellwether.recordings import lines
+from bellwether.recordings import framing
 from bellwether.recordings.recording import ABOUT, DONE, LOCK, About, Recording, Status, check_name, dump_about, dump_json
 from bellwether.venues.kalshi.stream.frame import START, Frame, StreamStart
 
@@ -83,7 +83,7 @@ class Recorder:
 
     def write(self, frame: Frame) -> None:
         """Append a frame; it reaches the file within the pace's bounds, as long as frames come or `flush` is called."""
-        text = lines.dump(frame)
+        text = framing.dump(frame)
         self._last = frame
         self._buffer.append(text)
         self._buffered += len(text)

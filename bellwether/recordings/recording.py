@@ -16,7 +16,7 @@ import orjson
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.files import local_copy, try_lock
-from bellwether.recordings import lines
+from bellwether.recordings import framing
 from bellwether.venues.kalshi.stream.frame import Frame
 
 ABOUT, DONE, LOCK = "recording.json", "done.json", "lock"
@@ -150,7 +150,7 @@ def read_segment(path: Path) -> Iterator[Frame]:
         for number, text in enumerate(file, 1):
             if not text.endswith(b"\n"):
                 return
-            frame = lines.load(text)
+            frame = framing.load(text)
             if frame is None:
                 raise LakeError(
                     f"reading line {number} of {path}: it is no line of a recording; the file was damaged or written by something else"

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from bellwether.errors import LakeError
-from bellwether.recordings.lines import lines
+from bellwether.recordings.framing import lines
 from bellwether.venues.kalshi.stream.frame import parse_message, read_body
 
 Message = tuple[int, int, bytes]

@@ -15,10 +15,10 @@ from bellwether.replay.agents.failures import Failure, failure
 from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.interface import Door
 from bellwether.replay.agents.limits import RunStopped, StepLimit
-from bellwether.replay.agents.load import AgentReference, agent_class, check_complete
+from bellwether.replay.agents.loader import AgentReference, agent_class, check_complete
 from bellwether.replay.agents.mills import in_units, price_unit
-from bellwether.replay.agents.player import LocalPlayer, finish, guarded, play
 from bellwether.replay.agents.records import CALLBACKS, EpisodeInfo
+from bellwether.replay.agents.runner import LocalPlayer, finish, guarded, play
 from bellwether.replay.engine import Outcome, Session, rerun_band
 from bellwether.replay.engine.codes import O_TAKEN
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation

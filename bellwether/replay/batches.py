@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import BellwetherError
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.load import AgentReference
+from bellwether.replay.agents.loader import AgentReference
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.episode import load
 from bellwether.replay.isolation import Confinement, Isolation

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bellwether import registry
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.load import AgentReference, agent_class, only_agent
+from bellwether.replay.agents.loader import AgentReference, agent_class, only_agent
 from bellwether.replay.isolation import AgentSource, Isolation
 from bellwether.replay.units import SECOND
 from bellwether.settings import settings

@@ -1,7 +1,7 @@
 """Reports: a release as JSON files in KalshiBench's layout, as an HTML page, and the figures of both.
 
     from bellwether.report.inputs import read_inputs
-    from bellwether.report.write import write_report
+    from bellwether.report.writer import write_report
 
     write_report(read_inputs("warehouse.duckdb", "sandbox-2026"), "reports")
 

@@ -22,7 +22,7 @@ from bellwether.report.draft import Draft, Picture, picture, put_in_place, sorte
 from bellwether.report.figures import Figure
 from bellwether.report.results import PACKAGES, installed
 from bellwether.report.trading_inputs import MOST_BOOKS, TradingInputs, busiest
-from bellwether.report.write import safe_name
+from bellwether.report.writer import safe_name
 from bellwether.tables.replay import BACKTESTS, RESULTS, SUMMARY
 
 BENCHMARK = "Bellwether replay"

@@ -18,7 +18,7 @@ from bellwether.calibration.forecasts import BINS, Bins, Bools
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.reliability import bins_of
 from bellwether.calibration.scores import COVERAGE_FLOOR
-from bellwether.calibration.sufficient import log_loss
+from bellwether.calibration.sufficient_statistics import log_loss
 from bellwether.scoring.columns import Columns
 from bellwether.scoring.files import frame_table, read_table
 from bellwether.scoring.forecast_sheet import MARKET, Sheet, scored

@@ -32,7 +32,7 @@ def prepared(name: str) -> Prepared:
 
 def build(name: str) -> None:
     """Import a recording and build its episode below `.bench/`, each time: it must be built by the present code."""
-    from bellwether.recordings.importing import import_captures
+    from bellwether.recordings.capture_import import import_captures
     from bellwether.replay.episode import write
     from bellwether.replay.episode_builder import build_recording
 

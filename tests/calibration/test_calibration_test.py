@@ -12,9 +12,9 @@ from bellwether.calibration import evaluate
 from bellwether.calibration.calibration_test import LEAST_CLUSTERS, _Errors, calibrated_outcomes, calibration_tests
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import DECILES, Bins, Forecasts
+from bellwether.calibration.formulas import point
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.metrics import TESTED
-from bellwether.calibration.strict import point
 
 
 def drawn(

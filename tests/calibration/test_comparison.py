@@ -16,7 +16,7 @@ from statsmodels.stats.multitest import multipletests
 
 from bellwether.calibration import compare, evaluate
 from bellwether.calibration.comparison_pairs import IDENTICAL, NO_COMMON, holm
-from bellwether.calibration.means import CONSTANT
+from bellwether.calibration.mean_inference import CONSTANT
 from bellwether.errors import ScoringError
 
 N = 120

@@ -12,8 +12,8 @@ from statsmodels.regression.linear_model import OLS
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.discrimination import influence_on_average_precision, jackknife_roc_auc
 from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.formulas import point
 from bellwether.calibration.jackknife import LeftOut, jackknife, satterthwaite
-from bellwether.calibration.strict import point
 
 ROW = st.tuples(
     st.integers(0, 20).map(lambda k: k / 20),

@@ -66,7 +66,7 @@ def test_an_unknown_event_is_named_in_one_line() -> None:
 
 
 def test_the_live_world_without_a_key_says_which_variable_to_set_before_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bellwether.recordings import record as recording
+    from bellwether.recordings import recording_run as recording
 
     async def markets(*_: object) -> dict[str, None]:
         raise AssertionError("the venue was asked")

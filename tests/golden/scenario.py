@@ -46,7 +46,7 @@ def replay(home: Path) -> None:
 
 def record(home: Path) -> None:
     """Run the commands on the generated world, and keep its answers and captures in place of those recorded before."""
-    from bellwether.recordings.generating import generate_recording
+    from bellwether.recordings.sandbox_recordings import generate_recording
     from bellwether.sandbox.worlds import application
 
     answers: dict[str, dict[str, Any]] = {}
@@ -72,7 +72,7 @@ def _world(home: Path, application: Callable[..., ASGIApp], captures: Callable[.
     with (
         patch.dict(os.environ, environment, clear=True),
         patch("bellwether.sandbox.worlds.application", application),
-        patch("bellwether.recordings.generating.generate_recordings", captures),
+        patch("bellwether.recordings.sandbox_recordings.generate_recordings", captures),
         patch("assets.arena.runs.DEMO_WEEKS", WEEKS),
     ):
         yield

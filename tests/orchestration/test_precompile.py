@@ -17,7 +17,7 @@ BACKTEST = """
 import sys
 from pathlib import Path
 from numba.core.dispatcher import Dispatcher
-from bellwether.recordings.generating import generate_recordings, settled_events
+from bellwether.recordings.sandbox_recordings import generate_recordings, settled_events
 from bellwether.replay import prepare, run
 from bellwether.replay.agents.baselines import RandomAgent
 from bellwether.replay.episode_builder import build_recording

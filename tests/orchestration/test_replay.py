@@ -16,7 +16,7 @@ from assets.replay.sensors import recorded_episodes
 from assets.venues.jobs import RECORDINGS
 from assets.venues.sensors import finished_recordings
 from bellwether.lake import Lake
-from bellwether.recordings.generating import generate_recording
+from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.replay.episode_builder.sources import Sources, outdated_episodes
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings

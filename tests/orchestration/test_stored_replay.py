@@ -13,8 +13,8 @@ from assets.replay.jobs import BACKTEST
 from assets.replay.runs import replay
 from bellwether.files import folders
 from bellwether.places import place
-from bellwether.recordings.generating import generate_recording
 from bellwether.recordings.recording import DONE
+from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.replay.episode.metadata import METADATA
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from bellwether.recordings.books import CENT, scaled
-from bellwether.recordings.gaps import GapReport
-from bellwether.recordings.record import listen
+from bellwether.recordings.gap_summary import GapReport
 from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import About, Recording, Status
+from bellwether.recordings.recording_run import listen
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.exchange.recorded_exchange import RecordedExchange
 from bellwether.venues.kalshi.stream.client import KalshiStream, StreamTimeouts

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bellwether.recordings.instants import instant
+from bellwether.recordings.exchange_times import instant
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import EpisodeDraft, load, validate
 from bellwether.venues.kalshi.stream.frame import parse_message

@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from bellwether.recordings.book_validation import Effect, Watch
 from bellwether.recordings.books import DOLLAR, Book, MalformedFrame, has_yes_prices, in_own_prices
-from bellwether.recordings.gaps import GapReport
-from bellwether.recordings.instants import exchange_time
-from bellwether.recordings.numbers import Key
+from bellwether.recordings.exchange_times import exchange_time
+from bellwether.recordings.gap_summary import GapReport
 from bellwether.recordings.recording import Recording
-from bellwether.recordings.watch import Effect, Watch
+from bellwether.recordings.sequence_numbers import Key
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body
 
 

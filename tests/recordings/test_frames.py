@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.lake import Lake
+from bellwether.recordings.exchange_times import exchange_time, instant
 from bellwether.recordings.frames import batches, gap_rows, rows
-from bellwether.recordings.gaps import gap_report
-from bellwether.recordings.instants import exchange_time, instant
+from bellwether.recordings.gap_summary import gap_report
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from tests.recordings.frames import PARTIAL, SECOND, frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot, trade

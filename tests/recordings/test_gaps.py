@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.recordings.gaps import GapReport, Numbers, Watch, gap_report, gap_summary, keep_gap_summary
+from bellwether.recordings.gap_summary import GapReport, Numbers, Watch, gap_report, gap_summary, keep_gap_summary
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message
 from tests.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot, trade

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bellwether.errors import LakeError
-from bellwether.recordings.importing import import_captures
+from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.recording import Recording
 from tests.recordings.book_replay import check_books
 

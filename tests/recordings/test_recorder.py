@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.recordings import lines
+from bellwether.recordings import framing
 from bellwether.recordings.catalogue import find_recording, list_recordings
 from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import Recording, Status, Torn
@@ -43,15 +43,15 @@ SOME = [snapshot(A, 1), delta(A, 2), delta(A, 3)]
 )
 def test_a_line_gives_its_frame_back_byte_for_byte(at: int | None, connection: int, ordinal: int, data: bytes) -> None:
     frame = Frame(at, connection, ordinal, data)
-    text = lines.dump(frame)
-    assert lines.load(text) == frame
+    text = framing.dump(frame)
+    assert framing.load(text) == frame
     assert text.count(b"\n") == 1
     assert text.endswith(b"\n")
 
 
 def test_a_frame_of_json_makes_a_line_of_json_that_holds_it_as_it_came() -> None:
     data = b'{ "type":"trade","msg":{"price":0.10} }'
-    text = lines.dump(Frame(5, 1, 2, data))
+    text = framing.dump(Frame(5, 1, 2, data))
     assert text == b'{"received_at":5,"connection":1,"ordinal":2,"frame":' + data + b"}\n"
     assert json.loads(text)["frame"]["msg"] == {"price": 0.1}
 
@@ -67,7 +67,7 @@ def test_a_frame_of_json_makes_a_line_of_json_that_holds_it_as_it_came() -> None
     ],
 )
 def test_what_is_no_line_is_none(text: bytes) -> None:
-    assert lines.load(text) is None
+    assert framing.load(text) is None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_a_killed_recorder_leaves_whole_lines_and_a_restarted_one_goes_on(tmp_pa
         assert {frame.connection for frame in found} == set(range(1, run + 1))
         assert all(json.loads(frame.data)["seq"] == frame.ordinal + 1 for frame in found)
         seen = sum(path.stat().st_size for path in recording.segments)
-        assert seen - sum(torn.bytes for torn in recording.torn) == sum(len(lines.dump(frame)) for frame in found)
+        assert seen - sum(torn.bytes for torn in recording.torn) == sum(len(framing.dump(frame)) for frame in found)
     with Recorder(folder, ABOUT) as recorder:
         recorder.finish("test")
     assert Recording(folder).done["connections"] == 3

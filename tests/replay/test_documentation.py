@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from bellwether.replay import CENT, Agent, AgentContext, Backtest, BacktestSettings, load, run
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.agents.llm.tools import Toolbox
-from bellwether.replay.agents.load import agent_class
+from bellwether.replay.agents.loader import agent_class
 from bellwether.replay.agents.records import Fill, Position, Trade
 from bellwether.replay.agents.views import Market, Order, Quotes
 from bellwether.replay.engine.codes import O_PRICE, O_SENT, O_SIDE, Reason

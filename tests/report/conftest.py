@@ -9,7 +9,7 @@ import pytest
 
 from bellwether.figures import canvas
 from bellwether.report import figures
-from bellwether.report.write import write_report
+from bellwether.report.writer import write_report
 from tests.report.frames import example
 
 

@@ -19,7 +19,7 @@ from bellwether.pages.markdown import head, text, when
 from bellwether.questions.analysis import analyse
 from bellwether.report.inputs import Inputs
 from bellwether.report.release_page import ranked_pairs
-from bellwether.report.write import write_report
+from bellwether.report.writer import write_report
 from tests.report import frames
 from tests.report.frames import asked, example, forecasts, question, questions
 

@@ -25,7 +25,7 @@ from bellwether.forecasting import forecasters
 from bellwether.kalshibench import read_results
 from bellwether.report.inputs import Inputs, configuration
 from bellwether.report.results import NAMES, leaderboards, model_config
-from bellwether.report.write import write_report
+from bellwether.report.writer import write_report
 from tests.report import frames
 from tests.report.frames import asked, example, forecast, question, questions
 
@@ -71,7 +71,7 @@ def test_the_seeds_files_are_there_with_the_time_of_the_data(folder: Path) -> No
 @pytest.mark.slow
 def test_another_process_with_other_hashes_writes_the_same_bytes(tmp_path: Path) -> None:
     write_report(frames.tiny(), tmp_path / "here")
-    code = "import sys; from tests.report.frames import tiny; from bellwether.report.write import write_report; write_report(tiny(), sys.argv[1])"
+    code = "import sys; from tests.report.frames import tiny; from bellwether.report.writer import write_report; write_report(tiny(), sys.argv[1])"
     hashes = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "there")], check=True, cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": hashes})
     here, there = ({file.name: file.read_bytes() for file in (tmp_path / name / "q").iterdir()} for name in ("here", "there"))

@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bellwether.errors import BellwetherError, VenueError
-from bellwether.recordings.instants import exchange_time
+from bellwether.recordings.exchange_times import exchange_time
 from bellwether.replay.episode_builder.messages import Reader
 from bellwether.tables.order_books import KALSHI_BOOKS
 from bellwether.tables.raw import (

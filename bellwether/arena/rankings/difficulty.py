@@ -17,7 +17,7 @@ from bellwether.calibration.forecasts import Bools, Floats, Ints
 from bellwether.calibration.inference import BLOCK, Inference, exactly_summable
 from bellwether.calibration.intervals import CONSTANT, DEPENDS_ON_ONE, LARGEST_SHARE, LEAST_CLUSTERS, Bounds, quantile, too_few, too_large
 from bellwether.calibration.jackknife import satterthwaite
-from bellwether.calibration.means import FLOORED
+from bellwether.calibration.mean_inference import FLOORED
 from bellwether.calibration.ranking import share_first
 
 UNCONNECTED = "no chain of common questions leads to the other forecasters"

@@ -16,7 +16,7 @@ from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.calibration.inference import LEAST_REPLICATES, Inference
 from bellwether.calibration.intervals import UNDEFINED
-from bellwether.calibration.sufficient import CLIP, log_loss
+from bellwether.calibration.sufficient_statistics import CLIP, log_loss
 
 #: Nobody loses more than the initial cash: the least return.
 RUINED = -1.0

@@ -18,7 +18,7 @@ from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.calibration.comparison_pairs import IDENTICAL, holm
 from bellwether.calibration.forecasts import Bools, Floats, Ints
-from bellwether.calibration.means import NOTHING, ClusterSums, mean_tests
+from bellwether.calibration.mean_inference import NOTHING, ClusterSums, mean_tests
 from bellwether.calibration.ranking import confidence_set, letters
 
 NO_COMMON = "no cohort-week has both"

@@ -15,7 +15,7 @@ import numpy as np
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.forecasts import Floats, Ints
 from bellwether.calibration.intervals import CONSTANT, UNDEFINED, quantile
-from bellwether.calibration.means import ClusterSums, MeanTests, Spread, mean_tests
+from bellwether.calibration.mean_inference import ClusterSums, MeanTests, Spread, mean_tests
 
 #: Method of an interval that no outcome changes.
 UNCHANGED = "constant"

@@ -1,6 +1,6 @@
 """Interface between agents and the simulator, defined once for this process, for isolated processes and for compiled code.
 
-`Simulator` lists every observation and request with its units. `Door` exposes them to an agent of this process, `isolation.wire` derives its messages
+`Simulator` lists every observation and request with its units. `Door` exposes them to an agent of this process, `isolation.wire_protocol` derives its messages
 from them, and the compiled functions of `engine.kernel` have the same names and arguments.
 """
 

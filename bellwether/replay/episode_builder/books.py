@@ -11,9 +11,9 @@ from collections.abc import Collection, Hashable
 from dataclasses import replace
 from typing import Any
 
-from bellwether.recordings.instants import exchange_time, instant
-from bellwether.recordings.numbers import Key
-from bellwether.recordings.watch import Effect, Ended, FrameEffect, Watch
+from bellwether.recordings.book_validation import Effect, Ended, FrameEffect, Watch
+from bellwether.recordings.exchange_times import exchange_time, instant
+from bellwether.recordings.sequence_numbers import Key
 from bellwether.replay.episode_builder.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
 from bellwether.replay.episode_builder.gaps import Lost
 from bellwether.replay.episode_builder.lifecycle import Lifecycle

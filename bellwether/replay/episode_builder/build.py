@@ -13,7 +13,7 @@ import pyarrow as pa
 from bellwether.errors import ConfigError
 from bellwether.recordings.books import has_yes_prices
 from bellwether.recordings.captures import event_of
-from bellwether.recordings.opening import books_begin
+from bellwether.recordings.initial_books import books_begin
 from bellwether.recordings.recording import About, Recording
 from bellwether.replay.arrow import words_of
 from bellwether.replay.episode import EpisodeDraft, Gap, GridChange, Market, Metadata, Series, Settlement

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bellwether.errors import SchemaError
 from bellwether.recordings.books import SIDE_FORMS, MalformedFrame, price_of, scaled, size_of
-from bellwether.recordings.instants import SECOND, exchange_time, instant
+from bellwether.recordings.exchange_times import SECOND, exchange_time, instant
 from bellwether.replay.episode.books import SIDES
 from bellwether.replay.units import CENT, DOLLAR, MAX_LOTS
 from bellwether.units import CentiCents, Lots

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bellwether.recordings.books import Side
-from bellwether.recordings.instants import SECOND
-from bellwether.recordings.numbers import Key
+from bellwether.recordings.exchange_times import SECOND
+from bellwether.recordings.sequence_numbers import Key
 from bellwether.replay.episode_builder.lifecycle import Lifecycle
 from bellwether.replay.episode_builder.messages import Levels
 from bellwether.replay.units import DOLLAR

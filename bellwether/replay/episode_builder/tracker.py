@@ -9,10 +9,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from bellwether.recordings.book_validation import Watch
 from bellwether.recordings.books import in_own_prices
-from bellwether.recordings.instants import MILLISECOND, exchange_time
-from bellwether.recordings.notes import WATCHED
-from bellwether.recordings.watch import Watch
+from bellwether.recordings.exchange_times import MILLISECOND, exchange_time
+from bellwether.recordings.recorder_frames import WATCHED
 from bellwether.replay.episode_builder.books import Books
 from bellwether.replay.episode_builder.columns import TRADES, Rows, Texts
 from bellwether.replay.episode_builder.gaps import Lost

@@ -14,12 +14,12 @@ from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import described, traced
 from bellwether.replay.agents.interface import CALLS, STATE
-from bellwether.replay.agents.load import AgentReference, agent_class
+from bellwether.replay.agents.loader import AgentReference, agent_class
 from bellwether.replay.agents.mills import in_units
-from bellwether.replay.agents.player import FRAMES, perform
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
-from bellwether.replay.isolation.confine import Unavailable, confine
-from bellwether.replay.isolation.wire import Channel, rebuilt
+from bellwether.replay.agents.runner import FRAMES, perform
+from bellwether.replay.isolation.confinement import Unavailable, confine
+from bellwether.replay.isolation.wire_protocol import Channel, rebuilt
 
 #: Message of numba without a writable cache.
 _UNCACHED = "cannot cache function"

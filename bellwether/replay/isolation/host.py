@@ -21,12 +21,12 @@ from bellwether.replay.agents.agent import default_name
 from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, plain, readable
 from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.mills import API
-from bellwether.replay.agents.player import finish, play, step_of
 from bellwether.replay.agents.records import Callbacks, EpisodeInfo
+from bellwether.replay.agents.runner import finish, play, step_of
 from bellwether.replay.engine import Session
 from bellwether.replay.isolation.filesystem import visible_files
 from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation, check_isolable
-from bellwether.replay.isolation.wire import REQUESTS, Channel, Closed, Malformed, OutOfTime, answered, checked, state_of
+from bellwether.replay.isolation.wire_protocol import REQUESTS, Channel, Closed, Malformed, OutOfTime, answered, checked, state_of
 
 _PROGRAM = (
     "import sys; from ast import literal_eval; sys.path[:] = literal_eval(sys.argv[1]); "

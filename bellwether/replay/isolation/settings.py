@@ -10,7 +10,7 @@ import orjson
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent
-from bellwether.replay.agents.load import AgentReference
+from bellwether.replay.agents.loader import AgentReference
 
 _LEAST_MEMORY = 256 << 20
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.calibration.means import ClusterSums, mean_tests
+from bellwether.calibration.mean_inference import ClusterSums, mean_tests
 from bellwether.tables.replay import RESULTS, SEPARATOR, SUMMARY
 
 #: Fewer episodes than this have no interval.
@@ -35,7 +35,7 @@ class Estimate:
 
 
 def mean_over(values: np.ndarray) -> Estimate:
-    """Mean of float64 values, NaN left out, with its interval (`bellwether.calibration.means`) from `LEAST_EPISODES` on."""
+    """Mean of float64 values, NaN left out, with its interval (`bellwether.calibration.mean_inference`) from `LEAST_EPISODES` on."""
     defined = values[~np.isnan(values)]
     n = len(defined)
     if n == 0:

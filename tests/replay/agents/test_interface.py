@@ -30,10 +30,10 @@ from bellwether.replay import (
     run,
 )
 from bellwether.replay.agents.interface import CALLS, Simulator
-from bellwether.replay.agents.load import AgentReference, agent_class
+from bellwether.replay.agents.loader import AgentReference, agent_class
 from bellwether.replay.engine import kernel
 from bellwether.replay.engine.codes import O_PRICE, O_TAG
-from bellwether.replay.isolation.wire import REQUESTS
+from bellwether.replay.isolation.wire_protocol import REQUESTS
 from bellwether.replay.tape.layout import LEVEL, Tape
 from bellwether.replay.units import MICROS
 from tests.replay.agents.old import OldScripted

@@ -10,7 +10,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay import Agent, AgentSource, Isolation, cents, contracts
 from bellwether.replay.agents.agent import callbacks_of, stable_seed
 from bellwether.replay.agents.baselines import Passive, RandomAgent
-from bellwether.replay.agents.load import agent_class
+from bellwether.replay.agents.loader import agent_class
 from bellwether.replay.registry import agent_of, agents
 from bellwether.replay.units import SECOND
 

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from bellwether.recordings.generating import generate_recording
 from bellwether.recordings.recording import About
+from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.sandbox.world.world import GeneratedWorld
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.replay.episode_builder.damage import ALL, WAYS, Damage, damaged, look_everywhere, truth, with_snapshots

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.recordings.importing import import_captures
+from bellwether.recordings.capture_import import import_captures
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.codes import O_COST, O_FEES, O_FILLED, O_PRICE, O_REASON, Reason
 from bellwether.replay.episode import Episode, EpisodeDraft, draft_of, load, validate, write

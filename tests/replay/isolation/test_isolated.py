@@ -17,7 +17,7 @@ from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.isolation.settings import Confinement
-from bellwether.replay.isolation.wire import Malformed, checked, framed
+from bellwether.replay.isolation.wire_protocol import Malformed, checked, framed
 from bellwether.replay.registry import agent_of
 from bellwether.replay.tape.layout import LEVEL, Tape
 from bellwether.replay.units import NO, SECOND, YES

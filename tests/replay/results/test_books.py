@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bellwether.recordings.generating import generate_recording, settled_events
+from bellwether.recordings.sandbox_recordings import generate_recording, settled_events
 from bellwether.replay import prepare
 from bellwether.replay.episode import EpisodeDraft, write
 from bellwether.replay.episode_builder import build_recording

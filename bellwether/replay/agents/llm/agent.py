@@ -23,8 +23,8 @@ from bellwether.places import place
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.gateway import Conditions
 from bellwether.replay.agents.limits import RunStopped
-from bellwether.replay.agents.llm.asking import Asking, OwnModels
 from bellwether.replay.agents.llm.conversation import Messages, Voice, converse, round_of
+from bellwether.replay.agents.llm.model_bridge import Asking, OwnModels
 from bellwether.replay.agents.llm.prompt import VERSION, state, system_prompt
 from bellwether.replay.agents.llm.steps import Round, Step
 from bellwether.replay.agents.llm.tools import Toolbox

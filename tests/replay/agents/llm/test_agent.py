@@ -31,7 +31,7 @@ from bellwether.models.model import Model
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm import LLMAgent, LLMReplay, Mismatch, Suspended, Trajectory
 from bellwether.replay.agents.llm.agent import _temperature
-from bellwether.replay.agents.llm.asking import PURPOSE
+from bellwether.replay.agents.llm.model_bridge import PURPOSE
 from bellwether.replay.agents.llm.steps import Step
 from bellwether.replay.agents.llm.tools import MOST_CALLS
 from bellwether.replay.backtest import Backtest, run

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bellwether.recordings.generating import generate_recording, settled_events
+from bellwether.recordings.sandbox_recordings import generate_recording, settled_events
 from bellwether.replay.agents.llm import Trajectory
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings

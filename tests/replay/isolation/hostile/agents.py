@@ -107,9 +107,9 @@ def reset_the_budget(ctx, target):
 
 def patch(ctx, target):
     from bellwether.replay.agents import context, gateway, interface, limits
-    from bellwether.replay.isolation import wire
+    from bellwether.replay.isolation import wire_protocol
 
-    for module in (context, gateway, interface, limits, wire):
+    for module in (context, gateway, interface, limits, wire_protocol):
         for name in list(vars(module)):
             if not name.startswith("__"):
                 setattr(module, name, lambda *anything, **more: 10**15)

@@ -10,9 +10,9 @@ from pathlib import Path
 import orjson
 
 from bellwether.errors import ConfigError
+from bellwether.recordings.capture_import import make_recording
 from bellwether.recordings.captures import Capture, CapturedMessage
-from bellwether.recordings.importing import make_recording
-from bellwether.recordings.notes import watching
+from bellwether.recordings.recorder_frames import watching
 from bellwether.recordings.recording import Recording, check_name
 from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TRADES, Interest
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange

@@ -13,8 +13,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from bellwether.calibration import evaluate
 from bellwether.calibration.forecasts import DECILES, EDGES, Forecasts
+from bellwether.calibration.formulas import point
 from bellwether.calibration.metrics import ESTIMATED
-from bellwether.calibration.strict import point
 
 #: Multiples of 1/256 have exact complements, and none of them is a threshold or an inner edge but 0.5.
 DYADIC = st.integers(1, 255).map(lambda k: k / 256)

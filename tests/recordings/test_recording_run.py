@@ -15,9 +15,9 @@ import pytest
 from bellwether.errors import ConfigError, VenueError
 from bellwether.recordings.books import price_of, size_of
 from bellwether.recordings.frames import rows
-from bellwether.recordings.gaps import gap_report
-from bellwether.recordings.record import Plan, Progress, name_of, record
+from bellwether.recordings.gap_summary import gap_report
 from bellwether.recordings.recording import Recording, Status
+from bellwether.recordings.recording_run import Plan, Progress, name_of, record
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.faults import Faults

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bellwether.calibration.forecasts import Floats, Forecasts, Ints
-from bellwether.calibration.ordered import Ordered
+from bellwether.calibration.sorted_forecasts import Ordered
 
 #: Cosines of the point estimate, and least and most of them for its distribution; most resolve bandwidths down to 0.0003 and 0.003.
 _MODES, _LEAST_MODES, _MOST_MODES = 4096, 64, 512

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
-from bellwether.recordings.instants import exchange_time
-from bellwether.recordings.missing import Gap, GapReport, Mark, Outage
-from bellwether.recordings.numbers import Key, Numbers, within
+from bellwether.recordings.exchange_times import exchange_time
+from bellwether.recordings.gap_report import Gap, GapReport, Mark, Outage
 from bellwether.recordings.recording import Torn
+from bellwether.recordings.sequence_numbers import Key, Numbers, within
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_envelope, read_ticker
 
 #: The id of a subscription whose frames do not name it.

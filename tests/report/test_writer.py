@@ -15,9 +15,9 @@ from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.lake.warehouse import publish
-from bellwether.report import write
+from bellwether.report import writer
 from bellwether.report.inputs import TABLES, Inputs, read_inputs
-from bellwether.report.write import file_name, safe_name, write_report
+from bellwether.report.writer import file_name, safe_name, write_report
 from bellwether.settings import settings
 from bellwether.tables import table
 from cli.main import main
@@ -68,7 +68,7 @@ def test_an_older_report_stays_whole_when_a_figure_cannot_be_drawn(tiny: Inputs,
     def broken(*_: object, **__: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(write, "release_page", broken)
+    monkeypatch.setattr(writer, "release_page", broken)
     with pytest.raises(ZeroDivisionError):
         write_report(later(tiny), tmp_path)
     assert contents(tmp_path / "q") == before

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bellwether.calibration.means import CONSTANT, NOTHING, ClusterSums, mean_tests
+from bellwether.calibration.mean_inference import CONSTANT, NOTHING, ClusterSums, mean_tests
 
 
 def singles(values: np.ndarray) -> ClusterSums:

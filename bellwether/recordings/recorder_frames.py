@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bellwether.recordings.instants import moment
+from bellwether.recordings.exchange_times import moment
 
 #: Type of the note.
 WATCHED = "watch_market"

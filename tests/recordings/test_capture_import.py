@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.recordings import importing
+from bellwether.recordings import capture_import
+from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.captures import find_captures
-from bellwether.recordings.gaps import gap_report
-from bellwether.recordings.importing import import_captures
+from bellwether.recordings.gap_summary import gap_report
 from bellwether.recordings.recording import Recording, Status
 from tests.recordings.book_replay import check_books
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
@@ -126,14 +126,14 @@ def test_a_recording_that_another_process_made_meanwhile_is_taken_where_it_is_th
     lines(tmp_path / "in" / "a.ndjson", snapshot(A, 9), delta(A, 12, **at(1)))
     lines(tmp_path / "other" / "a.ndjson", snapshot(A, 9), delta(A, 12, **at(1 if same else 2)))
     [theirs] = import_captures(tmp_path / "theirs", tmp_path / "other")
-    rename = importing.os.rename
+    rename = capture_import.os.rename
 
     def second(draft: Path, target: Path) -> None:
         if not target.exists():
             shutil.copytree(tmp_path / "theirs" / theirs.name, target)
         rename(draft, target)
 
-    monkeypatch.setattr(importing.os, "rename", second)
+    monkeypatch.setattr(capture_import.os, "rename", second)
     if same:
         [found] = import_captures(tmp_path / "out", tmp_path / "in")
         assert bodies(found) == bodies(theirs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bellwether.recordings.numbers import Numbers
 from bellwether.recordings.recording import Torn
+from bellwether.recordings.sequence_numbers import Numbers
 
 
 class Mark(NamedTuple):

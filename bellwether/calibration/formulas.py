@@ -11,9 +11,9 @@ from bellwether.calibration.decomposition import corp_terms, debiased_terms, mur
 from bellwether.calibration.discrimination import discrimination
 from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.metrics import ESTIMATED
-from bellwether.calibration.ordered import Ordered, ace, explained
-from bellwether.calibration.smooth import smooth_error
-from bellwether.calibration.sufficient import THRESHOLDS, Sums, ratio, total
+from bellwether.calibration.smooth_calibration import smooth_error
+from bellwether.calibration.sorted_forecasts import Ordered, ace, explained
+from bellwether.calibration.sufficient_statistics import THRESHOLDS, Sums, ratio, total
 
 
 def point(forecasts: Forecasts, clusters: Clusters | None = None, bins: Bins = DECILES) -> dict[str, float]:

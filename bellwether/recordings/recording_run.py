@@ -17,9 +17,9 @@ import orjson
 
 from bellwether import __version__
 from bellwether.errors import ConfigError
-from bellwether.recordings.instants import SECOND
-from bellwether.recordings.notes import watching
+from bellwether.recordings.exchange_times import SECOND
 from bellwether.recordings.recorder import Pace, Recorder, StreamStart
+from bellwether.recordings.recorder_frames import watching
 from bellwether.recordings.recording import About, Recording, check_name
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.recordings.generating import generate_recording, generate_recordings
 from bellwether.recordings.recording import Recording, Status
+from bellwether.recordings.sandbox_recordings import generate_recording, generate_recordings
 from bellwether.sandbox import GeneratedWorld
 from tests.recordings.book_replay import check_books
 

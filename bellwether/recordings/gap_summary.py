@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bellwether.files import write_durably
-from bellwether.recordings.missing import Gap, GapReport, Mark, Outage
-from bellwether.recordings.numbers import Numbers
+from bellwether.recordings.book_validation import Effect, Watch, watch_frames
+from bellwether.recordings.gap_report import Gap, GapReport, Mark, Outage
 from bellwether.recordings.recording import Recording, Status, dump_json, read_json
-from bellwether.recordings.watch import Effect, Watch, watch_frames
+from bellwether.recordings.sequence_numbers import Numbers
 
 __all__ = ["GAPS", "Effect", "Gap", "GapReport", "Mark", "Numbers", "Outage", "Watch", "gap_report", "gap_summary", "keep_gap_summary"]
 

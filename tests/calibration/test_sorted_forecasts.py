@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from bellwether.calibration.forecasts import Forecasts
-from bellwether.calibration.ordered import Ordered, ace, explained, isotonic_fit, shares
+from bellwether.calibration.sorted_forecasts import Ordered, ace, explained, isotonic_fit, shares
 
 ROWS = st.lists(st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.booleans(), st.integers(0, 3)), min_size=1, max_size=40)
 

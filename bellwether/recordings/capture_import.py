@@ -17,7 +17,7 @@ from bellwether.files import write_durably
 from bellwether.places import is_stored
 from bellwether.recordings.captures import Capture, CapturedMessage, event_of, find_captures
 from bellwether.recordings.catalogue import store
-from bellwether.recordings.instants import exchange_time, moment
+from bellwether.recordings.exchange_times import exchange_time, moment
 from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import ABOUT, DONE, About, Recording, Status, check_name, dump_about, is_locked
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_ticker
