@@ -5,116 +5,173 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import IO, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from bellwether.untrusted_text import visible
 
-#: What takes less says nothing.
+#: Seconds within which a command shows nothing.
 PATIENCE = 2.0
 #: Seconds between plain lines about the same stage.
 INTERVAL = 10.0
 
-#: Called with the parts of a stage that were done since the last call.
+#: Receives the number of parts of a stage that are finished since the last call.
 Advance = Callable[[int], None]
 
 
 class Progress(Protocol):
-    """Shows what is being done."""
+    """Display of a command's progress."""
 
     def say(self, text: str) -> None:
         """Show the current activity."""
 
     def stage(self, name: str, total: int) -> AbstractContextManager[Advance]:
-        """A stage of so many equal parts, while the context is open; stages may contain others."""
+        """Show a stage of `total` equal parts while the context is open; stages may contain others."""
+
+    def plan(self, seconds: Mapping[str, float]) -> AbstractContextManager[Callable[[str], None]]:
+        """Show consecutive stages while the context is open; it yields a function that begins the next one, by its name.
+
+        seconds: expected durations of all stages on some machine; the finished ones tell how much slower or faster this one is.
+        """
 
 
 class Silent:
-    """Shows nothing."""
+    """Progress without a display."""
 
     def say(self, text: str) -> None:
-        """Nothing is shown."""
+        """Show nothing."""
         return
 
     def stage(self, name: str, total: int) -> AbstractContextManager[Advance]:
-        """Nothing is shown."""
+        """Show nothing."""
         return nullcontext(lambda parts: None)
+
+    def plan(self, seconds: Mapping[str, float]) -> AbstractContextManager[Callable[[str], None]]:
+        """Show nothing."""
+        return nullcontext(lambda name: None)
 
 
 @dataclass
 class _Stage:
     name: str
     total: int
+    clock: Callable[[], float]
     began: float
     done: int = 0
 
-    def line(self, now: float) -> str:
-        left = f", about {_span((now - self.began) / self.done * (self.total - self.done))} left" if 0 < self.done < self.total else ""
-        return f"{self.name}: {self.done} of {self.total}{left}"
+    def advance(self, parts: int) -> None:
+        self.done += parts
+
+    def __str__(self) -> str:
+        left = (self.clock() - self.began) / self.done * (self.total - self.done) if 0 < self.done < self.total else 0
+        return visible(f"{self.name}: {self.done} of {self.total}{f', about {_span(left)} left' if left else ''}")
+
+
+class _Plan:
+    """Consecutive stages with expected durations."""
+
+    def __init__(self, seconds: Mapping[str, float], clock: Callable[[], float]) -> None:
+        self.seconds, self.clock = dict(seconds), clock
+        self.names = list(seconds)
+        self.number, self.began, self.begun = 0, clock(), clock()
+
+    def begin(self, name: str) -> None:
+        self.number, self.begun = self.names.index(name), self.clock()
+
+    def remaining(self) -> float:
+        """Seconds to the end of all stages, at the speed of the finished ones."""
+        now, expected = self.clock(), list(self.seconds.values())
+        finished, current = sum(expected[: self.number]), expected[self.number]
+        pace = (self.begun - self.began) / finished if finished else 1.0
+        return max(pace * current - (now - self.begun), 0) + pace * sum(expected[self.number + 1 :])
+
+    def __str__(self) -> str:
+        left = f", about {_span(seconds)} left" if (seconds := self.remaining()) >= 1 else ""
+        return visible(f"stage {self.number + 1} of {len(self.names)} ({self.names[self.number]}){left}")
 
 
 class Lines:
-    """A line whenever something has been done for a while: at most one in `interval` seconds, and one when a long stage ends.
+    """Progress as plain lines: at most one in `interval` seconds, one when a long stage ends, and one when a stage of a plan begins.
 
-    now: seconds of a clock that only goes forward.
+    now: monotonic clock, in seconds.
     """
 
     def __init__(self, stream: IO[str], *, interval: float = INTERVAL, now: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._interval, self._now = stream, interval, now
-        self._stages: list[_Stage] = []
-        self._doing, self._since = "", now()
+        self._stages: list[_Stage | _Plan] = []
+        self._activity, self._since = "", now()
         self._due = now() + PATIENCE
         self._lock = threading.RLock()
 
     def say(self, text: str) -> None:
-        """Show what is being done now."""
+        """Show the current activity."""
         with self._lock:
-            self._doing, self._since = text, self._now()
+            self._activity, self._since = text, self._now()
             self.tick()
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
         """Show a stage of `total` parts while the block runs; it yields the function that reports finished parts."""
-        one = _Stage(name, total, self._now())
-        with self._lock:
-            self._stages.append(one)
+        stage = _Stage(name, total, self._now, self._now())
 
         def advance(parts: int) -> None:
             with self._lock:
-                one.done += parts
+                stage.advance(parts)
                 self.tick()
 
-        try:
+        with self._listed(stage):
             yield advance
+        if (seconds := self._now() - stage.began) >= PATIENCE and stage.done == total:
+            self._write(f"{name}: {total} of {total} in {_span(seconds)}")
+
+    @contextmanager
+    def plan(self, seconds: Mapping[str, float]) -> Iterator[Callable[[str], None]]:
+        """Show consecutive stages while the block runs; it yields the function that begins the next one."""
+        plan = _Plan(seconds, self._now)
+
+        def begin(name: str) -> None:
+            with self._lock:
+                plan.begin(name)
+                self._activity = ""
+                self._write(str(plan), PATIENCE)
+
+        with self._listed(plan):
+            yield begin
+
+    @contextmanager
+    def _listed(self, stage: _Stage | _Plan) -> Iterator[None]:
+        with self._lock:
+            self._stages.append(stage)
+        try:
+            yield
         finally:
             with self._lock:
-                self._stages.remove(one)
-                if self._now() - one.began >= PATIENCE and one.done == total:
-                    self._write(f"{name}: {total} of {total} in {_span(self._now() - one.began)}")
+                self._stages.remove(stage)
 
     def tick(self) -> None:
         """Write a line if one is due."""
         with self._lock:
             now = self._now()
-            if now >= self._due and (self._stages or self._doing):
-                took = f", for {_span(now - self._since)}" if now - self._since >= self._interval else ""
-                self._write("; ".join([*(stage.line(now) for stage in self._stages), *([f"{self._doing}{took}"] if self._doing else [])]))
+            if now >= self._due and (self._stages or self._activity):
+                duration = f", for {_span(now - self._since)}" if now - self._since >= self._interval else ""
+                self._write("; ".join([*map(str, self._stages), *([f"{self._activity}{duration}"] if self._activity else [])]))
 
-    def _write(self, line: str) -> None:
-        self._due = self._now() + self._interval
-        self._stream.write(f"{visible(line)}\n")
-        self._stream.flush()
+    def _write(self, line: str, pause: float | None = None) -> None:
+        with self._lock:
+            self._due = self._now() + (pause or self._interval)
+            self._stream.write(f"{visible(line)}\n")
+            self._stream.flush()
 
 
 @contextmanager
 def shown(stream: IO[str] | None = None) -> Iterator[Progress]:
-    """The progress of a command, on standard error."""
+    """Show the progress of a command on standard error."""
     stream = stream or sys.stderr
     if stream.isatty():
         with _live(stream) as live:
@@ -137,28 +194,48 @@ def shown(stream: IO[str] | None = None) -> Iterator[Progress]:
 
 @contextmanager
 def _live(stream: IO[str]) -> Iterator[Progress]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(file=stream), transient=True) as bars:
+    columns = (SpinnerColumn(), TextColumn("{task.fields[line]}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=Console(file=stream), transient=True) as bars:
         yield _Live(bars)
 
 
 class _Live:
     """Bars in a terminal: one per open stage, and a line with the current activity."""
 
-    def __init__(self, bars: object) -> None:
-        assert isinstance(bars, Bars)
+    def __init__(self, bars: Bars) -> None:
         self._bars = bars
-        self._doing = bars.add_task("starting", total=None)
+        self._activity = bars.add_task("", total=None, line="starting")
 
     def say(self, text: str) -> None:
-        self._bars.update(self._doing, description=visible(text))
+        self._bars.update(self._activity, line=visible(text))
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
         """Show a stage of `total` parts while the block runs; it yields the function that reports finished parts."""
-        task = self._bars.add_task(visible(name), total=total)
+        stage = _Stage(name, total, time.monotonic, time.monotonic())
+        task = self._bars.add_task("", total=total, line=stage)
+
+        def advance(parts: int) -> None:
+            stage.advance(parts)
+            self._bars.advance(task, parts)
+
         try:
-            yield lambda parts: self._bars.advance(task, parts)
+            yield advance
+        finally:
+            self._bars.remove_task(task)
+
+    @contextmanager
+    def plan(self, seconds: Mapping[str, float]) -> Iterator[Callable[[str], None]]:
+        """Show consecutive stages while the block runs; it yields the function that begins the next one."""
+        plan = _Plan(seconds, time.monotonic)
+        task = self._bars.add_task("", total=len(seconds), line=plan)
+
+        def begin(name: str) -> None:
+            plan.begin(name)
+            self._bars.update(task, completed=plan.number)
+
+        try:
+            yield begin
         finally:
             self._bars.remove_task(task)
 
@@ -168,4 +245,4 @@ def _span(seconds: float) -> str:
     whole = round(seconds)
     if whole < 90:
         return f"{whole} s"
-    return f"{whole // 60} min" if whole < 5400 else f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{round(whole / 60)} min" if whole < 5400 else f"{whole // 3600} h {whole % 3600 // 60} min"

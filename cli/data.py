@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -300,13 +302,13 @@ def generate(events: tuple[str, ...], *, hours: float) -> None:
 @click.command()
 @click.argument("sql")
 @click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the SQL; may be repeated.")
-@click.option("--rows", default=100, show_default=True, type=click.IntRange(1), help="Most rows to show.")
+@click.option("--rows", default=40, show_default=True, type=click.IntRange(1), help="Rows to show, half of them from the end.")
 @AS_JSON
 def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
-    """Run SQL on the published warehouse, read-only, while the pipeline may be running.
+    """Run SQL on the published warehouse, read-only.
 
-    Tables are named like the assets: clean.markets, benchmark.scores, ... `FROM meta.tables` lists them. `@FILE` reads the SQL from a file:
-    `@sql/analysis/leaderboard.sql --set release=sandbox-2026`.
+    `FROM meta.tables` lists the tables. `@FILE` reads the SQL from a file: `@sql/analysis/leaderboard.sql --set release=sandbox-2026`. Columns that do
+    not fit the terminal are left out; --json has all columns and rows.
     """
     from bellwether.lake.warehouse import query as run
 
@@ -319,8 +321,17 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
     frame = run(settings().warehouse_uri, text, _named(values))
     if as_json:
         emit(frame.to_dicts())
-    else:
-        console().print(grid(frame, most=rows))
+    elif frame.width:
+        click.echo(_draw_box(frame, rows))
+
+
+def _draw_box(frame: pl.DataFrame, rows: int) -> str:
+    """Draw a frame as DuckDB's command line does, in the width of the terminal."""
+    from bellwether.lake import duck
+
+    with duck.connect() as connection, redirect_stdout(StringIO()) as out:
+        connection.from_arrow(frame.to_arrow()).show(max_width=console().width, max_rows=rows)
+    return visible(out.getvalue().rstrip("\n"), "\n")
 
 
 @click.command()

@@ -12,10 +12,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import secrets
+import shlex
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -54,6 +57,7 @@ class Process:
         self._file, self.held = _locked(self._path, wait=name is None)
         if name is None:
             self.tags = {TAG: self.name}
+            self.write(shlex.join(["bellwether", *sys.argv[1:]]))
 
     def write(self, note: str) -> None:
         """Store a note in the lock's file, for processes that find it taken."""
@@ -129,6 +133,13 @@ def running_commands(instance: dg.DagsterInstance) -> list[str]:
     if not owns_runs(instance):
         return [run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))]
     return sorted(path.name for path in _folder(instance).iterdir() if path.name != UI and not _is_free(path))
+
+
+def command_line(instance: dg.DagsterInstance, name: str) -> str:
+    """The command that has the lock `name`, as typed; empty if it has ended meanwhile."""
+    with suppress(FileNotFoundError):
+        return (_folder(instance) / name).read_text()
+    return ""
 
 
 def ui_note(instance: dg.DagsterInstance) -> str | None:

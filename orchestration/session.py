@@ -20,9 +20,13 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake.upgrades import renew
 from bellwether.progress import shown
 from bellwether.settings import World, settings
+from bellwether.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from orchestration.runner import Runner
+
+#: Query that commands suggest at their end.
+FIRST_QUERY = "SELECT release, forecaster, brier FROM benchmark.leaderboard WHERE rank <= 3 ORDER BY release, rank"
 
 
 @contextmanager
@@ -62,7 +66,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
 
 def _announce(work: Runner) -> None:
     """Name other commands whose runs are in progress, and the UI that executes the runs of this one. Raises `ConfigError` if a fleet's UI does not answer."""
-    from orchestration.orphans import running_commands
+    from orchestration.orphans import command_line, running_commands
     from orchestration.submission import endpoint
 
     ui = endpoint(work.instance)
@@ -72,8 +76,12 @@ def _announce(work: Runner) -> None:
         if others:
             sys.stderr.write(f"Runs of commands are in progress in the fleet ({', '.join(others)}); see {ui.url}/runs.\n")
     elif others:
-        numbers = ", ".join(name.partition("-")[0] for name in others)
-        sys.stderr.write(f"Another command is running here (process {numbers}); steps that use the same venue take turns.\n")
+        numbers = [name.partition("-")[0] for name in others]
+        names = [f"{one_line(command_line(work.instance, name), 80) or 'a command'} (process {name.partition('-')[0]})" for name in others]
+        sys.stderr.write(
+            f"Already running in {settings().world_home}: {', '.join(names)}. Both commands continue, and steps that use the same venue take turns. "
+            f"Ctrl-C stops this one, `kill {' '.join(numbers)}` the other; what they have stored is kept.\n"
+        )
     if ui is not None:
         sys.stderr.write(f"{str(ui)[0].upper()}{str(ui)[1:]} executes the runs of this command.\n")
 
@@ -137,8 +145,7 @@ def close(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: M
     console().print(f"Warehouse  {config.warehouse_uri}", soft_wrap=True)
     command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"
     other = "" if "://" in config.warehouse_uri else ", or any DuckDB client: it is never locked"
-    query = "SELECT release, forecaster, brier FROM benchmark.leaderboard WHERE rank <= 3 ORDER BY release, rank"
-    console().print(f'Query it   {command} query "{query}"{other}', soft_wrap=True)
+    console().print(f'Query it   {command} query "{FIRST_QUERY}"{other}', soft_wrap=True)
     console().print(f"See it     {config.ui if config.fleet else 'make ui, then http://127.0.0.1:3000'}")
     for name, reason in stopped.items():
         console().print(f"Not done   {name}: {reason}", style="red", markup=False, soft_wrap=True)

@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TALK = """
 import time
 from bellwether.progress import shown
-with shown() as progress, progress.stage("days", 4) as advance:
+with shown() as progress, progress.plan({"pull": 100, "score": 500}) as begin, progress.stage("days", 4) as advance:
+    begin("pull")
     for number in range(4):
         progress.say(f"day {number}")
         time.sleep(float("%s"))
@@ -58,9 +59,29 @@ def test_a_line_says_what_is_done_how_far_it_is_and_how_long_it_will_take() -> N
         advance(3)
     assert stream.getvalue().splitlines() == [
         "days: 0 of 4; days 2026-01-01 to 2026-01-31",
-        "days: 1 of 4, about 1 min left; days 2026-01-01 to 2026-01-31, for 30 s",
+        "days: 1 of 4, about 2 min left; days 2026-01-01 to 2026-01-31, for 30 s",
         "days: 4 of 4; days 2026-01-01 to 2026-01-31, for 60 s",
         "days: 4 of 4 in 60 s",
+    ]
+
+
+def test_stages_have_a_number_a_total_and_the_time_left_at_the_speed_of_this_machine() -> None:
+    stream, clock = io.StringIO(), Clock()
+    lines = Lines(stream, interval=10.0, now=clock)
+    with lines.plan({"pull": 10.0, "score": 30.0, "publish": 20.0}) as begin:
+        begin("pull")
+        clock.now = 20.0  # twice as long as expected
+        begin("score")
+        lines.say("forecasts")
+        clock.now = 50.0
+        lines.tick()
+        clock.now = 100.0  # longer than the expected 60 seconds
+        begin("publish")
+    assert stream.getvalue().splitlines() == [
+        "stage 1 of 3 (pull), about 60 s left",
+        "stage 2 of 3 (score), about 2 min left",
+        "stage 2 of 3 (score), about 70 s left; forecasts, for 30 s",
+        "stage 3 of 3 (publish), about 50 s left",
     ]
 
 
@@ -85,6 +106,7 @@ def test_a_step_that_says_nothing_for_seconds_is_shown_in_a_file() -> None:
     )
     assert not done.stdout
     assert "days: 1 of 4" in done.stderr
+    assert "stage 1 of 2 (pull), about 10 min left" in done.stderr.splitlines()[0]
     assert "\x1b" not in done.stderr
 
 
@@ -103,7 +125,7 @@ def test_a_terminal_has_a_live_display() -> None:
         while chunk := screen.read(65536):
             seen += chunk
     assert talking.wait(60) == 0
-    for text in (b"days", b"day 2", b"2/4", b"0:00"):
+    for text in (b"stage 1 of 2 (pull), about 10 min left", b"days", b"day 2", b"2 of 4", b"0:00"):
         assert text in seen
 
 

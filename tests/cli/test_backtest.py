@@ -255,6 +255,20 @@ def test_an_agent_that_cannot_be_made_fails_alone(episode: Path, tmp_path: Path)
         assert "ZeroDivisionError: division by zero" in result.output
 
 
+def test_a_file_without_a_class_runs_its_only_agent_and_lists_several(episode: Path, tmp_path: Path) -> None:
+    file, text = tmp_path / "mine.py", "class {}(Agent):\n    api = 3\n\n    def act(self, ctx): ...\n"
+    file.write_text("from bellwether.replay import Agent\n" + text.format("Mine"))
+    [row] = json.loads(backtest("--agent", file, "--episode", episode, "--json").stdout)
+    assert row["agent"] == "mine"
+    file.write_text(file.read_text() + text.format("Other"))
+    several = backtest("--agent", file, "--episode", episode)
+    file.write_text("class Helper: ...\n")
+    none = backtest("--agent", file, "--episode", episode)
+    assert (several.exit_code, none.exit_code) == (1, 1)
+    assert "it has several agents, Mine, Other; name one as mine.py:Mine" in several.output
+    assert "it has no class that derives from Agent; name one as mine.py:Class" in none.output
+
+
 def test_settings_reach_the_run(episode: Path) -> None:
     given = (
         "--latency",

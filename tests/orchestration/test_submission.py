@@ -73,11 +73,16 @@ def test_a_daemon_with_other_settings_or_keys_takes_no_runs(
     ui.close()
 
 
-def test_two_commands_in_one_home_announce_each_other(instance: dg.DagsterInstance, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_second_command_in_a_home_names_the_first_and_how_to_stop_it(
+    instance: dg.DagsterInstance, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["/usr/bin/bellwether", "demo", "--days", "30"])
     with runner(venues=False):
-        assert "Another command" not in capsys.readouterr().err
+        assert "Already running" not in capsys.readouterr().err
         with runner(venues=False):
-            assert f"Another command is running here (process {os.getpid()})" in capsys.readouterr().err
+            said = capsys.readouterr().err
+    assert f"Already running in {settings().world_home}: bellwether demo --days 30 (process {os.getpid()})" in said
+    assert f"`kill {os.getpid()}`" in said
 
 
 @dg.op

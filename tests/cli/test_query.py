@@ -1,0 +1,81 @@
+"""`bellwether query`: tables as DuckDB's command line draws them, and complete JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether.console import console
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish
+from bellwether.settings import settings
+from bellwether.tables.benchmark import QUESTIONS
+from cli.main import main
+from orchestration.session import FIRST_QUERY
+from tests.publish.rows import questions
+
+WIDE = "SELECT range AS number, 'a' AS name, repeat('long ', 40) AS text, range * 2 AS twice, TIMESTAMPTZ '2026-07-01 12:00:00+02' AS at FROM range(100)"
+
+
+@pytest.fixture(autouse=True)
+def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    lake = Lake(str(tmp_path / "lake"))
+    lake.write(QUESTIONS, ("made-up",), questions(), run_id="r")
+    publish(lake, settings().warehouse_uri, tables=(QUESTIONS,))
+    monkeypatch.setenv("COLUMNS", "80")
+    console.cache_clear()
+    yield
+    console.cache_clear()
+
+
+def query(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["query", *arguments], catch_exceptions=False)
+
+
+def test_a_wide_and_long_table_is_cut_to_the_terminal() -> None:
+    lines = query(WIDE).output.splitlines()
+    assert lines[0].startswith("┌")
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 50
+    assert any("100 rows" in line and "(40 shown)" in line for line in lines), lines[-2:]
+    assert "varchar" in lines[2]
+
+
+def test_a_wider_terminal_has_more_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = query(f"SELECT {', '.join(f'{number} AS column_{number}' for number in range(12))}").output
+    monkeypatch.setenv("COLUMNS", "200")
+    console.cache_clear()
+    wide = query(f"SELECT {', '.join(f'{number} AS column_{number}' for number in range(12))}").output
+    assert "column_6" not in narrow
+    assert "column_6" in wide
+
+
+def test_times_are_shown_in_utc_and_control_characters_as_signs() -> None:
+    text = query("SELECT TIMESTAMPTZ '2026-07-01 12:00:00+02' AS at, chr(27) || '[31m' || chr(8238) AS name").output
+    assert "2026-07-01 10:00:00" in text
+    assert not {"\x1b", "\u202e"} & set(text)
+
+
+def test_json_is_complete() -> None:
+    rows = json.loads(query(WIDE, "--json").stdout)
+    assert len(rows) == 100
+    assert rows[50]["text"] == "long " * 40
+
+
+def test_a_query_without_rows_shows_its_columns() -> None:
+    assert "0 rows" in query("SELECT event_id FROM benchmark.questions WHERE false").output
+
+
+def test_the_suggested_query_fits_a_terminal() -> None:
+    """Its columns and rows, of as many releases as the sandbox has at most."""
+    columns = FIRST_QUERY.removeprefix("SELECT ").partition(" FROM ")[0].split(", ")
+    names = ("sandbox-2026@1000", "sandbox-overconfident")
+    sql = f"SELECT '{names[0]}' AS {columns[0]}, '{names[1]}' AS {columns[1]}, 0.1234567890123 + range AS {columns[2]} FROM range(12)"
+    lines = query(sql).output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 24
+    assert "…" not in "".join(lines)
