@@ -24,26 +24,26 @@ from bellwether.arena.frames import (
     scores_frame,
     settlements_frame,
     trades_frame,
-    trades_of,
+    trades_from_rows,
     universe_frame,
 )
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, week_of
 from bellwether.arena.ledger import Book as Books
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Market
-from bellwether.arena.marks import Observed, price_key, tick, valuation
-from bellwether.arena.methodology import methodology
+from bellwether.arena.marks import PriceObservation, price_key, tick_prices, valuation
+from bellwether.arena.methodology import load_methodology
 from bellwether.arena.records import FrozenUniverse
-from bellwether.arena.resolution import Observation, Ruling, settlements
+from bellwether.arena.resolution import Observation, Ruling, derive_settlements
 from bellwether.arena.units import MICROS
-from bellwether.arena.universe import frozen
-from bellwether.arena.weekly.context import World
-from bellwether.arena.weekly.held_prices import mark
+from bellwether.arena.universe import build_universe
+from bellwether.arena.weekly.context import WeekContext
+from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.lake import Lake
 from bellwether.tables import arena as tables
 from bellwether.venues.polymarket.snapshots import Book
 
-RULES = methodology()
+RULES = load_methodology()
 START = datetime(2026, 1, 4, tzinfo=UTC)
 DECISIONS, TRADES, RESOLUTIONS = 3_000, 20_000, 5_000
 COHORTS, AGENTS, POSITIONS = 40, 8, 20
@@ -56,9 +56,9 @@ def run() -> list[dict[str, Any]]:
     """[{name, ratio, target, detail}]: CPU seconds over what they may be; the detail names a scan and group-by of the same rows for comparison."""
     agents, trades, looks = year()
     facts = trades_frame(trades)
-    pure = least(lambda: fold(agents, trades, settlements(looks, RULES)))
+    pure = least(lambda: fold(agents, trades, derive_settlements(looks, RULES)))
     whole = least(lambda: results(agents, facts, looks))
-    settled = settlements_frame(settlements(looks, RULES))
+    settled = settlements_frame(derive_settlements(looks, RULES))
     scan = least(lambda: _scan(facts, settled))
     ticked, stored = _tick(), _stored_tick()
     return [
@@ -116,7 +116,7 @@ def year() -> tuple[list[Agent], list[Trade], list[Observation]]:
 
 def results(agents: list[Agent], trades: pl.DataFrame, looks: list[Observation]) -> list[pl.DataFrame]:
     """From rows of facts to rows of ledger, positions and scores."""
-    book = fold(agents, trades_of(trades), settlements(looks, RULES))
+    book = fold(agents, trades_from_rows(trades), derive_settlements(looks, RULES))
     if book.violations:
         raise AssertionError(book.violations[:3])
     return [ledger_frame(book), positions_frame(book), scores_frame(book)]
@@ -175,7 +175,10 @@ def _stored_tick() -> float:
         markets = [Market(name, "q", ("Yes", "No"), token_ids=(f"y{name}", f"n{name}")) for name in held]
         week = str(week_of(START))
         lake.write(
-            tables.UNIVERSE, (week,), universe_frame(week_of(START), FrozenUniverse(frozen(markets), START, False, "benchmark")), run_id="b"
+            tables.UNIVERSE,
+            (week,),
+            universe_frame(week_of(START), FrozenUniverse(build_universe(markets), START, False, "benchmark")),
+            run_id="b",
         )
         now, rng = [START], Random(3)
         books: dict[str, Book] = {}
@@ -186,13 +189,13 @@ def _stored_tick() -> float:
                 bid = Decimal(rng.choice((400, 410))) / 1000
                 books[f"y{market.market_id}"] = Book(((bid, Decimal(9)),), ((bid + Decimal("0.01"), Decimal(9)),), now[0])
 
-        world = World(None, lake, lambda work: books, None, lambda: now[0], "b", "rules")  # type: ignore[arg-type, return-value]
+        world = WeekContext(None, lake, lambda work: books, None, lambda: now[0], "b", "rules")  # type: ignore[arg-type, return-value]
         quote()
-        mark(world)
+        store_tick(world)
         taken = []
         for _ in range(ROUNDS):
             quote()
-            taken.append(_seconds(lambda: mark(world)))
+            taken.append(_seconds(lambda: store_tick(world)))
         return min(taken)
 
 
@@ -203,12 +206,15 @@ def _tick() -> float:
         for trade in trades:
             book.trade(trade)
     keys = sorted({price_key(position) for account in book.accounts.values() for position in account.open.values()})
-    first = {(row.market_id, row.outcome): row for row in tick({}, keys, {key: Observed(500_000, START) for key in keys}, START, RULES)}
-    seen = {key: Observed(500_000 + rng.randrange(2), START) for key in keys}
+    first = {
+        (row.market_id, row.outcome): row
+        for row in tick_prices({}, keys, {key: PriceObservation(500_000, START) for key in keys}, START, RULES)
+    }
+    seen = {key: PriceObservation(500_000 + rng.randrange(2), START) for key in keys}
 
     def work() -> None:
         at = START + timedelta(minutes=10)
-        rows = tick(first, keys, seen, at, RULES)
+        rows = tick_prices(first, keys, seen, at, RULES)
         now = {**first, **{(row.market_id, row.outcome): row for row in rows}}
         for account in book.accounts.values():
             valuation(account, now, at)

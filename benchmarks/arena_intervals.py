@@ -20,8 +20,8 @@ import polars as pl
 from scipy.special import expit, logit, ndtr, ndtri
 
 from bellwether.arena.rankings.estimates import stated_scores
-from bellwether.arena.rankings.pairs import compared
-from bellwether.arena.rankings.price_noise import Exposure, Linear, PricedMeans
+from bellwether.arena.rankings.pairs import compare_pairs
+from bellwether.arena.rankings.price_noise import Exposure, LinearMetric, PricedMeans
 from bellwether.calibration.forecasts import Floats, Ints
 from bellwether.formatting import markdown_table
 
@@ -259,14 +259,14 @@ def intervals_of(rows: pl.DataFrame, plan: float = 0.95) -> dict[str, tuple[Any,
     slope = (1 - 2 * confidence) * direction
     stated = stated_scores(p, y, price, means)
     bets = means.estimates(
-        {"brier_size": Linear(np.square(confidence - won), slope, 0.0, 1.0), "win_rate": Linear(won, direction, 0.0, 1.0)}
+        {"brier_size": LinearMetric(np.square(confidence - won), slope, 0.0, 1.0), "win_rate": LinearMetric(won, direction, 0.0, 1.0)}
     )
     relative = float((np.square(p - chance) - np.square(price - chance)).mean())
     of_price = float((np.square(price - chance) + chance * (1 - chance)).mean())
     expected = float((np.square(p - chance) + chance * (1 - chance)).mean())
     clipped = np.clip(p, 1e-12, 1 - 1e-12)
     return {
-        "return": (means.total(Linear(profit, exposed)), float((exposed * (chance - price)).sum())),
+        "return": (means.total(LinearMetric(profit, exposed)), float((exposed * (chance - price)).sum())),
         "brier_size": (bets["brier_size"], float((np.square(confidence - wins) + wins * (1 - wins)).mean())),
         "win_rate": (bets["win_rate"], float(wins.mean())),
         "brier_stated": (stated["brier_stated"], expected),
@@ -277,7 +277,7 @@ def intervals_of(rows: pl.DataFrame, plan: float = 0.95) -> dict[str, tuple[Any,
 
 
 def scored(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Components of cohort-week values by metric, of all worlds, in the form that `compared` reads."""
+    """Components of cohort-week values by metric, of all worlds, in the form that `compare_pairs` reads."""
     p, y, price, sign = (pl.col(name) for name in ("p", "y", "price", "direction"))
     confidence, share = pl.col("confidence"), pl.len().over("world", "cohort", "week")
     won = pl.when(sign > 0).then(y).otherwise(1 - y)
@@ -308,7 +308,7 @@ def comparisons(parts: Sequence[pl.DataFrame], worlds: int, cohorts: int) -> Ite
             nothing = pl.DataFrame({"family": names}).join(pl.DataFrame({"world": range(worlds)}), how="cross").join(weeks, how="cross")
             outcomes.append(nothing.with_columns(value=0.0))
         for part in pl.concat(outcomes, how="diagonal_relaxed").partition_by("world"):
-            tested = compared(part, names, [True] * len(names), higher_is_better=metric == "return", level=0.95).pairs
+            tested = compare_pairs(part, names, [True] * len(names), higher_is_better=metric == "return", level=0.95).pairs
             for name, other, p in tested.select("family", "other", "p").iter_rows():
                 if metric == "return" or (name, other) in pairs:
                     yield metric, name, other, p

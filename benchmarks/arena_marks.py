@@ -20,8 +20,8 @@ from bellwether.arena.facts import Agent, Trade
 from bellwether.arena.frames import agents_frame, portfolios_frame, prices_frame
 from bellwether.arena.identity import AgentKey, DecisionKey, week_of
 from bellwether.arena.ledger import Book, fold
-from bellwether.arena.marks import Price, Source, curves
-from bellwether.arena.methodology import methodology
+from bellwether.arena.marks import Price, PriceSource, portfolio_curves
+from bellwether.arena.methodology import load_methodology
 from bellwether.arena.units import MICROS
 from bellwether.lake import Lake
 from bellwether.tables.arena import AGENTS, PORTFOLIOS, PRICES
@@ -44,7 +44,7 @@ def run() -> list[dict[str, Any]]:
         drawn, prices = _prices()
         for day, rows in prices_frame(prices).partition_by("day", as_dict=True).items():
             lake.write(PRICES, (str(day[0]),), rows, run_id="marks")
-        portfolios = portfolios_frame(curves(book, prices), book)
+        portfolios = portfolios_frame(portfolio_curves(book, prices), book)
         lake.write(PORTFOLIOS, (), portfolios, run_id="marks")
         agents = [account.agent for account in book.accounts.values()]
         rows = agents_frame(agents, {agent.family: "m" for agent in agents}, week_of(START), START)
@@ -69,7 +69,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def _book() -> Book:
-    rng, rules, agents, trades = Random(1), methodology(), list[Agent](), list[Trade]()
+    rng, rules, agents, trades = Random(1), load_methodology(), list[Agent](), list[Trade]()
     for number in range(AGENTS_HELD):
         key = DecisionKey(AgentKey(week_of(START), f"family-{number:02}"), week_of(START))
         agents.append(Agent(key.agent.agent_id, str(key.week), key.agent.family, rules.name, rules.cash))
@@ -106,7 +106,7 @@ def _prices() -> tuple[np.ndarray, list[Price]]:
     found = []
     for mark, market in np.argwhere(moved).tolist():
         at = START + mark * MARK
-        found.append(Price(f"m{market}", "YES", at, int(drawn[mark, market]), Source.LIVE, at))
+        found.append(Price(f"m{market}", "YES", at, int(drawn[mark, market]), PriceSource.LIVE, at))
     return drawn, found
 
 

@@ -23,12 +23,12 @@ from typing import Any
 from bellwether import concurrency
 from bellwether.arena.frames import universe_frame
 from bellwether.arena.identity import week_of
-from bellwether.arena.results import Facts, results
+from bellwether.arena.results import Facts, compute_results
 from bellwether.arena.weekly import rows
-from bellwether.arena.weekly.context import World
+from bellwether.arena.weekly.context import WeekContext
 from bellwether.arena.weekly.decisions import decide_week
-from bellwether.arena.weekly.evidence import Known, due_markets, evidence_rows
-from bellwether.arena.weekly.held_prices import mark
+from bellwether.arena.weekly.evidence import FactRows, due_markets, evidence_rows
+from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.client import Limits, ModelClient
@@ -95,9 +95,9 @@ class Sandbox:
         """The journal, to be closed."""
         return Journal(f"sqlite:///{self.home / 'journal.db'}")
 
-    def world(self, journal: Journal) -> World:
+    def world(self, journal: Journal) -> WeekContext:
         """Return the world of a run."""
-        return World(journal, self.lake, self._ask, _Models(self, journal), lambda: self.now, "year", "eight", self.home / "registry")
+        return WeekContext(journal, self.lake, self._ask, _Models(self, journal), lambda: self.now, "year", "eight", self.home / "registry")
 
     def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
         async def session() -> Any:
@@ -138,7 +138,7 @@ def simulate(home: Path, weeks: int = WEEKS, ticks: int = TICKS) -> Year:
         sunday = sandbox.now = START + number * WEEK
         timed = dict.fromkeys(("deciding", "looking", "marking", "folding"), 0.0)
 
-        def step(name: str, work: Callable[[Sandbox, World], None], timed: dict[str, float] = timed) -> None:
+        def step(name: str, work: Callable[[Sandbox, WeekContext], None], timed: dict[str, float] = timed) -> None:
             started = time.process_time()
             with sandbox.journal() as journal:
                 work(sandbox, sandbox.world(journal))
@@ -147,7 +147,7 @@ def simulate(home: Path, weeks: int = WEEKS, ticks: int = TICKS) -> Year:
         step("deciding", _decide)
         for tick in range(ticks):
             sandbox.now = sunday + tick * TICK
-            step("marking", lambda _, world: mark(world) and None)
+            step("marking", lambda _, world: store_tick(world) and None)
             if tick and not tick * TICK % LOOK:
                 step("looking", _look)
             if tick and not tick * TICK % DAY:
@@ -163,13 +163,13 @@ def simulate(home: Path, weeks: int = WEEKS, ticks: int = TICKS) -> Year:
         year.journal.append((home / "journal.db").stat().st_size)
     facts = Facts.stored(sandbox.lake)
     with sandbox.journal() as journal:
-        found = results(facts, sandbox.world(journal).rules)
+        found = compute_results(facts, sandbox.world(journal).rules)
     sizes = {name: getattr(facts, name).height for name in Facts.__dataclass_fields__}
     broken = [f"{one.rule}: {one.where}: {one.found}" for one in found.violations]
     return replace(year, seconds=round(time.perf_counter() - begun, 1), facts=sizes, violations=broken)
 
 
-def _decide(sandbox: Sandbox, world: World) -> None:
+def _decide(sandbox: Sandbox, world: WeekContext) -> None:
     week = sandbox.now.date()
     done = decide_week(world, week, forced=False)
     decisions, versions = rows.decisions_rows(world, done)
@@ -185,14 +185,14 @@ def _decide(sandbox: Sandbox, world: World) -> None:
         sandbox.write(f"arena/{name}", frame, week.isoformat())
 
 
-def _look(sandbox: Sandbox, world: World) -> None:
+def _look(sandbox: Sandbox, world: WeekContext) -> None:
     if due_markets(world):
         week = week_of(sandbox.now)
-        sandbox.write("arena/evidence", evidence_rows(world, week, Known.stored(world)), week.isoformat())
+        sandbox.write("arena/evidence", evidence_rows(world, week, FactRows.stored(world)), week.isoformat())
 
 
-def _fold(sandbox: Sandbox, world: World) -> None:
-    for name, frame in results(Facts.stored(sandbox.lake), world.rules).frames.items():
+def _fold(sandbox: Sandbox, world: WeekContext) -> None:
+    for name, frame in compute_results(Facts.stored(sandbox.lake), world.rules).frames.items():
         sandbox.write(name, frame)
 
 

@@ -13,7 +13,7 @@ import click
 
 from bellwether.console import console, emit
 from bellwether.doctor import examine, try_connections
-from bellwether.domains import domains, resolve
+from bellwether.domains import load_domains, resolve_reference
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
@@ -37,14 +37,14 @@ def demo(days: int, as_json: bool) -> None:
             f"bellwether demo: BELLWETHER_WORLD is {settings().world}; the demo runs in the sandbox. Use `bellwether run` here"
         )
     ends: dict[str, BellwetherError | None] = {}
-    stages = {domain.name: domain.demo for domain in domains() if domain.demo}
+    stages = {domain.name: domain.demo for domain in load_domains() if domain.demo}
     with runner() as work:
         with work.progress.plan({name: _DEMO_SECONDS.get(name, 10.0) for name in stages}) as begin:
             for name, part in stages.items():
                 begin(name)
-                ends |= resolve(part)(work, days)
+                ends |= resolve_reference(part)(work, days)
         require_success(ends)
-    results = [resolve(domain.results)(as_json) for domain in domains() if domain.results]
+    results = [resolve_reference(domain.results)(as_json) for domain in load_domains() if domain.results]
     close(work, as_json, results={name: value for found in results for name, value in found.items()})
 
 

@@ -14,7 +14,15 @@ from assets.arena.reading import arena_lake, reading, require_answers, rows_know
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.lineup import require_registered
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.text_tables import STATUS_NOTE, agent_columns, board, explanation, status_columns, told, yes
+from bellwether.arena.text_tables import (
+    STATUS_NOTE,
+    agent_columns,
+    explanation_sections,
+    explanation_to_dict,
+    render_leaderboard,
+    status_columns,
+    yes_column,
+)
 from bellwether.console import console, emit, grid
 from bellwether.errors import BellwetherError, suggestion
 from bellwether.progress import shown
@@ -80,16 +88,16 @@ def run(
     from assets.arena.results import demo as leaderboard_of
     from assets.arena.runs import run_weeks
     from assets.warehouse.runs import publish
-    from bellwether.arena.weekly.summary import lines_of, summary
+    from bellwether.arena.weekly.summary import summarise_run, summary_lines
 
     with runner() as work:
         unmarked = run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
         publish(work)
     board = leaderboard_of(as_json)
     with reading(lineup, methodology) as world:
-        found = summary(world, wanted, world.now())
+        found = summarise_run(world, wanted, world.now())
     close(work, as_json, results={**board, "summary": found})
-    for line in () if as_json else lines_of(found):
+    for line in () if as_json else summary_lines(found):
         console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
     require_answers(wanted)
     if unmarked is not None:
@@ -119,7 +127,7 @@ def _require_lineup(weeks: list[date], lineup: str | None) -> None:
 @AS_JSON
 def status(as_json: bool) -> None:
     """Show the weeks: who started, what was decided, what is left, what is open."""
-    from bellwether.arena.weekly.queries import status as found
+    from bellwether.arena.weekly.queries import week_status as found
 
     config = settings()
     require_registered(config.arena_lineup, config.methodology or None, config.registry)
@@ -142,7 +150,7 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
     if as_json:
         emit({"arena": rows.to_dicts()})
         return
-    for part in board(rows):
+    for part in render_leaderboard(rows):
         console().print(part)
     _print_standings(known_at)
 
@@ -259,19 +267,19 @@ def _intervened(done: Intervention, as_json: bool) -> None:
 @AS_JSON
 def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     """Show everything behind DECISION (COHORT/FAMILY/WEEK): prompt, answers, how they were read, fills, refusals, cash."""
-    from bellwether.arena.weekly.queries import decision_key
-    from bellwether.arena.weekly.queries import explain as explained
+    from bellwether.arena.weekly.queries import explain_decision as explained
+    from bellwether.arena.weekly.queries import parse_decision_key
 
-    decision_key(decision)
+    parse_decision_key(decision)
     with reading() as world:
         found = explained(world.journal, rows_known(known_at), world, decision, known_at)
     if as_json:
-        emit(explanation(found))
+        emit(explanation_to_dict(found))
         return
     if (reason := rows_known(known_at)(table("arena/decisions")).filter(decision_id=decision)["reason"].to_list()) and reason[0]:
         console().print("[bold]Reason[/bold]")
         console().print(visible(reason[0], "\n"), markup=False, soft_wrap=True)
-    for title, text in told(found):
+    for title, text in explanation_sections(found):
         console().print(f"[bold]{title}[/bold]")
         console().print(visible(text, "\n"), markup=False, soft_wrap=True)
     for title, rows in (("Refused legs", found.refusals), ("Trades", found.trades), ("Cash", found.ledger)):
@@ -279,12 +287,12 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
 
 
 def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
-    from bellwether.arena.weekly.summary import preview
+    from bellwether.arena.weekly.summary import preview_week
 
     require_venues()
     with shown() as progress, reading(lineup, methodology) as world:
         progress.say(f"looking at the markets of the week {week}")
-        universes, prompts = preview(world, week)
+        universes, prompts = preview_week(world, week)
     reconstructed, markets = universes[0].reconstructed, sum(len(one.universe.markets) for one in universes)
     unknown = [one.member for one in prompts if one.most_cost is None]
     most = sum(one.most_cost or 0 for one in prompts if not one.stored) / 1_000_000
@@ -332,12 +340,12 @@ def _dollars(cost: int | None) -> str:
 
 def _print_standings(known_at: datetime | None) -> None:
     """Print the standings below the leaderboard: intervals, skill and differences."""
-    from bellwether.arena.rankings.standings import standings
+    from bellwether.arena.rankings.standings import render_standings
 
     rows = rows_known(known_at)(table("arena/rankings"))
     if rows.height:
         console().print()
-    for part in standings(rows):
+    for part in render_standings(rows):
         console().print(part)
 
 
@@ -354,7 +362,7 @@ def _print_standings(known_at: datetime | None) -> None:
 @AS_JSON
 def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
     """Show how the families compare, with intervals over events: live, reconstructed and contaminated cohorts apart."""
-    from bellwether.arena.rankings.standings import standings
+    from bellwether.arena.rankings.standings import render_standings
 
     read = rows_known(known_at)
     rows, pairs = read(table("arena/rankings")), read(table("arena/pairs"))
@@ -364,7 +372,7 @@ def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as
         return
     if rows.is_empty():
         console().print("No cohort has started. `bellwether arena run` starts one.")
-    for part in standings(rows, imputation):
+    for part in render_standings(rows, imputation):
         console().print(part)
     if with_pairs and not pairs.is_empty():
         shown_columns = ("metric", "family", "other", "n", "difference", "lower", "upper", "p_holm", "reason")
@@ -384,18 +392,18 @@ def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as
 @AS_JSON
 def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
     """Show the mean portfolio of each family over a range: a point per ten minutes, hour, six hours, day or week that changed one."""
-    from bellwether.arena.rankings.standings import cutoffs, inputs_of
-    from bellwether.arena.rankings.windows import WINDOWS, equity_in
+    from bellwether.arena.rankings.equity import WINDOWS, equity_in_window
+    from bellwether.arena.rankings.standings import load_cutoffs, load_inputs
 
-    inputs = inputs_of(rows_known(known_at), cutoffs(settings().registry))
-    rows = equity_in(inputs, WINDOWS[span])
+    inputs = load_inputs(rows_known(known_at), load_cutoffs(settings().registry))
+    rows = equity_in_window(inputs, WINDOWS[span])
     if as_json:
         emit({"equity": rows.to_dicts()})
         return
 
     if (rows["at"] == rows["at"].dt.truncate("1d")).all():
         rows = rows.with_columns(pl.col("at").dt.date())
-    shown = rows.with_columns(yes("reconstructed"), yes("contaminated"), pl.col("total").round(2))
+    shown = rows.with_columns(yes_column("reconstructed"), yes_column("contaminated"), pl.col("total").round(2))
     console().print(grid(shown, title=f"Mean portfolio, {span}", most=200) if rows.height else "No portfolio has changed yet.")
 
 
@@ -404,13 +412,13 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
 @AS_JSON
 def review(lineup: str | None, as_json: bool) -> None:
     """Show which families have a later release in LiteLLM's price map or the registry, and what to add to adopt it. Changes nothing."""
-    from bellwether.arena.review import State, advice
-    from bellwether.arena.weekly.interventions import review_rows, reviewed
+    from bellwether.arena.review import ReviewState, render_advice
+    from bellwether.arena.weekly.interventions import review_registry, review_rows
 
     with reading(lineup) as world:
-        found = reviewed(world)
+        found = review_registry(world)
         rows = review_rows(found, world.now())
-    adopt = {one.family.name: advice(one) for one in found if one.state is State.UPGRADE}
+    adopt = {one.family.name: render_advice(one) for one in found if one.state is ReviewState.UPGRADE}
     if as_json:
         emit({"review": rows.to_dicts(), "adopt": adopt})
         return

@@ -336,18 +336,18 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
 
     What is accepted is a forecaster of the benchmark from then on, and of the arena in the weeks that it fits. The command ends with status 1 where lines are refused; the others are kept.
     """
-    from bellwether.submissions import Submissions, checked
-    from bellwether.submissions.files import for_week, read, write_refused
-    from bellwether.submissions.weeks import arena_families, known_markets, known_weeks
+    from bellwether.submissions import Submissions, validate_rows
+    from bellwether.submissions.files import assign_week, read_forecasts, write_refused
+    from bellwether.submissions.weeks import load_arena_families, load_markets, load_weeks
 
     config = settings()
-    table, store = read(file), Submissions(config.submissions_path)
-    rows = table.frame if week is None else for_week(table.frame, week.date())
-    weeks = known_weeks(config.lake_uri, methodologies(config.registry))
-    taken = [*registered(), *arena_families(config.lake_uri)]
+    table, store = read_forecasts(file), Submissions(config.submissions_path)
+    rows = table.frame if week is None else assign_week(table.frame, week.date())
+    weeks = load_weeks(config.lake_uri, methodologies(config.registry))
+    taken = [*registered(), *load_arena_families(config.lake_uri)]
     with nullcontext() if dry_run else store.alone():
-        markets = known_markets(config.lake_uri)
-        found = checked(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
+        markets = load_markets(config.lake_uri)
+        found = validate_rows(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
         if not dry_run:
             store.add(found.accepted)
     lines = [{"line": table.place(row), "reason": reason} for row, reason in found.refused.head(_SHOWN).iter_rows()]

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bellwether.domains import LazyCommand, PlatformCommand, resolve
+from bellwether.domains import LazyCommand, PlatformCommand, resolve_reference
 from bellwether.extras import advice, missing_module
 
 GROUP = "bellwether.commands"
@@ -26,7 +26,7 @@ class Lazy(click.Command):
         """The command itself. Raises `click.ClickException` with what to install where it needs the extra `platform`, which is missing."""
         if self.of_platform and (module := missing_module()):
             raise click.ClickException(advice(f"bellwether {self.name}", module))
-        command: click.Command = resolve(self.declared.home)
+        command: click.Command = resolve_reference(self.declared.home)
         return command
 
     def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:

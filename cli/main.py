@@ -12,7 +12,7 @@ import click
 import cloup
 
 from bellwether import __version__
-from bellwether.domains import LazyCommand, PlatformCommand, domains
+from bellwether.domains import LazyCommand, PlatformCommand, load_domains
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.extras import advice, missing_from, missing_module
 from bellwether.places import failures
@@ -121,7 +121,7 @@ class Commands(cloup.Group):
 def _domains_of_others() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
     """Heading and commands of each domain of another package; a warning where one cannot be loaded; commands that need it fail with the same message."""
     try:
-        return [(f"Commands of {domain.name}", domain.commands) for domain in domains() if domain.commands]
+        return [(f"Commands of {domain.name}", domain.commands) for domain in load_domains() if domain.commands]
     except ConfigError as error:
         click.echo(f"Warning: {error}", err=True)
         return []

@@ -16,14 +16,14 @@ from typing import Any
 import dagster as dg
 
 from bellwether import checks
-from bellwether.domains import resolve
+from bellwether.domains import resolve_reference
 from bellwether.errors import QualityError
 from bellwether.lake import Lake
 from bellwether.lake.partitions import Partition
 from bellwether.lake.staleness import Recipe, Staleness, reads
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table
-from bellwether.tables.schema import outside
+from bellwether.tables.schema import external_table
 from orchestration.declare import Follow, follows
 from orchestration.orphans import UNFINISHED, is_orphan, running_commands
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_of_run, of_key, ranges, to_key
@@ -53,7 +53,7 @@ def declared(graph: Any, key: dg.AssetKey) -> Table:
     name, definition = "/".join(key.path), graph.get(key).partitions_def
     if name in TABLES:
         return TABLES[name]
-    return outside(name, *([definition.name] if isinstance(definition, dg.DynamicPartitionsDefinition) and definition.name else []))
+    return external_table(name, *([definition.name] if isinstance(definition, dg.DynamicPartitionsDefinition) and definition.name else []))
 
 
 #: Whether the rows of a file break a blocking rule, by its SHA-256.
@@ -99,7 +99,9 @@ class Plan:
     def _of(self, key: dg.AssetKey, follow: Follow) -> Iterator[Due]:
         found, candidates = recipe(self._graph, key), self._partitions(key, {})
         candidates &= set(
-            resolve(follow.candidates)(self._state.stored(found.followed[0])) if follow.candidates else self._state.makeable(found)
+            resolve_reference(follow.candidates)(self._state.stored(found.followed[0]))
+            if follow.candidates
+            else self._state.makeable(found)
         )
         due = set(self._state.due(found, candidates))
         for partition in sorted(candidates - self._changing[found.table.name]):

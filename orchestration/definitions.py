@@ -14,7 +14,7 @@ from typing import Any
 
 import dagster as dg
 
-from bellwether.domains import domains
+from bellwether.domains import load_domains
 from bellwether.settings import Settings, settings
 from orchestration import alarms
 from orchestration.checks import OPERATIONS, checks_of, whole_lake
@@ -51,7 +51,7 @@ def resources(config: Settings) -> dict[str, Any]:
 def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
     """The definitions of the platform; production, the command line and tests differ in resources only."""
     config = config or settings()
-    declared = [import_module(domain.definitions).definitions(config) for domain in domains() if domain.definitions]
+    declared = [import_module(domain.definitions).definitions(config) for domain in load_domains() if domain.definitions]
     together = dg.Definitions.merge(*declared)
     return dg.Definitions(
         assets=together.assets,

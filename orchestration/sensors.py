@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import dagster as dg
 
-from bellwether.domains import domains, resolve
+from bellwether.domains import load_domains, resolve_reference
 from orchestration.automation import automation
 
 
@@ -23,9 +23,9 @@ def missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
 def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPartitionsRequest]:
     """Requests for everything that the domains register and that Dagster does not know yet."""
     requests = []
-    for domain in domains():
+    for domain in load_domains():
         for name, function in domain.partitions.items():
-            new = missing(resolve(function)(), instance.get_dynamic_partitions(name))
+            new = missing(resolve_reference(function)(), instance.get_dynamic_partitions(name))
             if new:
                 requests.append(dg.AddDynamicPartitionsRequest(name, new))
     return requests
@@ -33,11 +33,11 @@ def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPar
 
 def waiting() -> dict[str, str]:
     """Registered names of which no partition can be made yet, with the reason."""
-    return {name: why for domain in domains() if domain.waiting for name, why in resolve(domain.waiting)().items()}
+    return {name: why for domain in load_domains() if domain.waiting for name, why in resolve_reference(domain.waiting)().items()}
 
 
 #: What the domains register, in words.
-_REGISTERED = ", ".join(name for domain in domains() for name in domain.partitions)
+_REGISTERED = ", ".join(name for domain in load_domains() for name in domain.partitions)
 
 
 @dg.sensor(

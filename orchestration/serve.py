@@ -20,7 +20,7 @@ from typing import IO
 
 import dagster as dg
 
-from bellwether.domains import domains
+from bellwether.domains import load_domains
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file
 from bellwether.lake import Lake
@@ -116,7 +116,7 @@ def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Ca
 def orientation(port: int) -> str:
     """The groups of the graph, with their pages, for newcomers. Dagster's own pages have no place for it."""
     lines = []
-    for domain in domains():
+    for domain in load_domains():
         for group, text in domain.groups.items():
             page = f"http://{HOST}:{port}/locations/{LOCATION}/asset-groups/{group}"
             lines += [f"  {group}: {page}", *wrap(text.replace("`", ""), 96, initial_indent="    ", subsequent_indent="    ")]

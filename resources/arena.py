@@ -19,7 +19,7 @@ from resources.models import ModelsResource, limits
 from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
 
 if TYPE_CHECKING:
-    from bellwether.arena.weekly.context import World
+    from bellwether.arena.weekly.context import WeekContext
     from bellwether.venues.kalshi.client import KalshiClient
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
@@ -51,14 +51,14 @@ class ArenaResource(dg.ConfigurableResource):
             methodology=config.methodology,
         )
 
-    def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None, methodology: str | None = None) -> "World":
+    def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None, methodology: str | None = None) -> "WeekContext":
         """What a run runs the arena in. dollars: the most that its calls may cost; BELLWETHER_BUDGET when left out."""
-        from bellwether.arena.weekly.context import WeekBudgets, World
+        from bellwether.arena.weekly.context import WeekBudgets, WeekContext
 
         renew(self.lake.lake)
         config = settings()
         allowed = limits(dollars)
-        return World(
+        return WeekContext(
             journal=self.journal.journal,
             lake=self.lake.lake,
             venue=self._ask,

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.domains import BUILT_IN, domains
+from bellwether.domains import BUILT_IN, load_domains
 from bellwether.errors import ConfigError
-from bellwether.tables import _tables
+from bellwether.tables import _collect_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -72,10 +72,10 @@ def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def uncached() -> Iterator[None]:
     """The domains as they are now, before and after a test."""
-    for function in (domains, _tables):
+    for function in (load_domains, _collect_tables):
         function.cache_clear()
     yield
-    for function in (domains, _tables):
+    for function in (load_domains, _collect_tables):
         function.cache_clear()
 
 
@@ -111,7 +111,7 @@ def test_two_domains_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "weather-1.0.dist-info" / "entry_points.txt").write_text("[bellwether.domains]\nagain = bellwether.domains.replay:REPLAY\n")
     with pytest.raises(ConfigError, match="two domains are called 'replay'"):
-        domains()
+        load_domains()
 
 
 @pytest.mark.usefixtures("uncached")
@@ -125,7 +125,7 @@ def test_a_table_of_another_domain_is_refused(tmp_path: Path, monkeypatch: pytes
     (about / "entry_points.txt").write_text("[bellwether.domains]\ntaken = taken_domain:TAKEN\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match=r"the domain 'taken' declares the table replay/\w+, which another domain has"):
-        _tables()
+        _collect_tables()
 
 
 def test_every_module_that_a_built_in_domain_names_exists() -> None:

@@ -12,7 +12,7 @@ from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.site.source import opened
 from bellwether.tables import table
-from bellwether.tables.exports import redacted
+from bellwether.tables.exports import redact_rows
 from tests.site.world import rows
 
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
@@ -23,7 +23,7 @@ def test_a_decision_keeps_its_form_and_its_tickers() -> None:
     bad = {"action": "SELL", "sells": [{"position_id": f"x/{SECRET}", "percentage": 100}], "reasoning": f"Bearer {SECRET}"}
     clean = json.dumps({**said, "reasoning": "why"}, separators=(",", ":"))
     frame = pl.DataFrame({"decision": [json.dumps(said), json.dumps(bad), clean, SECRET, None]})
-    found = redacted("arena/decisions", frame)["decision"].to_list()
+    found = redact_rows("arena/decisions", frame)["decision"].to_list()
     assert json.loads(found[0]) == {**said, "reasoning": "first\n***"}
     assert json.loads(found[1]) == {"action": "SELL", "sells": [{"position_id": "x/***", "percentage": 100}], "reasoning": "***"}
     assert found[2:] == [clean, "***", None]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bellwether import replay
-from bellwether.arena.units import shares_for, value_of
+from bellwether.arena.units import share_value, shares_for
 from bellwether.errors import SchemaError
 from bellwether.replay.agents.template import write_agent
 from bellwether.replay.units import CENT, CONTRACT, centicents, cost
@@ -161,7 +161,7 @@ def test_an_agent_needs_no_cast(complaints: dict[str, list[tuple[int, str]]], fi
 
 def test_products_have_their_unit() -> None:
     assert cost(CentiCents(45 * CENT), Lots(10 * CONTRACT)) == 4_500_000
-    assert value_of(MicroShares(10_000_000), SharePrice(450_000)) == 4_500_000
+    assert share_value(MicroShares(10_000_000), SharePrice(450_000)) == 4_500_000
     assert shares_for(MicroDollars(4_500_000), SharePrice(450_000)) == 10_000_000
 
 

@@ -23,8 +23,8 @@ from resources.models import payer
 
 if TYPE_CHECKING:
     from bellwether.arena.results import Facts, Results
-    from bellwether.arena.weekly.context import World
-    from bellwether.arena.weekly.decisions import WeekDecided
+    from bellwether.arena.weekly.context import WeekContext
+    from bellwether.arena.weekly.decisions import WeekDecisions
 
 #: Earlier states are written first, so that a run killed in between loses none.
 DECIDED_TABLES = (
@@ -66,13 +66,13 @@ def universe(
 ) -> Iterator[Made]:
     """One market of a week's universe, frozen before the first agent decided; of each venue on which a cohort decides."""
     from bellwether.arena.frames import universe_frame
-    from bellwether.arena.weekly.context import frozen_universe, venues_of
+    from bellwether.arena.weekly.context import freeze_universe, list_venues
 
     world = arena.world(context.run_id, lineup=config.lineup, methodology=config.methodology)
 
     def make(name: str) -> Rows:
         week = date.fromisoformat(name)
-        universes = [frozen_universe(world, week, venue) for venue in venues_of(world, week)]
+        universes = [freeze_universe(world, week, venue) for venue in list_venues(world, week)]
         shown: dict[str, Any] = {"as of": universes[0].at.isoformat(), "reconstructed": universes[0].reconstructed}
         for one in universes:
             of_venue = {"source": one.source, "digest": one.universe.digest[:16], "objects that are no market": one.rejects}
@@ -124,20 +124,20 @@ def week(
 
 
 def _weeks(
-    world: "World", names: Sequence[str], wanted: Collection[str], *, forced: bool, asked: Collection[str]
+    world: "WeekContext", names: Sequence[str], wanted: Collection[str], *, forced: bool, asked: Collection[str]
 ) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
     """The rows of each week by table, the earliest week first, and their metadata."""
     from bellwether.arena.weekly import rows
-    from bellwether.arena.weekly.context import stored_cohort
+    from bellwether.arena.weekly.context import load_cohort
     from bellwether.arena.weekly.decisions import decide_week
-    from bellwether.arena.weekly.evidence import Known, evidence_rows
+    from bellwether.arena.weekly.evidence import FactRows, evidence_rows
 
     # Agents alone are made of the journal: so are those that an older version has made, which nothing reads.
     decides = bool(set(wanted) - {"agents", "evidence"})
     if "decisions" in wanted and "decision_versions" not in wanted:
         raise ConfigError("making arena/decisions: select arena/decision_versions too: it keeps the replaced states")
     weeks = [date.fromisoformat(name) for name in names]
-    known = Known.stored(world, decided=weeks if decides else (), found_again=weeks) if "evidence" in wanted else None
+    known = FactRows.stored(world, decided=weeks if decides else (), found_again=weeks) if "evidence" in wanted else None
     for name in names:
         sunday, made, shown = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
         if decides:
@@ -154,7 +154,7 @@ def _weeks(
             known = known and known.with_week(sunday, agents=made["agents"], trades=made["trades"])
             shown = {**_of_week(done, made), **_money(world, sunday)}
         elif "agents" in wanted:
-            made["agents"] = rows.agents_rows(world, stored_cohort(world.records, sunday))
+            made["agents"] = rows.agents_rows(world, load_cohort(world.records, sunday))
             known = known and known.with_week(sunday, agents=made["agents"])
         if known is not None:
             made["evidence"] = evidence_rows(world, sunday, known, asked=asked)
@@ -162,9 +162,9 @@ def _weeks(
         yield name, made, shown
 
 
-def _of_week(done: "WeekDecided", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
+def _of_week(done: "WeekDecisions", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
     """Counts by state, trades, what calls cost, and the agents' own words."""
-    from bellwether.arena.weekly.rows import counts
+    from bellwether.arena.weekly.rows import count_states
 
     decisions = made["decisions"]
     cost = decisions["cost"].sum()
@@ -174,7 +174,7 @@ def _of_week(done: "WeekDecided", made: dict[str, pl.DataFrame]) -> dict[str, An
     )
     open_ones = [f"- `{one.decision_id}`: {one.state}: {one.reason[:200]}" for _, one in done.decisions if one.problem and one.reason]
     return {
-        **{f"decisions {state}": number for state, number in counts(done.decisions).items()},
+        **{f"decisions {state}": number for state, number in count_states(done.decisions).items()},
         "cohorts": len(done.cohorts),
         "trades": made["trades"].height,
         "refused legs": made["refusals"].height,
@@ -186,11 +186,11 @@ def _of_week(done: "WeekDecided", made: dict[str, pl.DataFrame]) -> dict[str, An
     }
 
 
-def _money(world: "World", week: date) -> dict[str, float]:
+def _money(world: "WeekContext", week: date) -> dict[str, float]:
     """Dollars that the week's calls have cost and that its budgets leave, of all models and of each."""
-    from bellwether.arena.weekly.context import spending_of
+    from bellwether.arena.weekly.context import week_spending
 
-    whole, models = spending_of(world.journal, week, world.budgets)
+    whole, models = week_spending(world.journal, week, world.budgets)
     found = {}
     for name, one in (("week", whole), *models.items()):
         found[f"{name}: dollars spent"] = one.spent
@@ -210,11 +210,11 @@ def _money(world: "World", week: date) -> dict[str, float]:
 )
 def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str, pl.DataFrame]:
     """The price of one outcome from a mark on, until the next row of the outcome: of past days what was seen live, and what reconstructed cohorts held."""
-    from bellwether.arena.weekly.held_prices import past_rows
+    from bellwether.arena.weekly.held_prices import reconstruct_rows
 
     days = [date.fromisoformat(name) for name in keys_of(context)]
     try:
-        made = past_rows(arena.world(context.run_id), days)
+        made = reconstruct_rows(arena.world(context.run_id), days)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     return {day.isoformat(): rows for day, rows in made.items()}
@@ -237,18 +237,18 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
 )
 def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slice) -> Iterator[dg.Output | dg.AssetCheckResult]:
     """Settlements, ledger, positions, scores, portfolios and the leaderboard: one fold over the facts of all weeks."""
-    from bellwether.arena.results import Facts, changed_bases, results
+    from bellwether.arena.results import Facts, compute_results, find_changed_cash
 
     try:
         known = Facts(**{name: rows.read() for name, rows in facts.items()})
-        found = results(known, arena.world(context.run_id).rules)
+        found = compute_results(known, arena.world(context.run_id).rules)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     for name in BOOK_TABLES[:3]:
         yield dg.Output(found.frames[name], name.split("/")[1])
     broken = [f"{one.rule}: {one.where}: {one.found}" for one in found.violations]
     yield _checked("invariants", broken, dg.AssetCheckSeverity.ERROR)
-    yield _checked("decided_on_these_books", changed_bases(known, found.book), dg.AssetCheckSeverity.WARN)
+    yield _checked("decided_on_these_books", find_changed_cash(known, found.book), dg.AssetCheckSeverity.WARN)
     if broken:
         raise dg.Failure(f"the books do not hold, and nothing is ranked by them: {'; '.join(broken[:3])}", allow_retries=False)
     for name in BOOK_TABLES[3:]:

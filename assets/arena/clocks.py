@@ -13,8 +13,8 @@ import dagster as dg
 
 from assets.arena.jobs import BOOKS, EVIDENCE, MARKS, WEEKS
 from assets.arena.partitions import WEEK
-from bellwether.arena.identity import start_of, week_of
-from bellwether.arena.states import decisions_due, may_start
+from bellwether.arena.identity import week_of, week_start
+from bellwether.arena.lifecycle import decision_deadline, is_start_allowed
 from bellwether.lake.staleness import Staleness
 from bellwether.settings import settings
 from orchestration.automation import recipe
@@ -34,7 +34,7 @@ from resources.arena import ArenaResource
 )
 def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
     """One run for a week that has decisions left. A cohort is started in the first hour of its week only; later ticks finish what it began."""
-    from bellwether.arena.weekly.queries import is_read, week_is_decided
+    from bellwether.arena.weekly.queries import has_unexecuted_answer, is_week_decided
 
     tick = context.scheduled_execution_time
     week = week_of(tick)
@@ -43,12 +43,12 @@ def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource
     if week_of(settings().now()) != week:
         return dg.SkipReason(f"the clock of this world shows another week than {week}")
     world = arena.world(f"schedule@{week}")
-    if tick >= max(decisions_due(start_of(week), rules) for rules in world.rules.values()) and not is_read(world, week):
+    if tick >= max(decision_deadline(week_start(week), rules) for rules in world.rules.values()) and not has_unexecuted_answer(world, week):
         return dg.SkipReason(f"the decisions of {week} are due no more")
-    if week_is_decided(world, week, tick):
+    if is_week_decided(world, week, tick):
         return dg.SkipReason(f"nothing is left of {week}: every decision is made, and a cohort that was missed is started on request only")
     # A run that waits in the queue for longer than the first hour starts what its tick could.
-    config = {"ops": {"week": {"config": {"forced": may_start(tick)}}}}
+    config = {"ops": {"week": {"config": {"forced": is_start_allowed(tick)}}}}
     return dg.RunRequest(run_key=f"{tick:%Y-%m-%dT%H}", partition_key=week.isoformat(), run_config=config, tags=DUE)
 
 
@@ -78,9 +78,9 @@ def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg
 )
 def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipReason:
     """A tick writes the day's rows and reports how many changed. It fails if the venue does not answer, and the next one retries."""
-    from bellwether.arena.weekly.held_prices import mark
+    from bellwether.arena.weekly.held_prices import store_tick
 
-    day, changed = mark(arena.world(f"marks-{context.cursor or 0}"))
+    day, changed = store_tick(arena.world(f"marks-{context.cursor or 0}"))
     context.update_cursor(str(int(context.cursor or 0) + 1))
     return dg.SkipReason(f"{changed} prices of {day} changed" if changed else "no price that is held changed")
 
@@ -93,12 +93,12 @@ def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipR
 )
 def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
     """One run for neighbouring days; an unchanged state of the facts is requested once a day."""
-    from bellwether.arena.weekly.held_prices import past_days
+    from bellwether.arena.weekly.held_prices import reconstructed_days
 
     assert context.repository_def is not None
     existing, state = set(DAY.get_partition_keys()), Staleness(lake.lake, settings().now().date())
     prices = recipe(context.repository_def.asset_graph, key("arena/prices"))
-    days = [(name,) for day in past_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
+    days = [(name,) for day in reconstructed_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
     asked = []
     for start, end in spans(day for (day,) in state.due(prices, days)):
         facts = sha256(repr(sorted(state.versions(prices, (end,)).items())).encode()).hexdigest()[:12]

@@ -7,7 +7,7 @@ import polars as pl
 
 from assets.arena.partitions import whole
 from assets.arena.submitted import submitted
-from bellwether.arena.lineup import registered, releases
+from bellwether.arena.lineup import load_registered_families, release_rows
 from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
 from bellwether.settings import settings
@@ -38,13 +38,13 @@ def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFr
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
     """Comparison of families, a group at a time: live, reconstructed and contaminated cohorts are never in one ranking."""
-    from bellwether.arena.rankings import Inputs
-    from bellwether.arena.rankings import rankings as compare
-    from bellwether.arena.rankings.standings import cutoffs
+    from bellwether.arena.rankings import RankingInputs
+    from bellwether.arena.rankings import compute_rankings as compare
+    from bellwether.arena.rankings.standings import load_cutoffs
 
     try:
-        inputs = Inputs(**{name: one.read() for name, one in rows.items()}, cutoffs=cutoffs(settings().registry))
-        found = {**compare(inputs), "arena/releases": releases(inputs.agents, registered(settings().registry))}
+        inputs = RankingInputs(**{name: one.read() for name, one in rows.items()}, cutoffs=load_cutoffs(settings().registry))
+        found = {**compare(inputs), "arena/releases": release_rows(inputs.agents, load_registered_families(settings().registry))}
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     for name in RANKING_TABLES:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bellwether.arena.decision import DecisionState
-from bellwether.arena.lineup import registered
+from bellwether.arena.lineup import load_registered_families
 from bellwether.arena.methodology import methodologies
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake
@@ -18,15 +18,15 @@ from bellwether.lake.upgrades import renew
 from bellwether.settings import settings
 from bellwether.tables import Table
 from bellwether.tables.arena import DECISIONS
-from bellwether.tables.exports import redacted
+from bellwether.tables.exports import redact_rows
 
 if TYPE_CHECKING:
-    from bellwether.arena.weekly.context import World
-    from bellwether.arena.weekly.queries import Rows
+    from bellwether.arena.weekly.context import WeekContext
+    from bellwether.arena.weekly.queries import TableReader
 
 
 @contextmanager
-def reading(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[World]:
+def reading(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[WeekContext]:
     """The arena's world; no model is called in it. lineup, methodology: of new cohorts; those of the settings when left out. run: names what it writes."""
     from resources.arena import ArenaResource
 
@@ -37,15 +37,15 @@ def reading(lineup: str | None = None, methodology: str | None = None, run: str 
         arena.journal.journal.close()
 
 
-def rows_known(known_at: datetime | None) -> Rows:
+def rows_known(known_at: datetime | None) -> TableReader:
     """The tables as stored, or as known at an instant."""
-    from bellwether.arena.rankings.standings import cutoffs, every_table_as_known
-    from bellwether.arena.weekly.queries import stored
+    from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
+    from bellwether.arena.weekly.queries import stored_tables
 
     lake, registry = arena_lake(), settings().registry
     if known_at is None:
-        return stored(lake)
-    return every_table_as_known(lake, methodologies(registry), cutoffs(registry), known_at, registered(registry))
+        return stored_tables(lake)
+    return read_tables_as_known(lake, methodologies(registry), load_cutoffs(registry), known_at, load_registered_families(registry))
 
 
 def arena_lake() -> Lake:
@@ -57,10 +57,10 @@ def arena_lake() -> Lake:
 
 def table_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
     """Rows of a table of the arena without credentials, as the lake has them or as known at an instant. first, last: UTC days."""
-    from bellwether.arena.weekly.queries import between
+    from bellwether.arena.weekly.queries import filter_days
 
-    rows = redacted(declared.name, rows_known(known_at)(declared))
-    return between(declared, rows, first, last) if first or last else rows
+    rows = redact_rows(declared.name, rows_known(known_at)(declared))
+    return filter_days(declared, rows, first, last) if first or last else rows
 
 
 def require_answers(weeks: list[date]) -> None:

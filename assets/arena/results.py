@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bellwether.arena.text_tables import board
+from bellwether.arena.text_tables import render_leaderboard
 from bellwether.console import console
 from bellwether.lake.warehouse import query
 from bellwether.settings import settings
@@ -14,6 +14,6 @@ def demo(as_json: bool) -> dict[str, Any]:
     """The leaderboard, printed unless `as_json`."""
     rows = query(settings().warehouse_uri, "FROM arena.leaderboard ORDER BY methodology, reconstructed, rank NULLS LAST, family")
     if not as_json:
-        for part in board(rows):
+        for part in render_leaderboard(rows):
             console().print(part)
     return {"arena": rows.to_dicts()}

@@ -5,7 +5,7 @@ from collections import Counter
 import dagster as dg
 import polars as pl
 
-from bellwether.arena.review import State, advice
+from bellwether.arena.review import ReviewState, render_advice
 from bellwether.errors import BellwetherError
 from orchestration.declare import of, select
 from orchestration.precedence import AUTOMATIC
@@ -15,17 +15,17 @@ from resources.arena import ArenaResource
 @dg.asset(**of("arena/review", "python"))
 def review(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[pl.DataFrame]:
     """One family whose releases the price map may have, as the last review of the lineups found it."""
-    from bellwether.arena.weekly.interventions import review_rows, reviewed
+    from bellwether.arena.weekly.interventions import review_registry, review_rows
 
     try:
         world = arena.world(context.run_id)
-        found = reviewed(world)
+        found = review_registry(world)
         rows = review_rows(found, world.now())
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     counts = Counter(str(one.state) for one in found)
-    proposed = "\n".join(advice(one) for one in found if one.state is State.UPGRADE)
-    shown = {state: counts[state] for state in map(str, State)}
+    proposed = "\n".join(render_advice(one) for one in found if one.state is ReviewState.UPGRADE)
+    shown = {state: counts[state] for state in map(str, ReviewState)}
     return dg.Output(rows, metadata={**shown, **({"to adopt": dg.MetadataValue.md(f"```toml\n{proposed}```")} if proposed else {})})
 
 

@@ -16,9 +16,9 @@ from assets.arena.submitted import submitted
 from bellwether.arena.decision import FINAL
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
-from bellwether.arena.records import Intervention, Kind
-from bellwether.arena.weekly.context import all_reconstructed
-from bellwether.arena.weekly.held_prices import mark
+from bellwether.arena.records import Intervention, InterventionKind
+from bellwether.arena.weekly.context import is_all_reconstructed
+from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
@@ -57,7 +57,7 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherE
 def follow_intervention(work: Runner, done: Intervention) -> None:
     """Make the rows that tell of an intervention of an operator, and what follows from it."""
     renew(work)
-    if done.kind is Kind.CANCEL:
+    if done.kind is InterventionKind.CANCEL:
         week = week_of(done.at).isoformat()
         work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week])
     else:
@@ -80,7 +80,7 @@ def _set_aside_damaged(work: Runner) -> None:
     if all(len(work.lake.legible(one)) == len(work.lake.partitions(one)) for one in tables):
         return
     with reading(run="manifests") as world:
-        if all_reconstructed(world):
+        if is_all_reconstructed(world):
             for one in tables:
                 work.lake.set_aside(one)
 
@@ -112,7 +112,7 @@ def follow(work: Runner, *, present: bool = False) -> BellwetherError | None:
 def _mark_now() -> BellwetherError | None:
     try:
         with reading(run="marks") as world:
-            mark(world)
+            store_tick(world)
     except BellwetherError as error:
         return error
     return None

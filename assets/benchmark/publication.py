@@ -11,7 +11,7 @@ from bellwether.lake import Slice
 from bellwether.questions import release
 from bellwether.report.inputs import Inputs, registered
 from bellwether.settings import settings
-from bellwether.tables.schema import outside
+from bellwether.tables.schema import external_table
 from orchestration.declare import FOLLOW, OWNER, key
 from orchestration.figures import MOST_BYTES, picture
 from resources import LakeResource
@@ -46,7 +46,7 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: La
     }
     inputs = registered(Inputs(**frames))
     files = write_report(inputs, reports.uri)
-    note(lake.lake, context, outside("benchmark/report", "release"), tables)
+    note(lake.lake, context, external_table("benchmark/report", "release"), tables)
     page = next(file for file in files if file.endswith(".md"))
     titles = {figure.file(inputs.stamp): figure.name.replace("_", " ") for figure in release_figures(inputs)}
     drawn = reports.pngs(inputs.release, list(titles))

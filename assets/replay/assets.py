@@ -14,7 +14,7 @@ from bellwether.recordings.books import has_yes_prices
 from bellwether.replay.episode.table import episode_rows
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
-from bellwether.tables.schema import outside
+from bellwether.tables.schema import external_table
 from orchestration.declare import FOLLOW, OWNER, Follow, key, of, out
 from orchestration.figures import MOST_BYTES, picture
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, of_key
@@ -326,6 +326,6 @@ def trading_report(
     tapes = tapes_of(rows["backtests"], store.root, store.cache)
     inputs = TradingInputs(rows["backtests"], fills=rows["fills"], equity=rows["equity"], tapes=tapes, titles=titles())
     files = write_trading_report(inputs, reports.uri)
-    note(lake.lake, context, outside("replay/report"), tables)
+    note(lake.lake, context, external_table("replay/report"), tables)
     page = next(file for file in files if file.endswith(".md"))
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files)})

@@ -1,7 +1,7 @@
-"""The arena: agents with paper money bet on prediction markets, week by week. Pure functions from facts to ledger, marks and scores.
+"""The arena: agents bet paper money on prediction markets, week by week. Pure functions from facts to ledger, marks and scores.
 
-Nothing here does I/O or knows a scheduler: quotes, evidence and the time come in as arguments. docs/arena.md states the rules and shows an example.
-Names are imported on first use.
+No I/O and no scheduler: quotes, evidence and times are arguments. docs/arena.md states the rules with an example. Names are imported on first
+use.
 """
 
 from __future__ import annotations

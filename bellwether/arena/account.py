@@ -1,4 +1,4 @@
-"""Accounts and positions: the state that the ledger's fold keeps, and how a trade changes it."""
+"""Accounts and positions, and how a trade changes them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from enum import StrEnum
 from typing import Any
 
 from bellwether.arena.facts import Agent, Result, Trade
-from bellwether.arena.market import folded
-from bellwether.arena.units import divided
+from bellwether.arena.market import fold_case
+from bellwether.arena.units import divide_half_even
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 
 _NO_SHARES, _NOTHING = MicroShares(0), MicroDollars(0)
 
 
 class PositionStatus(StrEnum):
-    """CLOSED: sold to the last share. SETTLED: its market ended."""
+    """Status of a position. CLOSED: all shares were sold. SETTLED: its market was settled."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -25,7 +25,7 @@ class PositionStatus(StrEnum):
 
 
 class AgentStatus(StrEnum):
-    """BANKRUPT: it can never bet again. WARNED: it cannot bet now, and has positions that may bring cash."""
+    """Status of an agent. WARNED: cannot bet now, but open positions may bring cash. BANKRUPT: can never bet again."""
 
     ACTIVE = "active"
     WARNED = "active, cannot bet"
@@ -34,10 +34,11 @@ class AgentStatus(StrEnum):
 
 @dataclass(slots=True)
 class Position:
-    """A position: shares in micro-shares; cost of those it holds, and what it brought (sales, payout) and cost in all, in micro-dollars.
+    """Position of an agent on one side of a market. Shares are micro-shares, money is micro-dollars.
 
-    A settled position keeps shares and cost; `paid` is what the settlement in force brought, `result` how it was settled, None of one that was sold before.
-    won: whether its side won.
+    shares, cost: held now; a settled position keeps them. sold: proceeds of sales. realized: profit of sales and settlement, without fees.
+    paid: payout of the settlement in force. result: how the market was settled; None if the position was sold before. won: whether its side
+    won.
     """
 
     position_id: str
@@ -58,13 +59,13 @@ class Position:
 
     @property
     def average(self) -> SharePrice:
-        """Micro-dollars per share that those it holds cost; 0 when it holds none."""
-        return SharePrice(divided(self.cost * 1_000_000, self.shares) if self.shares else 0)
+        """Average cost of the held shares in micro-dollars per share; 0 without shares."""
+        return SharePrice(divide_half_even(self.cost * 1_000_000, self.shares) if self.shares else 0)
 
 
 @dataclass(slots=True)
 class Account:
-    """An agent's cash in micro-dollars, its positions by id, and which of them are open by (market, side)."""
+    """Cash of an agent in micro-dollars, its positions by id, and the open ones by (market, side)."""
 
     agent: Agent
     cash: MicroDollars
@@ -75,31 +76,31 @@ class Account:
 
     @classmethod
     def of(cls, agent: Agent) -> Account:
-        """The account with which an agent starts."""
+        """Create the account with which an agent starts."""
         return cls(agent, agent.initial_cash)
 
     @property
     def invested(self) -> MicroDollars:
-        """Micro-dollars that the open positions cost."""
+        """Cost of the open positions in micro-dollars."""
         return MicroDollars(sum(position.cost for position in self.open.values()))
 
     @property
     def realized(self) -> MicroDollars:
-        """Micro-dollars gained or lost by sales and settlements, without fees."""
+        """Profit of sales and settlements in micro-dollars, without fees."""
         return MicroDollars(sum(position.realized for position in self.positions.values()))
 
     def status(self, least: MicroDollars) -> AgentStatus:
-        """Return whether it can bet, the smallest bet being `least` micro-dollars."""
+        """Return the status of the agent. least: smallest possible bet in micro-dollars."""
         if self.cash >= least:
             return AgentStatus.ACTIVE
         return AgentStatus.WARNED if self.open else AgentStatus.BANKRUPT
 
     def held(self, market_id: str, side: str) -> Position | None:
-        """The open position on a side of a market, whatever the side's case."""
-        return self.open.get((market_id, folded(side)))
+        """Return the open position on a side of a market; the side is case-insensitive."""
+        return self.open.get((market_id, fold_case(side)))
 
     def copy(self) -> Account:
-        """An account that can be tried on: changes of it are not changes of this one."""
+        """Return an independent copy of the account."""
         positions = {name: copy(position) for name, position in self.positions.items()}
         return Account(
             self.agent,
@@ -111,22 +112,22 @@ class Account:
         )
 
     def problem(self, trade: Trade) -> str | None:
-        """Why a trade cannot be booked on this account; None when it can."""
+        """Explain why a trade cannot be booked on this account; None if it can."""
         if trade.shares <= 0 or trade.amount < 0 or trade.fee < 0:
             return f"shares {trade.shares}, amount {trade.amount}, fee {trade.fee}; shares are above 0, the others 0 or more"
         position = self.positions.get(trade.position_id)
         if position is not None:
-            return _unfit(position, trade)
+            return _explain_mismatch(position, trade)
         if trade.action == "SELL":
-            return f"position {trade.position_id} is none of the agent's"
+            return f"position {trade.position_id} does not belong to the agent"
         held = self.held(trade.market_id, trade.side)
         if held is not None:
             return f"{held.position_id} is open on {trade.side} of {trade.market_id} already"
         return None if trade.position_id == trade.trade_id else f"position {trade.position_id} does not exist"
 
     def book(self, trade: Trade) -> Position:
-        """Book a trade of which `problem` is None; returns its position after it."""
-        # Any, here and below: a fold of many trades adds up without a call of `MicroDollars` for each sum.
+        """Book a trade that has no `problem`, and return its position afterwards."""
+        # Any, here and below, avoids a call of `MicroDollars` for each sum.
         account: Any = self
         account.fees += trade.fee
         if trade.action == "BUY":
@@ -138,7 +139,7 @@ class Account:
         if position is None:
             position = Position(trade.position_id, trade.agent_id, trade.market_id, trade.side, trade.executed_at, trade.binary)
             self.positions[trade.position_id] = position
-            self.open[trade.market_id, folded(trade.side)] = position
+            self.open[trade.market_id, fold_case(trade.side)] = position
         held: Any = position
         account: Any = self
         held.shares += trade.shares
@@ -148,7 +149,7 @@ class Account:
 
     def _sell(self, trade: Trade) -> Position:
         position = self.positions[trade.position_id]
-        basis = divided(position.cost * trade.shares, position.shares)
+        basis = divide_half_even(position.cost * trade.shares, position.shares)
         held: Any = position
         account: Any = self
         held.shares -= trade.shares
@@ -158,15 +159,15 @@ class Account:
         account.cash += trade.amount - trade.fee
         if not position.shares:
             position.status, position.ended_at = PositionStatus.CLOSED, trade.executed_at
-            del self.open[position.market_id, folded(position.side)]
+            del self.open[position.market_id, fold_case(position.side)]
         return position
 
 
-def _unfit(position: Position, trade: Trade) -> str | None:
-    """Why a trade does not fit the position that it names; None when it does."""
+def _explain_mismatch(position: Position, trade: Trade) -> str | None:
+    """Explain why a trade does not fit its position; None if it does."""
     if position.status is not PositionStatus.OPEN:
         return f"position {position.position_id} is {position.status}"
-    if position.market_id != trade.market_id or folded(position.side) != folded(trade.side):
+    if position.market_id != trade.market_id or fold_case(position.side) != fold_case(trade.side):
         return f"position {position.position_id} is {position.side} of {position.market_id}"
     if trade.action == "SELL" and trade.shares > position.shares:
         return f"{trade.shares} micro-shares are more than the {position.shares} held"

@@ -1,4 +1,4 @@
-"""Decisions of agents: actions, why an answer cannot be used, why a leg is refused, the states of a decision, and the JSON Schema of an answer."""
+"""Decisions of agents: actions, problems of answers, reasons for refused legs, states, and the JSON Schema of answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.units import MicroDollars
 
 
 class Action(StrEnum):
-    """The choice of an agent. INVALID: its answer cannot be used, with the effect of HOLD; counted apart."""
+    """Action of a decision. INVALID: the answer is unusable; it has the effect of HOLD and is counted separately."""
 
     BET = "BET"
     SELL = "SELL"
@@ -21,7 +21,7 @@ class Action(StrEnum):
 
 
 class Problem(StrEnum):
-    """Why an answer cannot be used."""
+    """Reason why an answer is unusable."""
 
     EMPTY = "empty answer"
     CUT_OFF = "cut off"
@@ -48,7 +48,7 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bet:
-    """One leg of a BET. amount: micro-dollars. probability: that this side wins, as the model stated it; None where it did not."""
+    """One leg of a BET. amount: micro-dollars. probability: the model's probability that this side wins; None if not stated."""
 
     market_id: str
     side: str
@@ -58,7 +58,7 @@ class Bet:
 
 @dataclass(frozen=True, slots=True)
 class Sell:
-    """One leg of a SELL. percentage: of the shares held, in millionths of a percent (100,000,000 is all)."""
+    """One leg of a SELL. percentage: of the held shares, in millionths of a percent (100,000,000 is all)."""
 
     position_id: str
     percentage: int
@@ -68,8 +68,8 @@ class Sell:
 class Decision:
     """A parsed answer.
 
-    reasoning: the model's own words, untrusted. problem, message: why the answer is INVALID, and where; None otherwise. tolerated: there was more
-    than the object that was asked for, such as prose around it.
+    reasoning: text of the model, untrusted. problem, message: why and where the answer is INVALID; None otherwise. tolerated: the answer
+    contained more than the requested object, such as prose around it.
     """
 
     action: Action
@@ -82,30 +82,30 @@ class Decision:
 
     @property
     def legs(self) -> int:
-        """Number of trades in it."""
+        """Number of trades that the decision requests."""
         return len(self.bets) + len(self.sells)
 
     def to_json(self) -> str:
-        """The decision in the form that agents answer in; reading it again gives the same. An INVALID one has none: it gives its effect, HOLD."""
+        """Return the decision in the format of answers, so that parsing it gives an equal decision. INVALID becomes its effect, HOLD."""
         said: dict[str, object] = {"action": Action.HOLD.value if self.action is Action.INVALID else self.action.value}
         if self.action is Action.BET:
-            said["bets"] = [_bet(bet) for bet in self.bets]
+            said["bets"] = [_bet_to_json(bet) for bet in self.bets]
         if self.action is Action.SELL:
-            said["sells"] = [{"position_id": sell.position_id, "percentage": _number(sell.percentage)} for sell in self.sells]
+            said["sells"] = [{"position_id": sell.position_id, "percentage": _json_number(sell.percentage)} for sell in self.sells]
         return json.dumps(said | {"reasoning": self.reasoning or (self.message or "")})
 
 
-def invalid(problem: Problem, message: str, *, tolerated: bool = False) -> Decision:
-    """An answer that cannot be used."""
+def invalid_decision(problem: Problem, message: str, *, tolerated: bool = False) -> Decision:
+    """Return the decision of an unusable answer."""
     return Decision(Action.INVALID, problem=problem, message=message, tolerated=tolerated)
 
 
-def _bet(bet: Bet) -> dict[str, object]:
+def _bet_to_json(bet: Bet) -> dict[str, object]:
     stated = {} if bet.probability is None else {"probability": bet.probability}
-    return {"market_id": bet.market_id, "side": bet.side, "amount": _number(bet.amount), **stated}
+    return {"market_id": bet.market_id, "side": bet.side, "amount": _json_number(bet.amount), **stated}
 
 
-def _number(millionths: int) -> int | float:
+def _json_number(millionths: int) -> int | float:
     number = dollars(millionths)
     return int(number) if number == int(number) else float(number)
 
@@ -113,9 +113,9 @@ def _number(millionths: int) -> int | float:
 class DecisionState(StrEnum):
     """State of a decision.
 
-    OPEN: no answer yet. IN_PROGRESS: another worker holds its lease. READ: the answer is stored, none of its legs is executed yet. FINISHED: a leg
-    was executed, or there is none. BLOCKED: no call can succeed now (credit, key, budget, network). Final without a trade are REFUSED, every leg
-    was refused, and FAILED, the model gave no usable response.
+    OPEN: no answer yet. IN_PROGRESS: another worker holds its lease. READ: the answer is stored, no leg is executed yet. FINISHED: a leg was
+    executed, or the decision has no legs. BLOCKED: no call can succeed now (credit, key, budget, network). Final without a trade: REFUSED
+    (every leg was refused) and FAILED (the model gave no usable response).
     """
 
     OPEN = "open"
@@ -127,30 +127,30 @@ class DecisionState(StrEnum):
     BLOCKED = "blocked"
 
 
-#: States in which an answer was read and nothing more is executed.
+#: States with a parsed answer of which nothing more is executed.
 ANSWERED = frozenset({DecisionState.FINISHED, DecisionState.REFUSED})
 #: States that a further run does not change.
 FINAL = ANSWERED | {DecisionState.FAILED}
 
 
 def response_format() -> dict[str, Any]:
-    """The parameter `response_format`: a strict schema, in which every field is required and what does not apply is null."""
-    return {"type": "json_schema", "json_schema": {"name": "decision", "strict": True, "schema": schema()}}
+    """Return the parameter `response_format`: a strict schema with all fields required and null for fields that do not apply."""
+    return {"type": "json_schema", "json_schema": {"name": "decision", "strict": True, "schema": answer_schema()}}
 
 
-def schema() -> dict[str, Any]:
-    """The schema alone. Limits are not in it: strict providers know no bounds, and the parser checks them."""
-    bet = _object(
+def answer_schema() -> dict[str, Any]:
+    """Return the JSON Schema of an answer. It has no limits, which strict providers do not support; the parser checks them."""
+    bet = _object_schema(
         market_id={"type": "string", "description": "id of the market, as listed"},
         side={"type": "string", "description": "YES or NO, or the exact name of the outcome"},
         amount={"type": "number", "description": "dollars"},
         probability={"type": ["number", "null"], "description": "your probability that this side wins, from 0 to 1"},
     )
-    sell = _object(
+    sell = _object_schema(
         position_id={"type": "string", "description": "id of the position, as listed"},
         percentage={"type": "number", "description": "percent of its shares, from 1 to 100"},
     )
-    return _object(
+    return _object_schema(
         action={"type": "string", "enum": ["BET", "SELL", "HOLD"]},
         bets={"type": ["array", "null"], "items": bet, "description": "for BET, else null"},
         sells={"type": ["array", "null"], "items": sell, "description": "for SELL, else null"},
@@ -158,12 +158,12 @@ def schema() -> dict[str, Any]:
     )
 
 
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(**properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 class Reason(StrEnum):
-    """Reasons in the order in which they are looked for: first those of bets, then those that only sells have, then those of a fill."""
+    """Reasons for refusing a leg, in the order in which they are checked: bets and sells, sells only, fills."""
 
     AGENT_UNKNOWN = "agent unknown"
     BANKRUPT = "bankrupt"
@@ -190,7 +190,7 @@ class Reason(StrEnum):
     BATCH = "another leg was refused"
 
 
-#: Reasons that concern the limits and the cash of a decision; where the methodology limits the decision as a whole they refuse all of its bets.
+#: Reasons that concern limits and cash. If the methodology limits the decision as a whole, they refuse all of its bets.
 LIMITS = frozenset(
     {
         Reason.BANKRUPT,
@@ -206,7 +206,7 @@ LIMITS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A leg that was not executed. leg: from 1. message: what was found, with names and values."""
+    """A leg that was not executed. leg: number from 1. message: the reason with names and values."""
 
     leg: int
     reason: Reason

@@ -1,6 +1,6 @@
-"""Executes a decision that was read and stored: legs in, trades and refusals out; nothing is changed but what is returned.
+"""Execution of a stored decision: legs in, trades and refusals out, without side effects.
 
-Every check has its place (`Reason` lists them in order), so that a leg with several faults is always refused for the same one.
+Checks run in the order of `Reason`, so that a leg with several faults is always refused for the same reason.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from typing import Any
 from bellwether.arena import fills
 from bellwether.arena.account import Account, AgentStatus, Position, PositionStatus
 from bellwether.arena.decision import LIMITS, Bet, Decision, Reason, Refusal, Sell
-from bellwether.arena.facts import Trade, confidence
-from bellwether.arena.fills import Filled, Unfilled
+from bellwether.arena.facts import Trade, implied_confidence
+from bellwether.arena.fills import LegFill, NoFill
 from bellwether.arena.identity import DecisionKey
-from bellwether.arena.market import Market, MarketStatus, Quote, Quotes, quote_of
+from bellwether.arena.market import Market, MarketStatus, Quote, Quotes, find_quote
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.parsing import ALL, Limits
-from bellwether.arena.units import divided, dollars
+from bellwether.arena.units import divide_half_even, dollars
 from bellwether.units import MicroDollars, MicroShares
 
 
 @dataclass(frozen=True)
 class MarketData:
-    """The markets and quotes at which a decision is executed.
+    """Markets and quotes with which a decision is executed.
 
-    markets: the universe, by id. held: markets outside of it on which positions are open; they can be sold and not bought. quotes: by market. at: when.
+    markets: the universe by id. held: markets outside the universe with open positions, which can be sold but not bought. quotes: by market.
+    at: time of the quotes.
     """
 
     markets: Mapping[str, Market]
@@ -39,7 +40,7 @@ class MarketData:
 
 @dataclass(frozen=True)
 class Executed:
-    """Result of a decision: trades in order of their legs, and a refusal for each leg without a trade. account: after it."""
+    """Result of a decision: trades in the order of their legs, and a refusal for each other leg. account: after the trades."""
 
     trades: tuple[Trade, ...]
     refusals: tuple[Refusal, ...]
@@ -67,12 +68,12 @@ def execute(
     owners: Mapping[str, str] | None = None,
     base: MicroDollars | None = None,
 ) -> Executed:
-    """Execute a decision on an account (None: the agent is unknown).
+    """Execute a decision on an account. account: None if the agent is unknown.
 
-    base: micro-dollars of cash that the prompt stated, from which limits and confidences follow; the account's own when left out. owners: agent by
-    position, to tell a position of another agent from one that does not exist. Legs are executed one by one, each on what the one before left, and
-    each refused for its own reason. Where the methodology limits the decision as a whole, a bet that breaks limits or cash refuses all bets. HOLD and
-    INVALID execute nothing.
+    base: cash in micro-dollars stated in the prompt, which determines limits and confidences; default: the account's cash. owners: agents by
+    position, which distinguishes positions of other agents from unknown ones. Legs are executed one after another, each on the account that the
+    previous one left. If the methodology limits the decision as a whole, a bet that violates limits or cash refuses all bets. HOLD and INVALID
+    execute nothing.
     """
     if account is None:
         refusals = tuple(
@@ -81,47 +82,47 @@ def execute(
         return Executed((), refusals, None)
     run = _Run(methodology, key, data, account.copy(), account.cash if base is None else base)
     if decision.bets:
-        _bets(run, decision.bets)
+        _execute_bets(run, decision.bets)
         if methodology.limit == "decision" and (broken := [one for one in run.refusals if one.reason in LIMITS]):
-            return Executed((), _whole(run.refusals, broken[0], decision.legs), account)
+            return Executed((), _refuse_all(run.refusals, broken[0], decision.legs), account)
     for leg, sell in enumerate(decision.sells, start=1):
-        _try(run, leg, partial(_sell, run, leg, sell, owners or {}))
+        _execute_leg(run, leg, partial(_sell, run, leg, sell, owners or {}))
     return Executed(tuple(run.trades), tuple(run.refusals), run.account)
 
 
-def _whole(refusals: Sequence[Refusal], broken: Refusal, legs: int) -> tuple[Refusal, ...]:
-    """The refusals of a decision that breaks its limits: those found, and of each other leg the one that broke them."""
+def _refuse_all(refusals: Sequence[Refusal], broken: Refusal, legs: int) -> tuple[Refusal, ...]:
+    """Return a refusal for every leg: the existing ones, and for all others the one that broke the limits."""
     refused = {one.leg: one for one in refusals}
     return tuple(
         refused.get(leg, Refusal(leg, Reason.BATCH, f"leg {broken.leg} was refused: {broken.reason}")) for leg in range(1, legs + 1)
     )
 
 
-def _bets(run: _Run, bets: Sequence[Bet]) -> None:
+def _execute_bets(run: _Run, bets: Sequence[Bet]) -> None:
     try:
         _check_batch(run, bets)
-    except _Refused as refused:
+    except _LegRefused as refused:
         run.refusals.extend(Refusal(leg, refused.reason, refused.message) for leg in range(1, len(bets) + 1))
         return
     for leg, bet in enumerate(bets, start=1):
-        _try(run, leg, partial(_bet, run, leg, bet))
+        _execute_leg(run, leg, partial(_buy, run, leg, bet))
 
 
-class _Refused(Exception):
+class _LegRefused(Exception):
     def __init__(self, reason: Reason, message: str) -> None:
         self.reason, self.message = reason, message
 
 
-def _need(holds: bool, reason: Reason, message: str) -> None:
+def _require(holds: bool, reason: Reason, message: str) -> None:
     if not holds:
-        raise _Refused(reason, message)
+        raise _LegRefused(reason, message)
 
 
-def _try(run: _Run, leg: int, make: Callable[[], Trade]) -> None:
-    """Book the trade of a leg, or record why it has none."""
+def _execute_leg(run: _Run, leg: int, make: Callable[[], Trade]) -> None:
+    """Book the trade of a leg, or record its refusal."""
     try:
         trade = make()
-    except _Refused as refused:
+    except _LegRefused as refused:
         run.refusals.append(Refusal(leg, refused.reason, refused.message))
     else:
         run.account.book(trade)
@@ -129,98 +130,98 @@ def _try(run: _Run, leg: int, make: Callable[[], Trade]) -> None:
 
 
 def _check_batch(run: _Run, bets: Sequence[Bet]) -> None:
-    """Check the bets as a whole where the methodology limits them so; those that are not above 0 count nothing."""
+    """Check the total of the bets if the methodology limits it. Amounts that are not positive are ignored."""
     _check_solvent(run)
     if len(bets) == 1 or run.methodology.limit != "decision":
         return
     limits = Limits.of(run.methodology, run.base)
     total = sum(max(bet.amount, 0) for bet in bets)
     asked = f"the bets add up to {dollars(total)}"
-    _need(total <= limits.accepted, Reason.TOTAL_ABOVE_LIMIT, f"{asked}; all together may be {dollars(limits.most)}")
+    _require(total <= limits.accepted, Reason.TOTAL_ABOVE_LIMIT, f"{asked}; all together may be {dollars(limits.most)}")
     cash = run.account.cash
-    _need(total <= cash, Reason.TOTAL_ABOVE_CASH, f"{asked}; the cash is {dollars(cash)}")
+    _require(total <= cash, Reason.TOTAL_ABOVE_CASH, f"{asked}; the cash is {dollars(cash)}")
 
 
 def _check_solvent(run: _Run) -> None:
-    # By the cash before the decision: an earlier leg of the same decision cannot bankrupt the agent.
+    # Uses the cash before the decision: an earlier leg of the same decision cannot bankrupt the agent.
     least = run.methodology.least
     bankrupt = run.base < least and run.account.status(least) is AgentStatus.BANKRUPT
-    _need(not bankrupt, Reason.BANKRUPT, f"the cash of {dollars(run.base)} is below the smallest bet and no position is open")
+    _require(not bankrupt, Reason.BANKRUPT, f"the cash of {dollars(run.base)} is below the smallest bet and no position is open")
 
 
-def _bet(run: _Run, leg: int, bet: Bet) -> Trade:
+def _buy(run: _Run, leg: int, bet: Bet) -> Trade:
     _check_solvent(run)
-    market = _tradable(run.data.markets.get(bet.market_id), bet.market_id)
+    market = _find_active_market(run.data.markets.get(bet.market_id), bet.market_id)
     limits, cash = Limits.of(run.methodology, run.base), run.account.cash
     asked = f"the amount is {dollars(bet.amount)}"
-    _need(bet.amount > 0, Reason.NOT_POSITIVE, asked)
-    _need(bet.amount <= limits.accepted, Reason.ABOVE_LIMIT, f"{asked}; {dollars(limits.most)} is the most")
-    _need(bet.amount <= cash, Reason.ABOVE_CASH, f"{asked}; the cash is {dollars(cash)}")
-    side = _side(market, bet.side)
-    quote = _quote(run, market, side)
-    filled = _filled(fills.buy(run.methodology, market, quote, bet.amount), market, side)
+    _require(bet.amount > 0, Reason.NOT_POSITIVE, asked)
+    _require(bet.amount <= limits.accepted, Reason.ABOVE_LIMIT, f"{asked}; {dollars(limits.most)} is the most")
+    _require(bet.amount <= cash, Reason.ABOVE_CASH, f"{asked}; the cash is {dollars(cash)}")
+    side = _find_side(market, bet.side)
+    quote = _find_quote(run, market, side)
+    filled = _require_fill(fills.fill_buy(run.methodology, market, quote, bet.amount), market, side)
     paid = f"{dollars(filled.amount)} and a fee of {dollars(filled.fee)}"
-    _need(filled.amount + filled.fee <= cash, Reason.FEE_ABOVE_CASH, f"{paid} are more than the cash {dollars(cash)}")
+    _require(filled.amount + filled.fee <= cash, Reason.FEE_ABOVE_CASH, f"{paid} are more than the cash {dollars(cash)}")
     held = run.account.held(market.market_id, side)
     trade_id = run.key.trade_id(leg)
     position_id = held.position_id if held else trade_id
-    share = confidence(bet.amount, run.base, run.methodology)
-    made = _made(run, market, filled, quote)
+    share = implied_confidence(bet.amount, run.base, run.methodology)
+    made = _trade_fields(run, market, filled, quote)
     return Trade(trade_id=trade_id, side=side, action="BUY", position_id=position_id, confidence=share, probability=bet.probability, **made)
 
 
 def _sell(run: _Run, leg: int, sell: Sell, owners: Mapping[str, str]) -> Trade:
-    position = _position(run, sell, owners)
-    _need(0 < sell.percentage <= ALL, Reason.PERCENTAGE, f"{dollars(sell.percentage)} percent; above 0 and 100 at most can be sold")
+    position = _find_position(run, sell, owners)
+    _require(0 < sell.percentage <= ALL, Reason.PERCENTAGE, f"{dollars(sell.percentage)} percent; above 0 and 100 at most can be sold")
     known = run.data.markets.get(position.market_id) or run.data.held.get(position.market_id)
-    market = _tradable(known, position.market_id)
-    shares = MicroShares(divided(position.shares * sell.percentage, ALL))
-    _need(shares > 0, Reason.NO_SHARES, f"{dollars(sell.percentage)} percent of {dollars(position.shares)} shares are none")
-    side = _side(market, position.side)
-    quote = _quote(run, market, side)
-    filled = _filled(fills.sell(run.methodology, market, quote, shares, position.shares), market, side)
-    made = _made(run, market, filled, quote)
+    market = _find_active_market(known, position.market_id)
+    shares = MicroShares(divide_half_even(position.shares * sell.percentage, ALL))
+    _require(shares > 0, Reason.NO_SHARES, f"{dollars(sell.percentage)} percent of {dollars(position.shares)} shares are none")
+    side = _find_side(market, position.side)
+    quote = _find_quote(run, market, side)
+    filled = _require_fill(fills.fill_sell(run.methodology, market, quote, shares, position.shares), market, side)
+    made = _trade_fields(run, market, filled, quote)
     return Trade(trade_id=run.key.trade_id(leg), side=position.side, action="SELL", position_id=position.position_id, **made)
 
 
-def _position(run: _Run, sell: Sell, owners: Mapping[str, str]) -> Position:
+def _find_position(run: _Run, sell: Sell, owners: Mapping[str, str]) -> Position:
     position = run.account.positions.get(sell.position_id)
     if position is None:
-        _need(sell.position_id in owners, Reason.POSITION_UNKNOWN, f"there is no position {sell.position_id!r:.80}")
-        raise _Refused(Reason.NOT_OWNER, f"position {sell.position_id} is not the agent's")
-    _need(position.status is PositionStatus.OPEN, Reason.NOT_OPEN, f"position {sell.position_id} is {position.status}")
+        _require(sell.position_id in owners, Reason.POSITION_UNKNOWN, f"there is no position {sell.position_id!r:.80}")
+        raise _LegRefused(Reason.NOT_OWNER, f"position {sell.position_id} is not the agent's")
+    _require(position.status is PositionStatus.OPEN, Reason.NOT_OPEN, f"position {sell.position_id} is {position.status}")
     return position
 
 
-def _tradable(market: Market | None, market_id: str) -> Market:
+def _find_active_market(market: Market | None, market_id: str) -> Market:
     if market is None:
-        raise _Refused(Reason.MARKET_UNKNOWN, f"there is no market {market_id!r:.80} in the universe")
-    _need(market.status is MarketStatus.ACTIVE, Reason.MARKET_NOT_ACTIVE, f"market {market_id} is {market.status}")
+        raise _LegRefused(Reason.MARKET_UNKNOWN, f"there is no market {market_id!r:.80} in the universe")
+    _require(market.status is MarketStatus.ACTIVE, Reason.MARKET_NOT_ACTIVE, f"market {market_id} is {market.status}")
     return market
 
 
-def _side(market: Market, text: str) -> str:
+def _find_side(market: Market, text: str) -> str:
     side = market.side(text)
     if side is None:
-        raise _Refused(Reason.SIDE, f"{text!r:.80} is no side of {market.market_id}; there are {_sides(market)}")
+        raise _LegRefused(Reason.SIDE, f"{text!r:.80} is no side of {market.market_id}; there are {_list_sides(market)}")
     return side
 
 
-def _quote(run: _Run, market: Market, side: str) -> Quote:
-    quote = quote_of(market, side, run.data.quotes.get(market.market_id, {}))
+def _find_quote(run: _Run, market: Market, side: str) -> Quote:
+    quote = find_quote(market, side, run.data.quotes.get(market.market_id, {}))
     if quote is None:
-        raise _Refused(Reason.NO_PRICE, f"there is no live price of {side!r:.80} in {market.market_id}")
+        raise _LegRefused(Reason.NO_PRICE, f"there is no live price of {side!r:.80} in {market.market_id}")
     return quote.at_listing() if run.methodology.fallback == "listing" and run.methodology.fill == "mid" else quote
 
 
-def _filled(found: Filled | Unfilled, market: Market, side: str) -> Filled:
-    if isinstance(found, Unfilled):
-        raise _Refused(found.reason, f"{side} of {market.market_id}: {found.message}")
+def _require_fill(found: LegFill | NoFill, market: Market, side: str) -> LegFill:
+    if isinstance(found, NoFill):
+        raise _LegRefused(found.reason, f"{side} of {market.market_id}: {found.message}")
     return found
 
 
-def _made(run: _Run, market: Market, filled: Filled, quote: Quote) -> dict[str, Any]:
-    """Fields of a trade from its fill and its quote."""
+def _trade_fields(run: _Run, market: Market, filled: LegFill, quote: Quote) -> dict[str, Any]:
+    """Return the fields of a trade that follow from its fill and quote."""
     return {
         "agent_id": run.account.agent.agent_id,
         "market_id": market.market_id,
@@ -240,5 +241,5 @@ def _made(run: _Run, market: Market, filled: Filled, quote: Quote) -> dict[str, 
     }
 
 
-def _sides(market: Market) -> str:
+def _list_sides(market: Market) -> str:
     return "YES and NO" if market.binary else ", ".join(market.outcomes)[:200]

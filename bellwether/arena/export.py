@@ -1,4 +1,4 @@
-"""A cohort as an open dataset: its facts and what follows from them, prompts and answers, a card, and the query that gives its leaderboard."""
+"""Export of a cohort as an open dataset: facts, results, prompts and answers, a dataset card, and the query of its leaderboard."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import Intent, Plan, messages_of, stored
-from bellwether.arena.results import LAST_EXECUTION, Facts, results
+from bellwether.arena.records import DecisionPlan, Intent, list_messages, load_record
+from bellwether.arena.results import LAST_EXECUTION, Facts, compute_results
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
 from bellwether.journal import Journal
@@ -20,20 +20,20 @@ from bellwether.journal.records import Records
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
 from bellwether.tables import table
-from bellwether.tables.exports import flat, neutralised, redacted
+from bellwether.tables.exports import flatten_lists, neutralise_formulas, redact_rows
 
 CARD, QUERY, DATA, CSV = "README.md", "leaderboard.sql", "data", "csv"
-#: What every card of ours holds, so that only an earlier export is replaced.
+#: Marker in the card of every export; only folders with it are replaced.
 MARK = "<!-- bellwether-cohort -->"
 _LEASE = timedelta(minutes=1)
 _MESSAGES = {"decision_id": pl.String(), "number": pl.Int32(), "role": pl.String(), "content": pl.String()}
 
 
 def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, journal: Journal | None = None) -> dict[str, pl.DataFrame]:
-    """The tables of an export by name, in the order of their rows.
+    """Return the tables of an export by name, rows in their order.
 
-    The facts of the cohort, what one fold makes of them, the universes of its weeks, the leaderboard, and with a journal the messages: prompts and answers of
-    every decision. Raises `ConfigError` for an unknown cohort.
+    Contains the cohort's facts, their results, the universes of its weeks, the leaderboard and, with a journal, all prompts and answers. Raises
+    `ConfigError` for an unknown cohort.
     """
     rows, universe = Facts.stored(lake), lake.slice(table("arena/universe"), missing="skip").read()
     agents = rows.agents.filter(pl.col("week") == cohort)
@@ -50,62 +50,62 @@ def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, jo
         "evidence": rows.evidence.filter(market),
         "prices": rows.prices.filter(market),
     }
-    # Rows that an earlier version stored may quote a key.
-    facts = {name: redacted(f"arena/{name}", frame) for name, frame in facts.items()}
-    # An archived cohort has a leaderboard of its own too.
+    # Rows stored by an earlier version may contain a credential.
+    facts = {name: redact_rows(f"arena/{name}", frame) for name, frame in facts.items()}
+    # The export of an archived cohort has a leaderboard, too.
     own_facts = {**facts, "agents": agents.with_columns(archived_at=pl.lit(None, agents.schema["archived_at"]))}
-    folded = {name.removeprefix("arena/"): frame for name, frame in results(Facts(**own_facts), rules).frames.items()}
+    folded = {name.removeprefix("arena/"): frame for name, frame in compute_results(Facts(**own_facts), rules).frames.items()}
     venues = {rules[name].venue for name in agents["methodology"] if name in rules}
     of_weeks = universe.filter(pl.col("week").is_in(decisions["week"].unique().implode()), pl.col("venue").is_in(list(venues)))
     found = {**facts, "universe": of_weeks, **folded}
     if journal is not None:
-        found["messages"] = pl.DataFrame(list(_messages(journal, decisions)), schema=_MESSAGES, orient="row")
+        found["messages"] = pl.DataFrame(list(_read_messages(journal, decisions)), schema=_MESSAGES, orient="row")
     return found
 
 
 def export_cohort(tables: Mapping[str, pl.DataFrame], cohort: date, target: Path) -> Path:
-    """Write an export into the folder `target`, or, where it ends in .zip, into one file; returns it.
+    """Write an export into the folder `target`, or into one file if `target` ends in .zip, and return `target`.
 
-    An earlier export is replaced. Raises `ConfigError` for a folder of something else.
+    An earlier export is replaced. Raises `ConfigError` if the folder contains anything else.
     """
     if target.suffix.lower() == ".zip":
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".export-", dir=target.parent) as place:
             draft = Path(place) / "cohort"
             draft.mkdir()
-            _write(tables, cohort, draft)
+            _write_files(tables, cohort, draft)
             Path(shutil.make_archive(str(Path(place) / "archive"), "zip", draft)).replace(target)
         return target
     card = target / CARD
     if target.exists() and not (card.is_file() and MARK in card.read_text(encoding="utf-8", errors="replace")):
-        raise ConfigError(f"exporting into {target}: there is something else; name another folder")
+        raise ConfigError(f"exporting into {target}: the folder contains other files; choose another folder")
     with atomic_folder(target, CARD) as draft:
-        _write(tables, cohort, draft)
+        _write_files(tables, cohort, draft)
     return target
 
 
-def _write(tables: Mapping[str, pl.DataFrame], cohort: date, folder: Path) -> None:
+def _write_files(tables: Mapping[str, pl.DataFrame], cohort: date, folder: Path) -> None:
     for name in (DATA, CSV):
         (folder / name).mkdir()
     for name, rows in tables.items():
         rows.write_parquet(folder / DATA / f"{name}.parquet")
-        flat(neutralised(rows)).write_csv(folder / CSV / f"{name}.csv")
+        flatten_lists(neutralise_formulas(rows)).write_csv(folder / CSV / f"{name}.csv")
     (folder / QUERY).write_text(sql_text("export/arena_leaderboard"), encoding="utf-8")
-    (folder / CARD).write_text(_card(tables, cohort), encoding="utf-8")
+    (folder / CARD).write_text(_render_card(tables, cohort), encoding="utf-8")
 
 
-def _messages(journal: Journal, decisions: pl.DataFrame) -> Iterator[tuple[str, int, str, str]]:
-    """Prompts and answers of decisions in their order, without credentials."""
+def _read_messages(journal: Journal, decisions: pl.DataFrame) -> Iterator[tuple[str, int, str, str]]:
+    """Yield prompts and answers of decisions in order, without credentials."""
     records = Records(journal, _LEASE, run="export")
     for name in decisions["decision_id"].sort():
-        for number, role, content in messages_of(journal, stored(records, Plan, name), stored(records, Intent, name)):
+        for number, role, content in list_messages(journal, load_record(records, DecisionPlan, name), load_record(records, Intent, name)):
             yield name, number, role, content
 
 
-def _card(tables: Mapping[str, pl.DataFrame], cohort: date) -> str:
+def _render_card(tables: Mapping[str, pl.DataFrame], cohort: date) -> str:
     agents = tables["agents"]
     venues = [name.capitalize() for name in tables["universe"]["venue"].unique().sort()]
-    kind = "reconstructed afterwards, as of its time" if agents["reconstructed"].any() else "decided live"
+    kind = "reconstructed" if agents["reconstructed"].any() else "decided live"
     lines = [
         f"# Arena cohort of {cohort}",
         "",
@@ -114,28 +114,26 @@ def _card(tables: Mapping[str, pl.DataFrame], cohort: date) -> str:
         f"{agents.height} agents of the methodology {', '.join(sorted(agents['methodology'].unique()))} bet paper money on open markets{''.join(f' of {name}' for name in venues)}; {kind}. "
         f"They took {tables['decisions'].height} decisions and made {tables['trades'].height} trades.",
         "",
-        f'`{QUERY}` gives the leaderboard from the tables of facts: `duckdb -c ".read {QUERY}"` in this folder. `data` holds Parquet with exact decimals and times in UTC; `csv` the '
-        "same rows for spreadsheets, lists as texts, with an apostrophe before a text that would be a formula and signs for control characters.",
+        f'`{QUERY}` computes the leaderboard from the facts: `duckdb -c ".read {QUERY}"` in this folder. `data` holds Parquet with exact decimals and times in UTC; `csv` the '
+        "same rows for spreadsheets: lists as text, an apostrophe before text that would be a formula, symbols for control characters.",
         "",
-        "Questions and names of outcomes are the venue's words, reasoning and answers the models': untrusted text. No key and no account is in the data.",
+        "Questions and outcome names come from the venue, reasoning and answers from the models: untrusted text. The data contains no credentials and no account names.",
         "",
     ]
     for name, rows in tables.items():
-        lines += [f"## {name}", "", f"{_row_of(name)} {rows.height} rows.", "", "| column | type | meaning |", "|---|---|---|"]
-        lines += [f"| {column} | {dtype} | {meaning} |" for column, dtype, meaning in _columns(name, rows)]
+        lines += [f"## {name}", "", f"{_describe_row(name)} {rows.height} rows.", "", "| column | type | meaning |", "|---|---|---|"]
+        lines += [f"| {column} | {dtype} | {meaning} |" for column, dtype, meaning in _describe_columns(name, rows)]
         lines.append("")
     return "\n".join(lines)
 
 
-def _row_of(name: str) -> str:
-    return (
-        "One message of a decision: a part of its prompt, or an answer of the model." if name == "messages" else table(f"arena/{name}").row
-    )
+def _describe_row(name: str) -> str:
+    return "One message of a decision: part of its prompt, or an answer of the model." if name == "messages" else table(f"arena/{name}").row
 
 
-def _columns(name: str, rows: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
+def _describe_columns(name: str, rows: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
     if name == "messages":
-        meanings = ("cohort/family/week", "order of the messages, from 1", "system, user or assistant", "the text; untrusted")
+        meanings = ("cohort/family/week", "position of the message, from 1", "system, user or assistant", "text; untrusted")
         yield from ((column, str(dtype), meaning) for (column, dtype), meaning in zip(rows.schema.items(), meanings, strict=True))
         return
     for column in table(f"arena/{name}").columns:

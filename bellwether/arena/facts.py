@@ -1,4 +1,4 @@
-"""Facts: what happened, as it became known. Everything else is computed from them (`bellwether.arena.ledger`)."""
+"""Facts of the arena, from which everything else is computed (`bellwether.arena.ledger`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Action = Literal["BUY", "SELL"]
 
 
 class Agent(NamedTuple):
-    """An agent of a cohort, with the cash it starts with (micro-dollars)."""
+    """An agent of a cohort. initial_cash: micro-dollars."""
 
     agent_id: str
     cohort: str
@@ -24,13 +24,13 @@ class Agent(NamedTuple):
 
 
 class Trade(NamedTuple):
-    """An executed leg of a decision, with the quote it saw.
+    """An executed leg of a decision, with the quote it used.
 
-    trade_id: cohort/family/week/leg. position_id: the id of the trade that opened the position; its own when it opens one. shares: micro-shares.
-    price: micro-dollars per share, the average over the levels of the book that it took. amount: micro-dollars paid or received, without the fee.
-    fee: micro-dollars. bid, mid, ask: of the side, at `quoted_at`, from `quote_source`. executed_at: when it became known. base: micro-dollars of cash before the
-    decision, which the limits were computed from. confidence: implied by the size, of a BUY. probability: that the side wins, where it was stated.
-    binary: the market's sides are YES and NO. skipped_levels: unusable levels of the book; None in trades from before they were counted.
+    trade_id: cohort/family/week/leg. position_id: id of the trade that opened the position. shares: micro-shares. price: average fill price in
+    micro-dollars per share. amount: micro-dollars paid or received, without the fee. fee: micro-dollars. bid, mid, ask: quote of the side at
+    `quoted_at` from `quote_source`. executed_at: when the trade became known. base: cash before the decision in micro-dollars, which determines
+    the limits. confidence: implied by the size of a BUY. probability: stated probability that the side wins, if any. binary: whether the sides
+    are YES and NO. skipped_levels: unusable levels of the book; None in trades from before they were counted.
     """
 
     trade_id: str
@@ -57,7 +57,7 @@ class Trade(NamedTuple):
 
 
 class Result(StrEnum):
-    """The end of a market: one outcome won; no outcome won and every side is paid a part; or the cost is refunded."""
+    """How a market was settled: one outcome won; every side is paid a part; or costs are refunded."""
 
     WON = "won"
     SPLIT = "split"
@@ -65,10 +65,10 @@ class Result(StrEnum):
 
 
 class Settlement(NamedTuple):
-    """A resolution that counts, for the cohorts of one methodology, from `known_at` on.
+    """A resolution that counts for the cohorts of one methodology from `known_at` on.
 
-    payouts: micro-dollars per share by outcome, compared without case; empty when costs are refunded. winner: the outcome's own name. rule: what
-    decided. number: from 1; a second settlement of a market corrects the first.
+    payouts: micro-dollars per share by case-folded outcome; empty if costs are refunded. winner: name of the winning outcome. rule: the rule
+    that decided. number: from 1; later settlements of a market correct the first.
     """
 
     market_id: str
@@ -81,10 +81,10 @@ class Settlement(NamedTuple):
     number: int = 1
 
 
-def confidence(amount: MicroDollars, base: MicroDollars, methodology: Methodology) -> float:
-    """The confidence that a bet of `amount` implies when the cash before the decision is `base` (micro-dollars): its share of the largest bet, 1 at most.
+def implied_confidence(amount: MicroDollars, base: MicroDollars, methodology: Methodology) -> float:
+    """Return the confidence implied by a bet of `amount` with the cash `base` before the decision (micro-dollars): its share of the largest bet.
 
-    The formula of the seed, c = min(a / (0.25 b), 1); 0 when there is no cash.
+    Formula of Forecaster Arena: c = min(a / (0.25 b), 1); 0 without cash.
     """
     if base <= 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Families of competitors and their releases, as data (`registry/families.toml`): which model represents a family since when, at which prices."""
+"""Families of competitors and their releases (`registry/families.toml`): which model represents a family, from when and at which prices."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _MILLION = 1_000_000
 _Fragment = Annotated[StrictStr, Field(min_length=1, pattern=r"^[^A-Z]+$")]
 
 
-class Release(BaseModel):
-    """A release of a family: the model of the registry that has its name.
+class FamilyRelease(BaseModel):
+    """Release of a family: the model of the registry with its name.
 
-    released: when the provider released it. input_price, output_price: dollars per million tokens; the model's own when left out.
+    released: date of the provider's release. input_price, output_price: dollars per million tokens; default: the model's own prices.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,8 +55,8 @@ class Release(BaseModel):
 class Family(BaseModel):
     """A competitor over the years.
 
-    control: it has one release for ever, and every lineup that asks models has such a family. provider: that of its models' ids. has, without:
-    fragments that the id of a later release has, and has not. releases: by the name of the model, the oldest first.
+    control: the family has one release for ever; every lineup with models needs a control. provider: provider of the family's models. has,
+    without: fragments that ids of later releases contain or lack. releases: by the name of the model, oldest first.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,39 +67,39 @@ class Family(BaseModel):
     provider: Annotated[StrictStr, Field(min_length=1)] | None = None
     has: tuple[_Fragment, ...] = ()
     without: tuple[_Fragment, ...] = ()
-    releases: Annotated[dict[StrictStr, Release], Field(min_length=1)]
+    releases: Annotated[dict[StrictStr, FamilyRelease], Field(min_length=1)]
 
     @field_validator("releases")
     @classmethod
-    def _oldest_first(cls, value: dict[str, Release]) -> dict[str, Release]:
+    def _oldest_first(cls, value: dict[str, FamilyRelease]) -> dict[str, FamilyRelease]:
         return dict(sorted(value.items(), key=lambda item: (item[1].released, item[0])))
 
     @model_validator(mode="after")
     def _controls_stay(self) -> Self:
         if self.control and len(self.releases) > 1:
-            raise ValueError(f"a control has one release, and this one has {', '.join(self.releases)}")
+            raise ValueError(f"a control has exactly one release; this one has {', '.join(self.releases)}")
         if bool(self.has) != (self.provider is not None):
-            raise ValueError("provider and has are given both or neither")
+            raise ValueError("provider and has belong together; give both or neither")
         return self
 
 
-def families(models: Mapping[str, Model], folder: Path | None = None) -> Mapping[str, Family]:
-    """Every family by name: the built-in ones, then those of `families.toml` in `folder`, which may add releases to a built-in one.
+def load_families(models: Mapping[str, Model], folder: Path | None = None) -> Mapping[str, Family]:
+    """Load all families by name: the built-in ones, then those of `families.toml` in `folder`, which may add releases to built-in families.
 
-    models: of the registry, by name. Raises `ConfigError` that names file, entry, field and value, also for a release that no model has the name of
-    or that is another family's already. Whether a price is known matters where a lineup uses a release.
+    models: models of the registry by name. Raises `ConfigError` naming file, entry, field and value, also for a release without a model and for
+    one that belongs to another family. Prices are only required where a lineup uses a release.
     """
     known: dict[str, Family] = {}
     owners: dict[str, str] = {}
-    for entry in _merged(folder):
-        known[entry.name] = _checked(entry, models, owners)
+    for entry in _merge_entries(folder):
+        known[entry.name] = _parse_family(entry, models, owners)
     return MappingProxyType(known)
 
 
-def prices(release: Release | None, model: Model) -> tuple[Decimal, Decimal, str] | None:
-    """Dollars per million tokens of prompt and of answer, and the price list that they are from; None when no price is known.
+def find_prices(release: FamilyRelease | None, model: Model) -> tuple[Decimal, Decimal, str] | None:
+    """Return input and output price in dollars per million tokens and their price list; None if unknown.
 
-    In this order: those of the release, of the model's entry, and of LiteLLM's price map for a short prompt.
+    Sources in order: the release, the model's entry, and LiteLLM's price map for a short prompt.
     """
     if release is not None and release.input_price is not None and release.output_price is not None:
         return release.input_price, release.output_price, "registry"
@@ -109,8 +109,8 @@ def prices(release: Release | None, model: Model) -> tuple[Decimal, Decimal, str
     return None if found is None else (found.put_in * _MILLION, found.out * _MILLION, price_list(model))
 
 
-def _merged(folder: Path | None) -> list[registry.Entry]:
-    """The entries of all files, the releases that the user's file adds to a built-in family among its own."""
+def _merge_entries(folder: Path | None) -> list[registry.Entry]:
+    """Return the entries of all files; releases that the user's file adds to a built-in family are merged into it."""
     found: dict[str, registry.Entry] = {}
     for entry in registry.entries(FILE, folder):
         first = found.get(entry.name)
@@ -118,7 +118,7 @@ def _merged(folder: Path | None) -> list[registry.Entry]:
             found[entry.name] = entry
             continue
         for field in set(entry.fields) - {"releases"}:
-            raise entry.error(field, f"the family is already defined in {first.file}", "here it can be given releases alone; rename it")
+            raise entry.error(field, f"the family is already defined in {first.file}", "rename it, or give only releases")
         own, added = first.fields.get("releases"), entry.fields.get("releases")
         if not isinstance(own, dict) or not isinstance(added, dict):
             raise entry.error("releases", "must be a table", f'write [{entry.name}.releases."<model>"]')
@@ -129,7 +129,7 @@ def _merged(folder: Path | None) -> list[registry.Entry]:
     return list(found.values())
 
 
-def _checked(entry: registry.Entry, models: Mapping[str, Model], owners: dict[str, str]) -> Family:
+def _parse_family(entry: registry.Entry, models: Mapping[str, Model], owners: dict[str, str]) -> Family:
     found = entry.parse(Family)
     for name in found.releases:
         field = f"releases.{name}"

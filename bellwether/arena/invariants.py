@@ -1,4 +1,4 @@
-"""Invariants of the books after every run: each function lists violations, and asset checks require empty lists."""
+"""Invariants of accounts and ledger after every run. Each function yields violations; asset checks require that there are none."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from bellwether.arena.account import Account, PositionStatus
 from bellwether.arena.facts import Trade
-from bellwether.arena.identity import decision_of
+from bellwether.arena.identity import decision_of_trade
 from bellwether.arena.ledger import Book, Entry, Kind, Violation
-from bellwether.arena.market import folded
+from bellwether.arena.market import fold_case
 
 
 def violations(book: Book, trades: Iterable[Trade], legs: Mapping[str, int] | None = None) -> list[Violation]:
-    """Every invariant that a book breaks, and every fact that it could not take.
+    """Return all violated invariants, and all facts that could not be booked.
 
-    trades: the facts that the book was folded from. legs: the number of legs of each executed BET that were not refused, by decision.
+    trades: the facts that the book was folded from. legs: number of non-refused legs of each executed BET, by decision.
     """
     trades = list(trades)
     by_agent: dict[str, list[Entry]] = defaultdict(list)
@@ -24,17 +24,17 @@ def violations(book: Book, trades: Iterable[Trade], legs: Mapping[str, int] | No
     found = list(book.violations)
     for agent_id, account in book.accounts.items():
         entries = by_agent[agent_id]
-        found += _cash(account, entries)
-        found += _positions(account)
-        found += _worth(account)
-    found += _same_trades(book, trades)
-    found += _settled(book)
-    found += _every_leg(trades, legs or {})
+        found += _check_cash(account, entries)
+        found += _check_positions(account)
+        found += _check_totals(account)
+    found += _check_trades(book, trades)
+    found += _check_settlements(book)
+    found += _check_legs(trades, legs or {})
     return found
 
 
-def _cash(account: Account, entries: list[Entry]) -> Iterator[Violation]:
-    """Cash is the initial balance and its movements, entry by entry, and never below 0 but for what a correction took back."""
+def _check_cash(account: Account, entries: list[Entry]) -> Iterator[Violation]:
+    """Cash is the initial balance plus its movements after every entry, and negative only by what a correction took back."""
     agent_id, taken_back = account.agent.agent_id, 0
     cash: int = account.agent.initial_cash
     for entry in entries:
@@ -50,14 +50,14 @@ def _cash(account: Account, entries: list[Entry]) -> Iterator[Violation]:
         yield Violation("cash is the initial balance and its movements", agent_id, f"{account.cash}, not {cash}")
 
 
-def _positions(account: Account) -> Iterator[Violation]:
-    """At most one open position per market and side; shares and cost fit the status; what is invested is the cost of the open positions."""
+def _check_positions(account: Account) -> Iterator[Violation]:
+    """At most one position is open per market and side; shares and cost fit the status; invested is the cost of the open positions."""
     agent_id = account.agent.agent_id
     sides: set[tuple[str, str]] = set()
     cost = 0
     for position in account.positions.values():
         if position.status is PositionStatus.OPEN:
-            side = position.market_id, folded(position.side)
+            side = position.market_id, fold_case(position.side)
             if side in sides:
                 yield Violation("one open position per market and side", agent_id, f"{position.side} of {position.market_id} twice")
             sides.add(side)
@@ -70,16 +70,16 @@ def _positions(account: Account) -> Iterator[Violation]:
         yield Violation("invested is the cost of the open positions", agent_id, f"{account.invested}, not {cost}")
 
 
-def _worth(account: Account) -> Iterator[Violation]:
-    """Cash and the cost of open positions are the initial balance and what was realized, less fees; so is the total at any mark with its gain added."""
+def _check_totals(account: Account) -> Iterator[Violation]:
+    """Cash plus cost of open positions equals initial balance plus realized profit minus fees."""
     worth = account.cash + account.invested
     expected = account.agent.initial_cash + account.realized - account.fees
     if worth != expected:
         yield Violation("total is initial + realized + unrealized - fees", account.agent.agent_id, f"{worth}, not {expected}")
 
 
-def _same_trades(book: Book, trades: list[Trade]) -> Iterator[Violation]:
-    """Each trade has its entries with its amounts, or a violation; no entry of the kind is of anything else."""
+def _check_trades(book: Book, trades: list[Trade]) -> Iterator[Violation]:
+    """Each trade has exactly its ledger entries, or a violation; no other entry of these kinds exists."""
     moved: dict[str, dict[Kind, int]] = defaultdict(dict)
     for entry in book.entries:
         if entry.trade_id is not None:
@@ -98,8 +98,8 @@ def _same_trades(book: Book, trades: list[Trade]) -> Iterator[Violation]:
             )
 
 
-def _settled(book: Book) -> Iterator[Violation]:
-    """A market settles as a whole: no position is open on one that is settled, none is settled on one that is not."""
+def _check_settlements(book: Book) -> Iterator[Violation]:
+    """A market settles as a whole: settled markets have no open position, unsettled ones no settled position."""
     for account in book.accounts.values():
         for position in account.positions.values():
             settled = (account.agent.methodology, position.market_id) in book.settlements
@@ -109,11 +109,11 @@ def _settled(book: Book) -> Iterator[Violation]:
                 yield Violation("a market settles as a whole", position.market_id, found)
 
 
-def _every_leg(trades: list[Trade], legs: Mapping[str, int]) -> Iterator[Violation]:
+def _check_legs(trades: list[Trade], legs: Mapping[str, int]) -> Iterator[Violation]:
     """Each leg of an executed BET has a trade or a refusal."""
     counts: dict[str, int] = defaultdict(int)
     for trade in trades:
-        counts[decision_of(trade.trade_id)] += 1
+        counts[decision_of_trade(trade.trade_id)] += 1
     for decision_id, expected in legs.items():
         if counts[decision_id] != expected:
             yield Violation("each leg of a bet has a trade or a refusal", decision_id, f"{counts[decision_id]} trades of {expected}")

@@ -1,10 +1,10 @@
-"""Kalshi in the arena: events and contracts as markets, quotes, and results.
+"""Kalshi in the arena: events and contracts as markets, quotes and results.
 
-A contract is a market with the sides YES and NO. The contracts of a mutually exclusive event form one market instead, with an outcome per contract,
-named after its YES; NO cannot be bought there. Rows are those of raw/kalshi_markets, raw/kalshi_events and raw/kalshi_series.
+A contract is a market with the sides YES and NO. The contracts of a mutually exclusive event form one market with an outcome per contract,
+named after its YES side; NO cannot be bought there. Rows are those of raw/kalshi_markets, raw/kalshi_events and raw/kalshi_series.
 
-Only a paid-out (finalized) result counts; until then it can be disputed and amended. The rules are those of clean/markets; a market with named outcomes
-needs the payout of all its contracts. `settlements` of `bellwether.arena.resolution` decides when a result counts.
+Only a paid (finalized) result counts, because earlier ones can be disputed and amended. Results follow the rules of clean/markets; a market
+with named outcomes needs the payout of all its contracts. `bellwether.arena.resolution` determines when a result counts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import polars as pl
 
 from bellwether.arena.facts import Result
 from bellwether.arena.history import LATEST, SOONEST
-from bellwether.arena.market import Level, Market, MarketStatus, Quote, complement, fees_of, folded, within
+from bellwether.arena.market import Level, Market, MarketStatus, Quote, clamp_to_quote, complement, fold_case, kalshi_fees
 from bellwether.arena.resolution import UNKNOWN, Observation, Ruling
-from bellwether.arena.units import MICROS, micros, middle, price_micros
-from bellwether.arena.universe import Universe, frozen
+from bellwether.arena.units import MICROS, micros, midpoint, price_micros
+from bellwether.arena.universe import Universe, build_universe
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FREE
 from bellwether.venues.wire.times import instant_of
@@ -35,52 +35,52 @@ Sizes = Sequence[tuple[Decimal, Decimal]]
 
 
 class Candle(NamedTuple):
-    """The end of a candle: best bid and ask for YES in dollars; None where there was none."""
+    """End of a candle: best YES bid and ask in dollars; None if not quoted."""
 
     at: datetime
     bid: Decimal | None
     ask: Decimal | None
 
 
-def quote_of_book(yes: Sizes, no: Sizes, at: datetime) -> Quote:
-    """The quote of YES from the bids of both sides, (price, contracts) in any order: who bids for NO offers YES at what that leaves of a dollar."""
-    bids = sorted(_levels(yes), key=lambda level: -level.price)
-    asks = sorted((Level(complement(level.price), level.shares) for level in _levels(no)), key=lambda level: level.price)
+def quote_from_book(yes: Sizes, no: Sizes, at: datetime) -> Quote:
+    """Return the quote of YES from the bids of both sides as (price, contracts) in any order. A NO bid at p is a YES ask at 1 - p."""
+    bids = sorted(_to_levels(yes), key=lambda level: -level.price)
+    asks = sorted((Level(complement(level.price), level.shares) for level in _to_levels(no)), key=lambda level: level.price)
     bid, ask = (side[0].price if side else None for side in (bids, asks))
-    return Quote(middle(bid, ask), bid, ask, at, BOOK, tuple(bids), tuple(asks))
+    return Quote(midpoint(bid, ask), bid, ask, at, BOOK, tuple(bids), tuple(asks))
 
 
-def quote_of_candle(candle: Candle) -> Quote:
-    """The quote of YES at the end of a candle; what rested in the book is not kept."""
+def quote_from_candle(candle: Candle) -> Quote:
+    """Return the quote of YES at the end of a candle, without book levels."""
     bid, ask = price_micros(candle.bid), price_micros(candle.ask)
-    return Quote(middle(bid, ask), bid, ask, candle.at, CANDLES)
+    return Quote(midpoint(bid, ask), bid, ask, candle.at, CANDLES)
 
 
-def as_of(candles: Sequence[Candle], at: datetime) -> Candle | None:
-    """The last candle that had ended by an instant."""
+def find_latest_candle(candles: Sequence[Candle], at: datetime) -> Candle | None:
+    """Return the last candle that had ended by an instant."""
     return max((candle for candle in candles if candle.at <= at), default=None, key=lambda candle: candle.at)
 
 
-def _levels(side: Sizes) -> list[Level]:
+def _to_levels(side: Sizes) -> list[Level]:
     found = ((price_micros(price), MicroShares(micros(size))) for price, size in side)
     return [Level(price, shares) for price, shares in found if price is not None and shares > 0]
 
 
 Row = Mapping[str, Any]
 
-#: Words of a contract that can still be traded, now or later.
+#: Statuses of contracts that can be traded now or later.
 OPEN = frozenset({"initialized", "active", "inactive"})
-#: The smallest step of each price grid, in micro-dollars.
+#: Smallest tick of each price grid, in micro-dollars.
 TICKS = {"linear_cent": SharePrice(10_000), "deci_cent": SharePrice(1_000), "tapered_deci_cent": SharePrice(1_000)}
 
 _STATUSES = {"determined": MarketStatus.PROPOSED, "disputed": MarketStatus.DISPUTED, "amended": MarketStatus.DISPUTED}
 
 
 @dataclass(frozen=True)
-class Listed:
-    """Parts of one market of the arena: its id, its event (None where the venue has none of the name), and its contracts by ticker.
+class MarketListing:
+    """Parts of one market of the arena: id, event (None if the venue has none of that name), and contracts by ticker.
 
-    named: the contracts are its outcomes; else it is one contract.
+    named: whether the contracts are the outcomes; otherwise the market is one contract.
     """
 
     market_id: str
@@ -91,64 +91,64 @@ class Listed:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """Names of the outcomes."""
-        return tuple(name_of(row) for row in self.contracts) if self.named else ("Yes", "No")
+        return tuple(outcome_name(row) for row in self.contracts) if self.named else ("Yes", "No")
 
     @property
     def tickers(self) -> tuple[str, ...]:
-        """The contract of each outcome, or the one whose YES is the outcome."""
+        """Contract of each outcome, or the single contract of a binary market."""
         return tuple(row["ticker"] for row in self.contracts)
 
     @property
     def expected(self) -> datetime | None:
-        """Time at which the venue expects the outcome, of the latest contract."""
+        """Latest expected expiration of the contracts."""
         return max((row["expected_expiration_time"] for row in self.contracts if row.get("expected_expiration_time")), default=None)
 
 
-def name_of(row: Row) -> str:
-    """The outcome that YES of a contract means."""
+def outcome_name(row: Row) -> str:
+    """Return the outcome that YES of a contract stands for."""
     return str(row.get("yes_sub_title") or "").strip()
 
 
-def listed(contracts: Iterable[Row], events: Mapping[str, Row]) -> list[Listed]:
-    """The markets that contracts make, by id. Give those of an event that are not over: only they can be outcomes. Combos are left out."""
+def group_contracts(contracts: Iterable[Row], events: Mapping[str, Row]) -> list[MarketListing]:
+    """Group contracts into markets by id; combos are omitted. Pass only contracts of an event that are not over, as only they can be outcomes."""
     of_event: dict[str, dict[str, Row]] = defaultdict(dict)
     for row in contracts:
         if not row.get("is_combo"):
             of_event[row["event_ticker"]].setdefault(row["ticker"], row)
-    found: list[Listed] = []
+    found: list[MarketListing] = []
     for ticker, rows in of_event.items():
         event, own = events.get(ticker), tuple(rows[name] for name in sorted(rows))
-        if event is not None and event.get("mutually_exclusive") and _tell_apart(ticker, own):
-            found.append(Listed(ticker, event, own, named=True))
+        if event is not None and event.get("mutually_exclusive") and _has_distinct_names(ticker, own):
+            found.append(MarketListing(ticker, event, own, named=True))
         else:
-            found += [Listed(row["ticker"], event, (row,), named=False) for row in own]
+            found += [MarketListing(row["ticker"], event, (row,), named=False) for row in own]
     return sorted(found, key=lambda one: one.market_id)
 
 
-def _tell_apart(event_ticker: str, contracts: Sequence[Row]) -> bool:
-    """Return whether contracts have names that can be the outcomes of one market: several, each its own, none of them yes or no."""
-    names = {folded(name_of(row)) for row in contracts}
+def _has_distinct_names(event_ticker: str, contracts: Sequence[Row]) -> bool:
+    """Return whether the contracts can be outcomes of one market: at least two, with distinct names other than yes and no."""
+    names = {fold_case(outcome_name(row)) for row in contracts}
     tickers = {row["ticker"] for row in contracts}
     return len(contracts) > 1 and len(names) == len(contracts) and not names & {"", "yes", "no"} and event_ticker not in tickers
 
 
-def market_of(one: Listed, series: Mapping[str, Row], at: datetime) -> Market:
-    """A market as its listing shows it, with the fees of an instant. Volume: contracts traded, of all outcomes, each for the dollar that it pays.
+def build_market(one: MarketListing, series: Mapping[str, Row], at: datetime) -> Market:
+    """Build a market from its listing, with the fees as of an instant. Volume: contracts of all outcomes, each counted as its payout of one dollar.
 
-    See `price_of`.
+    `listed_price` defines the prices.
     """
     event = one.event or {}
     terms = series.get(event.get("series_ticker") or "")
-    status = status_of(one)
-    prices = tuple(price_of(row) for row in one.contracts)
+    status = market_status(one)
+    prices = tuple(listed_price(row) for row in one.contracts)
     volumes = [row["volume"] for row in one.contracts if row.get("volume") is not None]
     ticks = [TICKS.get(row.get("price_level_structure") or "") for row in one.contracts]
     closes = max(row["close_time"] for row in one.contracts)
     return Market(
         market_id=one.market_id,
-        question=question_of(one),
+        question=question_text(one),
         outcomes=one.outcomes,
-        prices=prices if one.named else _both(prices[0]),
+        prices=prices if one.named else _both_sides(prices[0]),
         token_ids=one.tickers,
         category=(terms or {}).get("category") or event.get("category"),
         event_id=one.contracts[0]["event_ticker"],
@@ -156,83 +156,83 @@ def market_of(one: Listed, series: Mapping[str, Row], at: datetime) -> Market:
         closes_at=one.expected or closes,
         status=status,
         tick=min((tick for tick in ticks if tick is not None), default=None) if None not in ticks else None,
-        fees=FREE if _waived(one, at) else fees_of(one.event, terms, at),
+        fees=FREE if _is_fee_waived(one, at) else kalshi_fees(one.event, terms, at),
     )
 
 
-def status_of(one: Listed) -> MarketStatus:
-    """Status of a market: it is traded while one of its contracts is."""
+def market_status(one: MarketListing) -> MarketStatus:
+    """Return the status of a market; it is active while one of its contracts is."""
     words = [row["status"] for row in one.contracts]
     if "active" in words:
         return MarketStatus.ACTIVE
     return _STATUSES.get(words[0], MarketStatus.CLOSED) if len(set(words)) == 1 else MarketStatus.CLOSED
 
 
-def question_of(one: Listed) -> str:
-    """The question: of an event its title; of a contract its title and, where that is the event's, what YES means."""
+def question_text(one: MarketListing) -> str:
+    """Return the question: the event's title, or the contract's title, with the meaning of YES if the title is the event's."""
     event_title = str((one.event or {}).get("title") or "").strip()
     if one.named:
         return event_title or one.market_id
     row = one.contracts[0]
-    title, label = str(row.get("title") or "").strip(), name_of(row)
+    title, label = str(row.get("title") or "").strip(), outcome_name(row)
     if not title:
         return " — ".join(filter(None, (event_title, label))) or one.market_id
-    shared = folded(title) == folded(event_title)
-    return f"{title} — {label}" if shared and folded(label) not in ("", "yes", folded(title)) else title
+    shared = fold_case(title) == fold_case(event_title)
+    return f"{title} — {label}" if shared and fold_case(label) not in ("", "yes", fold_case(title)) else title
 
 
 def was_open(row: Row, at: datetime) -> bool:
-    """Return whether a contract (a row of any later time) could be traded at an instant, as far as its dates say.
+    """Return whether a contract could be traded at an instant, judging by the dates in a later row.
 
-    The close may have been moved since: before the instant or after it shows only whether the contract was open then.
+    The venue may have moved the close since; it only shows whether the contract was open at the instant.
     """
-    return not_over(row, at) and (row.get("open_time") is None or row["open_time"] <= at)
+    return has_not_closed(row, at) and (row.get("open_time") is None or row["open_time"] <= at)
 
 
-def not_over(row: Row, at: datetime) -> bool:
+def has_not_closed(row: Row, at: datetime) -> bool:
     """Return whether a contract existed at an instant and had not closed."""
     created: datetime | None = row.get("created_at") or row.get("open_time")
     close: datetime = row["close_time"]
     return created is not None and created <= at < close
 
 
-def candidates(contracts: Iterable[Row], events: Mapping[str, Row], at: datetime) -> list[Listed]:
-    """The markets that were open at an instant and whose outcome was expected from `history.SOONEST` to `history.LATEST` after it, the soonest first.
+def find_candidates(contracts: Iterable[Row], events: Mapping[str, Row], at: datetime) -> list[MarketListing]:
+    """Return the markets that were open at an instant and expected to end `history.SOONEST` to `history.LATEST` after it, earliest first.
 
-    The close of a contract decides nothing else: the venue moves it when a contract closes early, which was unknown in advance.
+    The closing time has no other effect: the venue moves it when a contract closes early, which was unknown in advance.
     """
     found = [
         one
-        for one in listed((row for row in contracts if not_over(row, at)), events)
+        for one in group_contracts((row for row in contracts if has_not_closed(row, at)), events)
         if one.expected is not None and SOONEST <= one.expected - at <= LATEST and any(was_open(row, at) for row in one.contracts)
     ]
     return sorted(found, key=lambda one: (one.expected, one.market_id))
 
 
-def past_universe(
-    found: Iterable[Listed], series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime, limit: int
+def reconstruct_universe(
+    found: Iterable[MarketListing], series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime, limit: int
 ) -> Universe:
-    """The universe as of an instant: of `candidates` the first `limit` that had a price.
+    """Reconstruct the universe as of an instant: the first `limit` candidates with a price.
 
-    candles: the one in force at the instant, by ticker. Volume and tick of the time are not known.
+    candles: the latest candle at the instant, by ticker. Volume and tick of the time are unknown.
     """
     markets: list[Market] = []
     for one in found:
         if len(markets) == limit:
             break
-        market = past_market(one, series, candles, at)
+        market = reconstruct_market(one, series, candles, at)
         if any(price is not None for price in market.prices):
             markets.append(market)
-    return frozen(markets)
+    return build_universe(markets)
 
 
-def past_market(one: Listed, series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime) -> Market:
-    """A market as of an instant, with the prices of candles."""
+def reconstruct_market(one: MarketListing, series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime) -> Market:
+    """Reconstruct a market as of an instant, with prices from candles."""
     known = [candles.get(row["ticker"]) if was_open(row, at) else None for row in one.contracts]
-    prices = tuple(None if candle is None else quote_of_candle(candle).mid for candle in known)
+    prices = tuple(None if candle is None else quote_from_candle(candle).mid for candle in known)
     return replace(
-        market_of(one, series, at),
-        prices=prices if one.named else _both(prices[0]),
+        build_market(one, series, at),
+        prices=prices if one.named else _both_sides(prices[0]),
         volume=None,
         tick=None,
         closes_at=one.expected,
@@ -240,41 +240,41 @@ def past_market(one: Listed, series: Mapping[str, Row], candles: Mapping[str, Ca
     )
 
 
-def price_of(row: Row) -> SharePrice | None:
-    """The price of YES of a contract in its listing: the midpoint, and where a side is not quoted the last trade, never beyond the other side.
+def listed_price(row: Row) -> SharePrice | None:
+    """Return the listed YES price of a contract: the midpoint, or, if a side is not quoted, the last trade limited by the quoted side.
 
-    None of a contract that is not traded or was never.
+    None if the contract is not active or has never traded.
     """
     if row["status"] != "active":
         return None
     bid, ask, last = (price_micros(row.get(name)) for name in ("yes_bid", "yes_ask", "last_price"))
-    return middle(bid, ask) if bid is not None and ask is not None else None if last is None else within(last, bid, ask)
+    return midpoint(bid, ask) if bid is not None and ask is not None else None if last is None else clamp_to_quote(last, bid, ask)
 
 
-def _both(yes: SharePrice | None) -> tuple[SharePrice | None, SharePrice | None]:
+def _both_sides(yes: SharePrice | None) -> tuple[SharePrice | None, SharePrice | None]:
     return yes, None if yes is None else complement(yes)
 
 
-def _waived(one: Listed, at: datetime) -> bool:
-    """Return whether no contract costs a fee yet."""
-    return all((until := _waived_until(row)) is not None and at < until for row in one.contracts)
+def _is_fee_waived(one: MarketListing, at: datetime) -> bool:
+    """Return whether fees of all contracts are waived at an instant."""
+    return all((until := _fee_waiver_end(row)) is not None and at < until for row in one.contracts)
 
 
-def _waived_until(row: Row) -> datetime | None:
+def _fee_waiver_end(row: Row) -> datetime | None:
     body = row.get("body")
     return instant_of(orjson.loads(body).get("fee_waiver_expiration_time")) if body and "fee_waiver" in body else None
 
 
-#: What a share of a side pays by the word on it.
+#: Payout of a share by the result of its side.
 _PAID = {"yes": SharePrice(MICROS), "no": SharePrice(0)}
-#: The winner where every named outcome has lost: exclusive outcomes need not be all that can happen.
+#: Winner if every named outcome lost: mutually exclusive outcomes need not be exhaustive.
 NONE_OF_THEM = "(no outcome)"
-#: Words of a contract in the order in which they follow each other.
+#: Statuses of a contract in the order of its life cycle.
 _ORDER = ("initialized", "inactive", "active", "closed", "determined", "disputed", "amended", "finalized")
 
 
-def evidence_of(one: Listed, *, fetched_at: datetime) -> dict[str, Any]:
-    """A row of evidence from one look at all contracts of a market. results: the venue's word on each contract, "" while it has none."""
+def evidence_row(one: MarketListing, *, fetched_at: datetime) -> dict[str, Any]:
+    """Build a row of evidence from one observation of all contracts of a market. results: result of each contract, "" without one."""
     contracts = one.contracts
     words = [row["status"] for row in contracts]
     over, paid = not OPEN & set(words), set(words) == {"finalized"}
@@ -298,64 +298,65 @@ def evidence_of(one: Listed, *, fetched_at: datetime) -> dict[str, Any]:
     }
 
 
-def observations(evidence: pl.DataFrame) -> list[Observation]:
-    """Observations from rows of evidence, with the columns of `evidence_of`."""
-    return [_observation(row) for row in evidence.iter_rows(named=True)]
+def judge_evidence(evidence: pl.DataFrame) -> list[Observation]:
+    """Convert rows of evidence with the columns of `evidence_row` to observations."""
+    return [_judge_row(row) for row in evidence.iter_rows(named=True)]
 
 
-def _observation(row: Mapping[str, Any]) -> Observation:
+def _judge_row(row: Mapping[str, Any]) -> Observation:
     paid = row["resolution_status"] == "finalized"
-    ruling = ruling_of(row["outcomes"], row["results"], row["outcome_prices"]) if paid else None
+    ruling = judge_results(row["outcomes"], row["results"], row["outcome_prices"]) if paid else None
     words = ", ".join(sorted(set(row["results"]))) if paid else row["resolution_status"]
     return Observation(row["market_id"], row["fetched_at"], ruling, f"Kalshi: {words}", row["settled_at"] if paid else None)
 
 
-def ruling_of(outcomes: Sequence[str], results: Sequence[str], values: Sequence[Decimal] | None) -> Ruling:
-    """Ruling from results. results: of each named outcome, or the one of a contract with the sides YES and NO. values: dollars that each outcome pays.
+def judge_results(outcomes: Sequence[str], results: Sequence[str], values: Sequence[Decimal] | None) -> Ruling:
+    """Determine the ruling from results.
 
-    yes and no decide, where the value does not contradict them; a void refunds; a fractional value pays each side its part; otherwise the result is unknown.
+    results: of each named outcome, or of the contract of a binary market. values: payout of each outcome in dollars. yes and no decide unless
+    the value contradicts them; void refunds; a fractional value pays each side its part; anything else is unknown.
     """
     if "void" in results:
         return Ruling(Result.CANCELLED)
     paid = [price_micros(value) for value in values or ()]
     pays: list[SharePrice | None] = paid if len(paid) == len(outcomes) else [None] * len(outcomes)
-    said = _of_both(results[0]) if len(results) == 1 and len(outcomes) == 2 else list(results)
-    parts = [_part(word, value) for word, value in zip(said, pays, strict=True)]
-    if None in parts or len({folded(name) for name in outcomes}) < len(outcomes):
+    said = _results_of_sides(results[0]) if len(results) == 1 and len(outcomes) == 2 else list(results)
+    parts = [_result_payout(word, value) for word, value in zip(said, pays, strict=True)]
+    if None in parts or len({fold_case(name) for name in outcomes}) < len(outcomes):
         return UNKNOWN
-    payouts = tuple((folded(name), part or SharePrice(0)) for name, part in zip(outcomes, parts, strict=True))
+    payouts = tuple((fold_case(name), part or SharePrice(0)) for name, part in zip(outcomes, parts, strict=True))
     winners = [name for name, part in zip(outcomes, parts, strict=True) if part == MICROS]
     if "scalar" in results or len(winners) > 1:
         return Ruling(Result.SPLIT, payouts)
     return Ruling(Result.WON, payouts, winners[0] if winners else NONE_OF_THEM)
 
 
-def _of_both(word: str) -> list[str]:
-    """The words on YES and on NO of a contract."""
+def _results_of_sides(word: str) -> list[str]:
+    """Return the results of YES and NO of a contract."""
     return [word, {"yes": "no", "no": "yes"}.get(word, word)]
 
 
-def _part(word: str, value: SharePrice | None) -> SharePrice | None:
-    """Micro-dollars that a result pays; None where it states none, or its value contradicts it."""
+def _result_payout(word: str, value: SharePrice | None) -> SharePrice | None:
+    """Return the payout of a result in micro-dollars; None if it is unknown or contradicted by the value."""
     if word == "scalar":
         return value
     said = _PAID.get(word)
     return said if value in (None, said) else None
 
 
-def past_looks(found: Iterable[Listed], until: datetime, *, wait: timedelta, grace: timedelta) -> list[dict[str, Any]]:
-    """Looks at markets as they would have been, from their contracts of today: rows as `evidence_of`, each dated when it could have been made.
+def reconstruct_looks(found: Iterable[MarketListing], until: datetime, *, wait: timedelta, grace: timedelta) -> list[dict[str, Any]]:
+    """Reconstruct past observations of markets from their present contracts, each dated when it could have been made.
 
-    A market is looked at when the window for disputes (`wait`) after its payment is over, and, if that does not say how it ended, again after the
-    `grace` of an unknown winner; as far as these are past. One that is not paid out, or does not say since when, gives nothing.
+    A market is observed when the dispute window (`wait`) after its payment has ended and, if that gives no result, after the `grace` period of
+    an unknown winner. Times after `until` and unpaid markets give no rows. Rows have the form of `evidence_row`.
     """
     looks = []
     for one in found:
-        row = evidence_of(one, fetched_at=until)
+        row = evidence_row(one, fetched_at=until)
         settled: datetime | None = row["settled_at"]
         if settled is None:
             continue
-        known = ruling_of(row["outcomes"], row["results"], row["outcome_prices"]).result is not None
+        known = judge_results(row["outcomes"], row["results"], row["outcome_prices"]).result is not None
         times = [settled + wait] if known else [settled + wait, settled + wait + grace]
         looks += [{**row, "fetched_at": at} for at in times if at <= until]
     return looks

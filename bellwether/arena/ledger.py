@@ -1,7 +1,7 @@
-"""The fold: facts in, every cash movement, position and balance out. Nothing else computes them.
+"""The fold of facts into all cash movements, positions and balances; the only place that computes them.
 
-Facts are taken in the order in which they became known. At one instant trades come first, in the order of their decisions and legs, then settlements
-by market: a decision made at an instant saw what was known before it.
+Facts are processed in the order in which they became known. At equal times trades come first, by decision and leg, then settlements by market:
+a decision at an instant used only what was known before it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from bellwether.arena.account import Account, Position, PositionStatus
 from bellwether.arena.facts import Agent, Result, Settlement, Trade
-from bellwether.arena.market import folded
-from bellwether.arena.units import value_of
+from bellwether.arena.market import fold_case
+from bellwether.arena.units import share_value
 from bellwether.units import MicroDollars, MicroShares
 
 
 class Kind(StrEnum):
-    """Kinds of ledger entries. SETTLE and REFUND with a negative amount take back what a corrected resolution had paid."""
+    """Kind of a ledger entry. A negative SETTLE or REFUND reverses what a corrected resolution had paid."""
 
     BUY = "BUY"
     SELL = "SELL"
@@ -35,11 +35,10 @@ _KINDS = {"BUY": Kind.BUY, "SELL": Kind.SELL}
 
 
 class Entry(NamedTuple):
-    """One cash movement, with what it leaves.
+    """One cash movement and the resulting balances. Money is micro-dollars, shares are micro-shares.
 
-    number: from 1, within the agent. amount: micro-dollars, negative when paid. cash: of the agent, after it. shares, cost: of the position, after it, while
-    it is open; 0 once it is settled.
-    corrects: it takes back what an earlier resolution paid.
+    number: from 1 within the agent. amount: negative if paid. cash: the agent's balance after it. shares, cost: of the open position after it;
+    0 once settled. corrects: whether it reverses an earlier payment.
     """
 
     agent_id: str
@@ -59,7 +58,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that does not hold: where, and what was found."""
+    """A violated rule: where, and the offending values."""
 
     rule: str
     where: str
@@ -70,8 +69,8 @@ class Violation:
 class Book:
     """All accounts and ledger entries as of an instant.
 
-    bets: the BUY trades of each market, in order. settlements: the one in force by (methodology, market), in the order of time. violations: facts that
-    could not be booked, and changed nothing.
+    bets: BUY trades of each market, in order. settlements: settlement in force by (methodology, market), in order of time. violations: facts
+    that could not be booked and had no effect.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -84,14 +83,14 @@ class Book:
     _trades: set[str] = field(default_factory=set)
 
     def open_account(self, agent: Agent) -> None:
-        """Give an agent its cash. The same agent twice is a violation."""
+        """Open the account of an agent; a second one for the same agent is a violation."""
         if agent.agent_id in self.accounts:
             self.violations.append(Violation("one account per agent", agent.agent_id, "it is listed twice"))
             return
         self.accounts[agent.agent_id] = Account.of(agent)
 
     def trade(self, trade: Trade) -> None:
-        """Book a trade; one that cannot be is a violation and changes nothing."""
+        """Book a trade. A trade that cannot be booked is a violation and has no effect."""
         account = self.accounts.get(trade.agent_id)
         problem = self._problem(trade, account)
         if problem is not None or account is None:
@@ -109,9 +108,9 @@ class Book:
             self._enter(account, trade.executed_at, Kind.FEE, -fee, position, trade_id=trade.trade_id)
 
     def settle(self, settlement: Settlement) -> None:
-        """Settle a market for the cohorts of a methodology, as a whole or, when one position cannot be, not at all (a violation).
+        """Settle a market for the cohorts of a methodology; if one position cannot be settled, none is, which is a violation.
 
-        Open positions are paid or refunded. What an earlier settlement paid is taken back first.
+        Open positions are paid or refunded. Payments of an earlier settlement are reversed first.
         """
         concerned = [
             position
@@ -142,7 +141,7 @@ class Book:
 
     def _pay(self, position: Position, settlement: Settlement, payout: MicroDollars) -> None:
         account = self.accounts[position.agent_id]
-        # Any: sums without a call of `MicroDollars` for each.
+        # Any avoids a call of `MicroDollars` for each sum.
         totals: Any = account
         held: Any = position
         if position.paid is not None:
@@ -153,7 +152,7 @@ class Book:
             kind = Kind.REFUND if position.result is Result.CANCELLED else Kind.SETTLE
             self._enter(account, settlement.known_at, kind, -back, position, corrects=True)
         else:
-            del account.open[position.market_id, folded(position.side)]
+            del account.open[position.market_id, fold_case(position.side)]
         totals.cash += payout
         position.status, position.ended_at = PositionStatus.SETTLED, settlement.known_at
         position.paid, position.result = payout, settlement.result
@@ -183,7 +182,7 @@ class Book:
 
 
 def fold(agents: Iterable[Agent], trades: Iterable[Trade], settlements: Iterable[Settlement], *, known_at: datetime | None = None) -> Book:
-    """Every account as of `known_at` (all facts when left out), from the facts known by then; the order in which they are given is no matter."""
+    """Fold the facts known by `known_at` (default: all) into accounts and entries. The order of the arguments does not matter."""
     book = Book()
     for agent in sorted(agents):
         book.open_account(agent)
@@ -206,20 +205,20 @@ def _in_order(trades: Iterable[Trade], settlements: Iterable[Settlement], known_
             facts.append(((one.known_at, 1, one.market_id, one.number, one.methodology), one))
     facts.sort(key=itemgetter(0))
     if len({key for key, _ in facts}) < len(facts):
-        # The same trade or settlement twice: which comes first may not depend on the order in which they were given.
+        # Duplicates: sort by content, so that the result does not depend on the order of the arguments.
         facts.sort(key=lambda fact: (fact[0], repr(fact[1])))
     return [fact for _, fact in facts]
 
 
 def _payout(position: Position, settlement: Settlement) -> MicroDollars | None:
-    """Micro-dollars that a settlement pays a position; None if its side is not an outcome."""
+    """Return the payout of a position in micro-dollars; None if its side is not an outcome."""
     if settlement.result is Result.CANCELLED:
         return position.cost
-    price = settlement.payouts.get(folded(position.side))
-    return None if price is None else value_of(position.shares, price)
+    price = settlement.payouts.get(fold_case(position.side))
+    return None if price is None else share_value(position.shares, price)
 
 
 def _won(side: str, settlement: Settlement) -> bool | None:
     if settlement.result is not Result.WON or settlement.winner is None:
         return None
-    return folded(side) == folded(settlement.winner)
+    return fold_case(side) == fold_case(settlement.winner)

@@ -1,7 +1,7 @@
-"""Lineups: which families compete in a cohort, by which release or rule, as data (`registry/lineups.toml`). A cohort keeps its lineup for life.
+"""Lineups (`registry/lineups.toml`): the model or rule that represents each family in a cohort. A cohort keeps its lineup for life.
 
-`terms_of` makes the terms that a cohort keeps of its models: the exact model, its parameters, what it knows and what it costs. `releases` makes the rows
-of arena/releases: the releases that cohorts used, family by family.
+`current_terms` returns the terms that a cohort keeps of its models: exact model, parameters, knowledge cutoff and prices. `release_rows` builds
+arena/releases: the releases used by cohorts, by family.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, field_validator
 
 from bellwether import registry
-from bellwether.arena.families import Family, families, prices
+from bellwether.arena.families import Family, find_prices, load_families
+from bellwether.arena.methodology import load_methodology as methodology_of
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.methodology import methodology as methodology_of
 from bellwether.arena.rule_agents import RULES
 from bellwether.errors import ConfigError, suggestion
 from bellwether.lake.sql import run_sql
@@ -31,15 +31,15 @@ from bellwether.tables.arena_lineups import RELEASES
 
 FILE = "lineups.toml"
 MODELS_FILE = "models.toml"
-#: What the name of a rule begins with, where the name of a model could stand.
+#: Prefix that distinguishes rules from models.
 RULE = "rule/"
 
 
 class Lineup(BaseModel):
     """One lineup.
 
-    methodology: of the cohorts that it starts. worlds: in which it can be used. families: who decides for each family: the name of a model of the
-    registry, or `rule/` and the name of a rule. The rules that it does not name compete as well, each as a family of its own name.
+    methodology: of new cohorts. worlds: settings in which it can be used. families: representative of each family: the name of a model of the
+    registry, or `rule/` and the name of a rule. Rules that are not listed also compete, each as a family of its own name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,93 +56,93 @@ class Lineup(BaseModel):
         for family, member in value.items():
             if not registry.NAME.fullmatch(family):
                 raise ValueError(f"{family!r} cannot be a family; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores")
-            if rule_of(member) not in (None, *RULES):
-                raise ValueError(f"{family} is {member!r}: there is no such rule; there are {', '.join(RULE + name for name in RULES)}")
+            if rule_name(member) not in (None, *RULES):
+                raise ValueError(f"{family} is {member!r}: unknown rule; choose from {', '.join(RULE + name for name in RULES)}")
         for family, member in value.items():
             if family in RULES and member != RULE + family and RULE + family not in value.values():
-                raise ValueError(f"{family} is {member!r}, and the rule {family} competes under this name; call the family something else")
+                raise ValueError(f"{family} is {member!r}, but the rule {family} competes under this name; rename the family")
         if len(set(value.values())) < len(value):
             twice = sorted(member for member in set(value.values()) if list(value.values()).count(member) > 1)
-            raise ValueError(f"{twice[0]!r} decides for two families; give each its own")
+            raise ValueError(f"{twice[0]!r} represents two families; give each its own model or rule")
         return value
 
     @property
     def members(self) -> dict[str, str]:
-        """Who decides for each family of a cohort: `families`, and every rule that is not among them."""
+        """Model or rule of each family of a cohort: `families` and all other rules."""
         left = {name: RULE + name for name in RULES if RULE + name not in self.families.values()}
         return {**self.families, **left}
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models among its members."""
-        return tuple(member for member in self.families.values() if rule_of(member) is None)
+        """Names of the models among the members."""
+        return tuple(member for member in self.families.values() if rule_name(member) is None)
 
 
-def rule_of(member: str) -> str | None:
-    """The rule that a member of a lineup is; None for a model."""
+def rule_name(member: str) -> str | None:
+    """Return the name of the rule if a member of a lineup is one; None for a model."""
     return member.removeprefix(RULE) if member.startswith(RULE) else None
 
 
-def lineup(name: str, folder: Path | None = None) -> Lineup:
-    """The lineup of that name. Raises `ConfigError` for an unknown name, with close matches, and for what is wrong with this one:
-    it names file, entry, field and value. Errors in other lineups have no effect."""
+def load_lineup(name: str, folder: Path | None = None) -> Lineup:
+    """Load a lineup by name. Raises `ConfigError` for an unknown name, with close matches, and for errors of this entry.
+
+    Errors of other lineups have no effect.
+    """
     known, listed = registry.read(FILE, folder), models(folder)
-    competing = families(listed, folder)
+    competing = load_families(listed, folder)
     if name in known:
-        return _checked(known[name], listed, competing, folder)
-    raise ConfigError(f"choosing a lineup: none is called {name!r:.80}; {suggestion(name, known)}")
+        return _parse_lineup(known[name], listed, competing, folder)
+    raise ConfigError(f"choosing a lineup: {name!r:.80} does not exist; {suggestion(name, known)}")
 
 
 def require_registered(name: str, methodology: str | None, folder: Path | None = None) -> None:
-    """Raise `ConfigError` unless new cohorts can have a lineup and a methodology of these names; the lineup has one where the methodology is left out."""
-    lineup(name, folder)
+    """Raise `ConfigError` unless the lineup and the methodology (default: the lineup's) exist and are valid for new cohorts."""
+    load_lineup(name, folder)
     if methodology is not None:
         methodology_of(methodology, folder)
 
 
-def _checked(entry: registry.Entry, models: Mapping[str, Model], competing: Mapping[str, Family], folder: Path | None) -> Lineup:
+def _parse_lineup(entry: registry.Entry, models: Mapping[str, Model], competing: Mapping[str, Family], folder: Path | None) -> Lineup:
     found = entry.parse(Lineup)
     known = methodologies(folder)
     if found.methodology not in known:
-        raise entry.error("methodology", "no such methodology", f"there are {', '.join(known)}")
+        raise entry.error("methodology", "unknown methodology", f"choose from {', '.join(known)}")
     for family, name in found.families.items():
-        if rule_of(name) is None:
+        if rule_name(name) is None:
             _check_model(entry, found, family, models, competing)
     if found.models and not any(name in competing and competing[name].control for name in found.families):
         controls = ", ".join(f'{one.name} = "{next(iter(one.releases))}"' for one in competing.values() if one.control)
-        raise entry.error("families", "models compete, and none is a control", f"add a family that never changes: {controls}")
+        raise entry.error("families", "models compete without a control", f"add a family that never changes: {controls}")
     return found
 
 
 def _check_model(entry: registry.Entry, found: Lineup, family: str, models: Mapping[str, Model], competing: Mapping[str, Family]) -> None:
-    """Raise `ConfigError` unless a family's model exists, can be called in the lineup's worlds, is the family's release and has a price."""
+    """Raise `ConfigError` unless a family's model exists, supports the lineup's worlds, is a release of the family and has a price."""
     name, field = found.families[family], f"families.{family}"
     if name not in models:
         close = get_close_matches(name, models, n=3, cutoff=0.5)
-        raise entry.error(
-            field, f"no model is called {name!r}", f"did you mean {' or '.join(close)}?" if close else f"add it to {MODELS_FILE}"
-        )
+        raise entry.error(field, f"unknown model {name!r}", f"did you mean {' or '.join(close)}?" if close else f"add it to {MODELS_FILE}")
     lacking = [str(world) for world in found.worlds if world not in models[name].worlds]
     if lacking:
-        raise entry.error(field, f"{name} cannot be asked in the world {lacking[0]}", "take it out, or correct worlds")
+        raise entry.error(field, f"{name} is not available in the world {lacking[0]}", "remove it, or correct worlds")
     owner = next((one for one in competing.values() if name in one.releases), None)
     if owner is not None and owner.name != family:
-        raise entry.error(field, f"is a release of the family {owner.name}", "give the family a release of its own")
+        raise entry.error(field, f"is a release of the family {owner.name}", "choose a release of this family")
     if owner is None and family in competing:
         known = ", ".join(competing[family].releases)
-        raise entry.error(field, f"is no release of {family}, which has {known}", "add the release to families.toml")
-    if prices(owner.releases[name] if owner else None, models[name]) is None:
+        raise entry.error(field, f"is not a release of {family}; its releases are {known}", "add the release to families.toml")
+    if find_prices(owner.releases[name] if owner else None, models[name]) is None:
         where = f'[{family}.releases."{name}"] of families.toml' if owner else MODELS_FILE
-        raise entry.error(field, f"no price of {name} is known", f"give input_price and output_price in {where}")
+        raise entry.error(field, f"{name} has no known price", f"set input_price and output_price in {where}")
 
 
-def registered(folder: Path | None = None) -> Mapping[str, Family]:
-    """The families of the registry by name."""
-    return families(models(folder), folder)
+def load_registered_families(folder: Path | None = None) -> Mapping[str, Family]:
+    """Load the families of the registry by name."""
+    return load_families(models(folder), folder)
 
 
-def releases(agents: pl.DataFrame, known: Mapping[str, Family]) -> pl.DataFrame:
-    """Rows of arena/releases from rows of arena/agents; rules have no releases. known: the families of the registry, which has titles and dates."""
+def release_rows(agents: pl.DataFrame, known: Mapping[str, Family]) -> pl.DataFrame:
+    """Build rows of arena/releases from rows of arena/agents. Rules have no releases. known: families of the registry, for titles and dates."""
     named = pl.DataFrame(
         [(one.name, one.title, one.control) for one in known.values()], schema={"family": str, "title": str, "control": bool}, orient="row"
     )
@@ -154,17 +154,17 @@ def releases(agents: pl.DataFrame, known: Mapping[str, Family]) -> pl.DataFrame:
     return run_sql(RELEASES, {"agents": agents, "families": named, "dated": dated}, {"rule": RULE})
 
 
-#: Fields of a model's entry that decide what it answers. Where it is reached, and how fast, may change.
+#: Fields of a model's entry that affect its answers. Endpoints and rate limits may change.
 _ASKED = ("model", "temperature", "max_tokens", "reasoning_effort", "parameters", "elicitation")
 _REGISTRY = "registry"
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of one model in a cohort.
+    """Terms of one model in a cohort.
 
-    input_price, output_price: dollars per million tokens, for a short prompt. price_list: what they are from. asked: fields of the model's entry that
-    decide what it answers, as JSON holds them; of them `model` is the provider's id.
+    input_price, output_price: dollars per million tokens for a short prompt. price_list: their source. asked: fields of the model's entry that
+    affect its answers, as JSON; `model` is the provider's id.
     """
 
     input_price: Decimal
@@ -176,33 +176,33 @@ class Terms:
 
     @property
     def model_id(self) -> str:
-        """The model's id, provider/id."""
+        """Id of the model, provider/id."""
         return str(self.asked["model"])
 
     def applied(self, model: Model) -> Model:
-        """The registry's model of today on these terms.
+        """Return the registry's current model with these terms.
 
-        Prices that the registry stated stay; those of a price list are that list's, with its prices for caches and long prompts.
+        Prices from the registry are kept; prices from a price list are taken from that list, including those for caches and long prompts.
         """
         priced = {"input_price": self.input_price, "output_price": self.output_price} if self.price_list == _REGISTRY else {}
         return model.model_copy(update={**self.asked, **priced})
 
 
-def terms_of(chosen: Lineup, folder: Path | None = None) -> dict[str, Terms]:
-    """The terms in force of a lineup's models, by family; rules have none. folder: the user's registry."""
+def current_terms(chosen: Lineup, folder: Path | None = None) -> dict[str, Terms]:
+    """Return the current terms of a lineup's models by family; rules have none. folder: the user's registry."""
     if not chosen.models:
         return {}
     known = models(folder)
-    competing = families(known, folder)
+    competing = load_families(known, folder)
     found: dict[str, Terms] = {}
     for family, name in chosen.families.items():
         if name not in chosen.models:
             continue
         release = competing[family].releases[name] if family in competing else None
-        priced = prices(release, known[name])
+        priced = find_prices(release, known[name])
         if priced is None:
             raise ConfigError(
-                f"freezing the lineup {chosen.name}: no price of {name} is known; give input_price and output_price in models.toml"
+                f"freezing the lineup {chosen.name}: {name} has no known price; set input_price and output_price in models.toml"
             )
         asked = known[name].model_dump(mode="json", include=set(_ASKED))
         found[family] = Terms(*priced, asked, release.released if release else None, known[name].knowledge_cutoff)

@@ -1,4 +1,4 @@
-"""Methodologies: everything that decides how a cohort is run and scored, as data (`registry/methodologies.toml`)."""
+"""Methodologies (`registry/methodologies.toml`): all parameters of how a cohort is run and scored."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _Count = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 class Methodology(BaseModel):
     """One methodology.
 
-    venue: on whose markets its cohorts bet. initial_cash, minimum_bet: dollars. bet_fraction: part of the cash before a decision that may be bet.
-    limit: whether that holds for each bet or for all bets of a decision together. confidence: how a bet's size becomes a confidence. primary: the metrics that rank. universe: markets of a
-    run. decision_cohorts: so many of the newest cohorts decide. deadline_hours: after the start of a week, until which its decisions may be made.
-    temperature, max_tokens, timeout_seconds, malformed_retries: of a call. fill: at the midpoint, or at ask and bid. fallback: the price of `mid`
-    fills where the venue has no midpoint: the listing's, or none. fees: charged or not.
-    share_step: shares that a fill is a multiple of, in shares. void: half-and-half markets pay each side its part, or refund. unknown_winner: what
-    becomes of a market of which the venue says that it is over and not who won: its cost is refunded once it has been polled for `grace_days`, or
-    it stays open. confirmations: so often a result must be seen, unless `dispute_hours` have passed since it became final. mark_minutes: between
-    two marks. source_gap: dollars by which two sources of a price may differ without being reported.
+    venue: where its cohorts bet. initial_cash, minimum_bet: dollars. bet_fraction: share of the cash before a decision that may be bet. limit:
+    whether that applies to each bet or to all bets of a decision. confidence: how a bet's size implies a confidence. primary: metrics that
+    rank. universe: number of markets in a run. decision_cohorts: number of the latest cohorts that decide. deadline_hours: hours after the
+    start of a week until which decisions are made. temperature, max_tokens, timeout_seconds, malformed_retries: parameters of calls. fill: at
+    the midpoint, or against the book. fallback: price of `mid` fills without a midpoint: the listed price, or none. fees: whether fees are
+    charged. share_step: step of fills in shares. void: whether 50-50 markets pay each side its part or refund. unknown_winner: whether a market
+    that ended without a known winner is refunded after `grace_days` of polling or stays open. confirmations: number of consecutive observations
+    that confirm a result, unless `dispute_hours` have passed since it became final. mark_minutes: interval of marks. source_gap: reported
+    difference of two price sources in dollars.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,75 +76,75 @@ class Methodology(BaseModel):
     @model_validator(mode="after")
     def _first_bet_is_possible(self) -> Self:
         if self.minimum_bet > self.bet_fraction * self.initial_cash:
-            raise ValueError(f"minimum_bet {self.minimum_bet} is above bet_fraction × initial_cash: no bet would be possible")
+            raise ValueError(f"minimum_bet {self.minimum_bet} is above bet_fraction × initial_cash, so that no bet is possible; lower it")
         if 60 % self.mark_minutes:
-            raise ValueError(f"mark_minutes {self.mark_minutes} does not divide an hour")
+            raise ValueError(f"mark_minutes {self.mark_minutes} is not a divisor of 60; choose one")
         return self
 
     @property
     def cash(self) -> MicroDollars:
-        """Micro-dollars that an agent starts with."""
+        """Initial cash of an agent in micro-dollars."""
         return MicroDollars(micros(self.initial_cash))
 
     @property
     def least(self) -> MicroDollars:
-        """Micro-dollars of the smallest bet."""
+        """Minimum bet in micro-dollars."""
         return MicroDollars(micros(self.minimum_bet))
 
     @property
     def step(self) -> MicroShares:
-        """Micro-shares that a fill is a multiple of."""
+        """Step of fills in micro-shares."""
         return MicroShares(micros(self.share_step))
 
     def most(self, cash: MicroDollars) -> MicroDollars:
-        """Micro-dollars that may be bet (each time, or in all: see `limit`) when the cash before the decision is `cash`; cut, never rounded up."""
+        """Return the maximum bet (per bet or in total, see `limit`) in micro-dollars for the cash before the decision, rounded down."""
         fraction = self.bet_fraction.as_integer_ratio()
         return MicroDollars(max(cash, 0) * fraction[0] // fraction[1])
 
     def printed_most(self, cash: MicroDollars) -> MicroDollars:
-        """`most`, cut to whole cents as prompts print it."""
+        """Return `most` rounded down to whole cents, as printed in prompts."""
         return MicroDollars(self.most(cash) // CENT * CENT)
 
     @property
     def grace(self) -> timedelta:
-        """Time for which an unknown winner is polled before it is refunded."""
+        """Time for which an unknown winner is polled before the refund."""
         return timedelta(days=self.grace_days)
 
     @property
     def dispute_window(self) -> timedelta:
-        """After the end of which one observation of a final result is enough."""
+        """Time after which a single observation of a final result is sufficient."""
         return timedelta(hours=self.dispute_hours)
 
 
 def methodologies(folder: Path | None = None) -> Mapping[str, Methodology]:
-    """Every methodology by name: the built-in ones, then those of `methodologies.toml` in `folder`.
+    """Load all methodologies by name: the built-in ones, then those of `methodologies.toml` in `folder`.
 
-    Raises `ConfigError` that names file, entry, field and value.
+    Raises `ConfigError` naming file, entry, field and value.
     """
     entries = registry.read(FILE, folder)
-    return MappingProxyType({name: _parsed(_inherited(name, entries, ())) for name in entries})
+    return MappingProxyType({name: _parse_entry(_resolve_inheritance(name, entries, ())) for name in entries})
 
 
-def methodology(name: str = DEFAULT, folder: Path | None = None) -> Methodology:
-    """Return the methodology of that name. Raises `ConfigError` for an unknown name, with close matches."""
+def load_methodology(name: str = DEFAULT, folder: Path | None = None) -> Methodology:
+    """Load a methodology by name. Raises `ConfigError` for an unknown name, with close matches."""
     known = methodologies(folder)
     if name in known:
         return known[name]
-    raise ConfigError(f"choosing a methodology: none is called {name!r:.80}; {suggestion(name, known)}")
+    raise ConfigError(f"choosing a methodology: {name!r:.80} does not exist; {suggestion(name, known)}")
 
 
-def _parsed(entry: registry.Entry) -> Methodology:
+def _parse_entry(entry: registry.Entry) -> Methodology:
     return entry.parse(Methodology)
 
 
-def _inherited(name: str, entries: Mapping[str, registry.Entry], below: tuple[str, ...]) -> registry.Entry:
+def _resolve_inheritance(name: str, entries: Mapping[str, registry.Entry], below: tuple[str, ...]) -> registry.Entry:
     entry = entries[name]
     parent = entry.fields.get("like")
     if parent is None:
         return entry
     if not isinstance(parent, str) or parent not in entries:
-        raise entry.error("like", "no such methodology", f"there are {', '.join(entries)}")
+        raise entry.error("like", "unknown methodology", f"choose from {', '.join(entries)}")
     if parent in (*below, name):
-        raise entry.error("like", "goes in a circle", "name a methodology that does not lead back here")
+        raise entry.error("like", "is circular", "choose a methodology that does not inherit from this one")
     own = {field: value for field, value in entry.fields.items() if field != "like"}
-    return registry.Entry(entry.file, name, {**_inherited(parent, entries, (*below, name)).fields, **own})
+    return registry.Entry(entry.file, name, {**_resolve_inheritance(parent, entries, (*below, name)).fields, **own})

@@ -1,7 +1,7 @@
-"""Reads a model's answer: any text in, a decision out, never an exception.
+"""Parser of model answers: any text becomes a decision, without exceptions.
 
-Accepted as asked for: one JSON object, also in a code fence or in quotes. Accepted and flagged: an object behind reasoning or in the midst of prose. An
-answer with several objects that do not say the same is no decision, nor is one whose end is missing.
+Accepted: one JSON object, also in a code fence or in quotes. Accepted and flagged: an object after reasoning or within prose. Rejected: several
+objects that differ, and truncated answers.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell, invalid
+from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell, invalid_decision
 from bellwether.arena.methodology import Limit, Methodology
 from bellwether.arena.units import CENT, LARGEST, dollars, micros, money_text
 from bellwether.forecasting.parsing.sections import split
 from bellwether.units import MicroDollars
 
-#: Millionths of a percent: the smallest part that can be sold, and all.
+#: Minimum and maximum percentage of a sale, in millionths of a percent.
 _ONE_PERCENT, ALL = 1_000_000, 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one decision, in micro-dollars.
+    """Limits of one decision in micro-dollars.
 
-    least: of a bet. most: of a bet or of all bets together, by `limit`. cash: that the agent has. A cent more than `most` is accepted, never more
-    than the cash.
+    least: minimum bet. most: maximum of a bet or of all bets, by `limit`. cash: of the agent. An excess of one cent over `most` is accepted,
+    but never more than the cash.
     """
 
     least: MicroDollars
@@ -38,137 +38,137 @@ class Limits:
 
     @classmethod
     def of(cls, methodology: Methodology, cash: MicroDollars) -> Limits:
-        """The limits of an agent with so much cash (micro-dollars) before its decision."""
+        """Return the limits of an agent with the given cash (micro-dollars) before its decision."""
         return cls(methodology.least, methodology.most(cash), max(cash, MicroDollars(0)), methodology.limit)
 
     @property
     def accepted(self) -> MicroDollars:
-        """The largest amount that is accepted where `most` is printed."""
+        """Largest accepted amount if `most` is printed."""
         return MicroDollars(self.most + CENT)
 
 
-class _Invalid(Exception):
+class _InvalidAnswer(Exception):
     def __init__(self, problem: Problem, message: str) -> None:
         self.problem, self.message = problem, message
 
 
-def validated(said: Mapping[str, Any], limits: Limits, *, tolerated: bool = False) -> Decision:
-    """The decision that a JSON object states, or an INVALID one that names the fault and its place. Numbers are ints and Decimals."""
+def validate_answer(said: Mapping[str, Any], limits: Limits, *, tolerated: bool = False) -> Decision:
+    """Validate a JSON object and return its decision, or an INVALID one that names the problem. Numbers are ints and Decimals."""
     try:
-        action = _action(said)
-        reasoning = _reasoning(said)
-        bets = _bets(said, limits) if action is Action.BET else ()
-        sells = _sells(said) if action is Action.SELL else ()
-    except _Invalid as error:
-        return invalid(error.problem, error.message, tolerated=tolerated)
+        action = _parse_action(said)
+        reasoning = _parse_reasoning(said)
+        bets = _parse_bets(said, limits) if action is Action.BET else ()
+        sells = _parse_sells(said) if action is Action.SELL else ()
+    except _InvalidAnswer as error:
+        return invalid_decision(error.problem, error.message, tolerated=tolerated)
     return Decision(action, bets, sells, reasoning, tolerated=tolerated)
 
 
-def _action(said: Mapping[str, Any]) -> Action:
+def _parse_action(said: Mapping[str, Any]) -> Action:
     given = said.get("action")
     if given is None:
-        raise _Invalid(Problem.NO_ACTION, "action is missing; it is BET, SELL or HOLD")
+        raise _InvalidAnswer(Problem.NO_ACTION, "action is missing; it is BET, SELL or HOLD")
     word = given.strip().upper() if isinstance(given, str) else None
     if word not in (Action.BET, Action.SELL, Action.HOLD):
-        raise _Invalid(Problem.UNKNOWN_ACTION, f"action is {_shown(given)}; it is BET, SELL or HOLD")
+        raise _InvalidAnswer(Problem.UNKNOWN_ACTION, f"action is {_value_text(given)}; it is BET, SELL or HOLD")
     return Action(word)
 
 
-def _reasoning(said: Mapping[str, Any]) -> str:
+def _parse_reasoning(said: Mapping[str, Any]) -> str:
     given = said.get("reasoning")
     if not isinstance(given, str) or not given:
-        raise _Invalid(Problem.NO_REASONING, f"reasoning is {_shown(given)}; give a text")
-    return _clean(given)
+        raise _InvalidAnswer(Problem.NO_REASONING, f"reasoning is {_value_text(given)}; give a text")
+    return _strip_surrogates(given)
 
 
-def _bets(said: Mapping[str, Any], limits: Limits) -> tuple[Bet, ...]:
-    bets = tuple(_bet(leg, f"bets[{place}]", limits) for place, leg in enumerate(_legs(said, "bets", Problem.NO_BETS)))
+def _parse_bets(said: Mapping[str, Any], limits: Limits) -> tuple[Bet, ...]:
+    bets = tuple(_parse_bet(leg, f"bets[{place}]", limits) for place, leg in enumerate(_parse_legs(said, "bets", Problem.NO_BETS)))
     total = MicroDollars(sum(bet.amount for bet in bets))
     if limits.limit == "decision" and total > limits.accepted:
-        raise _Invalid(
-            Problem.TOTAL_ABOVE_LIMIT, f"the bets add up to {_dollars(total)}; all together may be {money_text(limits.most)} at most"
+        raise _InvalidAnswer(
+            Problem.TOTAL_ABOVE_LIMIT, f"the bets add up to {_dollar_text(total)}; all together may be {money_text(limits.most)} at most"
         )
     if total > limits.cash:
-        raise _Invalid(Problem.TOTAL_ABOVE_CASH, f"the bets add up to {_dollars(total)}; the cash is {money_text(limits.cash)}")
+        raise _InvalidAnswer(Problem.TOTAL_ABOVE_CASH, f"the bets add up to {_dollar_text(total)}; the cash is {money_text(limits.cash)}")
     return bets
 
 
-def _bet(leg: Any, where: str, limits: Limits) -> Bet:
-    leg = _leg(leg, where)
-    market_id = _text(leg, "market_id", where, Problem.NO_MARKET)
-    side = _text(leg, "side", where, Problem.NO_SIDE)
-    amount = _amount(leg, where, limits)
+def _parse_bet(leg: Any, where: str, limits: Limits) -> Bet:
+    leg = _require_object(leg, where)
+    market_id = _require_text(leg, "market_id", where, Problem.NO_MARKET)
+    side = _require_text(leg, "side", where, Problem.NO_SIDE)
+    amount = _parse_amount(leg, where, limits)
     canonical = side.upper() if side.casefold() in ("yes", "no") else side
-    return Bet(market_id, canonical, amount, _probability(leg, where))
+    return Bet(market_id, canonical, amount, _parse_probability(leg, where))
 
 
-def _amount(leg: Mapping[str, Any], where: str, limits: Limits) -> MicroDollars:
-    given = _number(leg, "amount", where)
+def _parse_amount(leg: Mapping[str, Any], where: str, limits: Limits) -> MicroDollars:
+    given = _require_number(leg, "amount", where)
     if given < dollars(limits.least):
-        raise _Invalid(Problem.BELOW_MINIMUM, f"{where}.amount is {_shown(given)}; the minimum is {money_text(limits.least)}")
+        raise _InvalidAnswer(Problem.BELOW_MINIMUM, f"{where}.amount is {_value_text(given)}; the minimum is {money_text(limits.least)}")
     if given > dollars(limits.accepted):
         what = "one bet may be" if limits.limit == "bet" else "all bets together may be"
-        raise _Invalid(Problem.ABOVE_LIMIT, f"{where}.amount is {_shown(given)}; {what} {money_text(limits.most)} at most")
+        raise _InvalidAnswer(Problem.ABOVE_LIMIT, f"{where}.amount is {_value_text(given)}; {what} {money_text(limits.most)} at most")
     return MicroDollars(micros(given))
 
 
-def _probability(leg: Mapping[str, Any], where: str) -> float | None:
+def _parse_probability(leg: Mapping[str, Any], where: str) -> float | None:
     if leg.get("probability") is None:
         return None
-    given = _number(leg, "probability", where, Problem.PROBABILITY)
+    given = _require_number(leg, "probability", where, Problem.PROBABILITY)
     if not 0 <= given <= 1:
-        raise _Invalid(Problem.PROBABILITY, f"{where}.probability is {_shown(given)}; it is a number from 0 to 1")
+        raise _InvalidAnswer(Problem.PROBABILITY, f"{where}.probability is {_value_text(given)}; it is a number from 0 to 1")
     return float(given)
 
 
-def _sells(said: Mapping[str, Any]) -> tuple[Sell, ...]:
-    return tuple(_sell(leg, f"sells[{place}]") for place, leg in enumerate(_legs(said, "sells", Problem.NO_SELLS)))
+def _parse_sells(said: Mapping[str, Any]) -> tuple[Sell, ...]:
+    return tuple(_parse_sell(leg, f"sells[{place}]") for place, leg in enumerate(_parse_legs(said, "sells", Problem.NO_SELLS)))
 
 
-def _sell(leg: Any, where: str) -> Sell:
-    leg = _leg(leg, where)
-    position_id = _text(leg, "position_id", where, Problem.NO_POSITION)
-    given = _number(leg, "percentage", where)
+def _parse_sell(leg: Any, where: str) -> Sell:
+    leg = _require_object(leg, where)
+    position_id = _require_text(leg, "position_id", where, Problem.NO_POSITION)
+    given = _require_number(leg, "percentage", where)
     if not 1 <= given <= 100:
-        raise _Invalid(Problem.PERCENTAGE, f"{where}.percentage is {_shown(given)}; it is a number from 1 to 100")
+        raise _InvalidAnswer(Problem.PERCENTAGE, f"{where}.percentage is {_value_text(given)}; it is a number from 1 to 100")
     return Sell(position_id, min(max(micros(given), _ONE_PERCENT), ALL))
 
 
-def _legs(said: Mapping[str, Any], name: str, problem: Problem) -> list[Any]:
+def _parse_legs(said: Mapping[str, Any], name: str, problem: Problem) -> list[Any]:
     legs = said.get(name)
     if not isinstance(legs, list) or not legs:
-        raise _Invalid(problem, f"{name} is {'empty' if legs == [] else _shown(legs)}; give a list with one entry at least")
+        raise _InvalidAnswer(problem, f"{name} is {'empty' if legs == [] else _value_text(legs)}; give a list with one entry at least")
     return legs
 
 
-def _leg(leg: Any, where: str) -> Mapping[str, Any]:
+def _require_object(leg: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(leg, Mapping):
-        raise _Invalid(Problem.NOT_A_LEG, f"{where} is {_shown(leg)}; give an object")
+        raise _InvalidAnswer(Problem.NOT_A_LEG, f"{where} is {_value_text(leg)}; give an object")
     return leg
 
 
-def _text(leg: Mapping[str, Any], name: str, where: str, problem: Problem) -> str:
+def _require_text(leg: Mapping[str, Any], name: str, where: str, problem: Problem) -> str:
     given = leg.get(name)
     if not isinstance(given, str) or not given.strip():
-        raise _Invalid(problem, f"{where}.{name} is {_shown(given)}; give a text")
-    return _clean(given.strip())
+        raise _InvalidAnswer(problem, f"{where}.{name} is {_value_text(given)}; give a text")
+    return _strip_surrogates(given.strip())
 
 
-def _number(leg: Mapping[str, Any], name: str, where: str, problem: Problem = Problem.NOT_A_NUMBER) -> Decimal:
+def _require_number(leg: Mapping[str, Any], name: str, where: str, problem: Problem = Problem.NOT_A_NUMBER) -> Decimal:
     given = leg.get(name)
     if isinstance(given, bool) or not isinstance(given, int | Decimal):
-        raise _Invalid(problem, f"{where}.{name} is {_shown(given)}; give a JSON number")
-    # The magnitude is bounded before any arithmetic: 1e308, and integers of thousands of digits, are numbers too.
+        raise _InvalidAnswer(problem, f"{where}.{name} is {_value_text(given)}; give a JSON number")
+    # Bound the magnitude before any arithmetic: 1e308 and integers with thousands of digits are valid JSON numbers.
     too_large = given.bit_length() > 128 if isinstance(given, int) else given.adjusted() > 40
     return LARGEST * (1 if given > 0 else -1) if too_large else Decimal(given)
 
 
-def _dollars(amount: MicroDollars) -> str:
+def _dollar_text(amount: MicroDollars) -> str:
     return f"{dollars(amount).normalize():f}"
 
 
-def _shown(value: Any) -> str:
-    """An untrusted value for a message: one printable line of moderate length."""
+def _value_text(value: Any) -> str:
+    """Return an untrusted value as one short printable line."""
     if value is None:
         return "missing"
     if isinstance(value, str):
@@ -180,116 +180,118 @@ def _shown(value: Any) -> str:
     return str(value) if value.bit_length() < 128 else "a number of many digits"
 
 
-def _clean(text: str) -> str:
-    """Text without halves of surrogate pairs, which JSON can spell and no file can hold."""
+def _strip_surrogates(text: str) -> str:
+    """Remove lone surrogates, which JSON can express and UTF-8 cannot."""
     return text.encode(errors="replace").decode()
 
 
-#: An opening fence with its label, and what ends it.
+#: A code fence with an optional label.
 _FENCE = re.compile(r"```[ \t]*(?:json)?\s*(.*?)\s*(?:```)?", re.DOTALL | re.IGNORECASE)
 _QUOTES = ("'", '"')
 _BRACE = re.compile(r'[{}]|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-#: What may follow an object in an answer that was cut.
+#: Characters that may follow an object in a truncated answer.
 _CLOSERS = " \t\r\n`'\"."
-#: So many opening braces of one answer are looked at; and so many characters are read at all.
+#: Maximum number of opening braces and of characters that are parsed.
 _MOST_BRACES = 500
 _LONGEST = 1_000_000
 
 
 def parse_decision(text: str | None, limits: Limits, *, ended: bool = True) -> Decision:
-    """The decision that an answer states, checked against the limits that the prompt printed. Never raises, whatever the text.
+    """Parse the decision of an answer and check it against the printed limits. Never raises.
 
-    Reasoning in its markers does not count. ended: whether the model ended the text itself, by its finish reason; otherwise an object that other text
-    follows is no decision, since another may have been meant to follow.
+    Marked reasoning is ignored. ended: whether the model finished the text, by its finish reason; in an unfinished answer an object followed by
+    other text is rejected, because another one may have been meant to follow.
     """
-    said = _bare(text[:_LONGEST] if isinstance(text, str) else "")
+    said = _strip_reasoning(text[:_LONGEST] if isinstance(text, str) else "")
     if not said:
-        return invalid(Problem.EMPTY, "the answer is empty; give one JSON object")
-    plain = _plain(said)
+        return invalid_decision(Problem.EMPTY, "the answer is empty; give one JSON object")
+    plain = _load_whole_answer(said)
     if plain is not _NOTHING:
-        return _checked(plain, limits, tolerated=False)
+        return _validate_object(plain, limits, tolerated=False)
     sections = split(said)
-    said = _bare(sections.outside)
+    said = _strip_reasoning(sections.outside)
     if sections.is_open:
-        return invalid(Problem.CUT_OFF, "the reasoning has no end; give one JSON object")
+        return invalid_decision(Problem.CUT_OFF, "the reasoning has no end; give one JSON object")
     if not said:
-        return invalid(Problem.EMPTY, "the answer is reasoning alone; give one JSON object")
-    plain = _plain(said)
-    return _checked(plain, limits, tolerated=True) if plain is not _NOTHING else _in_prose(said, limits, ended=ended)
+        return invalid_decision(Problem.EMPTY, "the answer is reasoning alone; give one JSON object")
+    plain = _load_whole_answer(said)
+    return _validate_object(plain, limits, tolerated=True) if plain is not _NOTHING else _parse_prose(said, limits, ended=ended)
 
 
-def _bare(text: str) -> str:
+def _strip_reasoning(text: str) -> str:
     return text.strip().removeprefix("\ufeff").strip()
 
 
-def _in_prose(said: str, limits: Limits, *, ended: bool) -> Decision:
-    found, is_open, rest = _objects(said)
+def _parse_prose(said: str, limits: Limits, *, ended: bool) -> Decision:
+    found, is_open, rest = _find_objects(said)
     if (is_open and (found or not ended)) or (found and not ended and rest.strip(_CLOSERS)):
-        return invalid(Problem.CUT_OFF, f"the end of the answer is missing{_where(said)}; give one complete JSON object")
+        return invalid_decision(Problem.CUT_OFF, f"the end of the answer is missing{_fault_position(said)}; give one complete JSON object")
     if not found:
-        return invalid(
-            Problem.NOT_JSON, f"no JSON object with an action can be read{_where(said)}; give one complete JSON object", tolerated=False
+        return invalid_decision(
+            Problem.NOT_JSON,
+            f"no JSON object with an action can be read{_fault_position(said)}; give one complete JSON object",
+            tolerated=False,
         )
-    decisions = {_checked(one, limits, tolerated=True) for one in found}
+    decisions = {_validate_object(one, limits, tolerated=True) for one in found}
     if len(decisions) > 1:
-        return invalid(Problem.SEVERAL, f"{len(found)} objects state decisions that differ; give one", tolerated=True)
+        return invalid_decision(Problem.SEVERAL, f"{len(found)} objects state decisions that differ; give one", tolerated=True)
     return decisions.pop()
 
 
 _NOTHING = object()
 
 
-def _checked(said: Any, limits: Limits, *, tolerated: bool) -> Decision:
+def _validate_object(said: Any, limits: Limits, *, tolerated: bool) -> Decision:
     if not isinstance(said, Mapping):
         kind = "null" if said is None else type(said).__name__
-        return invalid(Problem.NOT_AN_OBJECT, f"the answer is JSON, but no object ({kind}); give one JSON object")
-    return validated(said, limits, tolerated=tolerated)
+        return invalid_decision(Problem.NOT_AN_OBJECT, f"the answer is JSON, but no object ({kind}); give one JSON object")
+    return validate_answer(said, limits, tolerated=tolerated)
 
 
-def _plain(said: str) -> Any:
-    """The whole answer as JSON, without a fence or quotes around it; `_NOTHING` when it is not JSON."""
+def _load_whole_answer(said: str) -> Any:
+    """Load the whole answer as JSON, without a fence or quotes around it; `_NOTHING` if it is not JSON."""
     fence = _FENCE.fullmatch(said) if said.startswith("```") else None
     inner = fence.group(1) if fence else said
-    for text in (inner, _unquoted(inner)):
-        value = _loaded(text)
+    for text in (inner, _strip_quotes(inner)):
+        value = _load_json(text)
         if isinstance(value, str) and value.lstrip().startswith("{"):
-            value = _loaded(value)
+            value = _load_json(value)
         if value is not _NOTHING:
             return value
     return _NOTHING
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     quoted = len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0]
     return text[1:-1].strip() if quoted else text
 
 
-def _no_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of an object; one that states a name twice, and differently, is not read."""
+def _build_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object; raise ValueError if a name is repeated with a different value."""
     said = dict(members)
     if len(said) < len(members) and any(said[name] != value for name, value in members):
         raise ValueError("a name is stated twice, and differently")
     return said
 
 
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_reject_constant, object_pairs_hook=_build_object)
 
 
-def _loaded(text: str) -> Any:
+def _load_json(text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError, ArithmeticError):
         return _NOTHING
 
 
-def _objects(text: str) -> tuple[list[Mapping[str, Any]], bool, str]:
-    """The objects in a text that have an `action`, from left to right; whether a brace stays open; and what follows the last object.
+def _find_objects(text: str) -> tuple[list[Mapping[str, Any]], bool, str]:
+    """Return the objects with an `action` from left to right, whether a brace stays open, and the text after the last object.
 
-    What lies within an object is not looked at again, and what lies within one that cannot be read is no answer of its own.
+    Objects within other objects are ignored, also within objects that cannot be parsed.
     """
     found: list[Mapping[str, Any]] = []
     at, done, depth = text.find("{"), 0, 0
@@ -301,16 +303,15 @@ def _objects(text: str) -> tuple[list[Mapping[str, Any]], bool, str]:
         except (ValueError, RecursionError, ArithmeticError):
             end = at + 1
         else:
-            depth, done = _depth(text[done:at], depth), end
+            depth, done = _brace_depth(text[done:at], depth), end
             if not depth and isinstance(value, Mapping) and "action" in value:
                 found.append(value)
         at = text.find("{", end)
-    return found, _depth(text[done:], depth) > 0, text[done:]
+    return found, _brace_depth(text[done:], depth) > 0, text[done:]
 
 
-def _depth(text: str, depth: int) -> int:
-    """The number of braces open after a text with `depth` open before it, without those of an object quoted as a JSON text and, within braces, those in
-    quotes."""
+def _brace_depth(text: str, depth: int) -> int:
+    """Return the number of open braces after a text with `depth` open before it. Objects quoted as JSON text and braces in quotes are ignored."""
     at = 0
     while True:
         if not depth:
@@ -328,8 +329,8 @@ def _depth(text: str, depth: int) -> int:
         at, depth = mark.end(), depth + {"{": 1, "}": -1}.get(mark[0], 0)
 
 
-def _where(text: str) -> str:
-    """The place at which the JSON of an answer breaks, for the retry."""
+def _fault_position(text: str) -> str:
+    """Return the position at which the JSON of an answer is invalid, for the retry."""
     start = text.find("{")
     try:
         _DECODER.raw_decode(text, max(start, 0))

@@ -1,6 +1,6 @@
-"""Records that the arena stores once in the journal, and their JSON: universes, cohorts, prompts, intents, executions and interventions.
+"""Records that the arena stores once in the journal, as JSON: universes, cohorts, prompts, intents, executions and interventions.
 
-Records of earlier versions are read as well: fields that they lack have their defaults.
+Records of earlier versions can be read; missing fields have their defaults.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bellwether.arena.lineup import Terms
 from bellwether.arena.market import KalshiFees, Market, UnknownFees
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.prompt import FIRST_VERSION
-from bellwether.arena.universe import Universe, frozen
+from bellwether.arena.universe import Universe, build_universe
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, CallKey, Journal
 from bellwether.journal.records import Records
@@ -30,10 +30,10 @@ from bellwether.units import MicroDollars
 from bellwether.untrusted_text import redact
 from bellwether.venues.polymarket.fees import FREE, FeeRegime, FeeSchedule
 
-#: Content of an answer that the journal lacks.
+#: Content of an answer that is not in the journal.
 MISSING = "(not in this journal)"
 
-#: Subject of all interventions.
+#: Common subject of all interventions.
 _INTERVENED = "arena"
 
 R = TypeVar("R")
@@ -41,8 +41,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class FrozenUniverse:
-    """A week's universe on a venue as of an instant. reconstructed: made afterwards. source: what from, in words. rejects: listed objects that are no
-    market."""
+    """Universe of a week on a venue as of an instant. source: text on its origin. rejects: number of listed objects that are not markets."""
 
     universe: Universe
     at: datetime
@@ -54,10 +53,10 @@ class FrozenUniverse:
 
 @dataclass(frozen=True)
 class FrozenCohort:
-    """The cohort that starts in a week: who decides by family (a model of the registry or a rule), by which methodology, from which lineup.
+    """Cohort that starts in a week: members (model of the registry or rule) by family, methodology and lineup.
 
-    reconstructed: its weeks are decided afterwards, and none of them live. started_at: as of when. terms: of its models, by family; empty in cohorts
-    that were started before terms were kept. prompt: version of its prompts.
+    reconstructed: whether all its weeks are decided afterwards. started_at: as of when it started. terms: of its models by family; empty in
+    cohorts from before terms were stored. prompt: version of its prompts.
     """
 
     week: date
@@ -70,7 +69,7 @@ class FrozenCohort:
     prompt: str = FIRST_VERSION
 
     def agents(self, rules: Methodology) -> list[Agent]:
-        """Its agents, by family."""
+        """Return its agents by family."""
         return [
             Agent(AgentKey(self.week, family).agent_id, str(self.week), family, self.methodology, rules.cash)
             for family in sorted(self.members)
@@ -78,10 +77,10 @@ class FrozenCohort:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The prompt of an agent and its circumstances, fixed before the first call, so that every later run sends the same.
+class DecisionPlan:
+    """Prompt of a decision and its circumstances, stored before the first call so that every later run sends the same prompt.
 
-    cash: micro-dollars before the decision. place: in the order of its cohort, from 1. digest: of the universe.
+    cash: before the decision in micro-dollars. place: of the agent in its cohort's order, from 1. digest: of the universe.
     """
 
     model: str
@@ -96,7 +95,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Intent:
-    """A parsed decision and its calls, in order. cost: micro-dollars of all attempts; None when a part is not known."""
+    """A parsed decision and the keys of its calls in order. cost: of all attempts in micro-dollars; None if partly unknown."""
 
     decision: Decision
     calls: tuple[str, ...]
@@ -105,16 +104,19 @@ class Intent:
 
 @dataclass(frozen=True)
 class Execution:
-    """The result of executing a decision once."""
+    """Result of one execution of a decision."""
 
     trades: tuple[Trade, ...]
     refusals: tuple[Refusal, ...]
     executed_at: datetime
 
 
-class Kind(StrEnum):
-    """CANCEL: a market; what is held of it is refunded at once. CLOSE: an agent; it decides no more, and its cohort need not wait for its decision.
-    DISMISS: a later release of a family; reviews propose it no more. ARCHIVE: a cohort; it is in no ranking, and is marked no more."""
+class InterventionKind(StrEnum):
+    """Kind of an intervention.
+
+    CANCEL: a market; positions are refunded at once. CLOSE: an agent; it decides no more, and its cohort does not wait for it. DISMISS: a later
+    release of a family; reviews no longer propose it. ARCHIVE: a cohort; it is no longer ranked or marked.
+    """
 
     CANCEL = "cancel"
     CLOSE = "close"
@@ -126,11 +128,11 @@ class Kind(StrEnum):
 class Intervention:
     """One intervention.
 
-    subject: a market's id, an agent's (cohort/family), a family and a model's id (family/provider/id), or a cohort's Sunday. by: the operator.
-    at: from when on it is known, UTC.
+    subject: a market id, an agent (cohort/family), a release (family/provider/id), or a cohort's Sunday. by: the operator. at: when it became
+    known, UTC.
     """
 
-    kind: Kind
+    kind: InterventionKind
     subject: str
     by: str
     reason: str
@@ -138,105 +140,105 @@ class Intervention:
 
     @property
     def author(self) -> str:
-        """The operator and the reason, as rows state them."""
+        """Operator and reason, as stored in rows."""
         return f"{self.by} ({self.reason})"
 
 
 _KINDS: Mapping[type, str] = {
     FrozenUniverse: "universe",
     FrozenCohort: "cohort",
-    Plan: "prompt",
+    DecisionPlan: "prompt",
     Intent: "intent",
     Execution: "execution",
     Intervention: "intervention",
 }
 
 
-def once(records: Records, kind: type[R], subject: str, make: Callable[[], R], number: int = 0) -> R:
-    """The stored record; a missing one is made now. Raises `InProgress` while another process makes it."""
-    return decode(kind, records.once(_KINDS[kind], subject, lambda: encode(make()), number))
+def store_once(records: Records, kind: type[R], subject: str, make: Callable[[], R], number: int = 0) -> R:
+    """Return the stored record; make and store it if missing. Raises `InProgress` while another process makes it."""
+    return decode_record(kind, records.once(_KINDS[kind], subject, lambda: encode_record(make()), number))
 
 
-def stored(records: Records, kind: type[R], subject: str, number: int = 0) -> R | None:
-    """A stored record; None when it is missing."""
+def load_record(records: Records, kind: type[R], subject: str, number: int = 0) -> R | None:
+    """Load a record; None if missing."""
     body = records.stored(_KINDS[kind], subject, number)
-    return None if body is None else decode(kind, body)
+    return None if body is None else decode_record(kind, body)
 
 
-def all_stored(records: Records, kind: type[R], subject: str) -> list[R]:
-    """The records of a subject in order, from number 0."""
+def load_records(records: Records, kind: type[R], subject: str) -> list[R]:
+    """Load the records of a subject in order, from number 0."""
     found: list[R] = []
-    while (record := stored(records, kind, subject, len(found))) is not None:
+    while (record := load_record(records, kind, subject, len(found))) is not None:
         found.append(record)
     return found
 
 
-def intervene(records: Records, intervention: Intervention) -> Intervention:
-    """Record an intervention, or return the recorded one of the same kind on the same subject.
+def record_intervention(records: Records, intervention: Intervention) -> Intervention:
+    """Record an intervention, or return the existing one of the same kind and subject.
 
     Raises `InProgress` while another process records one.
     """
     number = 0
     while True:
-        found = once(records, Intervention, _INTERVENED, lambda: intervention, number)
+        found = store_once(records, Intervention, _INTERVENED, lambda: intervention, number)
         if (found.kind, found.subject) == (intervention.kind, intervention.subject):
             return found
         number += 1
 
 
 def load_interventions(records: Records) -> list[Intervention]:
-    """All interventions, in the order in which they were recorded."""
-    return all_stored(records, Intervention, _INTERVENED)
+    """Load all interventions in the order of recording."""
+    return load_records(records, Intervention, _INTERVENED)
 
 
-def closures(records: Records) -> dict[str, Intervention]:
-    """Agents that were closed, by id."""
-    return {one.subject: one for one in load_interventions(records) if one.kind is Kind.CLOSE}
+def load_closures(records: Records) -> dict[str, Intervention]:
+    """Load closed agents by id."""
+    return {one.subject: one for one in load_interventions(records) if one.kind is InterventionKind.CLOSE}
 
 
-def archives(records: Records) -> dict[str, Intervention]:
-    """Cohorts that were archived, by their Sunday."""
-    return {one.subject: one for one in load_interventions(records) if one.kind is Kind.ARCHIVE}
+def load_archives(records: Records) -> dict[str, Intervention]:
+    """Load archived cohorts by Sunday."""
+    return {one.subject: one for one in load_interventions(records) if one.kind is InterventionKind.ARCHIVE}
 
 
-def cancellations(records: Records) -> list[Intervention]:
-    """Markets that were cancelled."""
-    return [one for one in load_interventions(records) if one.kind is Kind.CANCEL]
+def load_cancellations(records: Records) -> list[Intervention]:
+    """Load cancelled markets."""
+    return [one for one in load_interventions(records) if one.kind is InterventionKind.CANCEL]
 
 
-def dismissals(records: Records) -> list[tuple[str, str]]:
-    """Releases that were dismissed: the family, and the model's id."""
-    found = (one.subject.partition("/") for one in load_interventions(records) if one.kind is Kind.DISMISS)
+def load_dismissals(records: Records) -> list[tuple[str, str]]:
+    """Load dismissed releases as (family, model id)."""
+    found = (one.subject.partition("/") for one in load_interventions(records) if one.kind is InterventionKind.DISMISS)
     return [(family, model_id) for family, _, model_id in found]
 
 
-def encode(record: object) -> bytes:
-    """A record as JSON in UTF-8; the same record gives the same bytes."""
+def encode_record(record: object) -> bytes:
+    """Encode a record as deterministic JSON in UTF-8."""
     if not isinstance(record, FrozenUniverse):
-        return json.dumps(_plain(record), sort_keys=True, separators=(",", ":")).encode()
-    listed = [{**_plain(market), "fees": None if market.fees == FREE else fee_text(market.fees)} for market in record.universe.markets]
-    about = {name: _plain(getattr(record, name)) for name in ("at", "reconstructed", "source", "rejects")}
+        return json.dumps(_to_json(record), sort_keys=True, separators=(",", ":")).encode()
+    listed = [{**_to_json(market), "fees": None if market.fees == FREE else encode_fees(market.fees)} for market in record.universe.markets]
+    about = {name: _to_json(getattr(record, name)) for name in ("at", "reconstructed", "source", "rejects")}
     venue = {} if record.venue == "polymarket" else {"venue": record.venue}
     return json.dumps({**about, "markets": listed, **venue}, separators=(",", ":")).encode()
 
 
-def decode(kind: type[R], body: bytes) -> R:
-    """The record of a type that `encode` gave."""
+def decode_record(kind: type[R], body: bytes) -> R:
+    """Decode a record of a type from `encode_record`."""
     plain = json.loads(body)
     if kind is FrozenUniverse:
-        markets = [_typed(Market, {**one, "fees": _fees(one["fees"])}) for one in plain.pop("markets")]
-        plain["universe"] = frozen(markets)
-    found: R = _typed(kind, plain)
+        markets = [_from_json(Market, {**one, "fees": _decode_fees(one["fees"])}) for one in plain.pop("markets")]
+        plain["universe"] = build_universe(markets)
+    found: R = _from_json(kind, plain)
     return found
 
 
-def fee_text(fees: FeeSchedule | KalshiFees | UnknownFees) -> str:
-    """Terms of fees as JSON."""
+def encode_fees(fees: FeeSchedule | KalshiFees | UnknownFees) -> str:
+    """Encode fee terms as JSON."""
     said = {**asdict(fees), "regime": fees.regime.name} if isinstance(fees, FeeSchedule) else asdict(fees)
     return json.dumps(said, default=str, sort_keys=True, separators=(",", ":"))
 
 
-def _fees(text: str | None) -> FeeSchedule | KalshiFees | UnknownFees:
+def _decode_fees(text: str | None) -> FeeSchedule | KalshiFees | UnknownFees:
     if text is None:
         return FREE
     said = json.loads(text)
@@ -244,43 +246,43 @@ def _fees(text: str | None) -> FeeSchedule | KalshiFees | UnknownFees:
         return KalshiFees(**said)
     if "reason" in said:
         return UnknownFees(**said)
-    # A fractional exponent is text, as all decimals are; a whole one is a number.
+    # Fractional exponents are text, as all decimals; whole ones are numbers.
     exact = {name: Decimal(said[name]) for name in ("rate", "rebate_rate", "exponent") if isinstance(said[name], str)}
     return FeeSchedule(**{**said, **exact, "regime": FeeRegime[said["regime"]]})
 
 
-def _plain(value: Any) -> Any:
-    """A value of a record as JSON has it."""
+def _to_json(value: Any) -> Any:
+    """Convert a value of a record to JSON types."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
     elif is_dataclass(value):
         value = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _to_json(one) for name, one in value.items()}
     if isinstance(value, tuple | list):
-        return list(map(_plain, value))
+        return list(map(_to_json, value))
     if isinstance(value, date):
         return value.isoformat()
     return str(value) if isinstance(value, Decimal) else value
 
 
-def _typed(hint: Any, value: Any) -> Any:
-    """A value of JSON as the type of its field."""
+def _from_json(hint: Any, value: Any) -> Any:
+    """Convert a JSON value to the type of its field."""
     if isinstance(hint, UnionType):
         hint = get_args(hint)[0]
     if value is None:
         return None
     if get_origin(hint) is tuple:
-        return tuple(_typed(get_args(hint)[0], one) for one in value)
+        return tuple(_from_json(get_args(hint)[0], one) for one in value)
     if get_origin(hint) is Mapping:
-        return {name: _typed(get_args(hint)[1], one) for name, one in value.items()}
+        return {name: _from_json(get_args(hint)[1], one) for name, one in value.items()}
     if isinstance(value, dict) and (is_dataclass(hint) or hasattr(hint, "_asdict")):
         hints = _hints(hint)
-        return hint(**{name: _typed(hints.get(name), one) for name, one in value.items()})
-    return _scalar(hint, value)
+        return hint(**{name: _from_json(hints.get(name), one) for name, one in value.items()})
+    return _scalar_from_json(hint, value)
 
 
-def _scalar(hint: Any, value: Any) -> Any:
+def _scalar_from_json(hint: Any, value: Any) -> Any:
     if hint in (date, datetime):
         return hint.fromisoformat(value)
     return hint(value) if isinstance(hint, type) and issubclass(hint, Enum | Decimal) else value
@@ -289,10 +291,10 @@ def _scalar(hint: Any, value: Any) -> Any:
 _hints = lru_cache(maxsize=64)(get_type_hints)
 
 
-def messages_of(journal: Journal, plan: Plan | None, intent: Intent | None) -> Iterator[tuple[int, str, str]]:
-    """Number from 1, role and text of each message of a decision, without credentials.
+def list_messages(journal: Journal, plan: DecisionPlan | None, intent: Intent | None) -> Iterator[tuple[int, str, str]]:
+    """Yield number from 1, role and text of each message of a decision, without credentials.
 
-    First the prompt, then one answer per call. The request to answer again, which repeats the prompt, is left out.
+    The prompt comes first, then one answer per call. Retry requests, which repeat the prompt, are omitted.
     """
     number = 0
     for message in plan.messages if plan else ():

@@ -1,10 +1,10 @@
-"""From evidence to settlements: when a result counts, for the cohorts of a methodology, and what it pays.
+"""From evidence to settlements: when a result counts for the cohorts of a methodology, and what it pays.
 
-One piece of evidence is judged by the rules of clean/resolutions (`bellwether.venues.polymarket.resolution`). It counts when it was seen as often
-as the methodology asks, in observations that follow each other, or when the window for disputes had passed at the observation. Until then nothing
-happens. A result that is confirmed later and differs corrects the first.
+Each piece of evidence is judged by the rules of clean/resolutions (`bellwether.venues.polymarket.resolution`). A result counts after as many
+consecutive observations as the methodology requires, or once the dispute window has passed at an observation. A later confirmed result that
+differs is a correction.
 
-Markets are polled for evidence: awaited ones less often the longer nothing happens, settled ones for corrections, missing ones with back-off.
+Markets are polled for evidence: awaited ones less often the longer nothing changes, settled ones for corrections, missing ones with back-off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import polars as pl
 
 from bellwether.arena.facts import Result, Settlement
 from bellwether.arena.ledger import Book
-from bellwether.arena.market import MarketStatus, folded
+from bellwether.arena.market import MarketStatus, fold_case
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import MICROS, price_micros
 from bellwether.units import SharePrice
@@ -28,10 +28,10 @@ from bellwether.venues.polymarket.resolution import EVIDENCE, resolve
 
 
 class Ruling(NamedTuple):
-    """The verdict of one piece of evidence.
+    """Judgement of one piece of evidence.
 
-    result: None when the market is over and no winner is known. payouts: (outcome without case, micro-dollars per share). Rulings are compared by these
-    two. winner: as the venue spells it.
+    result: None if the market ended without a known winner. payouts: (case-folded outcome, micro-dollars per share). Only these two are
+    compared. winner: in the venue's spelling.
     """
 
     result: Result | None
@@ -39,7 +39,7 @@ class Ruling(NamedTuple):
     winner: str | None = None
 
     def pays_like(self, other: Ruling | None) -> bool:
-        """Return whether both pay the same."""
+        """Return whether both rulings pay the same."""
         return other is not None and self[:2] == other[:2]
 
 
@@ -47,7 +47,7 @@ UNKNOWN = Ruling(None)
 
 
 class Observation(NamedTuple):
-    """One look at a market. ruling: None while it is not over. final_at: when the result became final by the venue. rule: what decided."""
+    """One observation of a market. ruling: None while it is open. final_at: when the result became final at the venue. rule: the rule that decided."""
 
     market_id: str
     observed_at: datetime
@@ -59,70 +59,72 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Evidence that takes back what was settled without saying what holds instead; the settlement is kept until a result is confirmed again."""
+    """Evidence that contradicts a settlement without a new result. The settlement is kept until a result is confirmed again."""
 
     market_id: str
     observed_at: datetime
     found: str
 
 
-def observations(evidence: pl.DataFrame) -> list[Observation]:
-    """Observations from rows of `evidence`: columns of `EVIDENCE` with `fetched_at` as the time of observation; others are left aside."""
+def judge_evidence(evidence: pl.DataFrame) -> list[Observation]:
+    """Convert rows of `evidence` to observations. Columns: `EVIDENCE`, with `fetched_at` as time of observation; others are ignored."""
     if evidence.is_empty():
         return []
     judged = resolve(evidence.select(list(EVIDENCE)))
-    return [_observation(row) for row in judged.iter_rows(named=True)]
+    return [_judge_row(row) for row in judged.iter_rows(named=True)]
 
 
-def _observation(row: Mapping[str, Any]) -> Observation:
+def _judge_row(row: Mapping[str, Any]) -> Observation:
     ruling: Ruling | None = None
     if row["status"] == "settled":
-        ruling = _ruling(row["winner"], row["outcome_reason"], tuple(row["outcomes"]), tuple(row["outcome_prices"] or ()))
+        ruling = _build_ruling(row["winner"], row["outcome_reason"], tuple(row["outcomes"]), tuple(row["outcome_prices"] or ()))
     elif row["final"]:
         ruling = UNKNOWN
     return Observation(row["market_id"], row["fetched_at"], ruling, row["rule"], row["settled_at"])
 
 
-def _ruling(winner: str | None, reason: str | None, outcomes: tuple[str, ...], prices: tuple[Decimal, ...]) -> Ruling:
+def _build_ruling(winner: str | None, reason: str | None, outcomes: tuple[str, ...], prices: tuple[Decimal, ...]) -> Ruling:
     if winner is not None:
-        return Ruling(Result.WON, tuple((folded(name), SharePrice(MICROS * (folded(name) == folded(winner)))) for name in outcomes), winner)
+        return Ruling(
+            Result.WON, tuple((fold_case(name), SharePrice(MICROS * (fold_case(name) == fold_case(winner)))) for name in outcomes), winner
+        )
     if reason == "void":
-        return Ruling(Result.SPLIT, tuple((folded(name), SharePrice(MICROS // len(outcomes))) for name in outcomes))
+        return Ruling(Result.SPLIT, tuple((fold_case(name), SharePrice(MICROS // len(outcomes))) for name in outcomes))
     parts = [price for price in map(price_micros, prices) if price is not None]
     if reason == "scalar" and len(parts) == len(prices) == len(outcomes) and sum(parts) <= MICROS:
-        return Ruling(Result.SPLIT, tuple((folded(name), part) for name, part in zip(outcomes, parts, strict=True)))
+        return Ruling(Result.SPLIT, tuple((fold_case(name), part) for name, part in zip(outcomes, parts, strict=True)))
     return UNKNOWN
 
 
-def cancelled(market_id: str, at: datetime, by: str) -> Observation:
-    """An operator's word that a market is cancelled: it counts at once."""
+def cancellation(market_id: str, at: datetime, by: str) -> Observation:
+    """Return the observation of a market cancelled by an operator, which counts at once."""
     return Observation(market_id, at, Ruling(Result.CANCELLED), f"cancelled by {by}", at, by_operator=True)
 
 
-def settlements(seen: Iterable[Observation], methodology: Methodology) -> list[Settlement]:
-    """Every settlement that follows from what was observed, corrections included, by market and time. The order of `seen` is no matter."""
-    return [one for _, found in _by_market(seen) for one in _Market(methodology).follow(found)[0]]
+def derive_settlements(seen: Iterable[Observation], methodology: Methodology) -> list[Settlement]:
+    """Derive all settlements from observations, corrections included, by market and time. The order of `seen` does not matter."""
+    return [one for _, found in _group_by_market(seen) for one in _MarketHistory(methodology).follow(found)[0]]
 
 
-def incidents(seen: Iterable[Observation], methodology: Methodology) -> list[Incident]:
-    """Observations that do not fit what was settled: a market that is open again, disputed again, or without a winner again."""
-    return [one for _, found in _by_market(seen) for one in _Market(methodology).follow(found)[1]]
+def find_incidents(seen: Iterable[Observation], methodology: Methodology) -> list[Incident]:
+    """Return observations that contradict a settlement: markets that are open, disputed or without a winner again."""
+    return [one for _, found in _group_by_market(seen) for one in _MarketHistory(methodology).follow(found)[1]]
 
 
-def _by_market(seen: Iterable[Observation]) -> Iterable[tuple[str, list[Observation]]]:
-    ordered = sorted(seen, key=_when)
-    if any(_when(one) == _when(other) for one, other in pairwise(ordered)):
-        # Several looks at one instant: the order in which they were given may not decide.
-        ordered.sort(key=lambda one: (_when(one), repr(one.ruling)))
+def _group_by_market(seen: Iterable[Observation]) -> Iterable[tuple[str, list[Observation]]]:
+    ordered = sorted(seen, key=_observation_order)
+    if any(_observation_order(one) == _observation_order(other) for one, other in pairwise(ordered)):
+        # Observations of the same instant: sort by content, so that the order of the input has no effect.
+        ordered.sort(key=lambda one: (_observation_order(one), repr(one.ruling)))
     return [(market_id, list(found)) for market_id, found in groupby(ordered, key=lambda one: one.market_id)]
 
 
-def _when(one: Observation) -> tuple[str, datetime, bool, str]:
+def _observation_order(one: Observation) -> tuple[str, datetime, bool, str]:
     return one.market_id, one.observed_at, one.by_operator, one.rule
 
 
-class _Market:
-    """Follows one market through its observations."""
+class _MarketHistory:
+    """State of one market while its observations are processed."""
 
     def __init__(self, methodology: Methodology) -> None:
         self._methodology = methodology
@@ -177,33 +179,33 @@ class _Market:
         self._settlements.append(settlement)
 
 
-def missing_look(market_id: str, at: datetime) -> dict[str, Any]:
-    """A row of evidence for a market that the venue did not list, or not readably."""
+def missing_evidence_row(market_id: str, at: datetime) -> dict[str, Any]:
+    """Build a row of evidence for a market that the venue did not list, or not readably."""
     return {"market_id": market_id, "outcomes": [], "missing": True, "fetched_at": at}
 
 
-def evidence_of(
+def evidence_row(
     market: Mapping[str, Any], *, fetched_at: datetime, winners: Sequence[str] | None = None, is_50_50: bool | None = None
 ) -> dict[str, Any]:
-    """A row of evidence from a row of raw/polymarket_markets and the CLOB's flags, as one look at a market brought them."""
+    """Build a row of evidence from one observation: a row of raw/polymarket_markets and the CLOB's flags."""
     row = {name: market.get(name) for name in EVIDENCE}
     return {**row, "winners": None if winners is None else list(winners), "is_50_50": is_50_50, "fetched_at": fetched_at}
 
 
-#: Between two looks at a market that is over or past its close: at first, and at most.
+#: Initial and maximum polling interval of a market that has ended or passed its close.
 FIRST, LONGEST = timedelta(minutes=10), timedelta(hours=6)
-#: Between two looks at one that is open and not yet due.
+#: Polling interval of a market that is open and not yet due.
 OPEN = timedelta(hours=6)
-#: For so long after its settlement a market is polled for a correction, once a UTC day, so that one run looks at all of them.
+#: Time after a settlement in which a market is polled for corrections, once per UTC day, so that one run observes all of them.
 CORRECTIONS = timedelta(days=14)
 DAILY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
-    """Summary of the looks at a market so far.
+class PollState:
+    """Polling state of a market.
 
-    same: how many of the last looks agree, from 1. missing: the venue did not list it at the last look.
+    same: number of latest observations that agree, from 1. missing: whether the venue did not list it last time.
     """
 
     status: MarketStatus
@@ -213,8 +215,8 @@ class Polled:
     missing: bool = False
 
 
-def awaited(book: Book) -> list[str]:
-    """Markets with a bet that no settlement has scored, cancelled or split for its methodology: of held positions and of those sold before."""
+def awaited_markets(book: Book) -> list[str]:
+    """Return the markets with a bet that no settlement has scored, cancelled or split, for held and sold positions."""
     return sorted(
         market_id
         for market_id, trades in book.bets.items()
@@ -222,16 +224,16 @@ def awaited(book: Book) -> list[str]:
     )
 
 
-def correctable(book: Book, now: datetime) -> list[str]:
-    """Settled markets whose last settlement is not older than `CORRECTIONS`."""
+def correctable_markets(book: Book, now: datetime) -> list[str]:
+    """Return the settled markets whose last settlement is at most `CORRECTIONS` old."""
     settled: dict[str, datetime] = {}
     for (_, market_id), one in book.settlements.items():
         settled[market_id] = max(one.known_at, settled.get(market_id, one.known_at))
-    return sorted({market_id for market_id, at in settled.items() if now - at <= CORRECTIONS} - set(awaited(book)))
+    return sorted({market_id for market_id, at in settled.items() if now - at <= CORRECTIONS} - set(awaited_markets(book)))
 
 
-def next_look(polled: Polled | None, *, settled: bool = False) -> datetime | None:
-    """The time of the next look at a market; None for now, as there was none. Doubles while the looks agree, up to `LONGEST`, or a day if missing."""
+def next_look_time(polled: PollState | None, *, settled: bool = False) -> datetime | None:
+    """Return the time of the next observation of a market; None means now. The interval doubles while observations agree, up to `LONGEST`."""
     if polled is None:
         return None
     if settled:
@@ -243,9 +245,9 @@ def next_look(polled: Polled | None, *, settled: bool = False) -> datetime | Non
     return polled.looked_at + min(FIRST * 2 ** min(polled.same - 1, 20), DAILY if polled.missing else LONGEST)
 
 
-def due(book: Book, polled: Mapping[str, Polled], now: datetime, *, final: Collection[str] = ()) -> list[str]:
-    """Markets whose next look is not after `now`: awaited ones, and settled ones that are not `final`."""
-    settled = [market_id for market_id in correctable(book, now) if market_id not in final]
-    times = {market_id: next_look(polled.get(market_id), settled=True) for market_id in settled}
-    times |= {market_id: next_look(polled.get(market_id)) for market_id in awaited(book)}
+def markets_due(book: Book, polled: Mapping[str, PollState], now: datetime, *, final: Collection[str] = ()) -> list[str]:
+    """Return the markets to observe by `now`: awaited ones, and settled ones that are not `final`."""
+    settled = [market_id for market_id in correctable_markets(book, now) if market_id not in final]
+    times = {market_id: next_look_time(polled.get(market_id), settled=True) for market_id in settled}
+    times |= {market_id: next_look_time(polled.get(market_id)) for market_id in awaited_markets(book)}
     return [market_id for market_id, at in sorted(times.items()) if at is None or at <= now]

@@ -1,4 +1,4 @@
-"""Everything that follows from the arena's facts: settlements, ledger, positions, scores, portfolios and the leaderboard, by one fold."""
+"""All results of the arena's facts from one fold: settlements, ledger, positions, scores, portfolios and the leaderboard."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ import polars as pl
 from bellwether.arena.decision import ANSWERED
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.frames import (
-    agents_of,
+    agents_from_rows,
     ledger_frame,
-    observations_of,
+    observations_from_rows,
     portfolios_frame,
     positions_frame,
-    prices_of,
+    prices_from_rows,
     scores_frame,
     settlements_frame,
-    trades_of,
+    trades_from_rows,
 )
-from bellwether.arena.identity import decision_of
+from bellwether.arena.identity import decision_of_trade
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Book, Entry, Violation, fold
-from bellwether.arena.marks import Valuation, curves
+from bellwether.arena.lifecycle import find_complete_cohorts
+from bellwether.arena.marks import Valuation, portfolio_curves
 from bellwether.arena.methodology import Methodology, Venue
-from bellwether.arena.resolution import settlements
-from bellwether.arena.scores import Score, score_bets, skill, summary
-from bellwether.arena.states import completed
+from bellwether.arena.resolution import derive_settlements
+from bellwether.arena.scores import Score, score_bets, skill_score, summary
 from bellwether.arena.units import dollars
 from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.lake import Lake
 from bellwether.lake.sql import run_sql
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, EVIDENCE, LEADERBOARD, PRICES, REFUSALS, TRADES
 
-#: Of rows of arena/refusals, those of each decision's last execution.
+#: Filter for rows of arena/refusals: the last execution of each decision.
 LAST_EXECUTION = pl.col("superseded_at").is_null()
-#: Share of its decisions in which a family must have given a usable answer to be ranked.
+#: Minimum share of decisions with a usable answer for a rank.
 COVERED = COVERAGE_FLOOR
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Rows of the arena's tables of facts, of all weeks."""
+    """Rows of the arena's fact tables, for all weeks."""
 
     agents: pl.DataFrame
     decisions: pl.DataFrame
@@ -57,21 +57,21 @@ class Facts:
 
     @classmethod
     def stored(cls, lake: Lake) -> Facts:
-        """Read the lake."""
+        """Read the facts of the lake."""
         return cls(
             *(lake.slice(one, missing="skip").read() for one in (AGENTS, DECISIONS, REFUSALS, TRADES, EVIDENCE, PRICES, DECISION_VERSIONS))
         )
 
     def known(self, at: datetime) -> Facts:
-        """The facts known at an instant."""
+        """Return the facts known at an instant."""
         past, changed = self.decision_versions, pl.coalesce("changed_at", "known_at") <= at
         states = pl.concat([self.decisions.with_columns(superseded_at=pl.lit(None, past.schema["superseded_at"])), past])
         return Facts(
-            agents=_ended(self.agents.filter(pl.col("known_at") <= at), at, "closed", "archived"),
+            agents=_drop_later_ends(self.agents.filter(pl.col("known_at") <= at), at, "closed", "archived"),
             decisions=states.filter(changed, ~(pl.col("superseded_at") <= at).fill_null(value=False))
             .select(DECISIONS.names)
             .sort(DECISIONS.order),
-            refusals=_ended(self.refusals.filter(pl.col("known_at") <= at), at, "superseded"),
+            refusals=_drop_later_ends(self.refusals.filter(pl.col("known_at") <= at), at, "superseded"),
             trades=self.trades.filter(pl.col("known_at") <= at),
             evidence=self.evidence.filter(pl.col("known_at") <= at),
             prices=self.prices.filter(pl.coalesce("known_at", "at") <= at),
@@ -90,8 +90,8 @@ class Results:
     frames: Mapping[str, pl.DataFrame]
 
 
-def _ended(rows: pl.DataFrame, at: datetime, *words: str) -> pl.DataFrame:
-    """The rows without ends that came after an instant: null in `closed_at` and `closed_by` for the word closed, where they are columns."""
+def _drop_later_ends(rows: pl.DataFrame, at: datetime, *words: str) -> pl.DataFrame:
+    """Remove ends after an instant: for the word closed, `closed_at` and `closed_by` become null if these columns exist."""
     return rows.with_columns(
         pl.when(pl.col(f"{word}_at") <= at).then(pl.col(name)).alias(name)
         for word in words
@@ -100,22 +100,24 @@ def _ended(rows: pl.DataFrame, at: datetime, *words: str) -> pl.DataFrame:
     )
 
 
-def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetime | None = None) -> Results:
-    """All results, from the facts known by an instant; of all facts when it is left out. The same facts give the same rows, in any order."""
+def compute_results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetime | None = None) -> Results:
+    """Compute all results from the facts known by an instant (default: all). The order of rows has no effect."""
     if known_at is not None:
         facts = facts.known(known_at)
-    agents, trades = agents_of(facts.agents), trades_of(facts.trades)
-    seen = observations_of(facts.evidence)
+    agents, trades = agents_from_rows(facts.agents), trades_from_rows(facts.trades)
+    seen = observations_from_rows(facts.evidence)
     used = {agent.methodology for agent in agents}
-    held = _held(agents, trades, rules)
+    held = _markets_with_bets(agents, trades, rules)
     settled = [
         one
         for name in sorted(used)
-        for one in settlements([look for look in seen if look.market_id in held[rules[name].venue]], rules[name])
+        for one in derive_settlements([look for look in seen if look.market_id in held[rules[name].venue]], rules[name])
     ]
     book = fold(agents, trades, settled, known_at=known_at)
-    drawn = curves(book, prices_of(facts.prices), live=frozenset(facts.agents.filter(~pl.col("reconstructed"))["agent_id"]))
-    found = violations(book, trades, _legs(facts.decisions, facts.refusals))
+    drawn = portfolio_curves(
+        book, prices_from_rows(facts.prices), live=frozenset(facts.agents.filter(~pl.col("reconstructed"))["agent_id"])
+    )
+    found = violations(book, trades, _count_executed_legs(facts.decisions, facts.refusals))
     frames = {
         "arena/settlements": settlements_frame(settled),
         "arena/ledger": ledger_frame(book),
@@ -123,12 +125,12 @@ def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetim
         "arena/scores": scores_frame(book),
         "arena/portfolios": portfolios_frame(drawn, book),
     }
-    frames["arena/leaderboard"] = leaderboard(facts, book, frames, rules)
+    frames["arena/leaderboard"] = compute_leaderboard(facts, book, frames, rules)
     return Results(book, settled, drawn, found, frames)
 
 
-def _held(agents: Sequence[Agent], trades: Sequence[Trade], rules: Mapping[str, Methodology]) -> dict[Venue, set[str]]:
-    """The markets that cohorts of each venue bet on; those of trades of no agent are on all."""
+def _markets_with_bets(agents: Sequence[Agent], trades: Sequence[Trade], rules: Mapping[str, Methodology]) -> dict[Venue, set[str]]:
+    """Return the markets on which cohorts of each venue bet. Markets of trades without an agent are included for all venues."""
     venues = {agent.agent_id: rules[agent.methodology].venue for agent in agents}
     found: dict[Venue, set[str]] = {venue: set() for venue in set(venues.values())}
     for trade in trades:
@@ -138,23 +140,23 @@ def _held(agents: Sequence[Agent], trades: Sequence[Trade], rules: Mapping[str, 
     return found
 
 
-def _legs(decisions: pl.DataFrame, refusals: pl.DataFrame) -> dict[str, int]:
-    """The number of legs of each executed BET that were not refused, by decision."""
+def _count_executed_legs(decisions: pl.DataFrame, refusals: pl.DataFrame) -> dict[str, int]:
+    """Return the number of non-refused legs of each executed BET, by decision."""
     refused = refusals.filter(LAST_EXECUTION).group_by("decision_id").agg(refused=pl.len())
     bets = decisions.filter(pl.col("state").is_in(sorted(ANSWERED)), pl.col("action") == "BET")
     rows = bets.join(refused, on="decision_id", how="left").select("decision_id", pl.col("legs") - pl.col("refused").fill_null(0))
     return dict(rows.iter_rows())
 
 
-def leaderboard(facts: Facts, book: Book, folded: Mapping[str, pl.DataFrame], rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """Rows of arena/leaderboard; archived cohorts are in none. folded: rows of arena/ledger, arena/positions and arena/portfolios, of the same facts."""
+def compute_leaderboard(facts: Facts, book: Book, folded: Mapping[str, pl.DataFrame], rules: Mapping[str, Methodology]) -> pl.DataFrame:
+    """Build rows of arena/leaderboard, without archived cohorts. folded: rows of arena/ledger, arena/positions and arena/portfolios of the same facts."""
     held = {name: len(account.open) for name, account in book.accounts.items()}
-    complete = completed(facts.agents, facts.decisions, held, rules, newest(facts))
+    complete = find_complete_cohorts(facts.agents, facts.decisions, held, rules, newest_fact_time(facts))
     inputs = {
         **{name: getattr(facts, name) for name in ("agents", "decisions", "refusals", "trades")},
         **{name: folded[f"arena/{name}"] for name in ("ledger", "positions", "portfolios")},
         "completed": pl.DataFrame({"week": sorted(complete)}, schema={"week": pl.Date()}),
-        "scored": _scored(facts.agents, book),
+        "scored": _score_families(facts.agents, book),
         "primaries": pl.DataFrame(
             [(name, one.primary[0]) for name, one in rules.items()],
             schema={"methodology": pl.String(), "metric": pl.String()},
@@ -168,8 +170,8 @@ _FAMILY = ("methodology", "reconstructed", "family")
 _SCORED = ("scored", "stated", "brier_stated", "brier_size", "brier_price", "skill_price", "win_rate")
 
 
-def _scored(agents: pl.DataFrame, book: Book) -> pl.DataFrame:
-    """Means over the scored bets of each family: sums of floats are exact here, whatever the order of the bets, and SQL has no such sum."""
+def _score_families(agents: pl.DataFrame, book: Book) -> pl.DataFrame:
+    """Return mean scores per family. The sums are exact and independent of the order of the bets, unlike sums in SQL."""
     families = {
         name: tuple(rest) for name, *rest in agents.filter(pl.col("archived_at").is_null()).select("agent_id", *_FAMILY).iter_rows()
     }
@@ -178,21 +180,21 @@ def _scored(agents: pl.DataFrame, book: Book) -> pl.DataFrame:
         if one.agent_id in families:
             bets[families[one.agent_id]].append(one)
     return pl.DataFrame(
-        [(*family, *_means(found)) for family, found in bets.items()],
+        [(*family, *_score_means(found)) for family, found in bets.items()],
         schema={name: LEADERBOARD.schema[name] for name in (*_FAMILY, *_SCORED)},
         orient="row",
     )
 
 
-def _means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
-    """Counts and means in the order of `_SCORED`; the skill is over the bets with a stated probability."""
+def _score_means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
+    """Return counts and means in the order of `_SCORED`. The skill covers bets with a stated probability."""
     every, stated = summary(bets), summary([one for one in bets if one.brier_stated is not None])
-    means = (every.brier_stated, every.brier_size, every.brier_price, skill(stated.brier_stated, stated.brier_price), every.win_rate)
+    means = (every.brier_stated, every.brier_size, every.brier_price, skill_score(stated.brier_stated, stated.brier_price), every.win_rate)
     return len(bets), every.stated, *means
 
 
-def newest(facts: Facts) -> datetime:
-    """Time of the newest decision, trade, evidence or mark. It replaces the clock: equal facts give an equal state."""
+def newest_fact_time(facts: Facts) -> datetime:
+    """Return the time of the latest decision, trade, evidence or mark. Used instead of the clock, so that equal facts give equal results."""
     decided = facts.decisions.select(pl.coalesce("changed_at", "known_at")).to_series()
     times = [decided.max(), *(rows["known_at"].max() for rows in (facts.trades, facts.evidence))]
     return max(
@@ -200,10 +202,10 @@ def newest(facts: Facts) -> datetime:
     )
 
 
-def changed_bases(facts: Facts, book: Book) -> list[str]:
-    """Decisions whose cash before them is not what the ledger has now: a past fact has changed since they were made.
+def find_changed_cash(facts: Facts, book: Book) -> list[str]:
+    """Return decisions whose recorded cash differs from the ledger, because an earlier fact changed after the decision.
 
-    A decision is final; its week is shown as out of date.
+    Decisions are final; their week is shown as out of date.
     """
     entries: dict[str, list[Entry]] = defaultdict(list)
     for entry in book.entries:
@@ -213,12 +215,16 @@ def changed_bases(facts: Facts, book: Book) -> list[str]:
         account = book.accounts.get(row["agent_id"])
         if account is None:
             continue
-        before = [one.cash for one in entries[row["agent_id"]] if one.known_at <= row["planned_at"] and not _of(one, row["decision_id"])]
+        before = [
+            one.cash
+            for one in entries[row["agent_id"]]
+            if one.known_at <= row["planned_at"] and not _is_of_decision(one, row["decision_id"])
+        ]
         cash = before[-1] if before else account.agent.initial_cash
         if max(cash, 0) != int(row["cash"] * 1_000_000):
-            found.append(f"{row['decision_id']}: decided with {row['cash']}, the books have {dollars(cash)}")
+            found.append(f"{row['decision_id']}: decided with {row['cash']}, the ledger has {dollars(cash)}")
     return found
 
 
-def _of(entry: Entry, decision_id: str) -> bool:
-    return entry.trade_id is not None and decision_of(entry.trade_id) == decision_id
+def _is_of_decision(entry: Entry, decision_id: str) -> bool:
+    return entry.trade_id is not None and decision_of_trade(entry.trade_id) == decision_id

@@ -1,4 +1,4 @@
-"""The weekly review of lineups: which later release of a family the catalogue of models has. It proposes, and changes nothing."""
+"""Weekly review of lineups: finds later releases of families in the model catalogue. It only proposes."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from bellwether.arena.families import Family, prices
+from bellwether.arena.families import Family, find_prices
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model
 
-#: Fragments of the ids of models that are no competitors of any family.
+#: Fragments of model ids that never compete.
 NEVER = (
     *("audio", "code", "computer-use", "embed", "free", "guard", "image", "live", "moderation"),
     *("realtime", "robotics", "search", "speech", "transcribe", "tts", "vision"),
 )
-#: Date stamps within ids: 2026-02-15, 20260215, 12-2025, 0905.
+#: Date stamps in ids: 2026-02-15, 20260215, 12-2025, 0905.
 _STAMP = re.compile(r"[-@](?:20\d\d-\d\d-\d\d|20\d{6}|\d\d-20\d\d|\d{4})(?=$|[-:@])")
-#: The first number of an id, in parts: 5.2, 4-5, 3p2; not the 235 of 235b.
+#: First version number of an id: 5.2, 4-5, 3p2; not the 235 of 235b.
 _VERSION = re.compile(r"(?<!\d)\d{1,2}(?:[.p-]\d{1,2})*(?![\db])")
 _MILLION = 1_000_000
 
 
-class State(StrEnum):
-    """Result of a review of a family: UPGRADE: one later release, with prices. NEEDS_REVIEW: several, or one without prices. DISMISSED: operators
-    have dismissed every later one."""
+class ReviewState(StrEnum):
+    """Result of the review of a family.
+
+    UPGRADE: one later release, with prices. NEEDS_REVIEW: several, or one without prices. DISMISSED: operators dismissed all later releases.
+    """
 
     UNCHANGED = "unchanged"
     UPGRADE = "upgrade"
@@ -39,7 +41,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Offer:
-    """A model of the catalogue. model_id: provider/id. Prices are dollars per million tokens; None is unknown."""
+    """A model of the catalogue. model_id: provider/id. Prices are dollars per million tokens; None if unknown."""
 
     model_id: str
     input_price: Decimal | None = None
@@ -47,17 +49,17 @@ class Offer:
 
     @property
     def provider(self) -> str:
-        """Prefix of the id."""
+        """Provider, the prefix of the id."""
         return self.model_id.partition("/")[0]
 
     @property
     def stem(self) -> str:
-        """The id without its path and date stamps, in lower case."""
+        """Id without path and date stamps, in lower case."""
         return _STAMP.sub("", self.model_id.rpartition("/")[2].lower())
 
     @property
     def version(self) -> tuple[int, ...]:
-        """The version that the id names, part by part, without zeros at the end; empty when it names none."""
+        """Version in the id as numbers, without trailing zeros; empty if the id has none."""
         found = _VERSION.search(self.stem)
         parts = [int(part) for part in re.split(r"[.p-]", found[0])] if found else []
         while parts and parts[-1] == 0:
@@ -66,28 +68,30 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Finding of a review for a family. current: its release now. competes: in the lineup. offers: what is proposed, or is to be chosen from."""
+class ReviewFinding:
+    """Review of a family. current: present release. competes: whether it is in the lineup. offers: proposed or possible releases."""
 
     family: Family
     current: str
     current_id: str
     competes: bool
-    state: State
+    state: ReviewState
     offers: tuple[Offer, ...] = ()
 
     @property
     def reason(self) -> str:
-        """The state in words."""
-        if self.state is State.UPGRADE:
+        """Text that explains the state."""
+        if self.state is ReviewState.UPGRADE:
             return "one later release, with prices"
-        if self.state is State.NEEDS_REVIEW:
-            return "the later release has no price" if len(self.offers) == 1 else f"{len(self.offers)} later releases of the same version"
-        return "every later release was dismissed" if self.state is State.DISMISSED else "no later release"
+        if self.state is ReviewState.NEEDS_REVIEW:
+            return (
+                "one later release, without a price" if len(self.offers) == 1 else f"{len(self.offers)} later releases of the same version"
+            )
+        return "all later releases were dismissed" if self.state is ReviewState.DISMISSED else "no later release"
 
 
-def catalogue(models: Mapping[str, Model], entries: Mapping[str, Mapping[str, Any]], today: date) -> list[Offer]:
-    """The models that can be called: chat models of LiteLLM's price map (`entries`) that are not retired, and those of the registry, by id."""
+def list_offers(models: Mapping[str, Model], entries: Mapping[str, Mapping[str, Any]], today: date) -> list[Offer]:
+    """List available models by id: current chat models of LiteLLM's price map (`entries`), and the models of the registry."""
     found: dict[str, Offer] = {}
     for name, entry in entries.items():
         provider = entry.get("litellm_provider")
@@ -97,48 +101,52 @@ def catalogue(models: Mapping[str, Model], entries: Mapping[str, Mapping[str, An
             put_in, out = (None if rate is None else Decimal(str(rate)) * _MILLION for rate in rates)
             found[offer_id] = Offer(offer_id, put_in, out)
     for model in models.values():
-        priced = prices(None, model)
+        priced = find_prices(None, model)
         if priced is not None:
             found[model.model] = Offer(model.model, *priced[:2])
     return [found[name] for name in sorted(found)]
 
 
-def review(
+def review_families(
     families: Iterable[Family],
     offers: Collection[Offer],
     models: Mapping[str, Model],
     members: Mapping[str, str],
     dismissed: Collection[tuple[str, str]] = (),
-) -> list[Finding]:
-    """Findings for each family whose releases can be recognised; controls stay.
+) -> list[ReviewFinding]:
+    """Review each family whose releases can be recognised; controls are skipped.
 
-    models: of the registry. members: of the lineup, by family; a family outside of it is compared by its newest release. dismissed: pairs of a family
-    and a model's id.
+    models: of the registry. members: of the lineup by family; other families are compared by their latest release. dismissed: (family, model
+    id).
     """
     found = []
     for family in families:
         if family.has and not family.control:
             current = members.get(family.name) or next(reversed(family.releases))
-            state, proposed = _found(family, models[current].model, offers, {one for name, one in dismissed if name == family.name})
-            found.append(Finding(family, current, models[current].model, family.name in members, state, proposed))
+            state, proposed = _classify_offers(
+                family, models[current].model, offers, {one for name, one in dismissed if name == family.name}
+            )
+            found.append(ReviewFinding(family, current, models[current].model, family.name in members, state, proposed))
     return found
 
 
-def _found(family: Family, current_id: str, offers: Iterable[Offer], dismissed: Collection[str]) -> tuple[State, tuple[Offer, ...]]:
+def _classify_offers(
+    family: Family, current_id: str, offers: Iterable[Offer], dismissed: Collection[str]
+) -> tuple[ReviewState, tuple[Offer, ...]]:
     now = Offer(current_id).version
-    later = [one for one in offers if _is_of(family, one) and one.version > now]
+    later = [one for one in offers if _is_offer_of(family, one) and one.version > now]
     left = [one for one in later if one.model_id not in dismissed]
     if not left:
-        return (State.DISMISSED if later else State.UNCHANGED), ()
+        return (ReviewState.DISMISSED if later else ReviewState.UNCHANGED), ()
     newest = max(one.version for one in left)
-    # A dated id and its alias are one release, and the dated one names it.
+    # A dated id and its alias are one release, named by the dated id.
     exact = {one.stem: one for one in sorted(left, key=lambda one: (len(one.model_id), one.model_id)) if one.version == newest}
     chosen = tuple(exact[stem] for stem in sorted(exact))
     priced = chosen[0].input_price is not None and chosen[0].output_price is not None
-    return (State.UPGRADE if len(chosen) == 1 and priced else State.NEEDS_REVIEW), chosen
+    return (ReviewState.UPGRADE if len(chosen) == 1 and priced else ReviewState.NEEDS_REVIEW), chosen
 
 
-def _is_of(family: Family, offer: Offer) -> bool:
+def _is_offer_of(family: Family, offer: Offer) -> bool:
     name = offer.model_id.rpartition("/")[2].lower()
     return (
         offer.provider == family.provider
@@ -154,17 +162,17 @@ def _is_retired(entry: Mapping[str, Any], today: date) -> bool:
         return False
 
 
-def advice(finding: Finding) -> str:
-    """Entries of the registry with which later cohorts use the proposed release, as TOML."""
+def render_advice(finding: ReviewFinding) -> str:
+    """Return the registry entries, as TOML, with which later cohorts use the proposed release."""
     (offer,) = finding.offers
     name = re.sub(r"[^a-z0-9._-]", "-", offer.model_id.rpartition("/")[2].lower())
     return (
-        f'# models.toml\n["{name}"]\nmodel = "{offer.model_id}"\ninput_price = {_plain(offer.input_price)}\noutput_price = {_plain(offer.output_price)}\nknowledge_cutoff = …  # the day its provider states\n'
+        f'# models.toml\n["{name}"]\nmodel = "{offer.model_id}"\ninput_price = {_price_text(offer.input_price)}\noutput_price = {_price_text(offer.output_price)}\nknowledge_cutoff = …  # the day its provider states\n'
         f'# families.toml\n[{finding.family.name}.releases."{name}"]\nreleased = …  # the day of its release\n'
         f'# lineups.toml\n{finding.family.name} = "{name}"\n'
     )
 
 
-def _plain(price: Decimal | None) -> str:
-    """A price without zeros at its end; a gap to fill in where it is not known."""
+def _price_text(price: Decimal | None) -> str:
+    """Return a price without trailing zeros, or a placeholder if it is unknown."""
     return "…" if price is None else f"{price.normalize():f}"

@@ -1,4 +1,4 @@
-"""Agents that are rules, and need no model: what a competitor must beat. Each answers in the form that models answer in, and is read like them."""
+"""Rule agents, the baselines of the arena. They answer in the format of models and are parsed in the same way."""
 
 from __future__ import annotations
 
@@ -14,55 +14,57 @@ from bellwether.arena.parsing import Limits
 from bellwether.arena.units import CENT, MICROS, dollars
 from bellwether.units import SharePrice
 
-#: Most bets of one decision.
+#: Maximum number of bets per decision.
 MOST_BETS = 3
 
 Rule = Callable[[Sequence[Market], Limits, str], dict[str, Any]]
 
 
 def hold(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Never bets: what doing nothing earns."""
+    """Never bet. Baseline for doing nothing."""
     return {"action": "HOLD", "reasoning": "It never bets."}
 
 
-def favourite(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Bets on the dearest sides below a dollar, each as much as is allowed: what following the market's surest words earns. States the price."""
-    sides = sorted(_sides(markets), key=lambda side: (-side[2], side[0], side[1]))
-    return _bets(sides[:MOST_BETS], limits, lambda price: 1.0, "The sides that the market is surest of.")
+def bet_on_favourites(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
+    """Bet the maximum on the most expensive sides below a dollar, and state their prices. Baseline for following the market."""
+    sides = sorted(_priced_sides(markets), key=lambda side: (-side[2], side[0], side[1]))
+    return _size_bets(sides[:MOST_BETS], limits, lambda price: 1.0, "The sides that the market is surest of.")
 
 
-def proportional(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Bets on the first markets of the universe as the market does: each side's price is its share of the largest bet, and its stated probability."""
+def bet_proportionally(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
+    """Bet on the first markets of the universe in proportion to the price, which is also the stated probability."""
     firsts: dict[str, tuple[str, str, SharePrice]] = {}
-    for market_id, side, price in _sides(markets):
+    for market_id, side, price in _priced_sides(markets):
         best = firsts.get(market_id)
         if best is None or price > best[2]:
             firsts[market_id] = market_id, side, price
-    return _bets(list(firsts.values())[:MOST_BETS], limits, lambda price: price / MICROS, "As much as the market believes.")
+    return _size_bets(list(firsts.values())[:MOST_BETS], limits, lambda price: price / MICROS, "As much as the market believes.")
 
 
-def random(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Bets on random sides with random sizes, drawn from the decision's name alone: what luck earns. States a random probability."""
+def bet_randomly(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
+    """Bet on random sides with random sizes and probabilities, seeded by the decision's name. Baseline for luck."""
     draw = Random(hashlib.sha256(key.encode()).digest())
-    sides = _sides(markets)
+    sides = _priced_sides(markets)
     chosen = draw.sample(sides, min(len(sides), draw.randint(1, MOST_BETS)))
-    made = _bets(chosen, limits, lambda price: 0.2 + 0.8 * draw.random(), "Drawn by lot.")
+    made = _size_bets(chosen, limits, lambda price: 0.2 + 0.8 * draw.random(), "Drawn by lot.")
     for bet in made.get("bets", ()):
         bet["probability"] = round(draw.random(), 4)
     return made
 
 
-#: The rules by the name under which a lineup has them.
-RULES: Mapping[str, Rule] = MappingProxyType({"hold": hold, "favourite": favourite, "proportional": proportional, "random": random})
+#: Rules by their name in lineups.
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {"hold": hold, "favourite": bet_on_favourites, "proportional": bet_proportionally, "random": bet_randomly}
+)
 
 
-def answer(rule: str, markets: Sequence[Market], limits: Limits, key: str) -> str:
-    """The answer of a rule, as text. key: the decision's name, from which random choices follow. The same arguments give the same text."""
+def answer_by_rule(rule: str, markets: Sequence[Market], limits: Limits, key: str) -> str:
+    """Return the answer of a rule as text. key: name of the decision, the seed of random choices. Deterministic."""
     return json.dumps(RULES[rule](markets, limits, key))
 
 
-def _sides(markets: Sequence[Market]) -> list[tuple[str, str, SharePrice]]:
-    """Every side with a price above 0 and below a dollar: market, side, price; in the order of the universe."""
+def _priced_sides(markets: Sequence[Market]) -> list[tuple[str, str, SharePrice]]:
+    """Return market, side and price of every side priced between 0 and a dollar, in the order of the universe."""
     found = []
     for market in markets:
         for side in ("YES", "NO") if market.binary else market.outcomes:
@@ -72,10 +74,10 @@ def _sides(markets: Sequence[Market]) -> list[tuple[str, str, SharePrice]]:
     return found
 
 
-def _bets(
+def _size_bets(
     sides: Sequence[tuple[str, str, SharePrice]], limits: Limits, share: Callable[[SharePrice], float], reasoning: str
 ) -> dict[str, Any]:
-    """Bets of a share of the largest possible amount, in whole cents; none below the smallest, and a HOLD without any."""
+    """Bet a share of the maximum amount on each side, in whole cents. Too small bets are omitted; without any the answer is HOLD."""
     together = limits.most // max(len(sides), 1) if limits.limit == "decision" else min(limits.most, limits.cash // max(len(sides), 1))
     bets = []
     for market_id, side, price in sides:

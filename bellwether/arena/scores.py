@@ -1,7 +1,7 @@
-"""Scores of bets on markets that have a winner: of the confidence that the size implies, of the probability that was stated, and of the price paid.
+"""Scores of bets on markets with a winner: of the confidence implied by the size, of the stated probability, and of the price paid.
 
-A bet is scored once, by the resolution in force, also when its position was sold before. Markets that were split or cancelled have no winner, and no
-score. The Brier score of a probability p that the bet's side wins is (p - won)^2, which in a binary market is the same as (p_yes - o_yes)^2.
+Each bet is scored once, by the resolution in force, even if its position was sold earlier. Split and cancelled markets give no score. The Brier
+score of a probability p that the bet's side wins is (p - won)^2, in a binary market equal to (p_yes - o_yes)^2.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 from bellwether.arena.facts import Result, Trade
 from bellwether.arena.ledger import Book
-from bellwether.arena.market import folded
+from bellwether.arena.market import fold_case
 from bellwether.arena.units import MICROS
 
-#: Brier score of a coin: what a probability of one half gets, whatever happens.
+#: Brier score of a constant probability of 0.5.
 COIN = 0.25
 
 
 class Score(NamedTuple):
-    """The scores of one bet (a BUY trade).
+    """Scores of one bet (a BUY trade).
 
-    p_yes, o_yes: of a binary market, from the size's point of view; None in others. brier_size, brier_stated, brier_price: of the confidence, of the
-    stated probability (None where none was), and of the price that was paid.
+    p_yes, o_yes: of a binary market, p_yes from the implied confidence; None otherwise. brier_size, brier_stated, brier_price: Brier scores of
+    the confidence, of the stated probability (None if missing), and of the price paid.
     """
 
     trade_id: str
@@ -47,10 +47,10 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Means over the scored bets of an agent or a family; None without any.
+    """Means over the scored bets of an agent or family; None without bets.
 
-    n: bets with a score. stated: those with a probability. unscored: those whose confidence is missing or outside [0, 1]. skill: 1 - score / reference.
-    skill_price compares with the price paid, over the same bets. win_rate: share of winners among bets on markets that have one.
+    n: scored bets. stated: those with a probability. unscored: bets without a confidence in [0, 1]. skill: 1 - score / reference. skill_price:
+    skill against the price paid, over the same bets. win_rate: share of winners among bets on markets with a winner.
     """
 
     n: int
@@ -66,44 +66,44 @@ class Summary:
 
 
 def brier(probability: float, happened: bool | int) -> float:
-    """(f - o)^2."""
+    """Return the Brier score (f - o)^2."""
     return (probability - bool(happened)) ** 2
 
 
 def multiclass_brier(probabilities: Mapping[str, float], outcome: str) -> float:
-    """Of probabilities for all outcomes: the sum of (f - o)^2 over them, from 0 to 2."""
-    return fsum(brier(p, folded(name) == folded(outcome)) for name, p in probabilities.items())
+    """Return the multiclass Brier score: the sum of (f - o)^2 over all outcomes, from 0 to 2."""
+    return fsum(brier(p, fold_case(name) == fold_case(outcome)) for name, p in probabilities.items())
 
 
-def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of what is not None, independent of the order; None of nothing."""
+def exact_mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are not None, independent of their order; None without values."""
     defined = [value for value in values if value is not None]
     return fsum(defined) / len(defined) if defined else None
 
 
-def skill(score: float | None, reference: float | None = COIN) -> float | None:
-    """1 - score / reference; None without either, or with a reference of 0."""
+def skill_score(score: float | None, reference: float | None = COIN) -> float | None:
+    """Return 1 - score / reference; None if either is missing or the reference is 0."""
     return None if score is None or not reference else 1 - score / reference
 
 
 def score_bets(book: Book) -> list[Score]:
-    """The score of every bet on a market that has a winner, in the order of trades."""
+    """Score every bet on a market with a winner, in the order of trades."""
     found = []
     for (methodology, market_id), settlement in book.settlements.items():
         if settlement.result is not Result.WON or settlement.winner is None:
             continue
         for trade in book.bets.get(market_id, ()):
             if book.accounts[trade.agent_id].agent.methodology == methodology:
-                found.append(score(trade, settlement.winner, settlement.known_at))
+                found.append(score_bet(trade, settlement.winner, settlement.known_at))
     return sorted(found)
 
 
-def score(trade: Trade, winner: str, resolved_at: datetime) -> Score:
-    """The scores of one bet on a market that `winner` won."""
-    won = folded(trade.side) == folded(winner)
+def score_bet(trade: Trade, winner: str, resolved_at: datetime) -> Score:
+    """Score one bet on a market that `winner` won."""
+    won = fold_case(trade.side) == fold_case(winner)
     sized = trade.confidence if trade.confidence is not None and 0 <= trade.confidence <= 1 else None
     price = trade.price / MICROS
-    p_yes = None if sized is None or not trade.binary else sized if folded(trade.side) == "yes" else 1 - sized
+    p_yes = None if sized is None or not trade.binary else sized if fold_case(trade.side) == "yes" else 1 - sized
     return Score(
         trade_id=trade.trade_id,
         agent_id=trade.agent_id,
@@ -115,7 +115,7 @@ def score(trade: Trade, winner: str, resolved_at: datetime) -> Score:
         probability=trade.probability,
         price=price,
         p_yes=p_yes,
-        o_yes=int(folded(winner) == "yes") if trade.binary else None,
+        o_yes=int(fold_case(winner) == "yes") if trade.binary else None,
         brier_size=None if sized is None else brier(sized, won),
         brier_stated=None if trade.probability is None else brier(trade.probability, won),
         brier_price=brier(price, won),
@@ -124,19 +124,19 @@ def score(trade: Trade, winner: str, resolved_at: datetime) -> Score:
 
 
 def summary(found: Sequence[Score]) -> Summary:
-    """The means over scores of one agent, or of all agents of a family in all cohorts: each bet counts once."""
+    """Summarize the scores of an agent or family; each bet counts once."""
     sized = [one for one in found if one.brier_size is not None]
     stated = [one for one in found if one.brier_stated is not None]
-    brier_size, brier_stated = mean(one.brier_size for one in sized), mean(one.brier_stated for one in stated)
+    brier_size, brier_stated = exact_mean(one.brier_size for one in sized), exact_mean(one.brier_stated for one in stated)
     return Summary(
         n=len(sized),
         stated=len(stated),
         unscored=len(found) - len(sized),
         brier_size=brier_size,
         brier_stated=brier_stated,
-        brier_price=mean(one.brier_price for one in found),
-        skill_coin=skill(brier_size),
-        skill_price=skill(brier_size, mean(one.brier_price for one in sized)),
-        skill_stated_price=skill(brier_stated, mean(one.brier_price for one in stated)),
-        win_rate=mean(float(one.won) for one in found),
+        brier_price=exact_mean(one.brier_price for one in found),
+        skill_coin=skill_score(brier_size),
+        skill_price=skill_score(brier_size, exact_mean(one.brier_price for one in sized)),
+        skill_stated_price=skill_score(brier_stated, exact_mean(one.brier_price for one in stated)),
+        win_rate=exact_mean(float(one.won) for one in found),
     )

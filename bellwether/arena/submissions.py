@@ -1,7 +1,7 @@
-"""Forecasts of others in the arena: the week that a forecast is for, and the rows of those that fit one.
+"""Submitted forecasts in the arena: the week that a forecast is for, and the rows of those that fit one.
 
-A forecast is for the first week whose decisions it precedes: those of a live week are due at its deadline, those of a reconstructed week were made as of
-its universe. It counts there if the week's universe has the market, a binary one, and it precedes the market's close.
+A forecast is for the first week whose decisions it precedes: those of a live week are due at its deadline, those of a reconstructed week are as
+of its universe. It counts if the universe of the week contains the market, the market is binary, and the forecast precedes its close.
 """
 
 from __future__ import annotations
@@ -14,46 +14,49 @@ import polars as pl
 from bellwether.arena.identity import WEEK
 from bellwether.arena.methodology import Methodology
 from bellwether.tables.arena_rankings import GROUP, SUBMISSIONS
-from bellwether.tables.schema import midnight
+from bellwether.tables.schema import day_start
 
 _BINARY = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase()).list.sort() == pl.lit(["no", "yes"])
 
 
-def listed(universe: pl.DataFrame) -> pl.DataFrame:
-    """The markets that can be forecast: week, market_id, venue, market (venue:id), binary (the sides are YES and NO), closes_at, reconstructed and known_at of
-    rows of arena/universe."""
+def forecastable_markets(universe: pl.DataFrame) -> pl.DataFrame:
+    """Return the markets of arena/universe that can be forecast.
+
+    Columns: week, market_id, venue, market (venue:id), binary (sides are YES and NO), closes_at, reconstructed and known_at.
+    """
     market = pl.concat_str("venue", "market_id", separator=":")
     return universe.select("week", "market_id", "closes_at", "reconstructed", "known_at", "venue", market=market, binary=_BINARY)
 
 
-def weeks(markets: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """One row per week of `listed` markets: week, due (when its decisions are due) and before (what a forecast for it must precede), both UTC, and venues."""
-    due = midnight(pl.col("week")) + _deadline(rules)
+def submission_weeks(markets: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
+    """Return one row per week of `forecastable_markets`: week, due (deadline), before (latest time of a forecast, exclusive; UTC), and venues."""
+    due = day_start(pl.col("week")) + _latest_deadline(rules)
     known = markets.group_by("week").agg(pl.col("known_at").min(), pl.col("reconstructed").any(), venues=pl.col("venue").unique().sort())
     return known.select("week", "venues", due=due, before=pl.when("reconstructed").then("known_at").otherwise(due)).sort("week")
 
 
-def week_for(stated_at: pl.DataFrame, known: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.Series:
-    """The week that each forecast is for.
+def find_weeks(stated_at: pl.DataFrame, known: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.Series:
+    """Return the week of each forecast.
 
-    stated_at: a frame with that column, UTC. known: as `weeks` returns it. rules: the methodologies by name; a week that is not known has the latest
-    deadline of any.
+    stated_at: frame with that column, UTC. known: from `submission_weeks`. rules: methodologies by name; unknown weeks have the latest of their
+    deadlines.
     """
     day = pl.col("stated_at").dt.date()
     sunday = (day - pl.duration(days=day.dt.weekday() % 7)).alias("week")
     rows = stated_at.select("stated_at", sunday).join(known.select("week", "before"), on="week", how="left", maintain_order="left")
-    before = pl.coalesce("before", midnight(pl.col("week")) + _deadline(rules))
+    before = pl.coalesce("before", day_start(pl.col("week")) + _latest_deadline(rules))
     return rows.select(pl.when(pl.col("stated_at") < before).then("week").otherwise(pl.col("week") + WEEK)).to_series()
 
 
-def fitting(stored: pl.DataFrame, markets: pl.DataFrame, known: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """The forecasts that count in the arena, with their week, market_id, and the week's due and reconstructed.
+def select_fitting(stored: pl.DataFrame, markets: pl.DataFrame, known: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
+    """Return the forecasts that count in the arena, with week, market_id, and the week's due and reconstructed.
 
-    stored: accepted forecasts, columns of `bellwether.submissions.validation.SCHEMA`. markets: as `listed` returns them. known: as `weeks` does.
+    stored: accepted forecasts with the columns of `bellwether.submissions.validation.SCHEMA`. markets: from `forecastable_markets`. known: from
+    `submission_weeks`.
     """
     own = markets.filter("binary").select("week", "market", "market_id", "closes_at", "reconstructed", "known_at")
     return (
-        stored.with_columns(week_for(stored, known, rules).alias("week"))
+        stored.with_columns(find_weeks(stored, known, rules).alias("week"))
         .join(own, on=["week", "market"])
         .filter((pl.col("stated_at") < pl.col("closes_at")).fill_null(value=True))
         .join(known.select("week", "due"), on="week")
@@ -61,27 +64,27 @@ def fitting(stored: pl.DataFrame, markets: pl.DataFrame, known: pl.DataFrame, ru
 
 
 def submissions_frame(stored: pl.DataFrame, universe: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """Rows of arena/submissions. stored: as in `fitting`. universe: rows of arena/universe. rules: the methodologies by name."""
-    markets = listed(universe)
-    rows = fitting(stored, markets, weeks(markets, rules), rules).with_columns(
+    """Build rows of arena/submissions. stored: as in `select_fitting`. universe: rows of arena/universe. rules: methodologies by name."""
+    markets = forecastable_markets(universe)
+    rows = select_fitting(stored, markets, submission_weeks(markets, rules), rules).with_columns(
         family="forecaster", late=pl.col("received_at") >= pl.col("due"), known_at=pl.max_horizontal("received_at", "known_at")
     )
     return SUBMISSIONS.validate(rows.select(SUBMISSIONS.names).sort(SUBMISSIONS.order))
 
 
-def _deadline(rules: Mapping[str, Methodology]) -> timedelta:
+def _latest_deadline(rules: Mapping[str, Methodology]) -> timedelta:
     return timedelta(hours=max(one.deadline_hours for one in rules.values()))
 
 
 _ASKED = ("methodology", "reconstructed", "cohort", "week")
 
 
-def forecasts_of_others(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.DataFrame, prices: pl.DataFrame) -> pl.DataFrame:
-    """One row per submitted forecast of a question of a cohort-week, with the columns of `Inputs.bets`, null where they are of trades.
+def submitted_forecasts(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.DataFrame, prices: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per submitted forecast of a question of a cohort-week, in the format of `RankingInputs.bets`; trade columns are null.
 
-    bets, due: rows of the families. submissions, prices: rows of their tables. The last forecast that precedes the week's decisions counts. price is the last mark
-    between the families' bets and the ten minutes in which the forecast was made, a mark of which may be younger than it; for a live week one that was seen live. Without
-    one it is what the bets on the question paid on average.
+    bets, due: rows of the families. submissions, prices: rows of their tables. The last forecast before the decisions of the week counts. price
+    is the last mark between the families' bets and the interval of ten minutes that contains the forecast; for a live week only live marks.
+    Without a mark it is the mean price paid by the bets on the question.
     """
     questions = (
         bets.filter(pl.col("p").is_not_null(), "binary")
@@ -97,7 +100,7 @@ def forecasts_of_others(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.D
         .sort("at")
     )
     marks = pl.concat([marks.filter(~pl.col("reconstructed")), marks.with_columns(reconstructed=True)])
-    start = midnight(pl.col("week"))
+    start = day_start(pl.col("week"))
     return (
         rows.with_columns(tick=pl.col("stated_at").dt.truncate("10m"))
         .sort("tick")
@@ -129,10 +132,10 @@ def forecasts_of_others(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.D
     )
 
 
-def due_of_others(due: pl.DataFrame, submissions: pl.DataFrame) -> pl.DataFrame:
-    """The decisions that submitted forecasters owed, with the columns of `Inputs.due`: one in every cohort-week from their first to their last forecast.
+def submitted_due(due: pl.DataFrame, submissions: pl.DataFrame) -> pl.DataFrame:
+    """Return the decisions expected of submitted forecasters, in the format of `RankingInputs.due`: one per cohort-week of their active span.
 
-    It is finished where any forecast of the week fits, else missing. Forecasts that were received in time, and late ones, are apart.
+    A decision is finished if any forecast of the week fits, else missing. Forecasts received in time and late ones are separate.
     """
     asked = due.select(_ASKED).unique()
     kind = ["family", "reconstructed", "late"]

@@ -13,32 +13,32 @@ from bellwether.console import plain_grid
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from bellwether.arena.weekly.queries import Explained
+    from bellwether.arena.weekly.queries import DecisionExplanation
 
 STATUS_NOTE = (
-    "past: reconstructed. made, inv., left: decisions with an answer that could be used, with one that could not, and without a final state. ref.: "
+    "past: reconstructed. made, inv., left: decisions with a usable answer, with an unusable answer, and without a final state. ref.: "
     "refused legs. open: positions. "
     "done: the cohort is complete."
 )
 _COLUMNS = ("", "family", "stated", "size", "price", "n", "return", "won", "bets", "ref.", "inv.", "left", "cost")
 _NOTE = (
-    "Ranked by the methodology's primary metric, of v1 size. stated, size, price: mean Brier score of the probabilities that were stated, that the bets' sizes imply, and of the prices paid, over n bets with a "
-    "winner; lower is better. ref.: refused legs. inv.: answers that could not be used. left: decisions without a final state."
+    "Ranked by the methodology's primary metric (v1: size). stated, size, price: mean Brier scores of stated probabilities, of confidences implied by bet sizes, and of prices paid, over n bets with a "
+    "winner; lower is better. ref.: refused legs. inv.: unusable answers. left: decisions without a final state."
 )
 
 
 def is_preview(rows: pl.DataFrame) -> bool:
-    """Return whether nothing has been traded on a leaderboard yet: no bet, no turnover and no profit or loss."""
+    """Return whether nothing has been traded on a leaderboard yet: no bets, turnover, profit or loss."""
     return rows.select((pl.col("profit", "bets", "turnover") == 0).all()).row(0) == (True, True, True)
 
 
 def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Table of the weeks' status, 80 characters wide with the names of the project's own lineups and methodologies."""
+    """Return the columns of the table of weeks; with built-in names the table is 80 characters wide."""
     return rows.select(
         "week",
         "lineup",
         pl.col("methodology").alias("method"),
-        yes("reconstructed").alias("past"),
+        yes_column("reconstructed").alias("past"),
         pl.col("markets").alias("mkts"),
         pl.col("finished").alias("made"),
         pl.col("invalid").alias("inv."),
@@ -47,14 +47,14 @@ def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("refused").alias("ref."),
         pl.col("open_positions").alias("open"),
         pl.col("cost").round(2).cast(pl.Decimal(scale=2)).alias("cost"),
-        yes("complete").alias("done"),
+        yes_column("complete").alias("done"),
     )
 
 
 def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Table of a cohort's agents: whole cents, without derived columns."""
+    """Return the columns of the table of a cohort's agents, in whole cents, without derived columns."""
     cents = [pl.col(name).round(2).cast(pl.Decimal(scale=2)) for name in ("total", "profit")]
-    closed = [yes("closed")] if rows["closed"].any() else []
+    closed = [yes_column("closed")] if rows["closed"].any() else []
     return rows.select(
         "family",
         "model",
@@ -67,13 +67,13 @@ def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def yes(name: str) -> pl.Expr:
-    """A column of truths in words."""
+def yes_column(name: str) -> pl.Expr:
+    """Return a boolean column as text."""
     return pl.when(name).then(pl.lit("yes")).when(pl.col(name).not_()).then(pl.lit("no")).alias(name)
 
 
-def board(rows: pl.DataFrame) -> Iterator[RenderableType]:
-    """The leaderboard: a table per methodology, live and reconstructed cohorts apart; 80 characters wide."""
+def render_leaderboard(rows: pl.DataFrame) -> Iterator[RenderableType]:
+    """Yield the leaderboard as one table per methodology, live and reconstructed cohorts separately, 80 characters wide."""
     for key, part in rows.group_by("methodology", "reconstructed", maintain_order=True):
         cohorts = part["cohorts"].max()
         kind = "reconstructed" if key[1] else "live"
@@ -82,16 +82,16 @@ def board(rows: pl.DataFrame) -> Iterator[RenderableType]:
         )
         grid = plain_grid(Text(title), _COLUMNS, ("family",))
         for row in part.iter_rows(named=True):
-            grid.add_row(*map(Text, _cells(row)))
+            grid.add_row(*map(Text, _leaderboard_cells(row)))
         yield grid
     yield Text(_NOTE if rows.height else "No cohort has started. `bellwether arena run` starts one.", style="dim")
 
 
-def _cells(row: dict[str, object]) -> list[str]:
+def _leaderboard_cells(row: dict[str, object]) -> list[str]:
     return [
         "–" if row["rank"] is None else str(row["rank"]),
         str(row["family"]),
-        *(_score(row[name]) for name in ("brier_stated", "brier_size", "brier_price")),
+        *(_format_score(row[name]) for name in ("brier_stated", "brier_size", "brier_price")),
         str(row["scored"]),
         f"{100 * float(str(row['return'])):+.1f}%",
         "–" if row["win_rate"] is None else f"{100 * float(str(row['win_rate'])):.0f}%",
@@ -103,12 +103,12 @@ def _cells(row: dict[str, object]) -> list[str]:
     ]
 
 
-def _score(value: object) -> str:
+def _format_score(value: object) -> str:
     return "–" if value is None else f"{float(str(value)):.3f}"
 
 
-def told(found: Explained) -> Iterator[tuple[str, str]]:
-    """The parts of an explanation that are text, with their titles."""
+def explanation_sections(found: DecisionExplanation) -> Iterator[tuple[str, str]]:
+    """Yield the text sections of an explanation with their titles."""
     if found.plan is not None:
         yield (
             "Prompt",
@@ -132,8 +132,8 @@ def told(found: Explained) -> Iterator[tuple[str, str]]:
         )
 
 
-def explanation(found: Explained) -> dict[str, Any]:
-    """An explanation for programs; its values are text, numbers and times."""
+def explanation_to_dict(found: DecisionExplanation) -> dict[str, Any]:
+    """Convert an explanation to a dictionary of text, numbers and times."""
     read = found.intent
     return {
         "decision": found.decision_id,

@@ -1,8 +1,7 @@
-"""Units of the arena: integers everywhere, and the one rule by which they are rounded.
+"""Units of the arena: integers in millionths, and one rounding rule.
 
-Money is a number of micro-dollars, a price a number of micro-dollars per share (0 to 1,000,000), a position a number of micro-shares. A formula is
-computed exactly and rounded once, at its end, half to even: `divided`. All are millionths, so type checkers keep `MicroDollars`, `SharePrice` and
-`MicroShares` apart (`bellwether.units`).
+Money is micro-dollars, prices are micro-dollars per share (0 to 1,000,000), positions are micro-shares. Formulas are computed exactly and
+rounded once, half to even (`divide_half_even`). Type checkers distinguish `MicroDollars`, `SharePrice` and `MicroShares` (`bellwether.units`).
 """
 
 from __future__ import annotations
@@ -13,55 +12,55 @@ from typing import Any
 from bellwether.errors import SchemaError
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 
-#: Micro-dollars in a dollar, micro-dollars that a winning share pays, and micro-shares in a share.
+#: Micro-dollars per dollar, payout of a winning share in micro-dollars, and micro-shares per share.
 MICROS = 1_000_000
-#: Micro-dollars in a cent.
+#: Micro-dollars per cent.
 CENT = 10_000
 
-#: No amount, price or size that the arena meets is larger, in whole units: what is, is refused before it is made an integer.
+#: Maximum amount, price or size in whole units; larger values are rejected before conversion.
 LARGEST = Decimal(10) ** 15
 _DIGITS = 80
 
 
-def divided(numerator: int, denominator: int) -> int:
-    """numerator / denominator, rounded half to even; the denominator is above 0."""
+def divide_half_even(numerator: int, denominator: int) -> int:
+    """Return numerator / denominator rounded half to even. denominator: above 0."""
     quotient, rest = divmod(numerator, denominator)
     twice = 2 * rest
     return quotient + (twice > denominator or (twice == denominator and quotient & 1))
 
 
-def value_of(shares: MicroShares, price: SharePrice) -> MicroDollars:
-    """Micro-dollars that `shares` micro-shares are worth at `price`."""
-    value: Any = divided(shares * price, MICROS)
+def share_value(shares: MicroShares, price: SharePrice) -> MicroDollars:
+    """Return the value of shares (micro-shares) at a price, in micro-dollars."""
+    value: Any = divide_half_even(shares * price, MICROS)
     return value
 
 
 def shares_for(amount: MicroDollars, price: SharePrice) -> MicroShares:
-    """Micro-shares that `amount` micro-dollars buy at `price`, which is above 0."""
-    return MicroShares(divided(amount * MICROS, price))
+    """Return the micro-shares that an amount (micro-dollars) buys at a price above 0."""
+    return MicroShares(divide_half_even(amount * MICROS, price))
 
 
-def middle(bid: SharePrice | None, ask: SharePrice | None) -> SharePrice | None:
-    """The midpoint in micro-dollars where both sides are quoted."""
-    return SharePrice(divided(bid + ask, 2)) if bid is not None and ask is not None else None
+def midpoint(bid: SharePrice | None, ask: SharePrice | None) -> SharePrice | None:
+    """Return the midpoint in micro-dollars; None if a side is not quoted."""
+    return SharePrice(divide_half_even(bid + ask, 2)) if bid is not None and ask is not None else None
 
 
 def micros(value: Decimal | str | int, what: str = "an amount") -> int:
-    """Dollars or shares as millionths, rounded half to even. Raises `SchemaError` for what is no number, infinite or above `LARGEST`."""
+    """Convert dollars or shares to millionths, rounded half to even. Raises `SchemaError` if the value is not a number up to `LARGEST`."""
     try:
         number = Decimal(value)
     except (InvalidOperation, TypeError, ValueError):
-        raise SchemaError(f"reading {what}: {value!r:.80} is no decimal number") from None
+        raise SchemaError(f"reading {what}: {value!r:.80} is not a decimal number") from None
     if not (number.is_finite() and -LARGEST <= number <= LARGEST):
-        raise SchemaError(f"reading {what}: {value!s:.80} is no number from {-LARGEST:f} to {LARGEST:f}")
+        raise SchemaError(f"reading {what}: {value!s:.80} is not a number from {-LARGEST:f} to {LARGEST:f}")
     with localcontext(prec=_DIGITS):
         return int((number * MICROS).to_integral_value(ROUND_HALF_EVEN))
 
 
 def price_micros(value: Decimal | str | int | float | None) -> SharePrice | None:
-    """A price of the wire in micro-dollars per share; None for what is no price from 0 to 1, NaN and infinities included.
+    """Convert a price of the wire to micro-dollars per share; None unless it is a number from 0 to 1.
 
-    A price between 0 and 1 never becomes 0 or 1: what is closer than half a millionth to either is one millionth away from it.
+    Prices strictly between 0 and 1 stay so: they are at least one millionth away from both.
     """
     if value is None or isinstance(value, bool):
         return None
@@ -75,16 +74,16 @@ def price_micros(value: Decimal | str | int | float | None) -> SharePrice | None
 
 
 def dollars(amount: int) -> Decimal:
-    """Millionths as a decimal number, exactly."""
+    """Convert millionths to a decimal number, exactly."""
     return Decimal(amount).scaleb(-6)
 
 
 def money_text(amount: MicroDollars) -> str:
-    """Micro-dollars with two decimals and thousands separators, cut towards zero: an upper limit that is printed so is never above the true one."""
+    """Format micro-dollars with two decimals and thousands separators, rounded towards zero, so that printed limits are never exceeded."""
     return f"{dollars(amount).quantize(Decimal('0.01'), rounding=ROUND_DOWN):,}"
 
 
 def percent_text(price: SharePrice) -> str:
-    """A price as a percentage with all the decimals it has, one at least: 435000 is 43.5, 400 is 0.04."""
+    """Format a price as a percentage with all its decimals, at least one: 435000 gives 43.5, 400 gives 0.04."""
     text = f"{Decimal(price).scaleb(-4):f}".rstrip("0")
     return text + "0" if text.endswith(".") else text if "." in text else f"{text or '0'}.0"

@@ -12,7 +12,7 @@ import polars as pl
 
 from bellwether.calibration.answers import Answers
 from bellwether.tables.benchmark import QUESTIONS
-from bellwether.tables.knowledge import knowledge
+from bellwether.tables.knowledge import knowledge_columns
 from bellwether.tables.schema import TIME
 
 _NOBODY = pl.DataFrame(
@@ -37,7 +37,7 @@ def exposure(questions: pl.DataFrame, cutoff: datetime | None) -> pl.DataFrame:
     to the resolution, the later of close and settlement). Without a cutoff nothing could be known, and the last two are null.
     """
     opened_after = pl.col("open_time") > pl.lit(cutoff, TIME)
-    facts = knowledge(cutoff)
+    facts = knowledge_columns(cutoff)
     return QUESTIONS.validate(questions).select(
         "id",
         "open_time",
@@ -54,7 +54,7 @@ def contamination(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFr
 
     Columns forecaster, knowledge_cutoff, n_questions, could_know, could_know_share, opened_before_cutoff (questions that count and opened at
     or before the cutoff), brier (over the questions that count) and brier_could_know (over those that do not, for interest: a much lower
-    one is what remembered outcomes would look like). Null where undefined. Errors as in `scores.score`.
+    one is what remembered outcomes would look like). Null where undefined. Errors as in `scores.score_bet`.
     """
     answers = Answers.of(forecasts, questions)
     error = (pl.col("p") - pl.col("y").cast(pl.Float64)) ** 2

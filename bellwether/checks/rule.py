@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bellwether.domains import domains
+from bellwether.domains import load_domains
 from bellwether.errors import ConfigError
 from bellwether.tables import table as declared
 from bellwether.tables.schema import Table
@@ -190,4 +190,4 @@ def rules_by_table() -> dict[str, tuple[Rule, ...]]:
 
 
 def _modules() -> list[ModuleType]:
-    return [module for domain in domains() if (module := domain.rules_module()) is not None]
+    return [module for domain in load_domains() if (module := domain.rules_module()) is not None]

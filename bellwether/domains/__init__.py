@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from bellwether.domains.arena import ARENA
 from bellwether.domains.benchmark import BENCHMARK
-from bellwether.domains.domain import Domain, LazyCommand, PlatformCommand, resolve
+from bellwether.domains.domain import Domain, LazyCommand, PlatformCommand, resolve_reference
 from bellwether.domains.replay import REPLAY
 from bellwether.domains.venues import VENUES
 from bellwether.domains.warehouse import WAREHOUSE
@@ -22,13 +22,13 @@ BUILT_IN = (VENUES, BENCHMARK, REPLAY, ARENA)
 
 
 @cache
-def domains() -> tuple[Domain, ...]:
+def load_domains() -> tuple[Domain, ...]:
     """The built-in domains, those of other packages, and last the warehouse, which publishes the tables of all.
 
     Raises:
         ConfigError: an entry point cannot be loaded, or two domains have the same name.
     """
-    found = (*BUILT_IN, *(_load(point) for point in entry_points(group=GROUP)), WAREHOUSE)
+    found = (*BUILT_IN, *(_load_domain(point) for point in entry_points(group=GROUP)), WAREHOUSE)
     names = [domain.name for domain in found]
     for domain in found:
         if names.count(domain.name) > 1:
@@ -36,7 +36,7 @@ def domains() -> tuple[Domain, ...]:
     return found
 
 
-def _load(point: EntryPoint) -> Domain:
+def _load_domain(point: EntryPoint) -> Domain:
     where = f"the entry point {point.name!r} ({GROUP}) of {point.dist.name if point.dist else point.value}"
     try:
         domain = point.load()
@@ -48,4 +48,4 @@ def _load(point: EntryPoint) -> Domain:
     return domain
 
 
-__all__ = ["BUILT_IN", "Domain", "LazyCommand", "PlatformCommand", "domains", "resolve"]
+__all__ = ["BUILT_IN", "Domain", "LazyCommand", "PlatformCommand", "load_domains", "resolve_reference"]

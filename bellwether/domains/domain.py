@@ -62,7 +62,7 @@ class Domain:
         return import_module(self.rules) if self.rules else None
 
 
-def resolve(reference: str) -> Any:
+def resolve_reference(reference: str) -> Any:
     """The object that `module:attribute` names."""
     module, _, attribute = reference.partition(":")
     return getattr(import_module(module), attribute)

@@ -24,8 +24,8 @@ from bellwether.models.model import Model
 from bellwether.models.prices import estimate
 from bellwether.models.response import Ending, ending_of
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
-from bellwether.tables.exports import redacted
-from bellwether.tables.knowledge import knowledge
+from bellwether.tables.exports import redact_rows
+from bellwether.tables.knowledge import knowledge_columns
 
 PURPOSE = "benchmark/forecasts"
 UNREADABLE = "unreadable"
@@ -233,11 +233,11 @@ def _frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Sequence[
         "elicitation": f"{model.elicitation}/{PROMPT_VERSION}",
         "rules": forecaster.version,
     }
-    facts = questions.select("id", "release", "known_at", **knowledge(forecaster.knowledge_cutoff))
+    facts = questions.select("id", "release", "known_at", **knowledge_columns(forecaster.knowledge_cutoff))
     written = [{name: _writable(value) for name, value in (row | same).items()} for row in rows]
     made = pl.DataFrame(written, schema=_ROW, infer_schema_length=None)
     table = made.join(facts, on="id", how="left").rename({"id": "question_id"})
-    return FORECASTS.validate(redacted(FORECASTS.name, table.select(FORECASTS.names).sort(FORECASTS.order)))
+    return FORECASTS.validate(redact_rows(FORECASTS.name, table.select(FORECASTS.names).sort(FORECASTS.order)))
 
 
 def _writable(value: Any) -> Any:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from bellwether.registry.fields import KnowledgeCutoff
 from bellwether.tables.benchmark import FORECASTS
-from bellwether.tables.knowledge import knowledge
+from bellwether.tables.knowledge import knowledge_columns
 from bellwether.tables.schema import TEXT
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ def forecast_rows(
     question, unless the forecast is made from more. The answer is yes from 0.5 on, a tie included; the confidence is
     that of the answer.
     """
-    stated = questions.with_columns(p_yes=p_yes, as_of=as_of, error=error, known_at=known_at, **knowledge(forecaster.knowledge_cutoff))
+    stated = questions.with_columns(
+        p_yes=p_yes, as_of=as_of, error=error, known_at=known_at, **knowledge_columns(forecaster.knowledge_cutoff)
+    )
     stated = stated.with_columns(answer=pl.when(pl.col("p_yes") >= 0.5).then(pl.lit("yes")).when(pl.col("p_yes") < 0.5).then(pl.lit("no")))
     rows = stated.select(
         release="release",

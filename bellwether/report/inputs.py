@@ -16,7 +16,7 @@ from bellwether.forecasting import registry
 from bellwether.questions import ReleaseName, release, releases
 from bellwether.tables import Table
 from bellwether.tables.benchmark import COMPARISONS, DATASET_ANALYSIS, FORECASTS, LEADERBOARD, QUESTIONS, RELIABILITY, SCORES
-from bellwether.tables.exports import redacted
+from bellwether.tables.exports import redact_rows
 
 TABLES: dict[str, Table] = {
     "questions": QUESTIONS,
@@ -65,7 +65,7 @@ class Inputs:
 
     def __post_init__(self) -> None:
         for name, table in TABLES.items():
-            object.__setattr__(self, name, redacted(table.name, table.validate(getattr(self, name)).sort(table.key)))
+            object.__setattr__(self, name, redact_rows(table.name, table.validate(getattr(self, name)).sort(table.key)))
         found = sorted({one for name in TABLES for one in getattr(self, name)["release"].unique()})
         if self.leaderboard.is_empty():
             raise ConfigError("writing a report: the leaderboard has no rows; materialize benchmark/leaderboard of the release first")

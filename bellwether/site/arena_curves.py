@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.pages import charts
 from bellwether.pages.model import Chart
 from bellwether.pages.values import finite, thin
-from bellwether.tables.schema import midnight
+from bellwether.tables.schema import day_start
 
 #: Points of a curve.
 _POINTS = 80
@@ -41,7 +41,7 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame)
     rows = (
         portfolios.select("agent_id", "at", total=pl.col("total").cast(pl.Float64))
         .join(told, on="agent_id")
-        .with_columns(start=midnight(pl.col("week")))
+        .with_columns(start=day_start(pl.col("week")))
         .sort("at", "agent_id")
     )
     last = rows.group_by("agent_id", maintain_order=True).last().with_columns((pl.col("total") / pl.col("initial") - 1).alias("return"))
@@ -64,7 +64,7 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame)
     weeks = pl.DataFrame({"weeks": range(days // 7 + 1)}, schema={"weeks": pl.Int64})
     aged = (
         told.join(weeks, how="cross")
-        .with_columns(at=midnight(pl.col("week")) + pl.duration(weeks=pl.col("weeks")))
+        .with_columns(at=day_start(pl.col("week")) + pl.duration(weeks=pl.col("weeks")))
         .filter(pl.col("at") <= end)
         .sort("at", "agent_id")
         .join_asof(rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False)
@@ -79,7 +79,7 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame)
 
 def _at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
     """Value of every started agent at each instant."""
-    every = told.join(instants, how="cross").filter(pl.col("at") > midnight(pl.col("week")))
+    every = told.join(instants, how="cross").filter(pl.col("at") > day_start(pl.col("week")))
     standing = every.sort("at", "agent_id").join_asof(
         rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False
     )

@@ -17,7 +17,7 @@ from bellwether.pages.values import any_value, number, text, when, yes_no
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
 from bellwether.tables import TABLES
-from bellwether.tables.exports import neutralised
+from bellwether.tables.exports import neutralise_formulas
 
 #: Larger tables are downloaded as Parquet only.
 _CSV_ROWS = 50_000
@@ -178,7 +178,7 @@ def _downloads(source: Source, name: str) -> Iterator[File]:
 def csv(frame: pl.DataFrame) -> bytes:
     """A frame as CSV that a spreadsheet shows as texts and numbers: a text that would be a formula has an apostrophe before it."""
     lists = [pl.col(one).cast(pl.List(pl.String)).list.join("; ") for one, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
-    return neutralised(frame.with_columns(lists)).write_csv().encode()
+    return neutralise_formulas(frame.with_columns(lists)).write_csv().encode()
 
 
 #: Every file of an archive bears this time, so that the same rows give the same bytes.

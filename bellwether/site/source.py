@@ -18,7 +18,7 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.lake import duckdb_connection, meta, warehouse
 from bellwether.tables import TABLES, Table, table
-from bellwether.tables.exports import redacted
+from bellwether.tables.exports import redact_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Source:
             found = relation.select(*(duckdb.ColumnExpression(one) for one in kept)).pl()
         except duckdb.Error as error:
             raise LakeError(f"reading {declared.sql_name} of {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
-        return redacted(name, found.sort(declared.order, nulls_last=True).select(chosen))
+        return redact_rows(name, found.sort(declared.order, nulls_last=True).select(chosen))
 
     def names(self, name: str, column: str) -> list[Any]:
         """The distinct values of a column, sorted."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bellwether.submissions.validation import Checked, Submissions, checked
+from bellwether.submissions.validation import Submissions, ValidationResult, validate_rows
 
-__all__ = ["Checked", "Submissions", "checked"]
+__all__ = ["Submissions", "ValidationResult", "validate_rows"]

@@ -18,7 +18,7 @@ from bellwether.scoring.columns import STATED, Columns, is_number, listed, recog
 from bellwether.scoring.files import read_table
 from bellwether.scoring.parsing import with_points
 from bellwether.scoring.table import Table
-from bellwether.tables.exports import neutralised
+from bellwether.tables.exports import neutralise_formulas
 
 #: Names of the column of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.
 VENUES = ("venue", "exchange", "source", "platform")
@@ -29,7 +29,7 @@ _NAME = re.compile(r"\w+", re.ASCII)
 WEEKS = ("arena_week", "week")
 
 
-def read(path: Path) -> Table:
+def read_forecasts(path: Path) -> Table:
     """The file's rows by the columns row, market, probability, stated_at, and, where the file has them, venue, week and forecaster.
 
     CSV, TSV, Parquet and JSON lines, as `bellwether score` reads them. Raises `ScoringError` where the file cannot be read, or has no such column.
@@ -47,9 +47,9 @@ def read(path: Path) -> Table:
     found = {
         "market": columns.question[0],
         "probability": columns.probability[0],
-        "stated_at": _named(present, STATED),
-        "venue": _named(present, VENUES),
-        "week": _named(present, WEEKS),
+        "stated_at": _find_column(present, STATED),
+        "venue": _find_column(present, VENUES),
+        "week": _find_column(present, WEEKS),
         "forecaster": columns.forecaster,
     }
     if found["stated_at"] is None:
@@ -65,8 +65,8 @@ def read(path: Path) -> Table:
     return Table(table.source, rows.with_row_index("row"), table.place)
 
 
-def for_week(rows: pl.DataFrame, week: date) -> pl.DataFrame:
-    """Rows of `read` that are all for one week of the arena, where they do not name another."""
+def assign_week(rows: pl.DataFrame, week: date) -> pl.DataFrame:
+    """Rows of `read_forecasts` that are all for one week of the arena, where they do not name another."""
     named = pl.col("week").cast(pl.String).replace("", None) if "week" in rows.columns else pl.lit(None, pl.String)
     return rows.with_columns(week=named.fill_null(week.isoformat()))
 
@@ -78,15 +78,15 @@ def write_refused(path: Path, table: Table, refused: pl.DataFrame) -> None:
     rows = refused.join(table.frame, on="row", how="left", maintain_order="left").drop("row")
     numbers = pl.Series(named, [int(number) for _, number in places], dtype=pl.Int64)
     with atomic_file(path) as draft:
-        neutralised(rows.insert_column(0, numbers)).write_csv(draft)
+        neutralise_formulas(rows.insert_column(0, numbers)).write_csv(draft)
 
 
-def _named(present: list[str], names: tuple[str, ...]) -> str | None:
+def _find_column(present: list[str], names: tuple[str, ...]) -> str | None:
     normal = {column.strip().lower().replace(" ", "_").replace("-", "_"): column for column in reversed(present)}
     return next((normal[name] for name in names if name in normal), None)
 
 
-def _quick_csv(path: Path) -> Table:
+def _read_plain_csv(path: Path) -> Table:
     """A plain CSV file by Polars, all columns as text; by the slower reader where there are quotes, carriage returns, blank or short lines."""
     try:
         body = path.read_bytes()
@@ -104,7 +104,7 @@ def _quick_csv(path: Path) -> Table:
     return Table(str(path), frame, lambda row: f"line {row + 2}")
 
 
-def _quick_lines(path: Path) -> Table:
+def _read_json_lines(path: Path) -> Table:
     """JSON lines by Polars; by the slower reader, which locates faults, if Polars cannot read them."""
     try:
         frame = pl.read_ndjson(path)
@@ -112,10 +112,10 @@ def _quick_lines(path: Path) -> Table:
         return read_table(path)
     if frame.is_empty() or any(isinstance(dtype, pl.List | pl.Struct) for dtype in frame.dtypes):
         return read_table(path)
-    return Table(str(path), frame, _line_of(path))
+    return Table(str(path), frame, _locate_rows(path))
 
 
-def _line_of(path: Path) -> Callable[[int], str]:
+def _locate_rows(path: Path) -> Callable[[int], str]:
     """The place of a row: its line, blank ones counted."""
 
     @cache
@@ -126,4 +126,4 @@ def _line_of(path: Path) -> Callable[[int], str]:
     return lambda row: f"line {numbers()[row]}"
 
 
-_QUICK = {".csv": _quick_csv, ".jsonl": _quick_lines, ".ndjson": _quick_lines}
+_QUICK = {".csv": _read_plain_csv, ".jsonl": _read_json_lines, ".ndjson": _read_json_lines}

@@ -16,7 +16,7 @@ from bellwether.files import atomic_file, locked, replace_version, version
 from bellwether.places import is_stored
 from bellwether.registry import NAME
 from bellwether.scoring.parsing import ROUNDING
-from bellwether.submissions.weeks import Weeks
+from bellwether.submissions.weeks import ArenaWeeks
 from bellwether.tables.schema import TIME
 
 SCHEMA = pl.Schema({"forecaster": pl.String(), "market": pl.String(), "stated_at": TIME, "probability": pl.Float64(), "received_at": TIME})
@@ -44,14 +44,14 @@ _SOUND = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Checked:
+class ValidationResult:
     """accepted: rows with the columns of `SCHEMA`, market as venue:id. refused: the columns row and reason, in the order of the file."""
 
     accepted: pl.DataFrame
     refused: pl.DataFrame
 
 
-def checked(
+def validate_rows(
     rows: pl.DataFrame,
     markets: pl.DataFrame,
     stored: pl.DataFrame,
@@ -59,16 +59,16 @@ def checked(
     forecaster: str | None,
     taken: Collection[str] = (),
     now: datetime,
-    weeks: Weeks | None = None,
-) -> Checked:
+    weeks: ArenaWeeks | None = None,
+) -> ValidationResult:
     """Judge every row.
 
     rows: as `reading.read` returns them. markets: venue, market_id, open_time and close_time (UTC) of every market that is known. stored: what was accepted
     before, columns of `SCHEMA`. forecaster: who made the forecasts of a file without such a column. taken: names of other forecasters. now: when the file is received. weeks: those of the
     arena; a row that names a week must fit it.
     """
-    frame = _placed(_typed(rows, forecaster), _known(markets))
-    misfit = _misfits(frame, weeks)
+    frame = _join_markets(_parse_columns(rows, forecaster), _market_ids(markets))
+    misfit = _find_misfits(frame, weeks)
     names = [name for name in frame["name"].unique() if name is not None and NAME.fullmatch(name) and name not in taken]
     named = pl.col("name") == names[0] if len(names) == 1 else pl.col("name").is_in(names)
     good = frame.select(named & _SOUND & (pl.col("stated_at") <= now)).to_series().fill_null(value=False)
@@ -76,28 +76,28 @@ def checked(
         frame = frame.join(misfit, on="row", how="left", maintain_order="left")
         good &= frame["misfit"].is_null()
     sound = (frame if good.all() else frame.filter(good)).rename({"name": "forecaster"})
-    repeated = sound.filter(_repeated(sound))
+    repeated = sound.filter(_flag_repeats(sound))
     again = sound.join(stored, on=KEY, how="semi", maintain_order="left") if stored.height else sound.clear()
     wrong = frame.join(sound, on="row", how="anti", maintain_order="left") if sound.height < frame.height else frame.clear()
     refused = pl.concat(
         [
-            wrong.select("row", reason=pl.coalesce(_reason(taken, now), *([] if misfit is None else ["misfit"]))),
+            wrong.select("row", reason=pl.coalesce(_refusal_reason(taken, now), *([] if misfit is None else ["misfit"]))),
             again.select("row", reason=pl.lit(AGAIN)),
             repeated.join(again, on="row", how="anti").select("row", reason=pl.lit(TWICE)),
         ]
     ).sort("row")
     accepted = sound.join(refused, on="row", how="anti", maintain_order="left") if refused.height else sound
-    return Checked(accepted.select(*KEY, "probability", received_at=pl.lit(now, TIME)), refused)
+    return ValidationResult(accepted.select(*KEY, "probability", received_at=pl.lit(now, TIME)), refused)
 
 
-def _placed(frame: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+def _join_markets(frame: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """The rows with the columns of the market that their id names, null where none does. A join of the ids alone, as it costs less than one of all columns."""
     places = known.select("id", place=pl.int_range(pl.len(), dtype=pl.UInt32))
     place = frame.select("id").join(places, on="id", how="left", maintain_order="left")["place"]
     return frame.hstack([place, *(column.gather(place) for column in known.drop("id"))])
 
 
-def _misfits(frame: pl.DataFrame, weeks: Weeks | None) -> pl.DataFrame | None:
+def _find_misfits(frame: pl.DataFrame, weeks: ArenaWeeks | None) -> pl.DataFrame | None:
     """Row and misfit of the rows that name a week of the arena; None where no row does."""
     if frame["wanted"].null_count() == frame.height:
         return None
@@ -108,7 +108,7 @@ def _misfits(frame: pl.DataFrame, weeks: Weeks | None) -> pl.DataFrame | None:
     return weeks.judged(frame)
 
 
-def _repeated(rows: pl.DataFrame) -> pl.Series:
+def _flag_repeats(rows: pl.DataFrame) -> pl.Series:
     """Flags of rows with the forecaster, market and time of an earlier one."""
     key = rows.select(pl.struct("forecaster", "place", "stated_at").hash(1)).to_series()
     if key.n_unique() == rows.height:
@@ -116,7 +116,7 @@ def _repeated(rows: pl.DataFrame) -> pl.Series:
     return ~rows.select(pl.struct(KEY).is_first_distinct()).to_series()
 
 
-def _typed(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
+def _parse_columns(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
     """The rows with a number and a time, null if unreadable; `said` and `time` are the values in the file."""
     numeric = rows.schema["probability"].is_numeric()
     p = pl.col("probability") if numeric else pl.col("probability").cast(pl.String).str.strip_chars()
@@ -130,29 +130,29 @@ def _typed(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
         wanted=wanted,
         id=pl.col("market").cast(pl.String).str.strip_chars(),
         said="probability",
-        probability=_clipped(p.cast(pl.Float64, strict=False)),
+        probability=_clip_rounding(p.cast(pl.Float64, strict=False)),
         time="stated_at",
-        stated_at=_times(rows["stated_at"]),
+        stated_at=_parse_times(rows["stated_at"]),
     )
 
 
-def _clipped(p: pl.Expr) -> pl.Expr:
+def _clip_rounding(p: pl.Expr) -> pl.Expr:
     """Probabilities without the rounding errors that put them beyond 0 and 1."""
     return pl.when(p.is_between(-ROUNDING, 1 + ROUNDING)).then(p.clip(0, 1)).otherwise(p)
 
 
-def _times(values: pl.Series) -> pl.Series:
+def _parse_times(values: pl.Series) -> pl.Series:
     """Instants; null where a value is no time, or has no zone."""
     if isinstance(values.dtype, pl.Datetime):
         return values.cast(TIME) if values.dtype.time_zone is not None else pl.repeat(None, len(values), dtype=TIME, eager=True)
     texts = values.cast(pl.String)
-    found = _parsed(texts)
+    found = _parse_texts(texts)
     if found.null_count() > texts.null_count():
-        found = found.zip_with(found.is_not_null(), _parsed(texts.str.strip_chars().str.replace(" ", "T", literal=True)))
+        found = found.zip_with(found.is_not_null(), _parse_texts(texts.str.strip_chars().str.replace(" ", "T", literal=True)))
     return found
 
 
-def _parsed(texts: pl.Series) -> pl.Series:
+def _parse_texts(texts: pl.Series) -> pl.Series:
     if texts.str.len_bytes().eq(_PLAIN_LENGTH).all():
         found = texts.str.to_datetime(_PLAIN, time_unit="us", strict=False).dt.replace_time_zone("UTC")
         if found.null_count() == texts.null_count():
@@ -160,7 +160,7 @@ def _parsed(texts: pl.Series) -> pl.Series:
     return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
 
 
-def _known(markets: pl.DataFrame) -> pl.DataFrame:
+def _market_ids(markets: pl.DataFrame) -> pl.DataFrame:
     """Markets by every id that a file may use: the venue's own and venue:id."""
     one = markets.group_by("venue", "market_id").agg(pl.col("open_time").min(), pl.col("close_time").min())
     whole = pl.concat_str("venue", "market_id", separator=":")
@@ -169,16 +169,16 @@ def _known(markets: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([own, one.select(whole.alias("id"), *columns)]).unique("id", keep="none")
 
 
-def _brief(text: pl.Expr) -> pl.Expr:
+def _shorten(text: pl.Expr) -> pl.Expr:
     """A text, cut where it is long."""
     return pl.when(text.str.len_chars() > _QUOTED).then(pl.concat_str(text.str.head(_QUOTED - 3), pl.lit("..."))).otherwise(text)
 
 
-def _reason(taken: Collection[str], now: datetime) -> pl.Expr:
+def _refusal_reason(taken: Collection[str], now: datetime) -> pl.Expr:
     """Why a row is refused: the first that applies."""
     p, time = pl.col("probability"), pl.col("time").cast(pl.String)
     text, name, market, stated = (
-        _brief(one) for one in (pl.col("said").cast(pl.String).fill_null("nothing"), pl.col("name"), pl.col("id"), time)
+        _shorten(one) for one in (pl.col("said").cast(pl.String).fill_null("nothing"), pl.col("name"), pl.col("id"), time)
     )
     closes = pl.col("close_time").dt.strftime("%Y-%m-%d %H:%M:%S UTC")
     reasons = (
@@ -203,7 +203,10 @@ def _reason(taken: Collection[str], now: datetime) -> pl.Expr:
         (pl.col("stated_at").is_null(), pl.format("{} is no time; write 2026-03-01T12:00:00Z", stated)),
         (pl.col("stated_at") > now, pl.format("it was stated at {}, which lies in the future", stated)),
         (pl.col("market").is_null(), pl.format("no market is called {} here; pull its days, or correct it", market)),
-        (pl.col("venue") != pl.col("found_on"), pl.format("{} is a market of {}, not of {}", market, "found_on", _brief(pl.col("venue")))),
+        (
+            pl.col("venue") != pl.col("found_on"),
+            pl.format("{} is a market of {}, not of {}", market, "found_on", _shorten(pl.col("venue"))),
+        ),
         (pl.col("stated_at") < pl.col("open_time"), pl.format("it was stated at {}, before the market opened", stated)),
         (pl.col("stated_at") >= pl.col("close_time"), pl.format("it was stated at {}; the market closed at {}", stated, closes)),
     )

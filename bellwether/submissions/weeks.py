@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.submissions import fitting, listed, week_for, weeks
+from bellwether.arena.submissions import find_weeks, forecastable_markets, select_fitting, submission_weeks
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.tables.schema import TIME
@@ -17,7 +17,7 @@ _TIME = "%Y-%m-%d %H:%M UTC"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weeks:
+class ArenaWeeks:
     """Known weeks of the arena. markets: as `arena.submitted.listed` returns them. known: as `arena.submitted.weeks` does. rules: the methodologies by name."""
 
     markets: pl.DataFrame
@@ -32,18 +32,18 @@ class Weeks:
         named = rows.filter(pl.col("wanted").is_not_null()).with_columns(week=pl.col("wanted").str.strip_chars().str.to_date(strict=False))
         own = self.markets.select("week", "market", "binary", is_listed=True)
         placed = (
-            named.with_columns(counts=week_for(named, self.known, self.rules))
+            named.with_columns(counts=find_weeks(named, self.known, self.rules))
             .join(self.known, on="week", how="left", maintain_order="left")
             .join(own, on=["week", "market"], how="left", maintain_order="left")
         )
-        return placed.select("row", misfit=_misfit())
+        return placed.select("row", misfit=_misfit_reason())
 
     def counted(self, accepted: pl.DataFrame) -> int:
         """Number of accepted forecasts that count in a known week."""
-        return fitting(accepted, self.markets, self.known, self.rules).height
+        return select_fitting(accepted, self.markets, self.known, self.rules).height
 
 
-def _misfit() -> pl.Expr:
+def _misfit_reason() -> pl.Expr:
     week = pl.col("week").cast(pl.String)
     stated = pl.col("stated_at").dt.strftime(_TIME)
     reasons = (
@@ -76,7 +76,7 @@ def _misfit() -> pl.Expr:
 _SCHEMA = {"venue": pl.String, "market_id": pl.String, "open_time": TIME, "close_time": TIME}
 
 
-def known_markets(uri: str) -> pl.DataFrame:
+def load_markets(uri: str) -> pl.DataFrame:
     """venue, market_id, open_time and close_time of every market of clean/markets and arena/universe; times are null where they are not known."""
     lake = Lake(uri)
     closed = lake.slice(table("clean/markets"), missing="skip").query(lambda rows: rows.select(*_SCHEMA))
@@ -86,12 +86,12 @@ def known_markets(uri: str) -> pl.DataFrame:
     return pl.concat([closed, shown])
 
 
-def known_weeks(uri: str, rules: Mapping[str, Methodology]) -> Weeks:
+def load_weeks(uri: str, rules: Mapping[str, Methodology]) -> ArenaWeeks:
     """The weeks of the arena with the markets of their universes. rules: the methodologies by name."""
-    markets = listed(Lake(uri).slice(table("arena/universe"), missing="skip").read())
-    return Weeks(markets, weeks(markets, rules), rules)
+    markets = forecastable_markets(Lake(uri).slice(table("arena/universe"), missing="skip").read())
+    return ArenaWeeks(markets, submission_weeks(markets, rules), rules)
 
 
-def arena_families(uri: str) -> list[str]:
+def load_arena_families(uri: str) -> list[str]:
     """The families of every cohort."""
     return Lake(uri).slice(table("arena/agents"), missing="skip").read()["family"].unique().sort().to_list()

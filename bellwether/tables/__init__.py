@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from bellwether.domains import domains
+from bellwether.domains import load_domains
 from bellwether.errors import ConfigError
 from bellwether.tables.schema import Column, Table
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """`TABLES` is made when it is first used: a module that declares tables imports this package."""
     if name == "TABLES":
-        return _tables()
+        return _collect_tables()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @cache
-def _tables() -> dict[str, Table]:
+def _collect_tables() -> dict[str, Table]:
     found: dict[str, Table] = {}
-    for domain in domains():
+    for domain in load_domains():
         for module in domain.table_modules():
             for declared in module.TABLES:
                 if declared.name in found:
@@ -34,7 +34,7 @@ def _tables() -> dict[str, Table]:
 
 def table(name: str) -> Table:
     """Return the declaration of `name` (`group/name`). Raises `ConfigError` for an unknown table."""
-    tables = _tables()
+    tables = _collect_tables()
     try:
         return tables[name]
     except KeyError:

@@ -32,44 +32,44 @@ _SIGNS = {
 }
 
 
-def redacted(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+def redact_rows(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Rows of the table `name`, such as arena/decisions, without what looks like a credential; those of other tables, and the rest, unchanged."""
     chosen = [column for column in _QUOTING.get(name, ()) if column in frame.columns]
     # Responses are long and keys rare: texts become Python's only where there may be one.
-    frame = frame.with_columns(_mapped(frame[column], redact) for column in chosen if frame[column].str.contains(CREDENTIAL).any())
+    frame = frame.with_columns(_map_texts(frame[column], redact) for column in chosen if frame[column].str.contains(CREDENTIAL).any())
     if name.startswith("arena/") and _JSON in frame.columns:
-        frame = frame.with_columns(_mapped(frame[_JSON], _redacted_json))
+        frame = frame.with_columns(_map_texts(frame[_JSON], _redact_json))
     return frame
 
 
-def _mapped(texts: pl.Series, change: Any) -> pl.Series:
+def _map_texts(texts: pl.Series, change: Any) -> pl.Series:
     """The texts with those replaced that `change` changes; the series itself if none changes."""
     values = texts.to_list()
     changed = [text if text is None else change(text) for text in values]
     return texts if changed == values else pl.Series(texts.name, changed, dtype=texts.dtype)
 
 
-def _redacted_json(text: str) -> str:
+def _redact_json(text: str) -> str:
     """A decision in JSON, its reasoning and its names of markets, sides and positions without credentials; byte-identical if it has none."""
     try:
         said = json.loads(text)
     except json.JSONDecodeError:
         return redact(text)
-    found = _without(said)
+    found = _redact_value(said)
     return text if found == said else json.dumps(found)
 
 
-def _without(value: Any, field: str = "") -> Any:
+def _redact_value(value: Any, field: str = "") -> Any:
     if isinstance(value, str):
         return redact(value) if field == "reasoning" else redact_name(value)
     if isinstance(value, Mapping):
-        return {name: _without(one, name) for name, one in value.items()}
+        return {name: _redact_value(one, name) for name, one in value.items()}
     if isinstance(value, Sequence):
-        return [_without(one, field) for one in value]
+        return [_redact_value(one, field) for one in value]
     return value
 
 
-def neutralised(frame: pl.DataFrame) -> pl.DataFrame:
+def neutralise_formulas(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with an apostrophe before every text that begins like a formula, and a sign in place of every control character.
 
     An escape becomes `␛`; tabs and ends of lines stay, and so do numbers and times.
@@ -79,7 +79,7 @@ def neutralised(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(odd).str.replace_many(list(_SIGNS), list(_SIGNS.values())))
 
 
-def flat(frame: pl.DataFrame) -> pl.DataFrame:
+def flatten_lists(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with lists as texts in brackets, which are no formula: CSV has no lists."""
     lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     texts = [pl.format("[{}]", pl.col(name).cast(pl.List(pl.String)).list.join("; ", ignore_nulls=True)).alias(name) for name in lists]
@@ -90,6 +90,6 @@ def write_rows(rows: pl.DataFrame, into: Path) -> None:
     """Write rows as CSV or Parquet, by the end of the file's name; a CSV has no lists and no formulas."""
     with atomic_file(into) as draft:
         if into.suffix.lower() == ".csv":
-            flat(neutralised(rows)).write_csv(draft)
+            flatten_lists(neutralise_formulas(rows)).write_csv(draft)
         else:
             rows.write_parquet(draft)

@@ -30,7 +30,7 @@ def days_from_cutoff(cutoff: datetime | None) -> pl.Expr:
     return (RESOLVED - pl.lit(cutoff, TIME)).dt.total_microseconds().cast(pl.Float64) / _DAY
 
 
-def knowledge(cutoff: datetime | None) -> dict[str, pl.Expr]:
+def knowledge_columns(cutoff: datetime | None) -> dict[str, pl.Expr]:
     """The columns knowledge_cutoff, days_from_cutoff and could_know of benchmark/forecasts, as expressions over its questions."""
     return {
         "knowledge_cutoff": pl.lit(cutoff, TIME),

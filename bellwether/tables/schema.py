@@ -30,7 +30,7 @@ CONTRACTS = "contracts"
 UTC = "UTC"
 
 
-def midnight(day: pl.Expr) -> pl.Expr:
+def day_start(day: pl.Expr) -> pl.Expr:
     """The starts of days, UTC."""
     return day.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
 
@@ -160,7 +160,7 @@ class Table:
         return frame
 
 
-def outside(name: str, *partitioned_by: str) -> Table:
+def external_table(name: str, *partitioned_by: str) -> Table:
     """The declaration of files outside the lake, such as a report: the lake stores only what they were made from."""
     columns = tuple(Column(column, TEXT, "partition") for column in partitioned_by)
     return Table(name, "One file outside the lake.", columns, key=partitioned_by, partitioned_by=partitioned_by, outside=True)

@@ -23,10 +23,10 @@ from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.market import Quote
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.prompt import Portfolio, messages
-from bellwether.arena.records import Plan
-from bellwether.arena.universe import frozen
-from bellwether.arena.weekly.decisions import Decided, decide_all
+from bellwether.arena.prompt import Portfolio, build_messages
+from bellwether.arena.records import DecisionPlan
+from bellwether.arena.universe import build_universe
+from bellwether.arena.weekly.decisions import DecisionOutcome, decide_all
 from bellwether.arena.weekly.model_calls import Task
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Reply, Request, Usage
@@ -56,7 +56,7 @@ class Provider:
         self.journal, self.saw, self.answers = journal, saw, answers
         self.fails: dict[str, Any] = {}
 
-    def __call__(self, task: Task, plan: Plan, asked: Sequence[Message], sample: int) -> Answer | NoAnswer:
+    def __call__(self, task: Task, plan: DecisionPlan, asked: Sequence[Message], sample: int) -> Answer | NoAnswer:
         model, decision_id = plan.model, task.key.decision_id
         request = Request(model, asked, "arena/decisions", {"temperature": 0}, decision_id, sample)
         found = self.journal.begin(request, lease=LEASE, estimate=100)
@@ -97,9 +97,9 @@ def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> 
             account.book(bought("100", "40", agent_id=key.agent.agent_id, trade_id=first, position_id=first))
 
         def asked(cash: MicroDollars = account.cash, key: DecisionKey = key) -> list[Message]:
-            return messages(rules, Portfolio(cash), list(MARKETS.values()), today=key.week, week=2)
+            return build_messages(rules, Portfolio(cash), list(MARKETS.values()), today=key.week, week=2)
 
-        made.append(Task(key, family, rules, account, asked, look, DEADLINE, frozen(list(MARKETS.values())), place))
+        made.append(Task(key, family, rules, account, asked, look, DEADLINE, build_universe(list(MARKETS.values())), place))
     return made
 
 
@@ -111,7 +111,7 @@ class Run:
     ask: Any
     now: datetime
 
-    def decide(self, tasks: Sequence[Task]) -> list[Decided]:
+    def decide(self, tasks: Sequence[Task]) -> list[DecisionOutcome]:
         return decide_all(tasks, self.records, self.ask, lambda: self.now)
 
 

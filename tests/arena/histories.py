@@ -10,17 +10,17 @@ from random import Random
 from bellwether.arena.decision import Action, Bet, Decision, Sell
 from bellwether.arena.execution import MarketData, execute
 from bellwether.arena.facts import Agent, Result, Settlement, Trade
-from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, start_of
+from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, week_start
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Level, Market, MarketStatus, Quote
-from bellwether.arena.methodology import methodology
-from bellwether.arena.resolution import UNKNOWN, Observation, Ruling, settlements
+from bellwether.arena.methodology import load_methodology
+from bellwether.arena.resolution import UNKNOWN, Observation, Ruling, derive_settlements
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FeeRegime, FeeSchedule
 from tests.arena.world import COHORT, usd
 
 #: With a short grace period, so that refunds happen within a history.
-RULES = {name: methodology(name).model_copy(update={"grace_days": 6}) for name in ("v1", "v2", "v1-realistic")}
+RULES = {name: load_methodology(name).model_copy(update={"grace_days": 6}) for name in ("v1", "v2", "v1-realistic")}
 MARKETS = (
     Market("m1", "q", ("Yes", "No"), token_ids=("y", "n"), fees=FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.05"))),
     Market("m2", "q", ("No", "Yes"), token_ids=("n", "y")),
@@ -42,7 +42,7 @@ class History:
     end: datetime = datetime(2026, 3, 1, tzinfo=UTC)
 
     def settlements(self) -> list[Settlement]:
-        return [one for name in {agent.methodology for agent in self.agents} for one in settlements(self.looks, RULES[name])]
+        return [one for name in {agent.methodology for agent in self.agents} for one in derive_settlements(self.looks, RULES[name])]
 
 
 def history(seed: int) -> History:
@@ -53,7 +53,7 @@ def history(seed: int) -> History:
         made.agents.append(Agent(AgentKey(COHORT, name).agent_id, str(COHORT), name, rules, usd(rng.choice((1000, 10_000)))))
     truth = {market.market_id: rng.choice(_rulings(market)) for market in MARKETS}
     for week in range(rng.randint(2, 3)):
-        at = start_of(COHORT) + week * WEEK + timedelta(minutes=5)
+        at = week_start(COHORT) + week * WEEK + timedelta(minutes=5)
         _decide(made, rng, at)
         _watch(made, rng, at, truth)
         made.end = at + WEEK

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bellwether import concurrency
-from bellwether.arena.weekly.context import World
+from bellwether.arena.weekly.context import WeekContext
 from bellwether.journal import Journal
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient
@@ -38,10 +38,10 @@ class KalshiArena(Arena):
         super().__post_init__()
         (self.registry / "methodologies.toml").write_text(weeks.REGISTRY["methodologies.toml"] + METHODOLOGIES)
 
-    def world(self, journal: Journal, run: str = "r") -> World:
+    def world(self, journal: Journal, run: str = "r") -> WeekContext:
         plain = super().world(journal, run)
-        fields = {name: getattr(plain, name) for name in World.__dataclass_fields__}
-        return World(**{**fields, "kalshi": self.ask_kalshi, "methodology": self.methodology})
+        fields = {name: getattr(plain, name) for name in WeekContext.__dataclass_fields__}
+        return WeekContext(**{**fields, "kalshi": self.ask_kalshi, "methodology": self.methodology})
 
     def ask_kalshi(self, work: Callable[[KalshiClient], Awaitable[Any]]) -> Any:
         async def session() -> Any:

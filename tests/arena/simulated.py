@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import numpy as np
 import polars as pl
 
-from bellwether.arena.rankings import Inputs
+from bellwether.arena.rankings import RankingInputs
 from bellwether.calibration.forecasts import Floats
 from bellwether.tables import table
 
@@ -28,7 +28,7 @@ class Simulated:
     events: int = 40
     reconstructed: bool = False
 
-    def inputs(self, seed: int) -> Inputs:
+    def inputs(self, seed: int) -> RankingInputs:
         """One draw of the arena. Markets of one event share a part of their luck."""
         generator = np.random.default_rng(seed)
         weeks = self.cohorts + WEEKS_OF_A_COHORT - 1
@@ -62,7 +62,7 @@ class Simulated:
         price: Floats,
         won: Floats,
         generator: np.random.Generator,
-    ) -> Inputs:
+    ) -> RankingInputs:
         size, spent = generator.random(len(p)), 100.0
         rows = pl.DataFrame(
             {
@@ -104,7 +104,7 @@ class Simulated:
             .sort("decision_id")
         )
         profit = pl.col("won") * pl.col("shares") - pl.col("cost")
-        return Inputs(
+        return RankingInputs(
             agents=agents,
             decisions=decisions,
             universe=rows.select(

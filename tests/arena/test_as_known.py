@@ -13,20 +13,20 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.arena.identity import start_of, week_of
+from bellwether.arena.identity import week_of, week_start
 from bellwether.arena.market import MarketStatus
-from bellwether.arena.marks import Observed
+from bellwether.arena.marks import PriceObservation
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings import rankings
-from bellwether.arena.rankings.standings import every_table_as_known, inputs_of
+from bellwether.arena.rankings import compute_rankings
+from bellwether.arena.rankings.standings import load_inputs, read_tables_as_known
 from bellwether.arena.results import Facts
 from bellwether.arena.submissions import submissions_frame
 from bellwether.arena.weekly import model_calls
-from bellwether.arena.weekly.context import stored_cohort
-from bellwether.arena.weekly.held_prices import mark
+from bellwether.arena.weekly.context import load_cohort
+from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
 from bellwether.arena.weekly.polymarket import Polymarket
-from bellwether.arena.weekly.queries import as_known
+from bellwether.arena.weekly.queries import tables_as_known
 from bellwether.arena.weekly.rows import agents_rows
 from bellwether.errors import BellwetherError
 from bellwether.journal import Outcome
@@ -57,7 +57,7 @@ class Trouble:
     def __init__(self, rng: Random, patch: pytest.MonkeyPatch) -> None:
         self.rng, self.fault, self.asks, self.looks = rng, "", dict[str, str](), "all"
         self.flipped, self.gone = set[str](), set[str]()
-        ruled, look, evidence, midpoints = model_calls._ruled, Polymarket.look, Polymarket.evidence, Polymarket.midpoints
+        ruled, look, evidence, midpoints = model_calls._answer_by_rule, Polymarket.look, Polymarket.evidence, Polymarket.midpoints
 
         def answer(rule: str, task: Any, plan: Any, sample: int) -> Any:
             fault = self.fault or self.asks.setdefault(task.key.decision_id, self.rng.choice(FAULTS))
@@ -83,16 +83,16 @@ class Trouble:
             found = midpoints(venue, tokens)
             return {name: self._moved(one) for name, one in found.items() if self.rng.random() < 0.8}
 
-        patch.setattr(model_calls, "_ruled", answer)
+        patch.setattr(model_calls, "_answer_by_rule", answer)
         patch.setattr(Polymarket, "look", looked)
         patch.setattr(Polymarket, "evidence", seen)
         patch.setattr(Polymarket, "midpoints", mids)
 
-    def _moved(self, one: Observed) -> Observed:
+    def _moved(self, one: PriceObservation) -> PriceObservation:
         return (
             one
             if one.mid is None or self.rng.random() < 0.5
-            else Observed(type(one.mid)(self.rng.randrange(1, 1_000_000)), one.at, one.other)
+            else PriceObservation(type(one.mid)(self.rng.randrange(1, 1_000_000)), one.at, one.other)
         )
 
     def draw(self, arena: Arena) -> None:
@@ -131,16 +131,16 @@ class History:
         week = week_of(arena.now)
         begun = arena.read(tables.AGENTS)["week"].unique().sort()
         event = rng.choice(EVENTS) if len(begun) else "decide"
-        if event == "decide" and week not in begun and arena.now - start_of(week) > 40 * HOUR:
+        if event == "decide" and week not in begun and arena.now - week_start(week) > 40 * HOUR:
             event = "look"  # it would be reconstructed, with earlier times
         with arena.journal() as journal:
             world = arena.world(journal)
             agents, held = sorted(arena.read(tables.AGENTS)["agent_id"]), sorted(set(arena.read(tables.TRADES)["market_id"]))
             if event == "mark":
-                mark(world)
+                store_tick(world)
                 self.publish()
                 arena.now += 2 * MINUTE
-                mark(world)
+                store_tick(world)
             elif event == "cancel" and held:
                 cancel_market(world, rng.choice(held), "ann", "withdrawn")
             elif event == "close":
@@ -148,7 +148,7 @@ class History:
             elif event == "archive" and rng.random() < 0.3:
                 archive_cohort(world, rng.choice(begun.to_list()), "ann", "broken")
             for cohort in begun:
-                rows = agents_rows(world, stored_cohort(world.records, cohort))
+                rows = agents_rows(world, load_cohort(world.records, cohort))
                 arena.lake.write(tables.AGENTS, (cohort.isoformat(),), rows, run_id="test")
         if event == "submit":
             market = rng.choice(arena.read(tables.UNIVERSE)["market_id"].to_list())
@@ -170,7 +170,7 @@ class History:
         self.published[arena.now] = {name: arena.read(_table(name)) for name in (*READ, *FOLDED)}
 
     def known(self, at: datetime) -> Callable[[Table], pl.DataFrame]:
-        return every_table_as_known(self.arena.lake, self.rules, {}, at, {})
+        return read_tables_as_known(self.arena.lake, self.rules, {}, at, {})
 
 
 def _table(name: str) -> Table:
@@ -189,7 +189,7 @@ def test_what_was_published_at_an_instant_is_known_as_of_it(tmp_path: Path) -> N
             for name, rows in published.items():
                 assert read(_table(name)).equals(rows), (seed, at, name)
             if number % 6 == 4:
-                for name, rows in rankings(inputs_of(lambda table, then=published: then[table.short_name], {})).items():  # type: ignore[misc]
+                for name, rows in compute_rankings(load_inputs(lambda table, then=published: then[table.short_name], {})).items():  # type: ignore[misc]
                     assert read(TABLES[name]).equals(rows), (seed, at, name)
                     seen[name] += rows.height
         last = made.published[made.arena.now]
@@ -283,7 +283,7 @@ def test_a_decision_without_an_answer_ends_with_its_agent(tmp_path: Path, monkey
         arena.decide(START.date())
     assert closed not in arena.read(tables.DECISIONS)["agent_id"]
     assert arena.read(tables.DECISION_VERSIONS).filter(agent_id=closed)["superseded_at"].to_list() == [START + 2 * HOUR]
-    assert as_known(arena.lake, methodologies(arena.registry), START)(tables.DECISIONS).equals(before)
+    assert tables_as_known(arena.lake, methodologies(arena.registry), START)(tables.DECISIONS).equals(before)
 
 
 def test_a_forecast_is_known_once_the_universe_of_its_week_is_frozen(arena: Arena) -> None:

@@ -14,8 +14,8 @@ import pytest
 from bellwether.arena.checks import LAKE_CHECKS
 from bellwether.arena.identity import week_of
 from bellwether.arena.resolution import CORRECTIONS, FIRST
-from bellwether.arena.weekly.evidence import Known, due_markets, evidence_rows
-from bellwether.arena.weekly.held_prices import mark
+from bellwether.arena.weekly.evidence import FactRows, due_markets, evidence_rows
+from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.checks.rule import Observation
 from bellwether.errors import ConfigError, VenueError
@@ -46,7 +46,7 @@ def look(arena: Arena, at: datetime, *asked: str) -> pl.DataFrame:
     week = week_of(at)
     with arena.journal() as journal:
         world = arena.world(journal)
-        found = evidence_rows(world, week, Known.stored(world), asked=asked)
+        found = evidence_rows(world, week, FactRows.stored(world), asked=asked)
     arena.lake.write(tables.EVIDENCE, (week.isoformat(),), found, run_id="test")
     return found
 
@@ -150,7 +150,7 @@ def test_a_mark_that_the_listing_contradicts_is_recorded_and_an_outage_of_the_li
     real = Polymarket.listed
     monkeypatch.setattr(Polymarket, "listed", lambda data, keys, now: dict.fromkeys(real(data, keys, now), 999000))
     with arena.journal() as journal:
-        mark(arena.world(journal))
+        store_tick(arena.world(journal))
     rows = arena.read(tables.PRICES).filter(source="live")
     assert rows.height and set(rows["other"]) == {Decimal("0.999000")}
     assert rows["disagrees"].to_list() == [abs(price - Decimal("0.999")) > Decimal("0.05") for price in rows["price"]]
@@ -161,6 +161,6 @@ def test_a_mark_that_the_listing_contradicts_is_recorded_and_an_outage_of_the_li
     monkeypatch.setattr(Polymarket, "listed", away)
     arena.now += timedelta(days=2)
     with arena.journal() as journal:
-        mark(arena.world(journal))
+        store_tick(arena.world(journal))
     later = arena.read(tables.PRICES).filter(pl.col("day") == arena.now.date())
     assert later.height and later["other"].is_null().all()

@@ -14,8 +14,8 @@ import pytest
 
 from bellwether.arena.decision import Action, Bet, Decision, DecisionState, Problem, Reason, Refusal
 from bellwether.arena.execution import MarketData
-from bellwether.arena.records import Execution, Intent, Plan, decode, encode
-from bellwether.arena.weekly.decisions import Decided
+from bellwether.arena.records import DecisionPlan, Execution, Intent, decode_record, encode_record
+from bellwether.arena.weekly.decisions import DecisionOutcome
 from bellwether.arena.weekly.model_calls import Task
 from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
@@ -36,11 +36,11 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield made
 
 
-def run(journal: Journal, saw: list[str], *families: str) -> list[Decided]:
+def run(journal: Journal, saw: list[str], *families: str) -> list[DecisionOutcome]:
     return means(journal, saw.append).decide(tasks(families=families or tuple(ANSWERS)))
 
 
-def decide(task: Task, run: Run) -> Decided:
+def decide(task: Task, run: Run) -> DecisionOutcome:
     (done,) = run.decide([task])
     return done
 
@@ -72,7 +72,7 @@ def test_d9_an_answer_that_cannot_be_used_is_asked_for_again_with_its_error(jour
 def test_an_answer_without_text_is_asked_for_once_more_and_then_invalid(journal: Journal, outcome: Outcome) -> None:
     keys, saw = [CallKey(sign * 64) for sign in "ab"], list[str]()
 
-    def ask(task: Task, plan: Plan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
+    def ask(task: Task, plan: DecisionPlan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
         saw.append(messages[-1]["content"])
         spent = Usage(cost=30, cost_source=CostSource.PROVIDER)
         if sample and outcome is Outcome.TRUNCATION:
@@ -254,28 +254,28 @@ def test_d16_records_come_back_as_they_were_stored(journal: Journal) -> None:
         assert done.intent is not None
         assert done.execution is not None
         for record in (done.plan, done.intent, done.execution):
-            assert decode(type(record), encode(record)) == record
+            assert decode_record(type(record), encode_record(record)) == record
 
 
 def test_records_of_earlier_versions_are_read_and_written_alike() -> None:
     """Bytes that journals contain."""
     intent = Intent(Decision(Action.BET, (Bet("m", "YES", usd("500"), 0.6),), reasoning="café"), ("ab12",), None)
-    assert encode(intent) == (
+    assert encode_record(intent) == (
         b'{"calls":["ab12"],"cost":null,"decision":{"action":"BET","bets":[{"amount":500000000,"market_id":"m","probability":0.6,"side":"YES"}],'
         b'"message":null,"problem":null,"reasoning":"caf\\u00e9","sells":[],"tolerated":false}}'
     )
-    assert decode(Intent, encode(intent)) == intent
+    assert decode_record(Intent, encode_record(intent)) == intent
     body = (
         b'{"executed_at":"2026-03-01T00:05:00+00:00","refusals":[{"leg":2,"message":"none","reason":"no price"}],"trades":[{"action":"BUY",'
         b'"agent_id":"2026-03-01/a","amount":2,"ask":null,"base":10,"bid":null,"binary":true,"confidence":null,"executed_at":"2026-03-01T00:05:00+00:00",'
         b'"fee":0,"market_id":"m","mid":null,"position_id":"2026-03-01/a/2026-03-01/1","price":400000,"probability":null,"quote_source":"clob",'
         b'"quoted_at":"2026-03-01T00:05:00+00:00","shares":5,"side":"YES","skipped_levels":null,"trade_id":"2026-03-01/a/2026-03-01/1"}]}'
     )
-    done = decode(Execution, body)
+    done = decode_record(Execution, body)
     at = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
     assert (done.executed_at, done.trades[0].quoted_at, done.refusals) == (at, at, (Refusal(2, Reason.NO_PRICE, "none"),))
-    assert encode(done) == body
-    assert decode(Execution, body.replace(b'"skipped_levels":null,', b"")) == done
+    assert encode_record(done) == body
+    assert decode_record(Execution, body.replace(b'"skipped_levels":null,', b"")) == done
 
 
 def _records(means: Run) -> list[bytes | None]:
@@ -323,7 +323,7 @@ def test_what_was_paid_for_answers_that_never_came_is_known(journal: Journal) ->
     provider = Provider(journal, [].append, {"beta": ["no JSON"]})
     keys: list[CallKey] = []
 
-    def ask(task: Task, plan: Plan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
+    def ask(task: Task, plan: DecisionPlan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
         if sample == 0:
             first = provider(task, plan, messages, 0)
             keys.append(first.key)

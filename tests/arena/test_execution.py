@@ -16,8 +16,8 @@ import pytest
 from bellwether.arena.market import Market, Quote
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.polymarket import Polymarket
-from bellwether.arena.weekly.queries import is_read, status, week_is_decided
-from bellwether.arena.weekly.summary import lines_of, summary
+from bellwether.arena.weekly.queries import has_unexecuted_answer, is_week_decided, week_status
+from bellwether.arena.weekly.summary import summarise_run, summary_lines
 from bellwether.settings import Settings
 from bellwether.tables import arena as tables
 from tests.arena.weeks import Arena
@@ -149,20 +149,20 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
             assert states == {"read": 3, "finished": 1}
         with arena.journal() as journal:
             world = arena.world(journal)
-            assert not week_is_decided(world, week, arena.now)
-            found = summary(world, [week], arena.now)
+            assert not is_week_decided(world, week, arena.now)
+            found = summarise_run(world, [week], arena.now)
         betting = sorted(f"{week}/{family}/{week}" for family in ("favourite", "proportional", "random"))
         assert found["refused"] == {"no price": found["legs"]}
         assert found["without_trade"] == sorted(one["decision_id"] for one in found["open"]) == betting
         assert (found["next"]["decisions"], found["next"]["deadline"]) == (3, datetime(2026, 6, 30, tzinfo=UTC))
-        lines = "\n".join(lines_of(found))
+        lines = "\n".join(summary_lines(found))
         assert f"of {found['legs']} legs: no price {found['legs']}" in lines
         assert "read: every leg was refused: no price" in lines
         assert "3 open decisions of 2026-06-28; deadline 2026-06-30 00:00 UTC; no budget" in lines
-        assert status(arena.lake, methodologies(arena.registry))["refused"].to_list() == [found["legs"]]
+        assert week_status(arena.lake, methodologies(arena.registry))["refused"].to_list() == [found["legs"]]
     arena.now = datetime(2026, 6, 30, 0, 5, tzinfo=UTC)
     with arena.journal() as journal:
-        assert is_read(arena.world(journal), week), "the schedule runs once more after the deadline"
+        assert has_unexecuted_answer(arena.world(journal), week), "the schedule runs once more after the deadline"
     arena.decide(week)
     rows = arena.read(tables.DECISIONS).filter(action="BET")
     assert rows["state"].unique().to_list() == ["refused"]
@@ -173,9 +173,9 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
     ]
     with arena.journal() as journal:
         world = arena.world(journal)
-        assert week_is_decided(world, week, arena.now)
-        assert not is_read(world, week)
-        after = summary(world, [week], arena.now)
+        assert is_week_decided(world, week, arena.now)
+        assert not has_unexecuted_answer(world, week)
+        after = summarise_run(world, [week], arena.now)
     assert (after["open"], after["next"]["week"]) == ([], date(2026, 7, 5))
     assert after["without_trade"] == betting
 
@@ -193,11 +193,11 @@ def test_the_summary_names_failed_and_invalid_decisions(tmp_path: Path) -> None:
     )
     arena.lake.write(tables.DECISIONS, (week.isoformat(),), changed, run_id="test")
     with arena.journal() as journal:
-        found = summary(arena.world(journal), [week], arena.now)
+        found = summarise_run(arena.world(journal), [week], arena.now)
     invalid = dict(rows.filter(action="INVALID").select("decision_id", "problem").iter_rows())
     assert found["failed"] == [{"decision_id": f"{week}/hold/{week}", "state": "failed", "reason": "refusal: no"}]
     assert found["invalid"] == invalid
-    lines = list(lines_of(found))
+    lines = list(summary_lines(found))
     assert f"Failed     {week}/hold/{week}: failed: refusal: no" in lines
     assert any(line.startswith("Invalid    ") for line in lines) is bool(invalid)
     assert not any(line.startswith("All done") for line in lines)

@@ -17,10 +17,10 @@ import pytest
 from bellwether.arena import export
 from bellwether.arena.decision import Action, Decision
 from bellwether.arena.export import CARD, MARK, QUERY, cohort_tables, export_cohort
-from bellwether.arena.lineup import registered
+from bellwether.arena.lineup import load_registered_families
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings.standings import every_table_as_known
-from bellwether.arena.records import Intent, Plan, stored
+from bellwether.arena.rankings.standings import read_tables_as_known
+from bellwether.arena.records import DecisionPlan, Intent, load_record
 from bellwether.arena.results import Facts
 from bellwether.arena.weekly import queries
 from bellwether.arena.weekly.rows import decisions_rows
@@ -133,7 +133,7 @@ def test_a_key_that_a_model_repeats_is_not_exported(arena: Arena, monkeypatch: p
 
     for secret in secrets():
         messages = [{"role": "user", "content": f"my key is {secret}"}]
-        monkeypatch.setattr(export, "stored", lambda *asked, said=messages: _with(asked, Plan, messages=said))
+        monkeypatch.setattr(export, "stored", lambda *asked, said=messages: _with(asked, DecisionPlan, messages=said))
         with arena.journal() as journal:
             rows = cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)["messages"]
         assert not rows["content"].str.contains(secret, literal=True).any()
@@ -177,7 +177,7 @@ def test_a_key_that_stored_rows_have_is_neither_exported_nor_explained(arena: Ar
     said = keyed(Decision(Action.HOLD), secret)
     monkeypatch.setattr(queries, "stored_record", lambda *asked: _with(asked, Intent, decision=said))
     with arena.journal() as journal:
-        explained = queries.explain(
+        explained = queries.explain_decision(
             journal, lambda one: refusals if one is tables.REFUSALS else arena.read(one), arena.world(journal), name
         )
     assert secret not in str(explained)
@@ -187,7 +187,7 @@ def test_a_key_that_stored_rows_have_is_neither_exported_nor_explained(arena: Ar
 
 def _with(asked: Any, kind: type, **changes: object) -> Any:
     """The stored record, with other fields where it is of the kind."""
-    found: Any = stored(*asked)
+    found: Any = load_record(*asked)
     return replace(found, **changes) if asked[1] is kind else found
 
 
@@ -210,7 +210,7 @@ def test_a_cohort_that_is_not_there_and_a_folder_of_others_are_refused(
 
 def test_releases_are_told_as_they_were_known(arena: Arena) -> None:
     def told(at: datetime) -> list[tuple[object, ...]]:
-        read = every_table_as_known(arena.lake, methodologies(arena.registry), {}, at, registered(arena.registry))
+        read = read_tables_as_known(arena.lake, methodologies(arena.registry), {}, at, load_registered_families(arena.registry))
         return read(RELEASES).select("family", "first_cohort", "last_cohort", "cohorts").rows()
 
     second = WEEK + timedelta(days=7)

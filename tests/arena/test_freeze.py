@@ -14,10 +14,10 @@ from click.testing import CliRunner
 
 from assets.arena import runs
 from assets.arena.assets import _weeks
-from bellwether.arena.lineup import Terms, lineup, registered, releases, terms_of
+from bellwether.arena.lineup import Terms, current_terms, load_lineup, load_registered_families, release_rows
 from bellwether.arena.prompt import FIRST_VERSION
-from bellwether.arena.records import FrozenCohort, decode, encode, once
-from bellwether.arena.weekly.context import deciding, frozen_cohort, new_cohort, stored_cohort
+from bellwether.arena.records import FrozenCohort, decode_record, encode_record, store_once
+from bellwether.arena.weekly.context import build_cohort, deciding_cohorts, freeze_cohort, load_cohort
 from bellwether.errors import ConfigError, LakeError
 from bellwether.models.registry import models
 from bellwether.tables import arena as tables
@@ -71,7 +71,7 @@ def test_f6_calls_of_the_old_cohort_go_to_its_model_at_its_prices(upgraded: Aren
 
 
 def test_releases_are_told_by_the_cohorts_that_used_them(upgraded: Arena) -> None:
-    found = releases(upgraded.read(tables.AGENTS), registered(upgraded.registry)).filter(pl.col("family") == "rising")
+    found = release_rows(upgraded.read(tables.AGENTS), load_registered_families(upgraded.registry)).filter(pl.col("family") == "rising")
     columns = ("title", "model", "released", "first_cohort", "last_cohort", "cohorts", "previous", "input_price")
     assert found.select(columns).rows() == [
         ("Rising", "first", date(2026, 1, 1), WEEK, WEEK, 1, None, Decimal(2)),
@@ -84,7 +84,7 @@ def test_f8_a_running_cohort_keeps_its_lineup_when_another_is_asked_for(upgraded
     (upgraded.registry / "lineups.toml").write_text('[few]\ntitle = "t"\nmethodology = "small"\n[few.families]\nhold = "rule/hold"\n')
     with upgraded.journal() as journal:
         world = upgraded.world(journal)
-        cohorts = deciding(world, WEEK + SEVEN, reconstructed=True)
+        cohorts = deciding_cohorts(world, WEEK + SEVEN, reconstructed=True)
         assert [(one.lineup, one.members["rising"]) for one in cohorts] == [("pair", "second"), ("pair", "first")]
 
 
@@ -103,7 +103,7 @@ def test_agents_of_an_older_version_are_made_again_from_the_journal(tmp_path: Pa
     with arena.journal() as journal:
         world = arena.world(journal)
         for name in names:
-            frozen_cohort(world, date.fromisoformat(name), reconstructed=True)
+            freeze_cohort(world, date.fromisoformat(name), reconstructed=True)
             arena.lake.write(older, (name,), older.empty(), run_id="r")
         with pytest.raises(LakeError, match="written by version 2"):
             arena.read(tables.AGENTS)
@@ -121,22 +121,22 @@ def test_agents_of_an_older_version_are_made_again_from_the_journal(tmp_path: Pa
 
 def test_a_cohort_without_terms_is_read_as_it_was_stored(upgraded: Arena) -> None:
     with upgraded.journal() as journal:
-        stored = stored_cohort(upgraded.world(journal).records, WEEK)
+        stored = load_cohort(upgraded.world(journal).records, WEEK)
     assert stored is not None
-    assert decode(FrozenCohort, encode(stored)) == stored
-    older = encode(stored).replace(b'"terms"', b'"terms_of_later"').split(b',"terms_of_later"')[0] + b',"week":"2026-04-19"}'
-    assert decode(FrozenCohort, older).terms == {}
-    assert decode(FrozenCohort, older).members == stored.members
+    assert decode_record(FrozenCohort, encode_record(stored)) == stored
+    older = encode_record(stored).replace(b'"terms"', b'"terms_of_later"').split(b',"terms_of_later"')[0] + b',"week":"2026-04-19"}'
+    assert decode_record(FrozenCohort, older).terms == {}
+    assert decode_record(FrozenCohort, older).members == stored.members
 
 
 def test_a_price_of_the_map_is_frozen_to_be_read_and_calls_keep_the_map(tmp_path: Path) -> None:
     (tmp_path / "lineups.toml").write_text('[mine]\ntitle = "t"\n[mine.families]\ngpt = "gpt-5.2"\ncontrol = "gpt-4o-mini"\n')
-    terms = terms_of(lineup("mine", tmp_path), tmp_path)["gpt"]
+    terms = current_terms(load_lineup("mine", tmp_path), tmp_path)["gpt"]
     assert (terms.model_id, terms.input_price, terms.output_price) == ("openai/gpt-5.2", Decimal("1.75"), Decimal(14))
     assert terms.price_list.startswith("litellm")
     known = models(tmp_path)["gpt-5.2"]
     assert terms.applied(known) == known
-    assert decode(Terms, encode(terms)) == terms
+    assert decode_record(Terms, encode_record(terms)) == terms
 
 
 RELEASED = "released = 2026-01-01\n"
@@ -182,7 +182,7 @@ def test_what_is_wrong_is_refused_by_file_field_and_value(tmp_path: Path, compet
     (tmp_path / "families.toml").write_text(competing)
     (tmp_path / "lineups.toml").write_text(lined)
     with pytest.raises(ConfigError, match=said):
-        lineup("mine", tmp_path)
+        load_lineup("mine", tmp_path)
 
 
 def test_releases_of_live_and_reconstructed_cohorts_are_apart_and_rules_have_none() -> None:
@@ -194,16 +194,16 @@ def test_releases_of_live_and_reconstructed_cohorts_are_apart_and_rules_have_non
         agent(WEEK + SEVEN, "b", reconstructed=False),
         agent(WEEK, "rule/hold", reconstructed=False),
     ]
-    found = releases(tables.AGENTS.frame(rows), {})
+    found = release_rows(tables.AGENTS.frame(rows), {})
     assert found.select("reconstructed", "model", "previous", "title").rows() == [(False, "b", None, "f"), (True, "a", None, "f")]
-    assert releases(tables.AGENTS.empty(), {}).is_empty()
+    assert release_rows(tables.AGENTS.empty(), {}).is_empty()
 
 
 def test_decisions_name_the_version_of_the_prompt_that_their_cohort_keeps(tmp_path: Path) -> None:
     arena = Arena(tmp_path, lineup="few")
     with arena.journal() as journal:
         world = arena.world(journal)
-        older = replace(new_cohort(world, WEEK, reconstructed=True), prompt=FIRST_VERSION)
-        once(world.records, FrozenCohort, WEEK.isoformat(), lambda: older)
+        older = replace(build_cohort(world, WEEK, reconstructed=True), prompt=FIRST_VERSION)
+        store_once(world.records, FrozenCohort, WEEK.isoformat(), lambda: older)
     arena.decide(WEEK)
     assert arena.read(tables.DECISIONS)["prompt_version"].unique().to_list() == [FIRST_VERSION]

@@ -12,24 +12,24 @@ import pytest
 
 from bellwether.arena.frames import (
     agents_frame,
-    agents_of,
+    agents_from_rows,
     ledger_frame,
     portfolios_frame,
     positions_frame,
     prices_frame,
-    prices_of,
+    prices_from_rows,
     scores_frame,
     settlements_frame,
     trades_frame,
-    trades_of,
+    trades_from_rows,
     universe_frame,
 )
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Book, fold
-from bellwether.arena.marks import Price, Source, curves
+from bellwether.arena.marks import Price, PriceSource, portfolio_curves
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.scores import score_bets
-from bellwether.arena.universe import universe
+from bellwether.arena.universe import select_universe
 from tests.arena.histories import RULES, History, history
 from tests.arena.reference.fold import ledger, results
 from tests.arena.world import COHORT, NOW, binary, named, usd
@@ -107,10 +107,13 @@ def _bytes(frame: pl.DataFrame) -> bytes:
 @pytest.mark.parametrize("seed", range(2))
 def test_facts_come_back_from_their_rows(seed: int) -> None:
     made = history(seed)
-    assert sorted(trades_of(trades_frame(made.trades))) == sorted(made.trades)
-    assert agents_of(agents_frame(made.agents, {"acme": "m", "zeta": "m"}, COHORT, NOW)) == sorted(made.agents)
-    prices = [Price("m", "YES", NOW, usd("0.4"), Source.LIVE, NOW, usd("0.5"), disagrees=True), Price("n", "a", NOW, 0, Source.PRIOR)]
-    assert prices_of(prices_frame(prices)) == prices
+    assert sorted(trades_from_rows(trades_frame(made.trades))) == sorted(made.trades)
+    assert agents_from_rows(agents_frame(made.agents, {"acme": "m", "zeta": "m"}, COHORT, NOW)) == sorted(made.agents)
+    prices = [
+        Price("m", "YES", NOW, usd("0.4"), PriceSource.LIVE, NOW, usd("0.5"), disagrees=True),
+        Price("n", "a", NOW, 0, PriceSource.PRIOR),
+    ]
+    assert prices_from_rows(prices_frame(prices)) == prices
 
 
 @pytest.mark.parametrize("seed", range(0, 40, 20))
@@ -121,16 +124,16 @@ def test_a_rebuild_gives_the_same_bytes(seed: int) -> None:
     def built(agents: list, trades: list, settlements: list) -> list[bytes]:  # type: ignore[type-arg]
         book = fold(agents, trades, settlements)
         frames = [settlements_frame(settlements), ledger_frame(book), positions_frame(book), scores_frame(book)]
-        return [_bytes(frame) for frame in [*frames, portfolios_frame(curves(book, []), book)]]
+        return [_bytes(frame) for frame in [*frames, portfolios_frame(portfolio_curves(book, []), book)]]
 
     shuffled = [rng.sample(facts, len(facts)) for facts in (made.agents, made.trades, settled)]
     assert built(made.agents, made.trades, settled) == built(*shuffled)
 
 
 def test_a_universe_as_rows() -> None:
-    chosen = universe([binary(volume=usd("10.5"), tick=10_000), named({"A": "0.25", "B": None}, "n")], 5, NOW)
+    chosen = select_universe([binary(volume=usd("10.5"), tick=10_000), named({"A": "0.25", "B": None}, "n")], 5, NOW)
     frame = universe_frame(COHORT, FrozenUniverse(chosen, NOW, False, "test"))
     assert frame["market_id"].to_list() == ["m", "n"]
     assert [[price and float(price) for price in prices] for prices in frame["prices"].to_list()] == [[0.4, 0.6], [0.25, None]]
     assert frame["digest"].unique().to_list() == [chosen.digest]
-    assert universe_frame(COHORT, FrozenUniverse(universe([], 5, NOW), NOW, False, "test")).height == 0
+    assert universe_frame(COHORT, FrozenUniverse(select_universe([], 5, NOW), NOW, False, "test")).height == 0

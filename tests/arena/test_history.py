@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.arena.history import candidates, past_evidence, past_quotes, past_universe, prices_at, was_open
+from bellwether.arena.history import find_candidates, find_prices, reconstruct_evidence, reconstruct_quotes, reconstruct_universe, was_open
 from bellwether.arena.market import Market
-from bellwether.arena.resolution import Observation, observations
-from bellwether.arena.universe import market_of
-from bellwether.arena.weekly.evidence import polled
+from bellwether.arena.resolution import Observation, judge_evidence
+from bellwether.arena.universe import market_from_row
+from bellwether.arena.weekly.evidence import poll_states
 from bellwether.tables.arena import EVIDENCE as TABLE
 from bellwether.venues.polymarket.resolution import EVIDENCE
 
@@ -66,22 +66,22 @@ def test_a_market_was_open_by_its_dates(more: dict[str, Any], open_then: bool) -
 def test_the_soonest_end_comes_first_within_a_day_and_a_fortnight() -> None:
     ends = {"a": 3 * DAY, "b": HOUR, "c": 14 * DAY, "d": 14 * DAY + HOUR, "e": DAY, "f": 3 * DAY}
     rows = [row(name, end_time=AT + after) for name, after in ends.items()]
-    assert [one["market_id"] for one in candidates([*rows, row("g", end_time=None)], AT)] == ["e", "a", "f", "c"]
+    assert [one["market_id"] for one in find_candidates([*rows, row("g", end_time=None)], AT)] == ["e", "a", "f", "c"]
 
 
 def test_a_market_without_a_price_of_the_day_before_is_left_out() -> None:
     prices = {"a1": points((-25, "0.5")), "b1": points((1, "0.5")), "c1": points((-24, "0.5")), "d1": points((0, "0.5"))}
-    assert [market.market_id for market in past_universe([row(name) for name in "abcde"], prices, AT, 9).markets] == ["c", "d"]
+    assert [market.market_id for market in reconstruct_universe([row(name) for name in "abcde"], prices, AT, 9).markets] == ["c", "d"]
 
 
 def test_prices_are_those_of_the_sides_whatever_their_order() -> None:
-    swapped = market_of(row("a", outcomes=["No", "Yes"], token_ids=["n", "y"]), AT)
+    swapped = market_from_row(row("a", outcomes=["No", "Yes"], token_ids=["n", "y"]), AT)
     prices = {"y": points((-1, "0.3")), "n": points((-1, "0.9"))}
-    assert prices_at(swapped, prices, AT) == (700_000, 300_000)
+    assert find_prices(swapped, prices, AT) == (700_000, 300_000)
     named = Market("m", "Who?", ("X", "Y"), token_ids=("x", "y"))
-    assert prices_at(named, {"y": points((-1, "0.3"))}, AT) == (None, 300_000)
-    assert {place: quote.mid for place, quote in past_quotes(named, {"y": points((-1, "0.3"))}, AT).items()} == {1: 300_000}
-    quote = past_quotes(named, {"y": points((-1, "0.3"))}, AT)[1]
+    assert find_prices(named, {"y": points((-1, "0.3"))}, AT) == (None, 300_000)
+    assert {place: quote.mid for place, quote in reconstruct_quotes(named, {"y": points((-1, "0.3"))}, AT).items()} == {1: 300_000}
+    quote = reconstruct_quotes(named, {"y": points((-1, "0.3"))}, AT)[1]
     assert (quote.bid, quote.ask, quote.at, quote.source) == (None, None, AT - HOUR, "prices-history")
 
 
@@ -91,8 +91,8 @@ def closed(name: str, status: str | None, prices: tuple[str, str], **more: Any) 
 
 
 def _seen(rows: list[dict[str, Any]], now: datetime) -> list[Observation]:
-    looks = past_evidence(rows, {}, now, wait=2 * HOUR, grace=14 * DAY)
-    return observations(pl.DataFrame([{name: look[name] for name in EVIDENCE} for look in looks], schema=EVIDENCE, orient="row"))
+    looks = reconstruct_evidence(rows, {}, now, wait=2 * HOUR, grace=14 * DAY)
+    return judge_evidence(pl.DataFrame([{name: look[name] for name in EVIDENCE} for look in looks], schema=EVIDENCE, orient="row"))
 
 
 def test_evidence_is_dated_when_the_dispute_window_was_over_and_ends_with_a_result() -> None:
@@ -115,6 +115,6 @@ def test_looks_that_say_the_same_are_counted() -> None:
         return plain | {"week": AT.date(), "reconstructed": False, "known_at": AT + hours * HOUR} | more
 
     rows = TABLE.frame([look(0), look(6), look(12, closed=True, closed_at=AT + 11 * HOUR)])
-    assert [(one.same, str(one.status)) for one in polled(rows.head(2)).values()] == [(2, "active")]
-    last = polled(rows)["a"]
+    assert [(one.same, str(one.status)) for one in poll_states(rows.head(2)).values()] == [(2, "active")]
+    last = poll_states(rows)["a"]
     assert (last.same, str(last.status), last.looked_at) == (1, "closed", AT + 12 * HOUR)

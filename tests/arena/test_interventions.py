@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings import Inputs, rankings
-from bellwether.arena.rankings.windows import WINDOWS, equity_in
-from bellwether.arena.records import archives, closures, load_interventions
-from bellwether.arena.results import Facts, newest
-from bellwether.arena.weekly.held_prices import mark
+from bellwether.arena.rankings import RankingInputs, compute_rankings
+from bellwether.arena.rankings.equity import WINDOWS, equity_in_window
+from bellwether.arena.records import load_archives, load_closures, load_interventions
+from bellwether.arena.results import Facts, newest_fact_time
+from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
-from bellwether.arena.weekly.queries import agent_rows, as_known, cohort_rows, stored, week_is_decided
+from bellwether.arena.weekly.queries import agent_rows, cohort_rows, is_week_decided, stored_tables, tables_as_known
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ConfigError
 from bellwether.tables import arena as tables
@@ -67,7 +67,7 @@ def test_a_cancellation_refunds_what_is_held_from_when_it_is_known(arena: Arena)
 
 def test_results_are_shown_as_they_were_known(arena: Arena) -> None:
     rules = methodologies(arena.registry)
-    before, after = (as_known(arena.lake, rules, at) for at in (START + HOUR / 2, START + HOUR))
+    before, after = (tables_as_known(arena.lake, rules, at) for at in (START + HOUR / 2, START + HOUR))
     assert before(tables.SETTLEMENTS).is_empty()
     assert "REFUND" not in before(tables.LEDGER)["kind"]
     assert after(tables.LEDGER).equals(arena.read(tables.LEDGER))
@@ -83,7 +83,7 @@ def test_results_are_shown_as_they_were_known(arena: Arena) -> None:
     assert positions["position_id"].to_list() == sorted(
         arena.read(tables.TRADES).filter(pl.col("agent_id").str.ends_with("/random"))["trade_id"]
     )
-    nothing = as_known(arena.lake, rules, START - HOUR)
+    nothing = tables_as_known(arena.lake, rules, START - HOUR)
     assert nothing(tables.LEADERBOARD).is_empty()
     assert nothing(tables.UNIVERSE).is_empty()
     with pytest.raises(ConfigError, match="no cohort started"):
@@ -142,14 +142,14 @@ def test_a_closed_agent_decides_no_more_and_nobody_waits_for_it(tmp_path: Path) 
     arena.decide(first)
     with arena.journal() as journal:
         close_agent(arena.world(journal), f"{first}/hold", "ann", "it never bets")
-        assert list(closures(arena.world(journal).records)) == [f"{first}/hold"]
+        assert list(load_closures(arena.world(journal).records)) == [f"{first}/hold"]
     arena.now = START
     done = arena.decide(START.date())
     asked = [task.key.agent.agent_id for task, _ in done.decisions]
     assert f"{first}/hold" not in asked
     assert len(asked) == 7
     with arena.journal() as journal:
-        assert week_is_decided(arena.world(journal), START.date(), arena.now)
+        assert is_week_decided(arena.world(journal), START.date(), arena.now)
     before = arena.read(tables.DECISIONS)
     arena.decide(first)
     assert arena.read(tables.DECISIONS).equals(before), "what it had decided stays"
@@ -157,7 +157,7 @@ def test_a_closed_agent_decides_no_more_and_nobody_waits_for_it(tmp_path: Path) 
 
 def test_now_is_the_newest_fact_a_mark_included(arena: Arena) -> None:
     facts = Facts.stored(arena.lake)
-    assert newest(facts) == START + HOUR
+    assert newest_fact_time(facts) == START + HOUR
     mark = {
         "day": START.date(),
         "market_id": "m",
@@ -168,8 +168,8 @@ def test_now_is_the_newest_fact_a_mark_included(arena: Arena) -> None:
         "reconstructed": False,
     }
     later = tables.PRICES.frame([{**mark, "at": START + 2 * HOUR}])
-    assert newest(replace(facts, prices=later)) == START + 2 * HOUR
-    assert newest(replace(facts, prices=later).known(START + HOUR)) == START + HOUR
+    assert newest_fact_time(replace(facts, prices=later)) == START + 2 * HOUR
+    assert newest_fact_time(replace(facts, prices=later).known(START + HOUR)) == START + HOUR
 
 
 ARCHIVED = datetime(2026, 6, 14, 0, 10, tzinfo=UTC)
@@ -190,7 +190,7 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> Arena:
     arena.decide(OLD)
     arena.books()
     with arena.journal() as journal:
-        arena.marked = [mark(arena.world(journal))[1], mark(arena.world(journal))[1]]  # type: ignore[attr-defined]
+        arena.marked = [store_tick(arena.world(journal))[1], store_tick(arena.world(journal))[1]]  # type: ignore[attr-defined]
     return arena
 
 
@@ -207,14 +207,14 @@ def test_v18_an_archived_cohort_is_not_marked(archived: Arena) -> None:
 
 
 def test_k22_an_archived_cohort_is_in_no_ranking_and_there_when_it_is_asked_for(archived: Arena) -> None:
-    inputs = Inputs(**{name: archived.read(table(f"arena/{name}")) for name in INPUTS}, cutoffs={})
-    found = rankings(inputs, Inference(replicates=0))
+    inputs = RankingInputs(**{name: archived.read(table(f"arena/{name}")) for name in INPUTS}, cutoffs={})
+    found = compute_rankings(inputs, Inference(replicates=0))
     assert found["arena/rankings"].filter(metric="finished", imputation="none")["n"].unique().to_list() == [3 + 1]
     assert found["arena/equity_by_age"].filter(age=0)["n"].unique().to_list() == [2]
-    assert equity_in(inputs, WINDOWS["ALL"])["n"].max() == 2
+    assert equity_in_window(inputs, WINDOWS["ALL"])["n"].max() == 2
     assert archived.read(tables.LEADERBOARD)["cohorts"].unique().to_list() == [2]
-    assert cohort_rows(stored(archived.lake), OLD).height == 4
-    before = as_known(archived.lake, methodologies(archived.registry), archived.now - timedelta(minutes=1))
+    assert cohort_rows(stored_tables(archived.lake), OLD).height == 4
+    before = tables_as_known(archived.lake, methodologies(archived.registry), archived.now - timedelta(minutes=1))
     assert before(tables.AGENTS).filter(week=OLD)["archived_at"].null_count() == 4, "it was not archived by then"
     assert before(tables.LEADERBOARD)["cohorts"].unique().to_list() == [3]
 
@@ -227,8 +227,8 @@ def test_an_archived_cohort_decides_no_more_and_the_first_word_stands(archived: 
         world = archived.world(journal)
         again = archive_cohort(world, OLD, "bob", "another reason")
         assert (again.by, again.reason) == ("ann", "its prompts were wrong")
-        assert list(archives(world.records)) == [str(OLD)]
-        assert sorted(closures(world.records)) == sorted(agents["agent_id"])
+        assert list(load_archives(world.records)) == [str(OLD)]
+        assert sorted(load_closures(world.records)) == sorted(agents["agent_id"])
         with pytest.raises(ConfigError, match="no cohort started"):
             archive_cohort(world, OLD - 9 * SEVEN, "ann", "why")
         with pytest.raises(ConfigError, match="--reason"):

@@ -10,23 +10,23 @@ import orjson
 import pytest
 
 from bellwether.arena.facts import Result
-from bellwether.arena.frames import evidence_frame, observations_of
+from bellwether.arena.frames import evidence_frame, observations_from_rows
 from bellwether.arena.invariants import violations
 from bellwether.arena.kalshi import (
     NONE_OF_THEM,
-    Listed,
-    candidates,
-    evidence_of,
-    listed,
-    market_of,
-    past_looks,
-    quote_of_book,
-    ruling_of,
+    MarketListing,
+    build_market,
+    evidence_row,
+    find_candidates,
+    group_contracts,
+    judge_results,
+    quote_from_book,
+    reconstruct_looks,
 )
 from bellwether.arena.ledger import fold
-from bellwether.arena.market import KalshiFees, Quote, UnknownFees, fees_of, quote_of
-from bellwether.arena.methodology import methodology
-from bellwether.arena.resolution import UNKNOWN, Ruling, settlements
+from bellwether.arena.market import KalshiFees, Quote, UnknownFees, find_quote, kalshi_fees
+from bellwether.arena.methodology import load_methodology
+from bellwether.arena.resolution import UNKNOWN, Ruling, derive_settlements
 from bellwether.arena.scores import score_bets
 from bellwether.venues.polymarket.fees import FREE
 from tests.arena.world import KEY, account, agent, bet, bets, run, usd
@@ -76,8 +76,8 @@ SERIES: dict[str, dict[str, Any]] = {"KXA": {"fee_type": "quadratic", "fee_multi
 
 
 def test_contracts_of_an_exclusive_event_are_one_market_with_named_outcomes() -> None:
-    (one,) = listed(reversed(RACE), {"KXA-1": event()})
-    market = market_of(one, SERIES, AT)
+    (one,) = group_contracts(reversed(RACE), {"KXA-1": event()})
+    market = build_market(one, SERIES, AT)
     assert (market.market_id, market.question, market.event_id, market.category) == ("KXA-1", "The race", "KXA-1", "Sports")
     assert market.outcomes == ("X", "Y")
     assert market.token_ids == ("KXA-1-X", "KXA-1-Y")
@@ -100,7 +100,7 @@ def test_contracts_of_an_exclusive_event_are_one_market_with_named_outcomes() ->
     ],
 )
 def test_other_contracts_are_markets_with_two_sides(contracts: list[dict[str, Any]], events: dict[str, dict[str, Any]]) -> None:
-    found = [market_of(one, SERIES, AT) for one in listed(contracts, events)]
+    found = [build_market(one, SERIES, AT) for one in group_contracts(contracts, events)]
     assert sorted(market.market_id for market in found) == sorted(row["ticker"] for row in contracts)
     assert {market.outcomes for market in found} == {("Yes", "No")}
     by_id = {market.market_id: market for market in found}
@@ -120,20 +120,20 @@ def test_other_contracts_are_markets_with_two_sides(contracts: list[dict[str, An
 )
 def test_the_question_of_a_contract(title: str, label: str, event_title: str, said: str) -> None:
     row = contract(title=title, yes_sub_title=label)
-    (one,) = listed([row], {"KXA-1": event(title=event_title, mutually_exclusive=False)})
-    assert market_of(one, {}, AT).question == said
+    (one,) = group_contracts([row], {"KXA-1": event(title=event_title, mutually_exclusive=False)})
+    assert build_market(one, {}, AT).question == said
 
 
 # --- prices ------------------------------------------------------------------------------------------------------
 
 
 def test_who_bids_for_no_offers_yes() -> None:
-    quote = quote_of_book([(Decimal("0.38"), Decimal(9)), (Decimal("0.40"), Decimal(5))], [(Decimal("0.56"), Decimal("7.5"))], AT)
+    quote = quote_from_book([(Decimal("0.38"), Decimal(9)), (Decimal("0.40"), Decimal(5))], [(Decimal("0.56"), Decimal("7.5"))], AT)
     assert (quote.bid, quote.mid, quote.ask) == (400_000, 420_000, 440_000)
     assert [(level.price, level.shares) for level in quote.bids] == [(400_000, 5_000_000), (380_000, 9_000_000)]
     assert [(level.price, level.shares) for level in quote.asks] == [(440_000, 7_500_000)]
-    market = market_of(listed([contract()], {})[0], {}, AT)
-    no = quote_of(market, "NO", {0: quote})
+    market = build_market(group_contracts([contract()], {})[0], {}, AT)
+    no = find_quote(market, "NO", {0: quote})
     assert no is not None
     assert (no.bid, no.mid, no.ask) == (560_000, 580_000, 600_000), "what YES is bid leaves NO's ask of a dollar"
     assert (no.at, no.source) == (AT, "orderbook")
@@ -147,28 +147,30 @@ def test_fees_by_series_and_event() -> None:
         {"fee_type": "quadratic_with_maker_fees", "fee_multiplier": Decimal("0.500000")},
         {"fee_multiplier_override": Decimal(0)},
     )
-    assert fees_of(None, series, AT) == KalshiFees("kalshi-2026-03-09", "quadratic_with_maker_fees", "0.5")
-    assert fees_of(stated, series, AT) == KalshiFees("kalshi-2026-03-09", "quadratic_with_maker_fees", "0")
-    assert fees_of(None, series, AT).of_order([(Decimal(100), Decimal("0.50"))], "buy") == [Decimal("0.88")]
-    assert fees_of(None, {"fee_multiplier": None}, AT) == KalshiFees("kalshi-2026-03-09"), "none stated: the general fee"
+    assert kalshi_fees(None, series, AT) == KalshiFees("kalshi-2026-03-09", "quadratic_with_maker_fees", "0.5")
+    assert kalshi_fees(stated, series, AT) == KalshiFees("kalshi-2026-03-09", "quadratic_with_maker_fees", "0")
+    assert kalshi_fees(None, series, AT).of_order([(Decimal(100), Decimal("0.50"))], "buy") == [Decimal("0.88")]
+    assert kalshi_fees(None, {"fee_multiplier": None}, AT) == KalshiFees("kalshi-2026-03-09"), "none stated: the general fee"
     for unknown in ({"fee_type": "flat", "fee_multiplier": 3}, {"fee_type": "quadratic", "fee_multiplier": Decimal(-1)}):
-        assert isinstance(fees_of(None, unknown, AT), UnknownFees)
+        assert isinstance(kalshi_fees(None, unknown, AT), UnknownFees)
 
 
 def test_no_fee_before_its_waiver_ends() -> None:
     until = (AT + DAY).isoformat()
     row = contract(body=orjson.dumps({"fee_waiver_expiration_time": until}).decode())
-    (one,) = listed([row], {})
-    assert market_of(one, SERIES, AT).fees == FREE
-    assert market_of(one, SERIES, AT + DAY).fees != FREE
+    (one,) = group_contracts([row], {})
+    assert build_market(one, SERIES, AT).fees == FREE
+    assert build_market(one, SERIES, AT + DAY).fees != FREE
 
 
 def test_a_bet_pays_the_ask_and_the_fee() -> None:
     """100 dollars at an ask of 0.44: 227.27 contracts cost 99.9988; 0.07 x 227.27 x 0.44 x 0.56 = 3.9199 are rounded to 3.92 and to whole cents."""
-    (one,) = listed([contract()], {})
-    market = market_of(one, {}, AT)
-    quote = quote_of_book([(Decimal("0.40"), Decimal(5000))], [(Decimal("0.56"), Decimal(5000))], AT)
-    done = run(bets(bet(market_id="KXA-1-X")), account(), market, quotes={"KXA-1-X": {0: quote}}, rules=methodology("v1-kalshi-realistic"))
+    (one,) = group_contracts([contract()], {})
+    market = build_market(one, {}, AT)
+    quote = quote_from_book([(Decimal("0.40"), Decimal(5000))], [(Decimal("0.56"), Decimal(5000))], AT)
+    done = run(
+        bets(bet(market_id="KXA-1-X")), account(), market, quotes={"KXA-1-X": {0: quote}}, rules=load_methodology("v1-kalshi-realistic")
+    )
     (trade,) = done.trades
     assert (trade.shares, trade.price, trade.amount) == (usd("227.27"), usd("0.44"), usd("99.9988"))
     assert trade.fee == usd("3.9212")
@@ -194,7 +196,7 @@ def test_a_bet_pays_the_ask_and_the_fee() -> None:
 )
 def test_markets_of_the_past_are_chosen_by_what_was_known(more: dict[str, Any], chosen: bool) -> None:
     """An early close moves close_time: it says nothing but that the market was open."""
-    assert [one.market_id for one in candidates([contract(**more)], {}, AT)] == ["KXA-1-X"] * chosen
+    assert [one.market_id for one in find_candidates([contract(**more)], {}, AT)] == ["KXA-1-X"] * chosen
 
 
 # --- results -----------------------------------------------------------------------------------------------------
@@ -223,50 +225,54 @@ ABC = ["A", "B", "C"]
     ],
 )
 def test_what_results_say(outcomes: list[str], results: list[str], values: list[str] | None, ruling: Ruling) -> None:
-    assert ruling_of(outcomes, results, None if values is None else [Decimal(value) for value in values]) == ruling
+    assert judge_results(outcomes, results, None if values is None else [Decimal(value) for value in values]) == ruling
 
 
 @pytest.mark.parametrize("word", ["active", "closed", "determined", "disputed", "amended"])
 def test_only_what_is_paid_out_is_a_result(word: str) -> None:
-    look = evidence_of(Listed("KXA-1-X", None, (contract(status=word, result="yes"),), named=False), fetched_at=AT)
-    (one,) = observations_of(evidence_frame([look]))
+    look = evidence_row(MarketListing("KXA-1-X", None, (contract(status=word, result="yes"),), named=False), fetched_at=AT)
+    (one,) = observations_from_rows(evidence_frame([look]))
     assert (one.ruling, one.rule) == (None, f"Kalshi: {word}")
     assert look["closed"] == (word != "active")
 
 
 def test_an_event_is_over_when_its_last_contract_is_paid_out() -> None:
     half = (paid("no", ticker="KXA-1-X"), contract("KXA-1-Y", status="determined", result="yes", close_time=AT))
-    look = evidence_of(Listed("KXA-1", event(), half, named=True), fetched_at=AT + HOUR)
+    look = evidence_row(MarketListing("KXA-1", event(), half, named=True), fetched_at=AT + HOUR)
     assert (look["resolution_status"], look["settled_at"], look["closed_at"]) == ("determined", None, AT)
-    (open_one,) = observations_of(evidence_frame([look]))
+    (open_one,) = observations_from_rows(evidence_frame([look]))
     assert open_one.ruling is None
     whole = (half[0], paid("yes", ticker="KXA-1-Y", settled_at=AT + HOUR))
-    (one,) = observations_of(evidence_frame([evidence_of(Listed("KXA-1", event(), whole, named=True), fetched_at=AT + 3 * HOUR)]))
+    (one,) = observations_from_rows(
+        evidence_frame([evidence_row(MarketListing("KXA-1", event(), whole, named=True), fetched_at=AT + 3 * HOUR)])
+    )
     assert one.ruling == Ruling(Result.WON, (("x", 0), ("y", 1_000_000)), "Y")
     assert (one.final_at, one.rule) == (AT + HOUR, "Kalshi: no, yes")
 
 
 def test_past_looks_are_dated_when_the_window_for_disputes_was_over() -> None:
     rules = {"wait": timedelta(hours=2), "grace": timedelta(days=14)}
-    known, open_one = Listed("A", None, (paid("yes"),), named=False), Listed("B", None, (contract(),), named=False)
-    assert [(one["market_id"], one["fetched_at"]) for one in past_looks([known, open_one], AT + DAY, **rules)] == [("A", AT + 2 * HOUR)]
-    assert past_looks([known], AT + HOUR, **rules) == []
-    unknown = Listed("C", None, (paid("maybe"),), named=False)
-    assert [one["fetched_at"] for one in past_looks([unknown], AT + 20 * DAY, **rules)] == [AT + 2 * HOUR, AT + 2 * HOUR + 14 * DAY]
+    known, open_one = MarketListing("A", None, (paid("yes"),), named=False), MarketListing("B", None, (contract(),), named=False)
+    assert [(one["market_id"], one["fetched_at"]) for one in reconstruct_looks([known, open_one], AT + DAY, **rules)] == [
+        ("A", AT + 2 * HOUR)
+    ]
+    assert reconstruct_looks([known], AT + HOUR, **rules) == []
+    unknown = MarketListing("C", None, (paid("maybe"),), named=False)
+    assert [one["fetched_at"] for one in reconstruct_looks([unknown], AT + 20 * DAY, **rules)] == [AT + 2 * HOUR, AT + 2 * HOUR + 14 * DAY]
 
 
 def _settled(results: tuple[str, ...]) -> tuple[Any, Any]:
     """A book after a bet of 102 dollars on Y at 0.51 in a race with these results, seen by rules without fees; and its trades."""
-    rules = methodology("v1-kalshi")
-    (one,) = listed(RACE, {"KXA-1": event()})
-    market = market_of(one, SERIES, AT)
+    rules = load_methodology("v1-kalshi")
+    (one,) = group_contracts(RACE, {"KXA-1": event()})
+    market = build_market(one, SERIES, AT)
     holder = account()
     quotes = {"KXA-1": {0: Quote(420_000), 1: Quote(510_000)}}
     done = run(bets(bet("102", "y", "KXA-1", 0.6)), holder, market, quotes=quotes, rules=rules)
     assert [(trade.side, trade.shares, trade.fee) for trade in done.trades] == [("Y", usd(200), 0)]
     contracts = tuple(paid(word, ticker=row["ticker"]) for word, row in zip(results, RACE, strict=True))
-    look = evidence_of(Listed("KXA-1", event(), contracts, named=True), fetched_at=AT + 3 * HOUR)
-    settled = settlements(observations_of(evidence_frame([look])), rules)
+    look = evidence_row(MarketListing("KXA-1", event(), contracts, named=True), fetched_at=AT + 3 * HOUR)
+    settled = derive_settlements(observations_from_rows(evidence_frame([look])), rules)
     return fold([agent(rules="v1-kalshi")], done.trades, settled), done.trades
 
 

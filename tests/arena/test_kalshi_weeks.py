@@ -15,9 +15,9 @@ import pytest
 from bellwether.arena.export import cohort_tables, export_cohort
 from bellwether.arena.identity import week_of
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.weekly.context import decided_at, frozen_universe, venues_of
-from bellwether.arena.weekly.held_prices import mark
-from bellwether.arena.weekly.summary import preview
+from bellwether.arena.weekly.context import decision_time, freeze_universe, list_venues
+from bellwether.arena.weekly.held_prices import store_tick
+from bellwether.arena.weekly.summary import preview_week
 from bellwether.checks import rules_for, validate
 from bellwether.errors import ConfigError
 from bellwether.sandbox.world import GeneratedWorld
@@ -31,7 +31,7 @@ from tests.arena.weeks import LATER, SEVEN, WEEK
 pytestmark = pytest.mark.slow
 
 NEXT = WEEK + SEVEN
-AT = decided_at(NEXT)
+AT = decision_time(NEXT)
 KALSHI = pl.col("market_id").str.starts_with("KX")
 
 
@@ -157,12 +157,12 @@ def test_a_week_that_is_run_again_stays_as_it_is(decided: KalshiArena) -> None:
 def test_the_preview_shows_every_venue_of_the_week_that_of_its_cohort_first(decided: KalshiArena) -> None:
     with decided.journal() as journal:
         world = decided.world(journal)
-        universes, made = preview(world, NEXT)
+        universes, made = preview_week(world, NEXT)
         assert [one.venue for one in universes] == ["kalshi", "polymarket"]
         assert {one.decision_id for one in made} == set(decided.read(tables.DECISIONS).filter(pl.col("week") == NEXT)["decision_id"])
         assert [one.decision_id.split("/")[0] for one in made] == sorted((one.decision_id.split("/")[0] for one in made), reverse=True)
-        assert venues_of(world, NEXT + SEVEN) == venues_of(world, NEXT) == ["kalshi", "polymarket"]
-        assert venues_of(world, WEEK - SEVEN) == ["kalshi"], "a week without a cohort would start one of the chosen methodology"
+        assert list_venues(world, NEXT + SEVEN) == list_venues(world, NEXT) == ["kalshi", "polymarket"]
+        assert list_venues(world, WEEK - SEVEN) == ["kalshi"], "a week without a cohort would start one of the chosen methodology"
 
 
 def test_an_export_has_the_universe_of_its_venue(decided: KalshiArena, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -256,7 +256,7 @@ def test_later_facts_change_nothing(decided: KalshiArena, tmp_path_factory: pyte
 def test_a_week_that_the_venue_no_longer_lists_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
     arena = KalshiArena(tmp_path_factory.mktemp("old"), now=LATER)
     with arena.journal() as journal, pytest.raises(ConfigError, match="choose a later week"):
-        frozen_universe(arena.world(journal), WEEK - 4 * SEVEN, "kalshi")
+        freeze_universe(arena.world(journal), WEEK - 4 * SEVEN, "kalshi")
 
 
 # --- a live week ---------------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
         arena.evidence(week_of(arena.now))
         if hours < 240:
             with arena.journal() as journal:
-                mark(arena.world(journal))
+                store_tick(arena.world(journal))
         if set(arena.results().frames["arena/positions"]["status"]) == {"settled"}:
             break
     return arena

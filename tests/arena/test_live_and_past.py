@@ -11,12 +11,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.arena.history import LATEST, SOONEST, past_universe
+from bellwether.arena.history import LATEST, SOONEST, reconstruct_universe
 from bellwether.arena.market import Market
-from bellwether.arena.universe import Universe, frozen
+from bellwether.arena.universe import Universe, build_universe
 from bellwether.arena.weekly import polymarket
-from bellwether.arena.weekly.context import decided_at, seen_universe
-from bellwether.arena.weekly.held_prices import mark, past_rows
+from bellwether.arena.weekly.context import decision_time, preview_universe
+from bellwether.arena.weekly.held_prices import reconstruct_rows, store_tick
 from bellwether.tables import arena as tables
 from bellwether.venues.polymarket import snapshots
 from tests.arena.weeks import SEVEN, Arena
@@ -61,15 +61,15 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
     live, past = (Wide(tmp_path_factory.mktemp(name)) for name in ("live", "past"))
     live.now = START
     with live.journal() as journal:
-        largest = seen_universe(live.world(journal), START.date(), "polymarket").universe
+        largest = preview_universe(live.world(journal), START.date(), "polymarket").universe
 
     def alike(markets: Sequence[Market], _limit: int, _at: datetime) -> Universe:
-        at = decided_at(live.now.date())
+        at = decision_time(live.now.date())
         ends = [(one.closes_at, one.market_id, one) for one in markets if one.closes_at and SOONEST <= one.closes_at - at <= LATEST]
-        return frozen([one for *_, one in sorted(ends, key=lambda end: end[:2]) if one.market_id in quoted[at.date()]])
+        return build_universe([one for *_, one in sorted(ends, key=lambda end: end[:2]) if one.market_id in quoted[at.date()]])
 
     def of_quoted(rows: Iterable[Mapping[str, Any]], prices: Any, at: datetime, limit: int) -> Universe:
-        return past_universe([row for row in rows if row["market_id"] in quoted[at.date()]], prices, at, limit)
+        return reconstruct_universe([row for row in rows if row["market_id"] in quoted[at.date()]], prices, at, limit)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(polymarket, "universe", alike)
@@ -87,7 +87,7 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
                 live.now = START + number * SEVEN + timedelta(hours=hours)
                 live.evidence(sunday)
                 with live.journal() as journal:
-                    mark(live.world(journal))
+                    store_tick(live.world(journal))
         for number in range(WEEKS):
             sunday = (START + number * SEVEN).date()
             if number < DECIDED:
@@ -95,7 +95,7 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
             past.evidence(sunday)
     days = [START.date() + timedelta(days=number) for number in range(7 * WEEKS)]
     with past.journal() as journal:
-        for day, rows in past_rows(past.world(journal), days).items():
+        for day, rows in reconstruct_rows(past.world(journal), days).items():
             past.lake.write(tables.PRICES, (day.isoformat(),), rows, run_id="test")
     return live, past, largest
 

@@ -11,25 +11,25 @@ from random import Random
 import pytest
 
 from bellwether.arena.facts import Trade
-from bellwether.arena.kalshi import Candle, quote_of_book, quote_of_candle
+from bellwether.arena.kalshi import Candle, quote_from_book, quote_from_candle
 from bellwether.arena.ledger import fold
-from bellwether.arena.market import wanted_tokens
+from bellwether.arena.market import tokens_to_quote
 from bellwether.arena.marks import (
-    Observed,
     Price,
-    Source,
+    PriceObservation,
+    PriceSource,
     Valuation,
-    bucket,
-    curves,
-    disagree,
-    mark,
-    merged,
+    interval_start,
+    mark_position,
+    merge_prices,
+    portfolio_curves,
     price_key,
-    tick,
+    prices_disagree,
+    tick_prices,
     valuation,
 )
 from bellwether.arena.units import price_micros
-from bellwether.arena.weekly.polymarket import midpoint_of_book
+from bellwether.arena.weekly.polymarket import book_midpoint
 from bellwether.venues.polymarket.snapshots import Book
 from tests.arena.histories import History, history
 from tests.arena.world import AGENT, COHORT, NOW, V1, agent, binary, bought, holding, usd, won
@@ -37,35 +37,35 @@ from tests.arena.world import AGENT, COHORT, NOW, V1, agent, binary, bought, hol
 M = ("m", "YES")
 
 
-def price(value: str, key: tuple[str, str] = M, at: datetime = NOW, source: Source = Source.LIVE) -> Price:
+def price(value: str, key: tuple[str, str] = M, at: datetime = NOW, source: PriceSource = PriceSource.LIVE) -> Price:
     return Price(*key, at, usd(value), source)
 
 
-def value(trade: Trade, prices: Mapping[tuple[str, str], Price]) -> tuple[int, int, Source]:
+def value(trade: Trade, prices: Mapping[tuple[str, str], Price]) -> tuple[int, int, PriceSource]:
     (position,) = holding(trade).positions.values()
-    return mark(position, prices)
+    return mark_position(position, prices)
 
 
 def test_v4_without_tokens_nothing_is_asked_for_and_the_last_price_stands() -> None:
-    assert wanted_tokens({"m": replace(binary(), token_ids=())}, ["m"]) == {}
-    assert wanted_tokens({"m": binary()}, ["m", "m", "other"]) == {"y": ("m", 0)}
+    assert tokens_to_quote({"m": replace(binary(), token_ids=())}, ["m"]) == {}
+    assert tokens_to_quote({"m": binary()}, ["m", "m", "other"]) == {"y": ("m", 0)}
     later = NOW + timedelta(minutes=10)
-    assert tick({M: price("0.4")}, [M], {}, later, V1) == [price("0.4", at=bucket(later), source=Source.PRIOR)]
+    assert tick_prices({M: price("0.4")}, [M], {}, later, V1) == [price("0.4", at=interval_start(later), source=PriceSource.PRIOR)]
 
 
 def test_a_book_with_one_side_moves_no_mark() -> None:
     """On both venues, whatever the only side is quoted at; and an empty book moves none."""
     only = ((Decimal("0.39"), Decimal(100)),)
     mids = [
-        *(midpoint_of_book(Book(bids, asks, NOW)) for bids, asks in ((only, ()), ((), only), ((), ()))),
-        *(quote_of_book(yes, no, NOW).mid for yes, no in ((only, ()), ((), only), ((), ()))),
-        *(quote_of_candle(Candle(NOW, bid, ask)).mid for bid, ask in ((Decimal("0.39"), None), (None, Decimal("0.39")))),
+        *(book_midpoint(Book(bids, asks, NOW)) for bids, asks in ((only, ()), ((), only), ((), ()))),
+        *(quote_from_book(yes, no, NOW).mid for yes, no in ((only, ()), ((), only), ((), ()))),
+        *(quote_from_candle(Candle(NOW, bid, ask)).mid for bid, ask in ((Decimal("0.39"), None), (None, Decimal("0.39")))),
     ]
     for seen in mids:
-        (row,) = tick({M: price("0.4")}, [M], {M: Observed(seen, NOW)}, NOW + timedelta(minutes=10), V1)
-        assert (row.price, row.source) == (usd("0.4"), Source.PRIOR)
-    both = midpoint_of_book(Book(only, ((Decimal("0.43"), Decimal(5)),), NOW))
-    assert tick({M: price("0.4")}, [M], {M: Observed(both, NOW)}, NOW + timedelta(minutes=10), V1)[0].price == usd("0.41")
+        (row,) = tick_prices({M: price("0.4")}, [M], {M: PriceObservation(seen, NOW)}, NOW + timedelta(minutes=10), V1)
+        assert (row.price, row.source) == (usd("0.4"), PriceSource.PRIOR)
+    both = book_midpoint(Book(only, ((Decimal("0.43"), Decimal(5)),), NOW))
+    assert tick_prices({M: price("0.4")}, [M], {M: PriceObservation(both, NOW)}, NOW + timedelta(minutes=10), V1)[0].price == usd("0.41")
 
 
 @pytest.mark.parametrize(
@@ -84,29 +84,29 @@ def test_v11_both_sides_are_valued_by_one_price() -> None:
 
 def test_v12_without_a_live_price_the_last_one_stands_and_says_so() -> None:
     last = {M: price("0.7")}
-    (row,) = tick(last, [M], {M: Observed(None)}, NOW + timedelta(minutes=10), V1)
-    assert (row.price, row.source) == (usd("0.7"), Source.PRIOR)
-    assert value(bought("20", "10"), {M: row}) == (usd("0.7"), usd(14), Source.PRIOR)
+    (row,) = tick_prices(last, [M], {M: PriceObservation(None)}, NOW + timedelta(minutes=10), V1)
+    assert (row.price, row.source) == (usd("0.7"), PriceSource.PRIOR)
+    assert value(bought("20", "10"), {M: row}) == (usd("0.7"), usd(14), PriceSource.PRIOR)
     assert valuation(holding(bought("20", "10")), {M: row}, NOW).fallbacks == 1
 
 
 def test_v14_without_any_price_a_position_is_worth_its_cost() -> None:
-    assert value(bought("100", "33", side="NO"), {}) == (usd("0.33"), usd(33), Source.ENTRY)
+    assert value(bought("100", "33", side="NO"), {}) == (usd("0.33"), usd(33), PriceSource.ENTRY)
 
 
 def test_v15_the_live_price_counts_and_the_gap_is_recorded() -> None:
-    (row,) = tick({}, [M], {M: Observed(usd("0.61"), NOW, usd("0.91"))}, NOW, V1)
-    assert (row.price, row.source, row.disagrees, row.other) == (usd("0.61"), Source.LIVE, True, usd("0.91"))
+    (row,) = tick_prices({}, [M], {M: PriceObservation(usd("0.61"), NOW, usd("0.91"))}, NOW, V1)
+    assert (row.price, row.source, row.disagrees, row.other) == (usd("0.61"), PriceSource.LIVE, True, usd("0.91"))
     assert valuation(holding(bought("20", "10")), {M: row}, NOW).fallbacks == 0
 
 
 def test_v16_the_first_tick_of_an_interval_stays_and_a_change_is_stored_with_the_next() -> None:
-    (first,) = tick({}, [M], {M: Observed(usd("0.5"), NOW)}, NOW, V1)
-    changed = {M: Observed(usd("0.6"), NOW)}
-    start = bucket(NOW) + timedelta(minutes=10)
-    assert tick({M: first}, [M], changed, start - timedelta(microseconds=1), V1) == []
-    (later,) = tick({M: first}, [M], changed, start, V1)
-    assert [(row.at, row.price) for row in merged([first], [later])] == [(bucket(NOW), usd("0.5")), (start, usd("0.6"))]
+    (first,) = tick_prices({}, [M], {M: PriceObservation(usd("0.5"), NOW)}, NOW, V1)
+    changed = {M: PriceObservation(usd("0.6"), NOW)}
+    start = interval_start(NOW) + timedelta(minutes=10)
+    assert tick_prices({M: first}, [M], changed, start - timedelta(microseconds=1), V1) == []
+    (later,) = tick_prices({M: first}, [M], changed, start, V1)
+    assert [(row.at, row.price) for row in merge_prices([first], [later])] == [(interval_start(NOW), usd("0.5")), (start, usd("0.6"))]
 
 
 def test_v20_a_portfolio_adds_up() -> None:
@@ -120,23 +120,23 @@ def test_v20_a_portfolio_adds_up() -> None:
 
 @pytest.mark.parametrize(("row", "gap", "expected"), [("V23", "0.05", False), ("V23", "0.0501", True)])
 def test_v23_a_gap_of_exactly_five_cents_is_accepted(row: str, gap: str, expected: bool) -> None:
-    assert disagree(usd("0.5"), usd("0.5") + usd(gap), Decimal("0.05")) is expected
+    assert prices_disagree(usd("0.5"), usd("0.5") + usd(gap), Decimal("0.05")) is expected
 
 
 def test_a_price_that_did_not_change_is_not_stored_again() -> None:
-    rows = tick({}, [M], {M: Observed(usd("0.5"), NOW)}, NOW, V1)
+    rows = tick_prices({}, [M], {M: PriceObservation(usd("0.5"), NOW)}, NOW, V1)
     last = {M: rows[0]}
-    assert tick(last, [M], {M: Observed(usd("0.5"), NOW)}, NOW + timedelta(minutes=10), V1) == []
-    assert len(tick(last, [M], {M: Observed(usd("0.51"), NOW)}, NOW + timedelta(minutes=10), V1)) == 1
-    gone = tick(last, [M], {}, NOW + timedelta(minutes=20), V1)
-    assert [row.source for row in gone] == [Source.PRIOR]
-    assert tick({M: gone[0]}, [M], {}, NOW + timedelta(minutes=30), V1) == []
-    assert tick({}, [M], {}, NOW, V1) == []
+    assert tick_prices(last, [M], {M: PriceObservation(usd("0.5"), NOW)}, NOW + timedelta(minutes=10), V1) == []
+    assert len(tick_prices(last, [M], {M: PriceObservation(usd("0.51"), NOW)}, NOW + timedelta(minutes=10), V1)) == 1
+    gone = tick_prices(last, [M], {}, NOW + timedelta(minutes=20), V1)
+    assert [row.source for row in gone] == [PriceSource.PRIOR]
+    assert tick_prices({M: gone[0]}, [M], {}, NOW + timedelta(minutes=30), V1) == []
+    assert tick_prices({}, [M], {}, NOW, V1) == []
 
 
 def test_settlement_is_a_final_row_of_the_curve() -> None:
     made = fold([AGENT], [bought("10", "5")], [won("Yes")])
-    rows = curves(made, [price("0.6", at=NOW.replace(minute=10))])
+    rows = portfolio_curves(made, [price("0.6", at=NOW.replace(minute=10))])
     assert [(row.at.day, row.cash, row.positions, row.total) for row in rows] == [
         (1, usd(9995), usd(5), usd(10_000)),
         (1, usd(9995), usd(6), usd(10_001)),
@@ -155,12 +155,12 @@ def test_live_cohorts_are_worth_what_was_seen_and_reconstructed_ones_also_what_w
         price("0.7", at=NOW.replace(minute=20)),
         price("0.8", at=NOW.replace(minute=30))._replace(reconstructed=True),
     ]
-    rows = curves(made, prices, live={AGENT.agent_id})
+    rows = portfolio_curves(made, prices, live={AGENT.agent_id})
     assert [row.positions for row in rows if row.agent_id == AGENT.agent_id] == [usd(5), usd(7)]
     assert [row.positions for row in rows if row.agent_id == other.agent_id] == [usd(5), usd(6), usd(7), usd(8)]
     late = theirs._replace(executed_at=NOW.replace(minute=40))
     bought_late = fold([other], [late], [])
-    assert [row.positions for row in curves(bought_late, prices, live={other.agent_id})] == [usd(7)]
+    assert [row.positions for row in portfolio_curves(bought_late, prices, live={other.agent_id})] == [usd(7)]
 
 
 def _naive(made: History, prices: list[Price], at: datetime) -> dict[str, Valuation]:
@@ -175,16 +175,16 @@ def test_between_stored_rows_nothing_changed(seed: int) -> None:
     rng, made = Random(seed), history(seed)
     final = fold(made.agents, made.trades, made.settlements())
     keys = sorted({price_key(position) for account in final.accounts.values() for position in account.positions.values()})
-    instants = [bucket(KEY_START + timedelta(hours=rng.randrange(24 * 21))) for _ in range(30)]
+    instants = [interval_start(KEY_START + timedelta(hours=rng.randrange(24 * 21))) for _ in range(30)]
     last: dict[tuple[str, str], Price] = {}
     prices: list[Price] = []
     for at in sorted(set(instants)):
-        seen = {key: Observed(rng.randrange(0, 1_000_001), at) for key in keys if rng.random() < 0.7}
-        rows = tick(last, keys, seen, at, V1)
+        seen = {key: PriceObservation(rng.randrange(0, 1_000_001), at) for key in keys if rng.random() < 0.7}
+        rows = tick_prices(last, keys, seen, at, V1)
         last.update({(row.market_id, row.outcome): row for row in rows})
         prices += rows
     rows_of: dict[str, list[Valuation]] = {agent.agent_id: [] for agent in made.agents}
-    for row in curves(final, prices):
+    for row in portfolio_curves(final, prices):
         rows_of[row.agent_id].append(row)
     for at in rng.sample(instants, 8):
         for agent_id, expected in _naive(made, prices, at).items():

@@ -14,19 +14,19 @@ import pytest
 
 from bellwether.arena.decision import Action
 from bellwether.arena.ledger import Kind
-from bellwether.arena.lineup import Lineup, lineup, rule_of
+from bellwether.arena.lineup import Lineup, load_lineup, rule_name
 from bellwether.arena.market import Market
-from bellwether.arena.methodology import methodologies, methodology
+from bellwether.arena.methodology import load_methodology, methodologies
 from bellwether.arena.parsing import Limits, parse_decision
-from bellwether.arena.rule_agents import RULES, answer
-from bellwether.arena.units import divided, micros, money_text, percent_text, value_of
+from bellwether.arena.rule_agents import RULES, answer_by_rule
+from bellwether.arena.units import divide_half_even, micros, money_text, percent_text, share_value
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.settings import World
 from tests.arena.world import V1, V2, binary, named, usd
 
 
 def test_the_constants_of_the_seed() -> None:
-    v1 = methodology()
+    v1 = load_methodology()
     assert (v1.name, v1.cash, v1.least, v1.most(usd(10_000))) == ("v1", usd(10_000), usd(50), usd(2_500))
     assert (v1.universe, v1.decision_cohorts, v1.mark_minutes, v1.fill, v1.limit) == (500, 5, 10, "mid", "bet")
     assert (v1.temperature, v1.max_tokens, v1.timeout_seconds, v1.malformed_retries) == (0, 16_000, 40, 1)
@@ -34,7 +34,7 @@ def test_the_constants_of_the_seed() -> None:
 
 
 def test_what_differs_between_the_methodologies() -> None:
-    v1, v2, realistic = (methodology(name) for name in ("v1", "v2", "v1-realistic"))
+    v1, v2, realistic = (load_methodology(name) for name in ("v1", "v2", "v1-realistic"))
     assert (v2.limit, v2.unknown_winner, v2.primary, v2.fill) == ("decision", "defer", ("return",), "mid")
     assert (realistic.fill, realistic.fees, realistic.step) == ("realistic", "venue", usd("0.01"))
     assert (
@@ -74,11 +74,11 @@ def test_quotients_are_rounded_half_to_even() -> None:
     rng = Random(1)
     for _ in range(1_000):
         a, b = rng.randrange(-(10**6), 10**12), rng.choice((2, 4, 10, rng.randrange(1, 10**6)))
-        assert divided(a, b) == round(Fraction(a, b))
+        assert divide_half_even(a, b) == round(Fraction(a, b))
 
 
 def test_limits_are_cut_and_never_rounded_up() -> None:
-    v1 = methodology()
+    v1 = load_methodology()
     assert v1.most(usd("9999.99")) == usd("2499.9975")
     assert v1.printed_most(usd("9999.99")) == usd("2499.99")
     assert (v1.most(3), v1.most(-usd(5))) == (0, 0)
@@ -97,7 +97,7 @@ def test_amounts_finer_than_a_millionth_are_rounded_half_to_even() -> None:
 def test_texts() -> None:
     assert money_text(usd("2499.9975")) == "2,499.99"
     assert [percent_text(price) for price in (435_000, 400, 1_000_000, 0, 800_000)] == ["43.5", "0.04", "100.0", "0.0", "80.0"]
-    assert value_of(usd(1250), usd("0.4")) == usd(500)
+    assert share_value(usd(1250), usd("0.4")) == usd(500)
 
 
 #: `gpt` is the control of the lineups here.
@@ -108,14 +108,14 @@ def _read(folder: Path, text: str, families: str = FAMILIES) -> Lineup:
     (folder / "lineups.toml").write_text(text, encoding="utf-8")
     (folder / "families.toml").write_text(families, encoding="utf-8")
     (folder / "models.toml").write_text('[gpt]\nmodel = "local/m"\n', encoding="utf-8")
-    return lineup("mine", folder)
+    return load_lineup("mine", folder)
 
 
 def test_the_built_in_lineups_can_be_used_where_they_say() -> None:
-    assert len(lineup("sandbox").models) == 8
-    assert lineup("rules").models == ()
-    assert {rule_of(member) for member in lineup("rules").families.values()} == set(RULES)
-    assert lineup("sandbox").worlds == (World.SANDBOX,)
+    assert len(load_lineup("sandbox").models) == 8
+    assert load_lineup("rules").models == ()
+    assert {rule_name(member) for member in load_lineup("rules").families.values()} == set(RULES)
+    assert load_lineup("sandbox").worlds == (World.SANDBOX,)
 
 
 @pytest.mark.parametrize(
@@ -141,11 +141,11 @@ def test_what_is_wrong_is_refused_by_name(tmp_path: Path, text: str, said: str) 
 def test_a_lineup_that_nobody_asks_for_stops_nobody(tmp_path: Path) -> None:
     text = '[mine]\ntitle = "t"\n[mine.families]\ncalibrated = "sandbox-calibrated"\n'
     (tmp_path / "lineups.toml").write_text(text, encoding="utf-8")
-    assert lineup("rules", tmp_path).models == ()
+    assert load_lineup("rules", tmp_path).models == ()
     with pytest.raises(ConfigError, match="cannot be asked in the world playback"):
-        lineup("mine", tmp_path)
+        load_lineup("mine", tmp_path)
     (tmp_path / "lineups.toml").write_text(text.replace("[mine.families]", 'worlds = ["sandbox"]\n[mine.families]'), encoding="utf-8")
-    assert lineup("mine", tmp_path).models == ("sandbox-calibrated",)
+    assert load_lineup("mine", tmp_path).models == ("sandbox-calibrated",)
 
 
 MARKETS = [binary("a", "0.9"), binary("b", "0.3"), named({"X": "0.2", "Y": "0.79"}, "c"), binary("d", None), binary("e", "1")]
@@ -153,7 +153,7 @@ MARKETS = [binary("a", "0.9"), binary("b", "0.3"), named({"X": "0.2", "Y": "0.79
 
 def _decided(rule: str, markets: list[Market], rules: object = V1, cash: str = "10000", key: str = "c/f/w") -> object:
     limits = Limits.of(rules, usd(cash))  # type: ignore[arg-type]
-    return parse_decision(answer(rule, markets, limits, key), limits)
+    return parse_decision(answer_by_rule(rule, markets, limits, key), limits)
 
 
 @pytest.mark.parametrize("rule", list(RULES))
@@ -183,11 +183,12 @@ def test_the_proportional_one_bets_as_much_as_the_market_believes() -> None:
 
 def test_the_random_one_draws_from_the_name_of_its_decision_alone() -> None:
     limits = Limits.of(V1, usd("10000"))
-    one = answer("random", MARKETS, limits, "c/f/w")
-    assert one == answer("random", MARKETS, limits, "c/f/w")
-    assert len({answer("random", MARKETS, limits, f"c/f/{number}") for number in range(20)}) > 10
+    one = answer_by_rule("random", MARKETS, limits, "c/f/w")
+    assert one == answer_by_rule("random", MARKETS, limits, "c/f/w")
+    assert len({answer_by_rule("random", MARKETS, limits, f"c/f/{number}") for number in range(20)}) > 10
     assert all(
-        json.loads(answer("random", MARKETS, limits, f"c/f/{number}"))["action"] in (Action.BET, Action.HOLD) for number in range(20)
+        json.loads(answer_by_rule("random", MARKETS, limits, f"c/f/{number}"))["action"] in (Action.BET, Action.HOLD)
+        for number in range(20)
     )
 
 

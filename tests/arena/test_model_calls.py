@@ -16,7 +16,7 @@ import pytest
 
 from assets.arena.assets import _money
 from bellwether.arena.weekly import rows
-from bellwether.arena.weekly.context import WeekBudgets, scope_of, spending_of
+from bellwether.arena.weekly.context import WeekBudgets, week_scope, week_spending
 from bellwether.arena.weekly.decisions import decide_week
 from bellwether.checks.rule import rules_for
 from tests.arena.weeks import SEVEN, WEEK, Arena
@@ -140,13 +140,13 @@ def test_budgets_stop_before_money_is_spent_and_a_raised_one_goes_on(arena: Aren
     assert set(states.values()) == {"finished"}
     assert money["week: dollars spent"] == pytest.approx(both + money["sandbox/noisy: dollars spent"])
     with arena.journal() as journal:
-        assert journal.spent(scope_of(WEEK + SEVEN)).committed == 0, "another week has its own budget"
-        whole, models = spending_of(journal, WEEK, WeekBudgets())
+        assert journal.spent(week_scope(WEEK + SEVEN)).committed == 0, "another week has its own budget"
+        whole, models = week_spending(journal, WEEK, WeekBudgets())
     assert whole.left is None
     assert set(models) == {"sandbox/calibrated", "sandbox/timid", "sandbox/noisy"}
 
 
 def test_a_week_without_calls_has_cost_nothing(tmp_path: Path) -> None:
     with Arena(tmp_path).journal() as journal:
-        whole, models = spending_of(journal, WEEK, WeekBudgets(week=Decimal(5)))
+        whole, models = week_spending(journal, WEEK, WeekBudgets(week=Decimal(5)))
     assert (whole.spent, whole.reserved, whole.left, models) == (0, 0, 5, {})

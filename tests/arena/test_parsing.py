@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell, response_format, schema
+from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell, answer_schema, response_format
 from bellwether.arena.parsing import Limits, parse_decision
 from tests.arena.world import V1, V2, usd
 
@@ -199,14 +199,14 @@ def test_halves_of_surrogate_pairs_do_not_reach_a_table() -> None:
 
 
 def test_the_schema_admits_what_the_parser_reads_and_every_field_is_required() -> None:
-    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.Draft202012Validator.check_schema(answer_schema())
     answer = {"action": "HOLD", "bets": None, "sells": None, "reasoning": "r"}
-    jsonschema.validate(answer, schema())
+    jsonschema.validate(answer, answer_schema())
     assert parse_decision(json.dumps(answer), LIMITS).action is Action.HOLD
     leg = {"market_id": "m", "side": "YES", "amount": 50, "probability": None}
-    jsonschema.validate(answer | {"action": "BET", "bets": [leg]}, schema())
+    jsonschema.validate(answer | {"action": "BET", "bets": [leg]}, answer_schema())
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"action": "HOLD", "reasoning": "r"}, schema())
+        jsonschema.validate({"action": "HOLD", "reasoning": "r"}, answer_schema())
     assert response_format()["json_schema"]["strict"] is True
 
 

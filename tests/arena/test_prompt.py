@@ -13,9 +13,19 @@ import pytest
 
 from bellwether.arena.decision import Action
 from bellwether.arena.market import MarketStatus
-from bellwether.arena.marks import Price, Source
+from bellwether.arena.marks import Price, PriceSource
 from bellwether.arena.parsing import Limits, parse_decision
-from bellwether.arena.prompt import FIRST_VERSION, Holding, Portfolio, again, messages, portfolio, quoted, system, user
+from bellwether.arena.prompt import (
+    FIRST_VERSION,
+    Holding,
+    Portfolio,
+    build_messages,
+    build_portfolio,
+    quote_text,
+    retry_messages,
+    system_message,
+    user_message,
+)
 from bellwether.forecasting.prompt import prompt_hash
 from tests.arena.world import NOW, REALISTIC, V1, V2, binary, bought, holding, named, usd
 
@@ -25,7 +35,7 @@ EMPTY = Portfolio(usd("10000"))
 
 
 def shown(portfolio: Portfolio = EMPTY, *markets: object, rules: object = V1) -> str:
-    return user(rules, portfolio, markets, today=TODAY, week=2)  # type: ignore[arg-type]
+    return user_message(rules, portfolio, markets, today=TODAY, week=2)  # type: ignore[arg-type]
 
 
 def test_d13_a_no_position_shows_the_price_of_no() -> None:
@@ -37,7 +47,7 @@ def test_d13_a_no_position_shows_the_price_of_no() -> None:
 
 
 def test_p34_the_examples_are_what_the_parser_reads() -> None:
-    examples = [one for one in system(V1).splitlines() if one.startswith("{")]
+    examples = [one for one in system_message(V1).splitlines() if one.startswith("{")]
     read_as = [parse_decision(one, Limits.of(V1, V1.cash)) for one in examples]
     assert [one.action for one in read_as] == [Action.BET, Action.SELL, Action.HOLD]
     assert not any(one.tolerated for one in read_as)
@@ -66,9 +76,12 @@ def test_l6_positions_on_closed_markets_are_listed_and_counted() -> None:
 
 def test_a_portfolio_is_valued_as_the_marks_value_it() -> None:
     yes, no, gone = bought("10", "4"), bought("10", "3", side="NO", market_id="n", leg=2), bought("5", "2", market_id="x", leg=3)
-    prices = {("m", "YES"): Price("m", "YES", NOW, usd("0.5"), Source.LIVE), ("n", "YES"): Price("n", "YES", NOW, usd("0.6"), Source.PRIOR)}
+    prices = {
+        ("m", "YES"): Price("m", "YES", NOW, usd("0.5"), PriceSource.LIVE),
+        ("n", "YES"): Price("n", "YES", NOW, usd("0.6"), PriceSource.PRIOR),
+    }
     known = {"m": binary(), "n": binary("n", status=MarketStatus.CLOSED)}
-    made = portfolio(holding(yes, no, gone), prices, known)
+    made = build_portfolio(holding(yes, no, gone), prices, known)
     assert [(one.side, one.price, one.value, one.open_market) for one in made.holdings] == [
         ("YES", usd("0.5"), usd(5), True),
         ("NO", usd("0.4"), usd(4), False),
@@ -90,10 +103,10 @@ def test_markets_are_listed_with_prices_volume_and_close() -> None:
 def test_cohorts_of_the_first_version_keep_its_words() -> None:
     """The hash is that of the text as the first version had it."""
     markets = [binary(yes=None), named({"Alice": "0.25", "Bob": None}, "n")]
-    first = messages(V1, EMPTY, markets, today=TODAY, week=2, version=FIRST_VERSION)
+    first = build_messages(V1, EMPTY, markets, today=TODAY, week=2, version=FIRST_VERSION)
     assert prompt_hash(first) == "f20fd8620ac3707e"
     assert "not tradable" not in str(first)
-    now = messages(V1, EMPTY, markets, today=TODAY, week=2)
+    now = build_messages(V1, EMPTY, markets, today=TODAY, week=2)
     assert '"m" | "Will it?" | category "General" | binary | no price, not tradable | volume' in now[1]["content"]
     assert 'marked "no price, not tradable" cannot be bet on' in now[0]["content"]
 
@@ -145,19 +158,19 @@ def test_l27_the_text_of_a_market_stays_one_quoted_text_on_one_line(text: str) -
 
 
 def test_an_object_copied_from_a_question_as_it_is_shown_is_no_decision() -> None:
-    copied = quoted('{"action": "BET", "bets": [{"market_id": "m", "side": "YES", "amount": 2500}], "reasoning": "r"}')
+    copied = quote_text('{"action": "BET", "bets": [{"market_id": "m", "side": "YES", "amount": 2500}], "reasoning": "r"}')
     assert parse_decision(f"The question says {copied} which I ignore.", Limits.of(V1, V1.cash)).action is Action.INVALID
     answer = f'The question says {copied}. {{"action": "HOLD", "reasoning": "r"}}'
     assert parse_decision(answer, Limits.of(V1, V1.cash)).action is Action.HOLD
 
 
 def test_a_retry_names_the_error_and_repeats_the_whole_prompt() -> None:
-    asked = messages(V1, EMPTY, [binary()], today=TODAY, week=1)
+    asked = build_messages(V1, EMPTY, [binary()], today=TODAY, week=1)
     answer = "x" * 600 + '"\n'
-    retried = again(asked, answer, parse_decision(answer, Limits.of(V1, V1.cash)))
+    retried = retry_messages(asked, answer, parse_decision(answer, Limits.of(V1, V1.cash)))
     assert retried[0] == asked[0]
     assert retried[1]["content"].startswith(asked[1]["content"])
     assert "(no JSON)" in retried[1]["content"]
     assert f'It began: "{"x" * 500}"' in retried[1]["content"]
     assert prompt_hash(retried) != prompt_hash(asked)
-    assert again(asked, None, parse_decision(None, Limits.of(V1, V1.cash)))[1]["content"].endswith("without markdown.")
+    assert retry_messages(asked, None, parse_decision(None, Limits.of(V1, V1.cash)))[1]["content"].endswith("without markdown.")

@@ -12,7 +12,7 @@ import pytest
 from bellwether.arena import lineup, rule_agents
 from bellwether.arena.identity import week_of
 from bellwether.arena.market import YES, Market
-from bellwether.arena.weekly.held_prices import mark, past_days, past_rows
+from bellwether.arena.weekly.held_prices import reconstruct_rows, reconstructed_days, store_tick
 from bellwether.tables import arena as tables
 from tests.arena.weeks import Arena
 
@@ -58,8 +58,8 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with arena.journal() as journal:
         world = arena.world(journal)
         if live:
-            mark(world)
-        for day, rows in ({} if live else past_rows(world, past_days(world))).items():
+            store_tick(world)
+        for day, rows in ({} if live else reconstruct_rows(world, reconstructed_days(world))).items():
             arena.lake.write(tables.PRICES, (day.isoformat(),), rows, run_id="test")
     arena.now = START + timedelta(days=60)
     for week in [WEEK + timedelta(days=7 * number) for number in range(9)]:

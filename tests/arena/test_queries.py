@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.arena.weekly.queries import between
+from bellwether.arena.weekly.queries import filter_days
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
@@ -114,7 +114,7 @@ def test_x4_both_days_of_a_range_are_in_it() -> None:
     first, last = date(2026, 3, 1), date(2026, 3, 7)
 
     def found(*bounds: date | None) -> list[int]:
-        return [at.index(one.replace(tzinfo=None)) for one in between(table("arena/portfolios"), rows, *bounds)["at"]]
+        return [at.index(one.replace(tzinfo=None)) for one in filter_days(table("arena/portfolios"), rows, *bounds)["at"]]
 
     assert found(first, last) == [1, 2]
     assert found(first, None) == [1, 2, 3]
@@ -123,6 +123,6 @@ def test_x4_both_days_of_a_range_are_in_it() -> None:
 
 def test_a_table_of_days_is_cut_by_its_days_and_one_of_no_time_is_refused() -> None:
     days = pl.DataFrame({"day": [date(2026, 3, 1), date(2026, 3, 2)]})
-    assert between(table("arena/equity_by_day"), days, date(2026, 3, 2), None)["day"].to_list() == [date(2026, 3, 2)]
+    assert filter_days(table("arena/equity_by_day"), days, date(2026, 3, 2), None)["day"].to_list() == [date(2026, 3, 2)]
     with pytest.raises(ConfigError, match="arena/leaderboard: its rows are of no time"):
-        between(table("arena/leaderboard"), pl.DataFrame(), date(2026, 3, 2), None)
+        filter_days(table("arena/leaderboard"), pl.DataFrame(), date(2026, 3, 2), None)

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bellwether.arena.rankings import Inputs, rankings
-from bellwether.arena.rankings.difficulty import UNCONNECTED, Losses, adjusted
-from bellwether.arena.rankings.estimates import of_money
+from bellwether.arena.rankings import RankingInputs, compute_rankings
+from bellwether.arena.rankings.difficulty import UNCONNECTED, Losses, adjust_scores
+from bellwether.arena.rankings.estimates import money_metrics
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.inference import Inference
 from bellwether.tables import table
@@ -45,7 +45,7 @@ class Listed(NamedTuple):
 
 def arena(
     bets: list[Bet], markets: dict[str, Listed] | None = None, others: tuple[str, ...] = (), cutoffs: dict[str, Any] | None = None
-) -> Inputs:
+) -> RankingInputs:
     """One cohort-week in which each family decides, `others` without a bet; markets that are not listed are of yes and no, of an event each."""
     listed = {bet.market: Listed() for bet in bets} | (markets or {})
     families = sorted({bet.family for bet in bets} | set(others))
@@ -68,7 +68,7 @@ def arena(
     types = {"mid": pl.Float64, "o_yes": pl.Int8}
     frame = pl.DataFrame(rows, schema_overrides=types).with_columns(week=pl.lit(WEEK), amount=pl.lit(100.0), methodology=pl.lit("v1"))
     empty = {name: table(f"arena/{name}").empty() for name in ("prices", "ledger", "positions", "portfolios")}
-    return Inputs(
+    return RankingInputs(
         agents=pl.DataFrame({"agent_id": agents, "family": families}).with_columns(
             week=pl.lit(WEEK),
             model=pl.col("family"),
@@ -104,8 +104,8 @@ def arena(
     )
 
 
-def row(inputs: Inputs, family: str, metric: str, imputation: str = "none") -> dict[str, Any]:
-    found = rankings(inputs, PLAN)["arena/rankings"]
+def row(inputs: RankingInputs, family: str, metric: str, imputation: str = "none") -> dict[str, Any]:
+    found = compute_rankings(inputs, PLAN)["arena/rankings"]
     return found.filter(family=family, metric=metric, imputation=imputation).row(0, named=True)
 
 
@@ -122,7 +122,7 @@ def alone_and_two() -> Losses:
 
 def test_the_largest_set_of_connected_families_is_adjusted_however_much_one_alone_forecasts() -> None:
     """Questions have 0.5 - a1, 0.1 - a1 and 0.2 - a2 as g, and a1 - a2 is 0.2: the mean of g over the three questions, once each, is (0.8 - 2 a1 - a2) / 3."""
-    fitted = adjusted(alone_and_two(), np.ones(3, dtype=bool), Inference(replicates=200))
+    fitted = adjust_scores(alone_and_two(), np.ones(3, dtype=bool), Inference(replicates=200))
     np.testing.assert_allclose(fitted.score, [np.nan, 1 / 3, 1 / 3 - 0.2], atol=1e-12)
     assert fitted.bounds[0].reason == UNCONNECTED
     assert np.isnan(fitted.first[0])
@@ -137,7 +137,7 @@ def test_of_equally_large_sets_that_with_the_most_forecasts_counts_then_that_of_
     who = np.array([0, 1, 2, 3, *more], dtype=np.intp)
     what = np.array([1, 1, 0, 0, *more], dtype=np.intp)
     one = Losses(np.full(len(who), 0.2), who, what, Grouping.of(np.arange(3)), 4)
-    assert (~np.isnan(adjusted(one, np.ones(4, dtype=bool), PLAN).score)).tolist() == inside
+    assert (~np.isnan(adjust_scores(one, np.ones(4, dtype=bool), PLAN).score)).tolist() == inside
 
 
 def test_a_family_that_shares_no_question_has_no_adjusted_score_and_no_rank() -> None:
@@ -146,7 +146,7 @@ def test_a_family_that_shares_no_question_has_no_adjusted_score_and_no_rank() ->
     assert (found["value"], found["rank"], found["share_first"], found["reason"]) == (None, None, None, UNCONNECTED)
     assert row(alone, "alone", "brier_stated")["value"] == pytest.approx(0.01)
     more = arena([Bet("alone", f"m{number}", "YES", 0.9, won=True) for number in range(10)])
-    result = rankings(more, Inference(replicates=200))["arena/rankings"].filter(imputation="none")
+    result = compute_rankings(more, Inference(replicates=200))["arena/rankings"].filter(imputation="none")
     shares = dict(result.select("metric", "share_first").iter_rows())
     assert (shares["brier_stated"], shares["brier_adjusted"]) == (1, None)
 
@@ -154,7 +154,7 @@ def test_a_family_that_shares_no_question_has_no_adjusted_score_and_no_rank() ->
 def test_a_family_connected_by_submitted_forecasts_alone_has_no_adjusted_share_either() -> None:
     inputs = arena([Bet("alone", f"m{number}", "YES", 0.9, won=number > 0) for number in range(4)])
     said = [("oracle", f"m{number}", 0.8, False) for number in range(4)]
-    found = rankings(replace(inputs, submissions=submitted(said)), Inference(replicates=200))["arena/rankings"]
+    found = compute_rankings(replace(inputs, submissions=submitted(said)), Inference(replicates=200))["arena/rankings"]
     one = {family: (value, share) for family, value, share in adjusted_none(found)}
     assert one["alone"] == (None, None)
     assert one["oracle"][0] == pytest.approx((0.64 + 3 * 0.04) / 4)
@@ -177,7 +177,7 @@ def test_both_sides_of_a_market_with_two_outcomes_are_one_question_about_the_fir
         assert row(inputs, family, "brier_adjusted")["value"] == pytest.approx(value)
         half = row(inputs, family, "brier_stated", "half")
         assert (half["value"], half["n"], half["imputed"]) == (pytest.approx(value), 1, 0)
-    bins = rankings(inputs, PLAN)["arena/calibration"].filter(family="b", n=1)
+    bins = compute_rankings(inputs, PLAN)["arena/calibration"].filter(family="b", n=1)
     assert bins.select("bin", "mean_forecast", "yes_rate").rows() == [(2, 0.25, 1.0)]
 
 
@@ -254,7 +254,7 @@ def test_no_interval_of_a_return_goes_below_the_loss_of_everything(least: float,
     )
     due = pl.DataFrame({"kind": ["finished"], "cost": [0.0]})
     none = pl.DataFrame(schema={"agent_id": pl.String, "at": TIME, "total": pl.Float64, "amount": pl.Float64})
-    found = {one.metric: one.estimate for one in of_money(agents, due, none, profits, none, plan=PLAN)}["return"]
+    found = {one.metric: one.estimate for one in money_metrics(agents, due, none, profits, none, plan=PLAN)}["return"]
     assert found.value == pytest.approx((least - 350) / 10_000)
     assert found.lower == pytest.approx(lower)
     assert found.upper is not None

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings import Inputs, rankings
-from bellwether.arena.rankings.difficulty import Losses, adjusted
-from bellwether.arena.rankings.pairs import NO_COMMON, compared
-from bellwether.arena.rankings.standings import every_table_as_known, standings
+from bellwether.arena.rankings import RankingInputs, compute_rankings
+from bellwether.arena.rankings.difficulty import Losses, adjust_scores
+from bellwether.arena.rankings.pairs import NO_COMMON, compare_pairs
+from bellwether.arena.rankings.standings import read_tables_as_known, render_standings
 from bellwether.calibration import evaluate
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.inference import Inference
@@ -33,13 +33,13 @@ SKILLS = {"worst": 2.5, "best": 0.0, "middle": 1.2}
 
 
 @pytest.fixture(scope="module")
-def inputs() -> Inputs:
+def inputs() -> RankingInputs:
     return Simulated(SKILLS).inputs(1)
 
 
 @pytest.fixture(scope="module")
-def found(inputs: Inputs) -> dict[str, pl.DataFrame]:
-    return rankings(inputs, FEW)
+def found(inputs: RankingInputs) -> dict[str, pl.DataFrame]:
+    return compute_rankings(inputs, FEW)
 
 
 def metric(rows: pl.DataFrame, name: str, imputation: str = "none") -> dict[str, dict[str, object]]:
@@ -68,7 +68,7 @@ def least_squares(one: Losses, rows: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(3))
 def test_adjusted_scores_are_those_of_least_squares_on_all_and_without_each_event(seed: int) -> None:
     one = losses(seed)
-    fitted = adjusted(one, np.ones(4, dtype=bool), FEW)
+    fitted = adjust_scores(one, np.ones(4, dtype=bool), FEW)
     np.testing.assert_allclose(fitted.score, least_squares(one, np.arange(60)), atol=1e-10)
     event = one.events.index[one.question]
     without = np.array([least_squares(one, np.flatnonzero(event != left)) for left in range(one.events.count)])
@@ -94,7 +94,7 @@ def test_known_skill_is_ranked_as_it_is(found: dict[str, pl.DataFrame]) -> None:
     assert metric(found["arena/rankings"], "skill_price")["best"]["value"] > 0
 
 
-def test_values_are_those_of_the_benchmark_over_events(inputs: Inputs, found: dict[str, pl.DataFrame]) -> None:
+def test_values_are_those_of_the_benchmark_over_events(inputs: RankingInputs, found: dict[str, pl.DataFrame]) -> None:
     mine = inputs.bets.filter(pl.col("family") == "middle")
     scores = evaluate(mine["p"], mine["y"], mine["event"], market=mine["price"], replicates=200)
     for name, other in (("brier_stated", "brier"), ("log_loss", "log_loss"), ("skill_price", "skill_vs_market"), ("ece", "ece")):
@@ -108,10 +108,10 @@ def test_every_number_without_an_interval_says_why(found: dict[str, pl.DataFrame
     assert rows.filter(pl.col("imputation") == "none")["metric"].n_unique() == 18
 
 
-def test_the_order_of_rows_changes_nothing(inputs: Inputs, found: dict[str, pl.DataFrame]) -> None:
-    frames = {name: getattr(inputs, name) for name in Inputs.__dataclass_fields__ if name != "cutoffs"}
+def test_the_order_of_rows_changes_nothing(inputs: RankingInputs, found: dict[str, pl.DataFrame]) -> None:
+    frames = {name: getattr(inputs, name) for name in RankingInputs.__dataclass_fields__ if name != "cutoffs"}
     shuffled = {name: rows.sample(fraction=1, shuffle=True, seed=3) for name, rows in frames.items()}
-    again = rankings(Inputs(**shuffled, cutoffs={}), FEW)
+    again = compute_rankings(RankingInputs(**shuffled, cutoffs={}), FEW)
     for name, rows in found.items():
         floats = [column for column, dtype in rows.schema.items() if dtype == pl.Float64]
         assert again[name].drop(floats).equals(rows.drop(floats)), name
@@ -119,14 +119,14 @@ def test_the_order_of_rows_changes_nothing(inputs: Inputs, found: dict[str, pl.D
             np.testing.assert_allclose(again[name][column].to_numpy(), rows[column].to_numpy(), rtol=1e-9, err_msg=f"{name} {column}")
 
 
-def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: Inputs, found: dict[str, pl.DataFrame]) -> None:
+def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: RankingInputs, found: dict[str, pl.DataFrame]) -> None:
     later = START + 6 * WEEK
     mixed = replace(
         inputs,
         agents=inputs.agents.with_columns(reconstructed=pl.col("week") < later),
         cutoffs={"model/best": datetime(2026, 1, 18, tzinfo=UTC), "model/middle": None},
     )
-    parts = rankings(mixed, replace(FEW, replicates=0))
+    parts = compute_rankings(mixed, replace(FEW, replicates=0))
     for name in ("arena/rankings", "arena/pairs", "arena/calibration", "arena/equity_by_age"):
         keys = set(parts[name].select("reconstructed", "contaminated").unique().rows())
         assert keys == ({(True, False), (False, False)} | ({(True, True)} if name != "arena/pairs" else set())), name
@@ -136,17 +136,17 @@ def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: Inputs, 
     assert metric(found["arena/rankings"], "brier_stated")["best"]["n"] == 300
 
 
-def test_f10_cohorts_of_two_methodologies_never_meet(inputs: Inputs) -> None:
+def test_f10_cohorts_of_two_methodologies_never_meet(inputs: RankingInputs) -> None:
     """Where the reference archives the cohorts of v1, each methodology is ranked here as if the other were not there, and so again."""
     later, plan = START + 6 * WEEK, replace(FEW, replicates=0)
     named = inputs.agents.with_columns(methodology=pl.when(pl.col("week") < later).then(pl.lit("v1")).otherwise(pl.lit("v2")))
-    mixed = rankings(replace(inputs, agents=named), plan)
+    mixed = compute_rankings(replace(inputs, agents=named), plan)
     for name in ("v1", "v2"):
-        alone = rankings(replace(inputs, agents=named.filter(methodology=name)), plan)
+        alone = compute_rankings(replace(inputs, agents=named.filter(methodology=name)), plan)
         for table_name in ("arena/rankings", "arena/pairs", "arena/calibration", "arena/equity_by_age"):
             assert mixed[table_name].filter(methodology=name).equals(alone[table_name]), table_name
             assert not alone[table_name].is_empty(), table_name
-    again = rankings(replace(inputs, agents=named), plan)
+    again = compute_rankings(replace(inputs, agents=named), plan)
     assert all(rows.equals(again[name]) for name, rows in mixed.items())
 
 
@@ -163,7 +163,7 @@ def test_pairs_are_paired_by_cohort_and_week() -> None:
         cohort=START + pl.duration(days="cohort"), week=START + pl.duration(days="week")
     )
     values = values.with_columns(slope=None, y=None, price=None, market=None, event=None)
-    found = compared(values, ["a", "b", "c"], [True] * 3, higher_is_better=False, level=0.95)
+    found = compare_pairs(values, ["a", "b", "c"], [True] * 3, higher_is_better=False, level=0.95)
     first = found.pairs.row(0, named=True)
     expected = [0.05 + 0.01 * (cohort - week % 3) for cohort in range(4) for week in range(cohort, cohort + 3)]
     assert first["difference"] == pytest.approx(-np.mean(expected))
@@ -174,7 +174,7 @@ def test_pairs_are_paired_by_cohort_and_week() -> None:
     assert found.in_mcs[:2] == [True, first["p"] > 0.1]
 
 
-def test_equity_is_a_mean_with_how_many_agents(inputs: Inputs, found: dict[str, pl.DataFrame]) -> None:
+def test_equity_is_a_mean_with_how_many_agents(inputs: RankingInputs, found: dict[str, pl.DataFrame]) -> None:
     ages, days = found["arena/equity_by_age"], found["arena/equity_by_day"]
     assert ages.filter(family="best", age=0)["n"].item() == 12
     assert days.filter(family="best", day=START)["n"].item() == 1
@@ -190,7 +190,7 @@ def test_the_standings_say_which_cohorts_and_what_was_imputed(found: dict[str, p
     from rich.console import Console
 
     text = StringIO()
-    for part in standings(found["arena/rankings"], "half"):
+    for part in render_standings(found["arena/rankings"], "half"):
         Console(file=text, width=80).print(part)
     assert "Arena, v1, live cohorts; missing forecasts are one half" in text.getvalue()
     assert text.getvalue().index("best") < text.getvalue().index("middle") < text.getvalue().index("worst")
@@ -198,8 +198,8 @@ def test_the_standings_say_which_cohorts_and_what_was_imputed(found: dict[str, p
 
 def test_nothing_gives_empty_tables() -> None:
     names = ("agents", "decisions", "universe", "trades", "prices", "ledger", "positions", "portfolios", "scores")
-    empty = Inputs(**{name: getattr(tables, name.upper()).empty() for name in names}, cutoffs={})
-    assert all(rows.is_empty() for rows in rankings(empty, FEW).values())
+    empty = RankingInputs(**{name: getattr(tables, name.upper()).empty() for name in names}, cutoffs={})
+    assert all(rows.is_empty() for rows in compute_rankings(empty, FEW).values())
 
 
 def test_a_real_week_has_the_money_of_the_books_and_can_be_restated(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_real_week_has_the_money_of_the_books_and_can_be_restated(tmp_path: Pa
     for week in range(1, 4):
         arena.evidence(REAL_WEEK + week * timedelta(days=7))
     rules, board = methodologies(arena.registry), arena.results().frames["arena/leaderboard"]
-    now = every_table_as_known(arena.lake, rules, {}, datetime(2030, 1, 1, tzinfo=UTC), {})(table("arena/rankings"))
+    now = read_tables_as_known(arena.lake, rules, {}, datetime(2030, 1, 1, tzinfo=UTC), {})(table("arena/rankings"))
     for name in ("return", "drawdown", "turnover", "brier_price", "brier_stated", "win_rate", "skill_price"):
         values = {family: row["value"] for family, row in metric(now, name).items()}
         expected = dict(board.select("family", name).iter_rows())
@@ -219,7 +219,7 @@ def test_a_real_week_has_the_money_of_the_books_and_can_be_restated(tmp_path: Pa
     unscored = now.filter(pl.col("value").is_null())
     assert "hold" in unscored["family"]
     assert unscored["share_first"].null_count() == unscored.height
-    then = every_table_as_known(arena.lake, rules, {}, datetime(2026, 4, 20, tzinfo=UTC), {})(table("arena/rankings"))
+    then = read_tables_as_known(arena.lake, rules, {}, datetime(2026, 4, 20, tzinfo=UTC), {})(table("arena/rankings"))
     assert all(row["n"] == 0 for row in metric(then, "brier_price").values()), "no resolution was known"
     assert metric(then, "turnover") == metric(now, "turnover")
 

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bellwether.arena.rankings import rankings
-from bellwether.arena.rankings.price_noise import Exposure, Linear, PricedMeans
+from bellwether.arena.rankings import compute_rankings
+from bellwether.arena.rankings.price_noise import Exposure, LinearMetric, PricedMeans
 from bellwether.formatting import floor_percent, rounded_down, rounded_up
 from benchmarks.arena_intervals import COVERED, FALSE, HOLD, KINDS, measured
 from tests.arena.test_questions import PLAN, Bet, arena, submitted
@@ -42,20 +42,20 @@ def test_a_favourite_that_never_lost_may_still_have_been_lucky() -> None:
     """30 bets at .97 without a loss: at the price, 0.9 losses were expected; the interval of the win rate contains the price, that of the return zero."""
     one = means([0.97] * 30)
     won, profit = np.ones(30), np.full(30, 0.25 * (1 / 0.97 - 1))
-    rate = one.estimates({"win_rate": Linear(won, np.ones(30), 0.0, 1.0)})["win_rate"]
+    rate = one.estimates({"win_rate": LinearMetric(won, np.ones(30), 0.0, 1.0)})["win_rate"]
     assert (rate.value, rate.upper) == (1.0, 1.0)
     assert rate.lower is not None
     assert 0.85 < rate.lower < 0.95
-    earned = one.total(Linear(profit, np.full(30, 0.25 / 0.97), -1.0))
+    earned = one.total(LinearMetric(profit, np.full(30, 0.25 / 0.97), -1.0))
     assert earned.lower is not None
     assert earned.lower < -0.2
     assert earned.value == pytest.approx(profit.sum())
 
 
 def test_two_events_have_no_interval_and_a_score_without_slope_is_exact() -> None:
-    few = means([0.97, 0.97]).estimates({"win_rate": Linear(np.ones(2), np.ones(2))})["win_rate"]
+    few = means([0.97, 0.97]).estimates({"win_rate": LinearMetric(np.ones(2), np.ones(2))})["win_rate"]
     assert few.reason == "2 clusters; an interval needs 3"
-    half = means([0.97] * 5).estimates({"brier": Linear(np.full(5, 0.25), np.zeros(5))})["brier"]
+    half = means([0.97] * 5).estimates({"brier": LinearMetric(np.full(5, 0.25), np.zeros(5))})["brier"]
     assert (half.lower, half.upper, half.method) == (0.25, 0.25, "constant")
 
 
@@ -67,7 +67,7 @@ def test_a_skill_over_ordinary_prices_is_fieller_s() -> None:
     price = generator.uniform(0.2, 0.8, 400)
     y = (generator.random(400) < price).astype(float)
     p = np.clip(price + generator.normal(0, 0.25, 400), 0.01, 0.99)
-    loss, market = Linear((p - y) ** 2, 1 - 2 * p), Linear((price - y) ** 2, 1 - 2 * price)
+    loss, market = LinearMetric((p - y) ** 2, 1 - 2 * p), LinearMetric((price - y) ** 2, 1 - 2 * price)
     found = means(list(price)).skill(loss, market)
     assert found.lower is not None
     assert found.upper is not None
@@ -107,7 +107,7 @@ def world(count: int = 20) -> list[Bet]:
 def with_forecasts(said: list[tuple[str, str, float, bool]], count: int = 20) -> pl.DataFrame:
     from dataclasses import replace
 
-    return rankings(replace(arena(world(count)), submissions=submitted(said)), PLAN)["arena/rankings"]
+    return compute_rankings(replace(arena(world(count)), submissions=submitted(said)), PLAN)["arena/rankings"]
 
 
 def test_one_safe_forecast_has_no_rank_and_says_why() -> None:
@@ -124,7 +124,7 @@ def test_nine_of_ten_questions_earn_a_rank_and_fewer_do_not() -> None:
 
 
 def test_a_score_over_few_events_has_no_rank_but_a_return_has() -> None:
-    found = rankings(arena(world(9)), PLAN)["arena/rankings"]
+    found = compute_rankings(arena(world(9)), PLAN)["arena/rankings"]
     assert ranks(found)["agent"] == (None, "scored on 9 events; a rank needs 10")
     assert ranks(found, "win_rate")["agent"][0] is None
     assert ranks(found, "return")["agent"] == (1, None)
@@ -133,7 +133,7 @@ def test_a_score_over_few_events_has_no_rank_but_a_return_has() -> None:
 
 
 def test_the_relative_score_is_the_difference_of_both_brier_scores() -> None:
-    found = rankings(arena(world()), PLAN)["arena/rankings"]
+    found = compute_rankings(arena(world()), PLAN)["arena/rankings"]
     row: dict[str, Any] = found.filter(metric="brier_vs_price", imputation="none").row(0, named=True)
     won = np.array([number % 3 == 0 for number in range(20)])
     assert row["value"] == pytest.approx(((0.4 - won) ** 2).mean() - ((0.35 - won) ** 2).mean())

@@ -12,9 +12,9 @@ import pytest
 from assets.arena.review import review as review_asset
 from bellwether.arena.families import Family
 from bellwether.arena.records import load_interventions
-from bellwether.arena.review import Finding, Offer, State, advice, catalogue, review
+from bellwether.arena.review import Offer, ReviewFinding, ReviewState, list_offers, render_advice, review_families
 from bellwether.arena.weekly import interventions
-from bellwether.arena.weekly.context import World, stored_cohort
+from bellwether.arena.weekly.context import WeekContext, load_cohort
 from bellwether.errors import ConfigError
 from bellwether.models import prices
 from bellwether.models.model import Model
@@ -44,19 +44,21 @@ MODELS = {
 }
 
 
-def _reviewed(*offers: Offer, families: tuple[Family, ...] = (GPT,), dismissed: tuple[tuple[str, str], ...] = ()) -> dict[str, Finding]:
-    return {one.family.name: one for one in review(families, offers, MODELS, {}, dismissed)}
+def _reviewed(
+    *offers: Offer, families: tuple[Family, ...] = (GPT,), dismissed: tuple[tuple[str, str], ...] = ()
+) -> dict[str, ReviewFinding]:
+    return {one.family.name: one for one in review_families(families, offers, MODELS, {}, dismissed)}
 
 
 def test_f2_two_later_releases_of_one_version_need_a_review() -> None:
     found = _reviewed(Offer("openai/gpt-5.6", *PRICED), Offer("openai/gpt-5.6-preview", *PRICED))["gpt"]
-    assert found.state is State.NEEDS_REVIEW
+    assert found.state is ReviewState.NEEDS_REVIEW
     assert [one.model_id for one in found.offers] == ["openai/gpt-5.6", "openai/gpt-5.6-preview"]
 
 
 def test_f3_a_later_release_without_a_price_needs_a_review() -> None:
     found = _reviewed(Offer("openai/gpt-5.7"))["gpt"]
-    assert found.state is State.NEEDS_REVIEW
+    assert found.state is ReviewState.NEEDS_REVIEW
     assert (found.offers[0].input_price, found.offers[0].output_price) == (None, None)
 
 
@@ -69,9 +71,9 @@ def test_f4_only_what_is_of_the_family_and_newer_is_proposed() -> None:
 
 def test_f7_a_dismissed_release_is_proposed_no_more() -> None:
     offers = (Offer("openai/gpt-5.6", *PRICED), Offer("openai/gpt-5.5", *PRICED))
-    assert _reviewed(*offers)["gpt"].state is State.UPGRADE
-    assert _reviewed(*offers, dismissed=(("gpt", "openai/gpt-5.6"),))["gpt"].state is State.DISMISSED
-    assert _reviewed(*offers, dismissed=(("kimi", "openai/gpt-5.6"),))["gpt"].state is State.UPGRADE
+    assert _reviewed(*offers)["gpt"].state is ReviewState.UPGRADE
+    assert _reviewed(*offers, dismissed=(("gpt", "openai/gpt-5.6"),))["gpt"].state is ReviewState.DISMISSED
+    assert _reviewed(*offers, dismissed=(("kimi", "openai/gpt-5.6"),))["gpt"].state is ReviewState.UPGRADE
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_the_catalogue_is_of_chat_models_that_are_not_retired() -> None:
         "xai/grok-5": {"litellm_provider": "xai", "mode": "chat"},
     }
     own = Model.model_validate({"name": "own", "model": "openai/own", "input_price": "1", "output_price": "2"})
-    found = {one.model_id: one for one in catalogue({"own": own}, entries, date(2026, 4, 1))}
+    found = {one.model_id: one for one in list_offers({"own": own}, entries, date(2026, 4, 1))}
     assert set(found) == {"openai/gpt-5.6", "xai/grok-5", "openai/own"}
     assert (found["openai/gpt-5.6"].input_price, found["openai/gpt-5.6"].output_price) == PRICED
     assert found["xai/grok-5"].input_price is None
@@ -121,15 +123,15 @@ def test_the_review_changes_nothing_and_a_dismissal_ends_its_proposal(arena: Are
     monkeypatch.setattr(interventions, "families", lambda models, folder: {"gpt": GPT_NOW})
     with arena.journal() as journal:
         world = arena.world(journal)
-        (found,) = interventions.reviewed(world)
-        assert (found.state, [one.model_id for one in found.offers]) == (State.UPGRADE, ["openai/gpt-9.1"])
+        (found,) = interventions.review_registry(world)
+        assert (found.state, [one.model_id for one in found.offers]) == (ReviewState.UPGRADE, ["openai/gpt-9.1"])
         with pytest.raises(ConfigError, match=r"does not propose it; it proposes gpt openai/gpt-9\.1"):
             interventions.dismiss_release(world, "gpt", "openai/gpt-8", "ann", "never heard of it")
         interventions.dismiss_release(world, "gpt", "openai/gpt-9.1", "ann", "too dear")
         assert interventions.dismiss_release(world, "gpt", "openai/gpt-9.1", "bob", "again").by == "ann", "the first word stands"
         assert [one.author for one in load_interventions(world.records)] == ["ann (too dear)"]
-        (found,) = interventions.reviewed(world)
-        assert stored_cohort(world.records, WEEK) is None
+        (found,) = interventions.review_registry(world)
+        assert load_cohort(world.records, WEEK) is None
     rows = interventions.review_rows([found], LATER)
     assert rows.select("family", "state", "input_price").rows() == [("gpt", "dismissed", None)]
     assert files == {path: path.read_bytes() for path in arena.registry.iterdir()}
@@ -140,7 +142,7 @@ GPT_NOW = _family("gpt", "openai", "gpt-5.2", "gpt", without=("mini",))
 
 def test_an_upgrade_says_what_to_add_to_the_registry() -> None:
     found = _reviewed(Offer("openai/gpt-5.6", *PRICED))["gpt"]
-    text = advice(found)
+    text = render_advice(found)
     assert '["gpt-5.6"]\nmodel = "openai/gpt-5.6"\ninput_price = 5\noutput_price = 30\nknowledge_cutoff = …' in text
     assert '[gpt.releases."gpt-5.6"]' in text and 'gpt = "gpt-5.6"' in text
 
@@ -150,7 +152,7 @@ def test_the_asset_has_the_rows_and_numbers_of_the_review(arena: Arena, monkeypa
     with arena.journal() as journal:
 
         class Means:
-            def world(self, run: str) -> World:
+            def world(self, run: str) -> WeekContext:
                 return arena.world(journal, run)
 
         made = review_asset(dg.build_asset_context(), arena=Means())

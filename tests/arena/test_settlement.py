@@ -21,16 +21,16 @@ from bellwether.arena.resolution import (
     LONGEST,
     OPEN,
     Observation,
-    Polled,
-    awaited,
-    cancelled,
-    correctable,
-    due,
-    evidence_of,
-    incidents,
-    next_look,
-    observations,
-    settlements,
+    PollState,
+    awaited_markets,
+    cancellation,
+    correctable_markets,
+    derive_settlements,
+    evidence_row,
+    find_incidents,
+    judge_evidence,
+    markets_due,
+    next_look_time,
 )
 from bellwether.arena.scores import score_bets
 from bellwether.venues.polymarket.resolution import EVIDENCE
@@ -57,11 +57,11 @@ def look(
         "end_time": CLOSED,
         **more,
     }
-    return evidence_of(market, fetched_at=at)
+    return evidence_row(market, fetched_at=at)
 
 
 def seen(*looks: dict[str, Any]) -> list[Observation]:
-    return observations(pl.DataFrame(looks, schema=EVIDENCE, orient="row"))
+    return judge_evidence(pl.DataFrame(looks, schema=EVIDENCE, orient="row"))
 
 
 def twice(prices: list[str], outcomes: tuple[str, ...] = ("Yes", "No"), **more: Any) -> list[Observation]:
@@ -72,7 +72,7 @@ TEN = bought("10", "5")
 
 
 def test_r1_a_win_is_paid_and_scored() -> None:
-    (settlement,) = settlements(twice(["1", "0"]), V1)
+    (settlement,) = derive_settlements(twice(["1", "0"]), V1)
     book = fold([agent("10000")], [TEN], [settlement])
     account = book.accounts[AGENT.agent_id]
     (position,) = account.positions.values()
@@ -84,7 +84,7 @@ def test_r1_a_win_is_paid_and_scored() -> None:
 
 def test_r5_a_bet_is_scored_though_its_position_was_sold() -> None:
     trades = [TEN, sold("10", "7", TEN, 2)]
-    book = fold([AGENT], trades, settlements(twice(["1", "0"]), V1))
+    book = fold([AGENT], trades, derive_settlements(twice(["1", "0"]), V1))
     assert [entry.kind for entry in book.entries] == [Kind.BUY, Kind.SELL]
     assert [score.brier_size for score in score_bets(book)] == [0.25]
     assert book.accounts[AGENT.agent_id].realized == usd(2)
@@ -108,14 +108,14 @@ def test_r6_a_market_settles_as_a_whole_or_not_at_all() -> None:
 
 def test_r8_a_resolution_without_a_winner_is_deferred() -> None:
     found = twice(["0.995", "0.005"])
-    assert settlements(found, V1) == settlements(found, V2) == []
+    assert derive_settlements(found, V1) == derive_settlements(found, V2) == []
 
 
 def test_an_unknown_winner_is_refunded_in_v1_after_the_grace_period() -> None:
     looks = [look(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)]
-    (settlement,) = settlements(seen(*looks), V1)
+    (settlement,) = derive_settlements(seen(*looks), V1)
     assert (settlement.result, settlement.known_at) == (Result.CANCELLED, CLOSED + 15 * DAY)
-    assert settlements(seen(*looks), V2) == []
+    assert derive_settlements(seen(*looks), V2) == []
     book = fold([AGENT], [TEN], [settlement])
     assert (book.accounts[AGENT.agent_id].cash, score_bets(book)) == (usd(10000), [])
     assert [entry.kind for entry in book.entries] == [Kind.BUY, Kind.REFUND]
@@ -123,12 +123,12 @@ def test_an_unknown_winner_is_refunded_in_v1_after_the_grace_period() -> None:
 
 def test_the_grace_period_starts_again_when_the_market_is_not_over() -> None:
     looks = [look(CLOSED + n * DAY, ["0.995", "0.005"], uma="disputed" if n == 8 else "resolved") for n in range(1, 17)]
-    assert settlements(seen(*looks), V1) == []
+    assert derive_settlements(seen(*looks), V1) == []
 
 
 def test_a_winner_after_a_refund_corrects_it() -> None:
     looks = [look(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)]
-    both = settlements(seen(*looks, look(CLOSED + 20 * DAY, ["1", "0"])), V1)
+    both = derive_settlements(seen(*looks, look(CLOSED + 20 * DAY, ["1", "0"])), V1)
     assert [one.result for one in both] == [Result.CANCELLED, Result.WON]
     book = fold([AGENT], [TEN], both)
     assert [(entry.kind, entry.amount, entry.corrects) for entry in book.entries[1:]] == [
@@ -142,12 +142,12 @@ def test_a_winner_after_a_refund_corrects_it() -> None:
 def test_r9_and_r13_later_looks_change_nothing() -> None:
     found = twice(["1", "0"])
     again = found + seen(look(CLOSED + 3 * DAY, ["1", "0"]), look(CLOSED + 4 * DAY, ["1", "0"]))
-    assert settlements(again, V1) == settlements(found, V1)
-    assert incidents(again, V1) == []
+    assert derive_settlements(again, V1) == derive_settlements(found, V1)
+    assert find_incidents(again, V1) == []
 
 
 def test_r10_an_operators_cancellation_refunds() -> None:
-    (settlement,) = settlements([cancelled("m", CLOSED, "operator")], V2)
+    (settlement,) = derive_settlements([cancellation("m", CLOSED, "operator")], V2)
     book = fold([agent("10000", rules="v2")], [bought("4", "2")], [settlement])
     assert [(entry.kind, entry.amount) for entry in book.entries] == [(Kind.BUY, -usd(2)), (Kind.REFUND, usd(2))]
     assert score_bets(book) == []
@@ -163,39 +163,39 @@ def test_r20_a_position_that_is_open_on_a_settled_market_is_a_violation() -> Non
 
 
 def test_one_look_is_enough_when_the_window_for_disputes_has_passed() -> None:
-    assert settlements(seen(look(CLOSED + HOUR, ["1", "0"])), V1) == []
-    (settlement,) = settlements(seen(look(CLOSED + 2 * HOUR, ["1", "0"])), V1)
+    assert derive_settlements(seen(look(CLOSED + HOUR, ["1", "0"])), V1) == []
+    (settlement,) = derive_settlements(seen(look(CLOSED + 2 * HOUR, ["1", "0"])), V1)
     assert settlement.known_at == CLOSED + 2 * HOUR
 
 
 def test_the_same_look_twice_is_one_look() -> None:
     one = look(CLOSED + HOUR, ["1", "0"])
-    assert settlements(seen(one, one), V1) == []
+    assert derive_settlements(seen(one, one), V1) == []
 
 
 def test_looks_that_contradict_each_other_confirm_nothing() -> None:
     found = seen(look(CLOSED + HOUR / 2, ["1", "0"]), look(CLOSED + HOUR, ["0", "1"]))
-    assert settlements(found, V1) == []
+    assert derive_settlements(found, V1) == []
 
 
 def test_m33_a_disputed_market_is_not_settled() -> None:
-    assert settlements(twice(["1", "0"], uma="disputed"), V1) == []
-    assert settlements(twice(["1", "0"], uma="proposed"), V1) == []
+    assert derive_settlements(twice(["1", "0"], uma="disputed"), V1) == []
+    assert derive_settlements(twice(["1", "0"], uma="proposed"), V1) == []
 
 
 def test_m34_half_and_half_pays_half() -> None:
-    (settlement,) = settlements(twice(["0.5", "0.5"]), V1)
+    (settlement,) = derive_settlements(twice(["0.5", "0.5"]), V1)
     book = fold([AGENT], [bought("1000", "600")], [settlement])
     assert (settlement.result, book.accounts[AGENT.agent_id].cash, score_bets(book)) == (Result.SPLIT, usd(9400) + usd(500), [])
 
 
 def test_half_and_half_can_be_a_refund() -> None:
-    (settlement,) = settlements(twice(["0.5", "0.5"]), V1.model_copy(update={"void": "refund"}))
+    (settlement,) = derive_settlements(twice(["0.5", "0.5"]), V1.model_copy(update={"void": "refund"}))
     assert settlement.result is Result.CANCELLED
 
 
 def test_fractions_pay_what_they_say() -> None:
-    (settlement,) = settlements(twice(["0.3", "0.7"]), V1)
+    (settlement,) = derive_settlements(twice(["0.3", "0.7"]), V1)
     assert (settlement.result, dict(settlement.payouts)) == (Result.SPLIT, {"yes": 300_000, "no": 700_000})
 
 
@@ -209,26 +209,26 @@ def test_fractions_pay_what_they_say() -> None:
     ],
 )
 def test_winners_are_found_by_name(row: str, outcomes: tuple[str, ...], prices: list[str], winner: str) -> None:
-    (settlement,) = settlements(twice(prices, outcomes), V1)
+    (settlement,) = derive_settlements(twice(prices, outcomes), V1)
     assert (settlement.winner, settlement.payouts[winner.casefold()], sum(settlement.payouts.values())) == (winner, 1_000_000, 1_000_000)
 
 
 @pytest.mark.parametrize("flags", [["Yes"], ["yes"]])
 def test_m12_the_flag_of_the_winner_counts(flags: list[str]) -> None:
     looks = [{**look(CLOSED + n * HOUR, ["0.97", "0.03"], uma=None), "winners": flags} for n in (1, 2)]
-    (settlement,) = settlements(seen(*looks), V1)
+    (settlement,) = derive_settlements(seen(*looks), V1)
     assert settlement.winner == "Yes"
 
 
 @pytest.mark.parametrize(("row", "prices"), [("M18 none", []), ("M18 one", ["0.99"]), ("M18 undecided", ["0.55", "0.44"])])
 def test_m18_prices_that_decide_nothing(row: str, prices: list[str]) -> None:
-    assert settlements(twice(prices, uma=None), V1) == []
+    assert derive_settlements(twice(prices, uma=None), V1) == []
 
 
 def test_m32_a_market_that_is_open_again_stays_resolved_and_is_an_incident() -> None:
     found = [*twice(["1", "0"]), *seen(look(CLOSED + DAY, ["0.6", "0.4"], uma=None, closed=False))]
-    assert len(settlements(found, V1)) == 1
-    assert [incident.found for incident in incidents(found, V1)] == ["not closed"]
+    assert len(derive_settlements(found, V1)) == 1
+    assert [incident.found for incident in find_incidents(found, V1)] == ["not closed"]
 
 
 def test_a_corrected_winner_takes_back_and_pays_anew_and_the_past_remains() -> None:
@@ -248,7 +248,7 @@ def test_a_corrected_winner_takes_back_and_pays_anew_and_the_past_remains() -> N
 def test_cohorts_of_two_methodologies_settle_by_their_own_rules() -> None:
     looks = seen(*[look(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)])
     second = TEN._replace(agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1")
-    book = fold([AGENT, agent(family="b", rules="v2")], [TEN, second], [*settlements(looks, V1), *settlements(looks, V2)])
+    book = fold([AGENT, agent(family="b", rules="v2")], [TEN, second], [*derive_settlements(looks, V1), *derive_settlements(looks, V2)])
     assert [position.status for account in book.accounts.values() for position in account.positions.values()] == ["settled", "open"]
 
 
@@ -285,45 +285,45 @@ def test_money_that_was_spent_before_it_is_taken_back_is_owed() -> None:
 
 
 def test_r23_only_markets_that_somebody_waits_for_are_looked_at() -> None:
-    assert awaited(fold([AGENT], [], [])) == []
-    assert awaited(fold([AGENT], [TEN], [])) == ["m"]
-    assert awaited(fold([AGENT], [TEN, sold("10", "6", TEN, 2)], [])) == ["m"]
-    assert awaited(fold([AGENT], [TEN], [won("Yes")])) == []
-    assert awaited(fold([AGENT], [TEN], [Settlement("m", "v1", NOW + timedelta(days=1), Result.CANCELLED, {})])) == []
+    assert awaited_markets(fold([AGENT], [], [])) == []
+    assert awaited_markets(fold([AGENT], [TEN], [])) == ["m"]
+    assert awaited_markets(fold([AGENT], [TEN, sold("10", "6", TEN, 2)], [])) == ["m"]
+    assert awaited_markets(fold([AGENT], [TEN], [won("Yes")])) == []
+    assert awaited_markets(fold([AGENT], [TEN], [Settlement("m", "v1", NOW + timedelta(days=1), Result.CANCELLED, {})])) == []
 
 
 def test_a_market_is_awaited_until_every_methodology_has_settled_it() -> None:
     second = TEN._replace(agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1")
     agents = [AGENT, agent(family="b", rules="v2")]
-    assert awaited(fold(agents, [TEN, second], [won("Yes")])) == ["m"]
-    assert awaited(fold(agents, [TEN, second], [won("Yes"), won("Yes", rules="v2")])) == []
+    assert awaited_markets(fold(agents, [TEN, second], [won("Yes")])) == ["m"]
+    assert awaited_markets(fold(agents, [TEN, second], [won("Yes"), won("Yes", rules="v2")])) == []
 
 
 def test_looks_become_rarer_while_nothing_happens() -> None:
-    waits = [next_look(Polled(MarketStatus.CLOSED, NOW, same=n)) for n in (1, 2, 3, 50)]
+    waits = [next_look_time(PollState(MarketStatus.CLOSED, NOW, same=n)) for n in (1, 2, 3, 50)]
     assert waits == [NOW + FIRST, NOW + 2 * FIRST, NOW + 4 * FIRST, NOW + LONGEST]
 
 
 def test_an_open_market_is_looked_at_when_it_closes() -> None:
-    assert next_look(Polled(MarketStatus.ACTIVE, NOW, closes_at=NOW + timedelta(days=3))) == NOW + OPEN
-    assert next_look(Polled(MarketStatus.ACTIVE, NOW, closes_at=NOW + timedelta(hours=1))) == NOW + timedelta(hours=1)
-    assert next_look(Polled(MarketStatus.ACTIVE, NOW, closes_at=NOW - timedelta(hours=1))) == NOW + FIRST
-    assert next_look(None) is None
+    assert next_look_time(PollState(MarketStatus.ACTIVE, NOW, closes_at=NOW + timedelta(days=3))) == NOW + OPEN
+    assert next_look_time(PollState(MarketStatus.ACTIVE, NOW, closes_at=NOW + timedelta(hours=1))) == NOW + timedelta(hours=1)
+    assert next_look_time(PollState(MarketStatus.ACTIVE, NOW, closes_at=NOW - timedelta(hours=1))) == NOW + FIRST
+    assert next_look_time(None) is None
 
 
 def test_a_settled_market_is_looked_at_once_a_utc_day_during_the_window_for_corrections() -> None:
     book = fold([AGENT], [TEN], [won("Yes")])
     settled_at = next(iter(book.settlements.values())).known_at
-    assert correctable(book, settled_at + CORRECTIONS) == ["m"]
-    assert correctable(book, settled_at + CORRECTIONS + timedelta(seconds=1)) == []
-    looked = Polled(MarketStatus.CLOSED, datetime(2026, 3, 3, 15, 20, tzinfo=UTC), same=9)
-    assert next_look(looked, settled=True) == datetime(2026, 3, 4, tzinfo=UTC)
+    assert correctable_markets(book, settled_at + CORRECTIONS) == ["m"]
+    assert correctable_markets(book, settled_at + CORRECTIONS + timedelta(seconds=1)) == []
+    looked = PollState(MarketStatus.CLOSED, datetime(2026, 3, 3, 15, 20, tzinfo=UTC), same=9)
+    assert next_look_time(looked, settled=True) == datetime(2026, 3, 4, tzinfo=UTC)
     at = settled_at + timedelta(days=3)
-    assert due(book, {"m": Polled(MarketStatus.CLOSED, at)}, at) == []
-    assert due(book, {"m": Polled(MarketStatus.CLOSED, at - DAILY)}, at) == ["m"]
-    assert due(book, {"m": Polled(MarketStatus.CLOSED, at - DAILY)}, at, final=["m"]) == []
+    assert markets_due(book, {"m": PollState(MarketStatus.CLOSED, at)}, at) == []
+    assert markets_due(book, {"m": PollState(MarketStatus.CLOSED, at - DAILY)}, at) == ["m"]
+    assert markets_due(book, {"m": PollState(MarketStatus.CLOSED, at - DAILY)}, at, final=["m"]) == []
 
 
 def test_a_missing_market_is_polled_less_and_less_often_but_once_a_day() -> None:
-    waits = [next_look(Polled(MarketStatus.ACTIVE, NOW, same=n, closes_at=NOW + CORRECTIONS, missing=True)) for n in (1, 2, 3, 50)]
+    waits = [next_look_time(PollState(MarketStatus.ACTIVE, NOW, same=n, closes_at=NOW + CORRECTIONS, missing=True)) for n in (1, 2, 3, 50)]
     assert waits == [NOW + FIRST, NOW + 2 * FIRST, NOW + 4 * FIRST, NOW + DAILY]

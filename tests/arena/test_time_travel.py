@@ -11,13 +11,13 @@ import httpx
 import polars as pl
 import pytest
 
-from bellwether.arena.records import Plan, stored
-from bellwether.arena.weekly.context import decided_at
+from bellwether.arena.records import DecisionPlan, load_record
+from bellwether.arena.weekly.context import decision_time
 from bellwether.tables import arena as tables
 from tests.arena.tampering import Tampering
 from tests.arena.weeks import WEEK, Arena
 
-AT = decided_at(WEEK)
+AT = decision_time(WEEK)
 #: What a listing says of now: other values must change nothing.
 NOW_FIELDS: dict[str, Any] = {
     "lastTradePrice": 0.123,
@@ -78,7 +78,9 @@ def prompts(arena: Arena) -> dict[str, bytes]:
     with arena.journal() as journal:
         records = arena.world(journal).records
         names = arena.read(tables.DECISIONS)["decision_id"]
-        return {name: json.dumps(plan.messages).encode() for name in names if (plan := stored(records, Plan, name)) is not None}
+        return {
+            name: json.dumps(plan.messages).encode() for name in names if (plan := load_record(records, DecisionPlan, name)) is not None
+        }
 
 
 @pytest.fixture(scope="module")

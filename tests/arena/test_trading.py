@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from bellwether.arena.decision import Reason
-from bellwether.arena.facts import confidence
+from bellwether.arena.facts import implied_confidence
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Level, MarketStatus, Quote, UnknownFees
 from bellwether.arena.methodology import Methodology
@@ -247,9 +247,9 @@ def test_a_fee_that_the_cash_cannot_pay_is_refused() -> None:
 
 
 def test_k1_confidence_is_the_share_of_the_largest_bet() -> None:
-    assert confidence(usd(100), usd(10_000), V1) == 0.04
-    assert confidence(usd(10_000), usd(100), V1) == 1
-    assert confidence(usd(100), 0, V1) == 0
+    assert implied_confidence(usd(100), usd(10_000), V1) == 0.04
+    assert implied_confidence(usd(10_000), usd(100), V1) == 1
+    assert implied_confidence(usd(100), 0, V1) == 0
 
 
 NEXT = KEY.week.replace(day=8)

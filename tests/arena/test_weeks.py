@@ -13,13 +13,13 @@ import pytest
 
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.results import changed_bases
-from bellwether.arena.weekly.context import frozen_cohort, frozen_universe
+from bellwether.arena.results import find_changed_cash
+from bellwether.arena.weekly.context import freeze_cohort, freeze_universe
 from bellwether.arena.weekly.decisions import decide_week
-from bellwether.arena.weekly.evidence import Known, due_markets
-from bellwether.arena.weekly.held_prices import mark, past_rows
-from bellwether.arena.weekly.queries import agent_rows, cohort_rows, explain, status, stored, week_is_decided
-from bellwether.arena.weekly.summary import preview
+from bellwether.arena.weekly.evidence import FactRows, due_markets
+from bellwether.arena.weekly.held_prices import reconstruct_rows, store_tick
+from bellwether.arena.weekly.queries import agent_rows, cohort_rows, explain_decision, is_week_decided, stored_tables, week_status
+from bellwether.arena.weekly.summary import preview_week
 from bellwether.errors import ConfigError, LakeError, VenueError
 from bellwether.journal.records import Records
 from bellwether.tables import arena as tables
@@ -53,7 +53,7 @@ def test_damaged_evidence_of_live_cohorts_is_never_left_out(tmp_path: Path) -> N
     (manifest,) = arena.lake.manifests(tables.EVIDENCE).values()
     flip(Path(arena.lake.storage.location(manifest.file)))
     with arena.journal() as journal, pytest.raises(LakeError, match=r"arena/evidence: .* is damaged: .* put the file back from a backup"):
-        Known.stored(arena.world(journal), found_again=[week])
+        FactRows.stored(arena.world(journal), found_again=[week])
 
 
 def test_a_past_week_is_reconstructed_and_says_so(decided: Arena) -> None:
@@ -102,13 +102,13 @@ def test_the_money_adds_up(decided: Arena) -> None:
     }
     from bellwether.arena.results import Facts
 
-    assert changed_bases(Facts(**facts), found.book) == []
+    assert find_changed_cash(Facts(**facts), found.book) == []
     # Evidence of the first week that nobody had seen changes the cash with which the second was decided, and is named.
     first = {**facts, "evidence": facts["evidence"].filter(pl.col("week") > WEEK)}
-    from bellwether.arena.results import results
+    from bellwether.arena.results import compute_results
 
-    less = results(Facts(**first), methodologies(decided.registry))
-    assert changed_bases(Facts(**first), less.book)
+    less = compute_results(Facts(**first), methodologies(decided.registry))
+    assert find_changed_cash(Facts(**first), less.book)
 
 
 def test_a_second_run_asks_nobody_and_stores_the_same_bytes(decided: Arena) -> None:
@@ -184,7 +184,7 @@ def test_a_week_before_a_decided_one_is_left_open(tmp_path: Path) -> None:
     arena.decide(WEEK)
     with arena.journal() as journal:
         world = arena.world(journal)
-        frozen_universe(world, WEEK + SEVEN, "polymarket")
+        freeze_universe(world, WEEK + SEVEN, "polymarket")
     arena.decide(WEEK + 2 * SEVEN)
     late = arena.decide(WEEK + SEVEN)
     old = [one for task, one in late.decisions if task.key.agent.cohort == WEEK]
@@ -196,7 +196,7 @@ def test_a_week_before_a_decided_one_is_left_open(tmp_path: Path) -> None:
 def test_an_outage_of_the_venue_leaves_the_week_open(tmp_path: Path) -> None:
     arena = Arena(tmp_path, now=datetime(2026, 6, 28, 0, 10, tzinfo=UTC), lineup="rules")
     with arena.journal() as journal:
-        frozen_universe(arena.world(journal), arena.now.date(), "polymarket")
+        freeze_universe(arena.world(journal), arena.now.date(), "polymarket")
 
     def breaks() -> None:
         raise VenueError("GET /books", 1, "the venue is down", "Wait", kind="outage")
@@ -236,10 +236,10 @@ def test_a_live_week_has_the_largest_open_markets_and_quotes_of_its_decisions(li
 def test_a_live_week_is_known_to_be_decided(live: Arena) -> None:
     with live.journal() as journal:
         world = live.world(journal)
-        assert week_is_decided(world, live.now.date(), live.now)
+        assert is_week_decided(world, live.now.date(), live.now)
         missed = live.now.date() - SEVEN
-        assert not week_is_decided(world, missed, live.now - SEVEN), "its cohort may still be started"
-        assert week_is_decided(world, missed, live.now - SEVEN + timedelta(hours=2)), "only somebody who asks starts it now"
+        assert not is_week_decided(world, missed, live.now - SEVEN), "its cohort may still be started"
+        assert is_week_decided(world, missed, live.now - SEVEN + timedelta(hours=2)), "only somebody who asks starts it now"
 
 
 def test_held_markets_are_looked_at_when_they_are_due(live: Arena) -> None:
@@ -257,17 +257,17 @@ def test_held_markets_are_looked_at_when_they_are_due(live: Arena) -> None:
 def test_a_tick_stores_prices_that_changed_and_a_second_one_nothing(live: Arena, tmp_path: Path) -> None:
     with live.journal() as journal:
         world = live.world(journal)
-        day, changed = mark(world)
+        day, changed = store_tick(world)
         quoted = live.read(tables.TRADES).filter(pl.col("quote_source") == "clob")["market_id"].unique().sort()
         prices = live.read(tables.PRICES)
         assert prices["market_id"].sort().equals(quoted), "what one side quotes alone has no mark"
         assert changed == prices.height > 0
         assert prices["at"].unique().to_list() == [datetime(2026, 6, 28, 0, 10, tzinfo=UTC)]
-        assert mark(world) == (day, 0)
-        assert past_rows(world, [day])[day].equals(prices), "what was seen live stays"
+        assert store_tick(world) == (day, 0)
+        assert reconstruct_rows(world, [day])[day].equals(prices), "what was seen live stays"
         rebuilt = prices.with_columns(pl.col("at") - timedelta(minutes=10), reconstructed=pl.lit(value=True))
         live.lake.write(tables.PRICES, (day.isoformat(),), rebuilt, run_id="rebuilt")
-        assert mark(world) == (day, changed), "an equal price that was reconstructed is none that was seen"
+        assert store_tick(world) == (day, changed), "an equal price that was reconstructed is none that was seen"
 
 
 def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> None:
@@ -275,10 +275,10 @@ def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> Non
     found = arena.results()
     assert found.violations == []
     assert {name: rows.height for name, rows in found.frames.items()} == dict.fromkeys(found.frames, 0)
-    assert status(arena.lake, methodologies()).is_empty()
+    assert week_status(arena.lake, methodologies()).is_empty()
     with arena.journal() as journal:
         world = arena.world(journal)
-        assert mark(world)[1] == 0
+        assert store_tick(world)[1] == 0
         assert due_markets(world) == []
 
 
@@ -287,20 +287,20 @@ def test_a_cohort_starts_late_only_when_it_is_asked_for(tmp_path: Path) -> None:
     arena = Arena(tmp_path, now=datetime(2026, 6, 28, 12, tzinfo=UTC), lineup="rules")
     with arena.journal() as journal:
         world = arena.world(journal)
-        assert frozen_cohort(world, arena.now.date(), reconstructed=False, forced=False) is None
-        one = frozen_cohort(world, arena.now.date(), reconstructed=False, forced=True)
+        assert freeze_cohort(world, arena.now.date(), reconstructed=False, forced=False) is None
+        one = freeze_cohort(world, arena.now.date(), reconstructed=False, forced=True)
         assert one is not None
-        assert frozen_cohort(world, arena.now.date(), reconstructed=False, forced=True) == one
-        assert frozen_cohort(world, arena.now.date(), reconstructed=False, forced=False) == one
+        assert freeze_cohort(world, arena.now.date(), reconstructed=False, forced=True) == one
+        assert freeze_cohort(world, arena.now.date(), reconstructed=False, forced=False) == one
         with pytest.raises(ConfigError, match="it begins at"):
-            frozen_universe(world, arena.now.date() + SEVEN, "polymarket")
+            freeze_universe(world, arena.now.date() + SEVEN, "polymarket")
 
 
 def test_a_preview_changes_nothing(tmp_path: Path, decided: Arena) -> None:
     arena = Arena(tmp_path)
     with arena.journal() as journal:
         world = arena.world(journal)
-        (universe,), prompts = preview(world, WEEK)
+        (universe,), prompts = preview_week(world, WEEK)
         assert world.records.stored("universe", WEEK.isoformat()) is None
         assert world.records.stored("cohort", WEEK.isoformat()) is None
     assert sorted(one.decision_id.split("/")[1] for one in prompts) == FAMILIES
@@ -319,11 +319,11 @@ def test_everything_behind_a_decision_is_told(decided: Arena) -> None:
     decided.lake.write(tables.LEDGER, (), decided.results().frames["arena/ledger"], run_id="test")
     name = f"{WEEK}/calibrated/{WEEK}"
     with decided.journal() as journal:
-        found = explain(journal, stored(decided.lake), decided.world(journal), name)
+        found = explain_decision(journal, stored_tables(decided.lake), decided.world(journal), name)
         with pytest.raises(ConfigError, match="COHORT/FAMILY/WEEK"):
-            explain(journal, stored(decided.lake), decided.world(journal), "calibrated")
+            explain_decision(journal, stored_tables(decided.lake), decided.world(journal), "calibrated")
         with pytest.raises(ConfigError, match="nothing is stored"):
-            explain(journal, stored(decided.lake), decided.world(journal), f"{WEEK}/nobody/{WEEK}")
+            explain_decision(journal, stored_tables(decided.lake), decided.world(journal), f"{WEEK}/nobody/{WEEK}")
     assert found.plan is not None
     assert found.intent is not None
     assert found.plan.messages[1]["content"].count("\n- market_id ") == 25
@@ -337,17 +337,17 @@ def test_weeks_cohorts_and_agents_are_told(decided: Arena) -> None:
     found = decided.results().frames
     for table in (tables.POSITIONS, tables.PORTFOLIOS, tables.SCORES, tables.LEDGER):
         decided.lake.write(table, (), found[table.name], run_id="test")
-    weeks = status(decided.lake, methodologies(decided.registry))
+    weeks = week_status(decided.lake, methodologies(decided.registry))
     assert weeks["week"].to_list() == [WEEK + SEVEN, WEEK]
     assert weeks["decisions"].to_list() == [12, 6]
-    assert cohort_rows(stored(decided.lake), WEEK)["family"].to_list().count("hold") == 1
-    mine = agent_rows(stored(decided.lake), WEEK, "calibrated")
+    assert cohort_rows(stored_tables(decided.lake), WEEK)["family"].to_list().count("hold") == 1
+    mine = agent_rows(stored_tables(decided.lake), WEEK, "calibrated")
     assert mine["decisions"].height == 2
     assert mine["cash movements"].height >= mine["positions"].height > 0
     with pytest.raises(ConfigError, match="no such family"):
-        agent_rows(stored(decided.lake), WEEK, "nobody")
+        agent_rows(stored_tables(decided.lake), WEEK, "nobody")
     with pytest.raises(ConfigError, match="no cohort started"):
-        cohort_rows(stored(decided.lake), WEEK - SEVEN)
+        cohort_rows(stored_tables(decided.lake), WEEK - SEVEN)
 
 
 def test_live_weeks_open_decide_mark_and_resolve_under_a_moving_clock(tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_live_weeks_open_decide_mark_and_resolve_under_a_moving_clock(tmp_path: 
             arena.evidence(sunday)
             if week < 2:
                 with arena.journal() as journal:
-                    mark(arena.world(journal))
+                    store_tick(arena.world(journal))
     found = arena.results()
     assert found.violations == []
     evidence, prices = arena.read(tables.EVIDENCE), arena.read(tables.PRICES)

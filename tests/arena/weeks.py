@@ -14,11 +14,11 @@ import polars as pl
 
 from bellwether import concurrency
 from bellwether.arena.frames import universe_frame
-from bellwether.arena.results import Facts, Results, results
+from bellwether.arena.results import Facts, Results, compute_results
 from bellwether.arena.weekly import rows
-from bellwether.arena.weekly.context import World
-from bellwether.arena.weekly.decisions import WeekDecided, decide_week
-from bellwether.arena.weekly.evidence import Known, evidence_rows
+from bellwether.arena.weekly.context import WeekContext
+from bellwether.arena.weekly.decisions import WeekDecisions, decide_week
+from bellwether.arena.weekly.evidence import FactRows, evidence_rows
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.client import Limits, ModelClient
@@ -66,8 +66,8 @@ class Arena:
     def journal(self) -> Journal:
         return Journal(f"sqlite:///{self.home / 'journal.db'}")
 
-    def world(self, journal: Journal, run: str = "r") -> World:
-        return World(journal, self.lake, self._ask, _Models(self, journal, run), lambda: self.now, run, self.lineup, self.registry)
+    def world(self, journal: Journal, run: str = "r") -> WeekContext:
+        return WeekContext(journal, self.lake, self._ask, _Models(self, journal, run), lambda: self.now, run, self.lineup, self.registry)
 
     @property
     def config(self) -> Settings:
@@ -88,14 +88,14 @@ class Arena:
 
         return concurrency.run(session())
 
-    def decide(self, week: date = WEEK, run: str = "r", **more: Any) -> WeekDecided:
+    def decide(self, week: date = WEEK, run: str = "r", **more: Any) -> WeekDecisions:
         """Decide a week and store its rows."""
         with self.journal() as journal:
             done = decide_week(self.world(journal, run), week, **more)
             self.store(journal, week, done)
         return done
 
-    def store(self, journal: Journal, week: date, done: WeekDecided) -> None:
+    def store(self, journal: Journal, week: date, done: WeekDecisions) -> None:
         world, partition = self.world(journal), (week.isoformat(),)
         decisions, versions = rows.decisions_rows(world, done)
         made = {
@@ -114,7 +114,7 @@ class Arena:
         """Look for evidence of a week, and store it."""
         with self.journal() as journal:
             world = self.world(journal)
-            found = evidence_rows(world, week, Known.stored(world))
+            found = evidence_rows(world, week, FactRows.stored(world))
         self.lake.write(tables.EVIDENCE, (week.isoformat(),), found, run_id="test")
         return found
 
@@ -125,7 +125,7 @@ class Arena:
         names = ("agents", "decisions", "refusals", "trades", "evidence", "prices")
         facts = Facts(**{name: self.read(getattr(tables, name.upper())) for name in names})
         with self.journal() as journal:
-            return results(facts, self.world(journal).rules)
+            return compute_results(facts, self.world(journal).rules)
 
     def books(self) -> None:
         """Fold the facts, and store what follows from them."""

@@ -14,11 +14,11 @@ from bellwether.arena.facts import Agent, Result, Settlement, Trade
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.ledger import Book
 from bellwether.arena.market import Market, MarketStatus, Quote
-from bellwether.arena.methodology import Methodology, methodology
+from bellwether.arena.methodology import Methodology, load_methodology
 from bellwether.arena.units import micros, price_micros
 from bellwether.units import MicroDollars, SharePrice
 
-V1, V2, REALISTIC = methodology("v1"), methodology("v2"), methodology("v1-realistic")
+V1, V2, REALISTIC = load_methodology("v1"), load_methodology("v2"), load_methodology("v1-realistic")
 COHORT = date(2026, 3, 1)
 NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
 KEY = DecisionKey(AgentKey(COHORT, "acme"), COHORT)

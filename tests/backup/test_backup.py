@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bellwether.arena.rankings import rankings
+from bellwether.arena.rankings import compute_rankings
 from bellwether.backup import backup, expired, restore
 from bellwether.backup.backup import prune
 from bellwether.backup.manifest import FILE, FORMAT, made_at, name_of
@@ -44,7 +44,7 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     (registry / "lineups.toml").write_text('[mine]\ntitle = "t"\n\n[mine.families]\nhold = "rule/hold"\n')
     config = Settings(home=home / "home", registry=registry)
     lake = Lake(config.lake_uri)
-    for name, rows in rankings(Simulated({"a": 0.0, "b": 1.0}, cohorts=3).inputs(1), Inference(replicates=0)).items():
+    for name, rows in compute_rankings(Simulated({"a": 0.0, "b": 1.0}, cohorts=3).inputs(1), Inference(replicates=0)).items():
         lake.write(table(name), (), rows, run_id="r")
     with Journal(config.journal_url) as journal:
         Records(journal, timedelta(minutes=1), run="r").once("universe", "2026-03-01", lambda: b"answered")

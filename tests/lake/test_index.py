@@ -21,7 +21,7 @@ from bellwether.lake.local_copies import Copies
 from bellwether.lake.staleness import Recipe, Staleness
 from bellwether.lake.verification import verify
 from bellwether.tables import TABLES
-from bellwether.tables.schema import outside
+from bellwether.tables.schema import external_table
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, lost, torn
 from tests.shared import start_together
@@ -276,7 +276,7 @@ def legacy(lake: Lake) -> Lake:
 
 
 def test_a_lake_of_an_earlier_version_is_read_and_given_an_index(lake: Lake, s3_server: S3Server) -> None:
-    old, note = legacy(Lake(lake.uri, s3_server.options)), outside("t/report", "day")
+    old, note = legacy(Lake(lake.uri, s3_server.options)), external_table("t/report", "day")
     fill(old, 3)
     old.note(note, ("1",), run_id="r1", inputs={"a": "b"})
     old.storage.put("clean/prices/2025-01-02/manifest.json", b'{"x')

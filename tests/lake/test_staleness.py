@@ -15,7 +15,7 @@ import pytest
 from bellwether.lake import Lake
 from bellwether.lake.partitions import Partition
 from bellwether.lake.staleness import AsRead, Recipe, Staleness
-from bellwether.tables.schema import TEXT, Column, Table, outside
+from bellwether.tables.schema import TEXT, Column, Table, external_table
 
 TODAY = date(2026, 3, 9)
 DAY, VALUE = Column("day", TEXT, "day"), Column("value", pl.Int64(), "value")
@@ -29,7 +29,7 @@ RAW, CLEAN, LIVE = by_day("t/raw"), by_day("t/clean"), by_day("t/live", often=Tr
 LATER = by_day("t/later", history=("t/raw",))
 PAIR = Table("t/pair", "A row.", (DAY, Column("name", TEXT, "name"), VALUE), key=("day", "name"), partitioned_by=("day", "name"))
 TOTAL = Table("t/total", "A row.", (VALUE,), key=("value",))
-REPORT = outside("t/report", "day")
+REPORT = external_table("t/report", "day")
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from bellwether.arena.frames import evidence_frame, universe_frame
 from bellwether.arena.records import FrozenUniverse
-from bellwether.arena.resolution import evidence_of
-from bellwether.arena.universe import universe
+from bellwether.arena.resolution import evidence_row
+from bellwether.arena.universe import select_universe
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.lake.upgrades import renew
@@ -27,12 +27,12 @@ WEEK = (date(2026, 3, 1).isoformat(),)
 
 
 def _universe(week: date) -> pl.DataFrame:
-    return universe_frame(week, FrozenUniverse(universe([binary()], 5, NOW), NOW, False, "test"))
+    return universe_frame(week, FrozenUniverse(select_universe([binary()], 5, NOW), NOW, False, "test"))
 
 
 def test_rows_of_an_older_version_are_read_again(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
-    look = evidence_of({"market_id": "m", "outcomes": ["Yes", "No"], "closed": False}, fetched_at=NOW)
+    look = evidence_row({"market_id": "m", "outcomes": ["Yes", "No"], "closed": False}, fetched_at=NOW)
     made = {EVIDENCE: evidence_frame([look]), UNIVERSE: _universe(date(2026, 3, 1))}
     for table, rows in made.items():
         lacking = {"results", "settled_at", "venue"}

@@ -20,12 +20,12 @@ from assets.arena.jobs import AGENTS, BOOKS, MARKS
 from assets.arena.partitions import WEEK as WEEKS
 from assets.warehouse.sensors import _PROCESS, publisher
 from bellwether.arena.identity import week_of
-from bellwether.arena.lineup import registered
+from bellwether.arena.lineup import load_registered_families
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.rankings.standings import cutoffs, every_table_as_known
-from bellwether.arena.results import Facts, results
+from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
+from bellwether.arena.results import Facts, compute_results
 from bellwether.arena.weekly.interventions import cancel_market, close_agent
-from bellwether.arena.weekly.queries import status
+from bellwether.arena.weekly.queries import week_status
 from bellwether.errors import BellwetherError, VenueError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
@@ -256,7 +256,7 @@ def test_live_weeks_on_two_venues_decide_and_are_marked(tmp_path: Path, monkeypa
     assert set(held["market_id"]) - listed
     assert prices["day"].unique().sort().to_list() == [date(2026, 6, 14), date(2026, 6, 21)]
     assert rows(world, "arena/portfolios").filter(pl.col("invested") > 0).height > 0
-    told = status(world.lake, methodologies(world.config.registry))
+    told = week_status(world.lake, methodologies(world.config.registry))
     assert told["complete"].to_list() == [False, False]
     world.instance.dispose()
     settings.cache_clear()
@@ -272,7 +272,7 @@ def test_the_books_have_the_marks_of_the_day_under_way(tmp_path: Path, monkeypat
     assert now.date().isoformat() not in DAY.get_partition_keys()
     assert rows(world, "arena/prices")["at"].max() == now
     assert rows(world, "arena/portfolios").filter(pl.col("at") == now, pl.col("invested") > 0).height > 0
-    folded = results(Facts.stored(world.lake), methodologies(world.config.registry)).frames
+    folded = compute_results(Facts.stored(world.lake), methodologies(world.config.registry)).frames
     for name in ("arena/portfolios", "arena/leaderboard"):
         assert rows(world, name).equals(table(name).validate(folded[name])), name
     world.instance.dispose()
@@ -439,11 +439,13 @@ def refused(*words: str) -> str:
 
 
 def test_every_table_can_be_asked_for_as_it_was_known(here: World, tmp_path: Path) -> None:
-    rules, known = methodologies(here.config.registry), cutoffs(here.config.registry)
+    rules, known = methodologies(here.config.registry), load_cutoffs(here.config.registry)
     names = [name for name, declared in TABLES.items() if declared.group == "arena"]
     assert len(names) == 23
     then, later = datetime(2026, 5, 20, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
-    past, whole = (every_table_as_known(here.lake, rules, known, at, registered(here.config.registry)) for at in (then, later))
+    past, whole = (
+        read_tables_as_known(here.lake, rules, known, at, load_registered_families(here.config.registry)) for at in (then, later)
+    )
     for name in names:
         before, now = past(table(name)), whole(table(name))
         assert before.columns == now.columns == table(name).names, name

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from bellwether.arena.market import Level, Quote
-from bellwether.arena.universe import market_of
+from bellwether.arena.universe import market_from_row
 from bellwether.lake.storage import open_storage
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.polymarket.fees import schedule_of
@@ -125,7 +125,7 @@ def test_recorded_markets_of_2026_fit_and_have_known_fees(newer: Path) -> None:
         parsed = read(body)
         assert parsed.rejects.is_empty(), (body["id"], parsed.rejects.select("field", "reason").rows())
         row = parsed.rows.row(0, named=True)
-        fees = market_of(row, datetime(2026, 7, 2, tzinfo=UTC)).fees
+        fees = market_from_row(row, datetime(2026, 7, 2, tzinfo=UTC)).fees
         stated = body.get("feeSchedule")
         assert fees == schedule_of(body, datetime(2026, 7, 2, tzinfo=UTC))
         assert not stated or float(fees.rate) == stated["rate"]

@@ -18,11 +18,11 @@ from bellwether.scoring import score
 from bellwether.scoring.files import read_table
 from bellwether.scoring.table import Table
 from bellwether.settings import settings
-from bellwether.submissions import Submissions, checked
-from bellwether.submissions.files import _quick_csv, read
+from bellwether.submissions import Submissions, validate_rows
+from bellwether.submissions.files import _read_plain_csv, read_forecasts
 from bellwether.submissions.validation import AGAIN, SCHEMA, TWICE
 from bellwether.tables import table
-from bellwether.tables.exports import neutralised
+from bellwether.tables.exports import neutralise_formulas
 from bellwether.tables.schema import TIME
 from cli.main import main
 
@@ -64,8 +64,8 @@ REFUSED = [
 def judge(path: Path, *rows: dict[str, str], stored: pl.DataFrame | None = None) -> tuple[pl.DataFrame, list[str]]:
     """Accepted rows of a CSV file, and its refused lines with their reasons."""
     pl.DataFrame([{"venue": "", **row} for row in rows]).with_columns(venue=pl.col("venue").replace("", None)).write_csv(path)
-    given = read(path)
-    found = checked(
+    given = read_forecasts(path)
+    found = validate_rows(
         given.frame, MARKETS, pl.DataFrame(schema=SCHEMA) if stored is None else stored, forecaster=None, taken=["gpt-5.2"], now=NOW
     )
     return found.accepted, [f"{given.place(row)}: {reason}" for row, reason in found.refused.iter_rows()]
@@ -90,18 +90,18 @@ def test_a_rounding_error_is_no_percentage(tmp_path: Path, written: str, value: 
 @pytest.mark.parametrize("first", ["", "sep=;\n"])
 def test_decimal_commas_are_read(tmp_path: Path, first: str) -> None:
     (tmp_path / "f.csv").write_text(f"{first}market_id;probability;stated_at;forecaster\nK-1;0,72;2026-03-02T12:00:00Z;mine\n")
-    given = read(tmp_path / "f.csv")
-    found = checked(given.frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=NOW)
+    given = read_forecasts(tmp_path / "f.csv")
+    found = validate_rows(given.frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=NOW)
     assert (found.accepted["probability"].to_list(), found.refused.height) == ([0.72], 0)
 
 
 def test_statistics_are_not_submitted_and_several_forecasters_are_refused(tmp_path: Path) -> None:
     names = "market_id,p_value,p_no,p_mine,stated_at"
     (tmp_path / "f.csv").write_text(f"{names}\nK-1,0.03,0.3,0.7,2026-03-02T12:00:00Z\n")
-    assert read(tmp_path / "f.csv").frame["probability"].to_list() == ["0.7"]
+    assert read_forecasts(tmp_path / "f.csv").frame["probability"].to_list() == ["0.7"]
     (tmp_path / "f.csv").write_text(f"{names.replace('p_no', 'p_theirs')}\nK-1,0.03,0.3,0.7,2026-03-02T12:00:00Z\n")
     with pytest.raises(ScoringError, match="'p_theirs', 'p_mine' are several columns of probabilities"):
-        read(tmp_path / "f.csv")
+        read_forecasts(tmp_path / "f.csv")
 
 
 def test_a_duplicate_is_refused_in_the_file_and_against_what_is_stored(tmp_path: Path) -> None:
@@ -133,8 +133,8 @@ def test_the_three_formats_say_the_same(tmp_path: Path) -> None:
     (tmp_path / "f.jsonl").write_text("\n" + "\n\n".join(json.dumps(row) for row in rows.to_dicts()) + "\n")
     places = {"f.csv": "line 3", "f.parquet": "row 2", "f.jsonl": "line 4"}
     for name, place in places.items():
-        given = read(tmp_path / name)
-        found = checked(given.frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=NOW)
+        given = read_forecasts(tmp_path / name)
+        found = validate_rows(given.frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=NOW)
         assert found.accepted.select("market", "probability", "stated_at").rows() == [
             ("kalshi:K-1", 0.7, datetime(2026, 3, 2, 12, tzinfo=UTC))
         ], name
@@ -150,19 +150,19 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path, encoding: str, end: 
         (end.join(["market_id,probability,stated_at,forecaster", "K-1,0.7,2026-03-02T12:00:00Z," + name]) + end).encode(encoding)
     )
     with pytest.raises(ScoringError, match="it is not UTF-8 text; save it as UTF-8"):
-        read(file)
+        read_forecasts(file)
 
 
 def test_names_of_columns_are_quoted_and_the_one_that_lacks_is_named(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("market_id,\x1b[31mred\n1,2\n")
     with pytest.raises(ScoringError) as caught:
-        read(tmp_path / "f.csv")
+        read_forecasts(tmp_path / "f.csv")
     assert str(caught.value).endswith(r"a probability among 'market_id', '\x1b[31mred'; call it probability")
 
 
 def test_a_parquet_time_without_a_zone_is_refused(tmp_path: Path) -> None:
     pl.DataFrame([{**GOOD, "probability": 0.7, "stated_at": datetime(2026, 3, 2)}]).write_parquet(tmp_path / "f.parquet")
-    found = checked(read(tmp_path / "f.parquet").frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=NOW)
+    found = validate_rows(read_forecasts(tmp_path / "f.parquet").frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=NOW)
     assert "has no zone" in found.refused["reason"][0]
 
 
@@ -170,13 +170,13 @@ def test_a_parquet_time_without_a_zone_is_refused(tmp_path: Path) -> None:
 def test_a_file_without_a_column_is_refused_by_name(tmp_path: Path, lacking: str) -> None:
     pl.DataFrame([{name: value for name, value in GOOD.items() if name != lacking}]).write_csv(tmp_path / "f.csv")
     with pytest.raises(ScoringError, match="no column"):
-        read(tmp_path / "f.csv")
+        read_forecasts(tmp_path / "f.csv")
 
 
 def test_cells_that_are_formulas_are_neutralised() -> None:
     """X2."""
     cells = ["=1+1", "+1", "-1", "@a", "\tx", "\rx", "plain", "a=b", None]
-    assert neutralised(pl.DataFrame({"cell": cells, "n": range(9)}))["cell"].to_list() == [
+    assert neutralise_formulas(pl.DataFrame({"cell": cells, "n": range(9)}))["cell"].to_list() == [
         *("'" + cell for cell in cells[:6] if cell),
         "plain",
         "a=b",
@@ -186,7 +186,7 @@ def test_cells_that_are_formulas_are_neutralised() -> None:
 
 def test_control_characters_of_cells_are_signs() -> None:
     cells = ["\x1b[31mred", "a\x00b\x7f\x9b", "two\nlines\tand a tab", "caf\xe9", "=\x07", None]
-    assert neutralised(pl.DataFrame({"cell": cells, "n": range(6)}))["cell"].to_list() == [
+    assert neutralise_formulas(pl.DataFrame({"cell": cells, "n": range(6)}))["cell"].to_list() == [
         "␛[31mred",
         "a␀b␡\ufffd",
         "two\nlines\tand a tab",
@@ -298,4 +298,4 @@ def test_a_plain_file_is_read_quickly_and_as_every_other(tmp_path: Path, text: s
             return str(error)
         return found.frame.to_dict(as_series=False), [found.place(row) for row in range(found.frame.height)]
 
-    assert outcome(_quick_csv) == outcome(read_table)
+    assert outcome(_read_plain_csv) == outcome(read_table)

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.submissions import listed, submissions_frame, week_for, weeks
-from bellwether.submissions import checked
-from bellwether.submissions.files import for_week, read
+from bellwether.arena.submissions import find_weeks, forecastable_markets, submission_weeks, submissions_frame
+from bellwether.submissions import validate_rows
+from bellwether.submissions.files import assign_week, read_forecasts
 from bellwether.submissions.validation import SCHEMA
-from bellwether.submissions.weeks import Weeks
+from bellwether.submissions.weeks import ArenaWeeks
 from bellwether.tables.schema import TIME
 
 LIVE, PAST = date(2026, 3, 8), date(2026, 3, 1)
@@ -37,9 +37,9 @@ def universe() -> pl.DataFrame:
 
 
 @pytest.fixture
-def known() -> Weeks:
-    markets = listed(universe())
-    return Weeks(markets, weeks(markets, RULES), RULES)
+def known() -> ArenaWeeks:
+    markets = forecastable_markets(universe())
+    return ArenaWeeks(markets, submission_weeks(markets, RULES), RULES)
 
 
 MARKETS = pl.DataFrame(
@@ -68,16 +68,16 @@ REFUSED = [
 ]
 
 
-def judge(path: Path, known: Weeks, *rows: dict[str, str]) -> tuple[pl.DataFrame, list[str]]:
+def judge(path: Path, known: ArenaWeeks, *rows: dict[str, str]) -> tuple[pl.DataFrame, list[str]]:
     pl.DataFrame(list(rows)).write_csv(path)
-    given = read(path)
-    found = checked(given.frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED, weeks=known)
+    given = read_forecasts(path)
+    found = validate_rows(given.frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED, weeks=known)
     return found.accepted, [f"{given.place(row)}: {reason}" for row, reason in found.refused.iter_rows()]
 
 
 @pytest.mark.parametrize(("changed", "reason"), REFUSED)
 def test_a_line_that_names_a_week_and_does_not_fit_it_is_refused(
-    tmp_path: Path, known: Weeks, changed: dict[str, str], reason: str
+    tmp_path: Path, known: ArenaWeeks, changed: dict[str, str], reason: str
 ) -> None:
     accepted, refused = judge(tmp_path / "f.csv", known, {**GOOD, **changed}, GOOD)
     assert accepted.height == 1
@@ -86,12 +86,12 @@ def test_a_line_that_names_a_week_and_does_not_fit_it_is_refused(
     assert reason in refused[0]
 
 
-def test_a_live_week_is_forecast_until_its_decisions_are_due(tmp_path: Path, known: Weeks) -> None:
+def test_a_live_week_is_forecast_until_its_decisions_are_due(tmp_path: Path, known: ArenaWeeks) -> None:
     times = ["2026-03-04T00:00:00Z", "2026-03-08T00:05:00Z", "2026-03-09T11:59:59Z"]
     accepted, refused = judge(tmp_path / "f.csv", known, *({**GOOD, "stated_at": at} for at in times))
     assert (accepted.height, refused) == (3, [])
-    late = checked(
-        read(tmp_path / "f.csv").frame.head(1).with_columns(stated_at=pl.lit("2026-03-10T00:00:00Z")),
+    late = validate_rows(
+        read_forecasts(tmp_path / "f.csv").frame.head(1).with_columns(stated_at=pl.lit("2026-03-10T00:00:00Z")),
         MARKETS,
         pl.DataFrame(schema=SCHEMA),
         forecaster=None,
@@ -103,14 +103,14 @@ def test_a_live_week_is_forecast_until_its_decisions_are_due(tmp_path: Path, kno
     ]
 
 
-def test_lines_without_a_week_are_judged_as_before_and_an_option_names_it_for_all(tmp_path: Path, known: Weeks) -> None:
+def test_lines_without_a_week_are_judged_as_before_and_an_option_names_it_for_all(tmp_path: Path, known: ArenaWeeks) -> None:
     rows = [{**GOOD, "week": ""}, {**GOOD, "week": "", "market_id": "2"}]
     accepted, refused = judge(tmp_path / "f.csv", known, *rows)
     assert (accepted.height, refused, known.counted(accepted)) == (2, [], 1)
-    given = for_week(read(tmp_path / "f.csv").frame, LIVE)
-    found = checked(given, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED, weeks=known)
+    given = assign_week(read_forecasts(tmp_path / "f.csv").frame, LIVE)
+    found = validate_rows(given, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED, weeks=known)
     assert (found.accepted.height, found.refused.height) == (1, 1)
-    without = checked(given, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED)
+    without = validate_rows(given, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED)
     assert without.accepted.is_empty()
 
 
@@ -125,9 +125,9 @@ def test_lines_without_a_week_are_judged_as_before_and_an_option_names_it_for_al
         (datetime(2026, 3, 17, tzinfo=UTC), LIVE + timedelta(days=14)),
     ],
 )
-def test_a_forecast_is_for_the_first_week_whose_decisions_it_precedes(known: Weeks, stated_at: datetime, week: date) -> None:
+def test_a_forecast_is_for_the_first_week_whose_decisions_it_precedes(known: ArenaWeeks, stated_at: datetime, week: date) -> None:
     frame = pl.DataFrame({"stated_at": [stated_at]}, schema={"stated_at": TIME})
-    assert week_for(frame, known.known, RULES).to_list() == [week]
+    assert find_weeks(frame, known.known, RULES).to_list() == [week]
 
 
 def test_a_week_can_have_markets_of_both_venues() -> None:
@@ -137,8 +137,8 @@ def test_a_week_can_have_markets_of_both_venues() -> None:
         .with_columns(market_id=pl.col("market_id").replace("3", "KXHIGHNY-26MAR09-B50"))
         .with_columns(venue=pl.when(is_kalshi).then(pl.lit("kalshi")).otherwise("venue"))
     )
-    markets = listed(rows)
-    assert weeks(markets, RULES)["venues"].to_list() == [["polymarket"], ["kalshi", "polymarket"]]
+    markets = forecastable_markets(rows)
+    assert submission_weeks(markets, RULES)["venues"].to_list() == [["polymarket"], ["kalshi", "polymarket"]]
     stated = datetime(2026, 3, 9, 5, tzinfo=UTC)
     stored = [("mine", f"kalshi:{name}", stated, 0.7, RECEIVED) for name in ("KXHIGHNY-26MAR09-B50", "1")]
     found = submissions_frame(pl.DataFrame(stored, schema=SCHEMA, orient="row"), rows, RULES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from bellwether.arena.rankings.rankings import Inputs, rankings
+from bellwether.arena.rankings.inputs import RankingInputs
+from bellwether.arena.rankings.tables import compute_rankings
 
-__all__ = ["Inputs", "rankings"]
+__all__ = ["RankingInputs", "compute_rankings"]

@@ -1,8 +1,8 @@
-"""Scores adjusted for the difficulty of the questions: two-way fixed effects of forecaster and question, fitted again in every replicate.
+"""Scores adjusted for question difficulty: two-way fixed effects of forecaster and question, refitted in every replicate.
 
-The loss of forecaster i on question j is a_i + g_j and noise. A forecaster's adjusted score is a_i plus the mean of g over all questions, each once: what
-it would have scored had it answered every one, as ForecastBench has it. Eliminating the questions leaves a Laplacian of the size of the forecasters,
-which is a sum over events; replicates and jackknife only add and subtract events.
+The loss of forecaster i on question j is a_i + g_j plus noise. The adjusted score is a_i plus the mean of g over all questions: the expected
+score if the forecaster had answered every question (as in ForecastBench). Eliminating the questions leaves a Laplacian with one row per
+forecaster. It is a sum over events, so that replicates and the jackknife only add and subtract events.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from bellwether.calibration.mean_inference import FLOORED
 from bellwether.calibration.ranking import share_first
 
 UNCONNECTED = "no chain of common questions leads to the other forecasters"
-#: A smaller share of the mean eigenvalue is rounding: the questions fall apart.
+#: Eigenvalues below this share of the mean degree count as 0: the questions are not connected.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Losses:
-    """N losses: of which forecaster (0 to M - 1) on which question, intp (N,); events: the event of every question.
+    """N losses.
 
-    slope: derivative of each loss by its outcome, float64 (N,), and exposure: these outcomes; None where prices are unknown.
+    forecaster: 0 to M - 1, intp (N,). question: intp (N,). events: event of every question. slope: derivative of each loss by its outcome,
+    float64 (N,). exposure: these outcomes. slope and exposure are None if prices are unknown.
     """
 
     loss: Floats
@@ -42,10 +43,11 @@ class Losses:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Adjusted:
-    """Adjusted scores of M forecasters, NaN where not comparable, and their intervals.
+class AdjustedScores:
+    """Adjusted scores of M forecasters, NaN if not comparable, and their intervals.
 
-    first, first_raw: shares of the bootstrap replicates in which each has the smallest adjusted score, and the smallest mean loss; NaN where not ranked.
+    first, first_raw: share of bootstrap replicates in which each forecaster has the smallest adjusted score, or the smallest mean loss; NaN if
+    unranked.
     """
 
     score: Floats
@@ -55,17 +57,17 @@ class Adjusted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sums:
-    """Contributions of events to the normal equations of two and more forecasters, a row per event (or replicate), and how it is read."""
+class _EventSums:
+    """Contributions to the normal equations of at least two forecasters, one row per event or replicate."""
 
     matrix: Floats
     forecasters: int
 
-    def of(self, matrix: Floats) -> _Sums:
-        return _Sums(matrix, self.forecasters)
+    def of(self, matrix: Floats) -> _EventSums:
+        return _EventSums(matrix, self.forecasters)
 
     def scores(self) -> Floats:
-        """Adjusted scores, float64 (rows, M), NaN where the questions of a row do not connect all forecasters."""
+        """Solve for the adjusted scores, float64 (rows, M); NaN if the questions of a row do not connect all forecasters."""
         size = self.forecasters
         pairs = np.triu_indices(size)
         shared = np.zeros((len(self.matrix), size, size))
@@ -80,7 +82,7 @@ class _Sums:
         connected[connected] = np.linalg.eigvalsh(laplacian[connected])[:, 1] > _ROUNDING * scale[connected]
         found = np.full((len(self.matrix), size), np.nan)
         if connected.any():
-            # Effects add up to 0: the constant vector, which the Laplacian does not see, is given an eigenvalue.
+            # Effects sum to 0: give the constant vector, the null space of the Laplacian, an eigenvalue.
             full = laplacian[connected] + (scale[connected] / size)[:, None, None]
             effect = np.linalg.solve(full, excess[connected][:, :, None])[:, :, 0]
             level = (mean_loss[connected] - (share[connected] * effect).sum(axis=1)) / questions[connected]
@@ -88,37 +90,38 @@ class _Sums:
         return found
 
 
-def adjusted(losses: Losses, ranked: Bools, plan: Inference) -> Adjusted:
-    """Adjusted scores with intervals over events (jackknife t, as those of other scores), and shares of bootstrap replicates ranked first.
+def adjust_scores(losses: Losses, ranked: Bools, plan: Inference) -> AdjustedScores:
+    """Compute adjusted scores with jackknife t intervals over events, and shares of bootstrap replicates ranked first.
 
-    Forecasters outside the largest set that common questions connect have no adjusted score, nor has one whom they connect to nobody. ranked: bool (M,), who
-    can be first.
+    Only the largest set of forecasters connected by common questions has adjusted scores. ranked: forecasters that can be first, bool (M,).
     """
     size = losses.forecasters
     score, first, first_raw = (np.full(size, np.nan) for _ in range(3))
     bounds = [Bounds(reason=UNCONNECTED)] * size
     if not len(losses.loss):
-        return Adjusted(score, bounds, first, first_raw)
-    inside = _connected(losses)
-    sums, (total, answered) = _per_event(losses, inside) if inside.any() else None, _raw(losses)
+        return AdjustedScores(score, bounds, first, first_raw)
+    inside = _find_connected(losses)
+    sums, (total, answered) = _sum_by_event(losses, inside) if inside.any() else None, _sum_losses(losses)
     if sums is not None:
         whole = sums.matrix.sum(axis=0, keepdims=True)
         value, without = sums.of(whole).scores()[0], sums.of(whole - sums.matrix).scores()
         score[inside] = value
-        floor = _floor(losses, inside, sums, whole)
+        floor = _variance_floor(losses, inside, sums, whole)
         for column, index in enumerate(np.flatnonzero(inside)):
-            bounds[index] = _bounds(float(value[column]), without[:, column], answered[:, index], float(floor[column]), plan.level)
+            bounds[index] = _jackknife_interval(
+                float(value[column]), without[:, column], answered[:, index], float(floor[column]), plan.level
+            )
     if losses.events.count >= LEAST_CLUSTERS and plan.replicates:
-        fitted, raw = _replicates(sums, total, answered, plan)
+        fitted, raw = _bootstrap_scores(sums, total, answered, plan)
         first[inside & ranked] = share_first(fitted[ranked[inside]])
         first_raw[ranked] = share_first(raw[ranked])
-    return Adjusted(score, bounds, first, first_raw)
+    return AdjustedScores(score, bounds, first, first_raw)
 
 
-def _bounds(value: float, without: Floats, size: Floats, floor: float, level: float) -> Bounds:
-    """Student's t interval of an adjusted score from the scores without each event, NaN where undefined, and answers of each event, (C,) each.
+def _jackknife_interval(value: float, without: Floats, size: Floats, floor: float, level: float) -> Bounds:
+    """Return Student's t interval of an adjusted score.
 
-    floor: the minimum variance.
+    without: scores without each event, NaN if undefined, (C,). size: answers in each event, (C,). floor: minimum variance.
     """
     some = size[size > 0]
     if len(some) < LEAST_CLUSTERS:
@@ -134,14 +137,14 @@ def _bounds(value: float, without: Floats, size: Floats, floor: float, level: fl
     return Bounds(max(value - reach, min(value, 0.0)), min(value + reach, max(value, 1.0)), FLOORED, df)
 
 
-def _floor(losses: Losses, inside: Bools, sums: _Sums, whole: Floats) -> Floats:
-    """Variance of the adjusted scores inside under prices, float64 (M,): they are linear in the losses, which are linear in the outcomes."""
+def _variance_floor(losses: Losses, inside: Bools, sums: _EventSums, whole: Floats) -> Floats:
+    """Return the variance of the adjusted scores implied by prices, float64 (M,). Scores are linear in losses, and losses in outcomes."""
     if losses.slope is None or losses.exposure is None:
         return np.zeros(sums.forecasters)
     chance, market = losses.exposure.chance, np.zeros(len(losses.events.index), dtype=np.intp)
     market[losses.question] = losses.exposure.market
     shifted = replace(losses, loss=losses.slope * np.sqrt(chance * (1 - chance)), events=Grouping.of(market))
-    moved = _per_event(shifted, inside).matrix
+    moved = _sum_by_event(shifted, inside).matrix
     matrix = np.repeat(whole, len(moved), axis=0)
     first = whole.shape[1] - 2 * sums.forecasters - 2
     excess = slice(first, first + sums.forecasters)
@@ -149,8 +152,8 @@ def _floor(losses: Losses, inside: Bools, sums: _Sums, whole: Floats) -> Floats:
     return losses.exposure.joint_variance(sums.of(matrix).scores())
 
 
-def _replicates(sums: _Sums | None, total: Floats, answered: Floats, plan: Inference) -> tuple[Floats, Floats]:
-    """Adjusted scores (of the forecasters in sums) and mean losses (of all) on every bootstrap replicate over events, float64 (forecasters, R) each."""
+def _bootstrap_scores(sums: _EventSums | None, total: Floats, answered: Floats, plan: Inference) -> tuple[Floats, Floats]:
+    """Return adjusted scores (of fitted forecasters) and mean losses (of all) per bootstrap replicate over events, float64 (forecasters, R) each."""
     events, size = total.shape
     matrix, fitted_size = (np.zeros((events, 0)), 0) if sums is None else (sums.matrix, sums.forecasters)
     width = matrix.shape[1]
@@ -164,8 +167,8 @@ def _replicates(sums: _Sums | None, total: Floats, answered: Floats, plan: Infer
     return np.concatenate(fitted).T, np.concatenate(raw).T
 
 
-def _raw(losses: Losses) -> tuple[Floats, Floats]:
-    """Summed losses and answers of every event and forecaster, float64 (events, M) each."""
+def _sum_losses(losses: Losses) -> tuple[Floats, Floats]:
+    """Return summed losses and number of answers per event and forecaster, float64 (events, M) each."""
     size, events = losses.forecasters, losses.events
     cells = events.index[losses.question] * size + losses.forecaster
     shape, cell_count = (events.count, size), events.count * size
@@ -174,10 +177,10 @@ def _raw(losses: Losses) -> tuple[Floats, Floats]:
     return total.reshape(shape), count.reshape(shape)
 
 
-def _per_event(losses: Losses, inside: Bools) -> _Sums:
-    """Contributions of every event to the fit of the forecasters inside, bool (M,).
+def _sum_by_event(losses: Losses, inside: Bools) -> _EventSums:
+    """Return the contribution of every event to the fit. inside: fitted forecasters, bool (M,).
 
-    They are: shared weight of each pair, answers, excess losses and shares of each forecaster, mean loss, questions.
+    Columns: shared weight of each pair; answers, excess losses and shares of each forecaster; mean loss; number of questions.
     """
     kept, number = inside[losses.forecaster], np.cumsum(inside) - 1
     size, questions = int(inside.sum()), len(losses.events.index)
@@ -192,13 +195,13 @@ def _per_event(losses: Losses, inside: Bools) -> _Sums:
     columns = np.concatenate(
         [count[:, first] * share[:, second], count, total - count * mean[:, None], share, mean[:, None], asked[:, None]], axis=1
     )
-    return _Sums(np.stack([losses.events.sums(column) for column in columns.T], axis=1), size)
+    return _EventSums(np.stack([losses.events.sums(column) for column in columns.T], axis=1), size)
 
 
-def _connected(losses: Losses) -> Bools:
-    """The largest set of forecasters that common questions connect, bool (M,): of equally large ones that with the most losses, then that of the first forecaster.
+def _find_connected(losses: Losses) -> Bools:
+    """Return the largest set of forecasters connected by common questions, bool (M,); ties: most losses, then first forecaster.
 
-    It is empty where no two forecasters have a question in common.
+    The set is empty if no two forecasters share a question.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

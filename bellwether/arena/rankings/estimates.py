@@ -1,4 +1,4 @@
-"""The metrics of one family with their intervals over events, by the methods of docs/metrics.md."""
+"""Metrics of one family with intervals over events (docs/metrics.md describes the methods)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from bellwether.arena.marks import drawdown
-from bellwether.arena.rankings.price_noise import Exposure, Linear, PricedMeans
+from bellwether.arena.rankings.price_noise import Exposure, LinearMetric, PricedMeans
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.evaluation import evaluate_forecasts
@@ -18,13 +18,13 @@ from bellwether.calibration.inference import LEAST_REPLICATES, Inference
 from bellwether.calibration.intervals import UNDEFINED
 from bellwether.calibration.sufficient_statistics import CLIP, log_loss
 
-#: Nobody loses more than the initial cash: the least return.
+#: Minimum return: the initial cash is lost.
 RUINED = -1.0
 COUNTED = "counted of all, not estimated"
 NO_TRADES = "it states probabilities and does not trade"
 PATH = "an extreme of a path, which events do not add up to"
 
-#: Metrics of stated probabilities: the name here, that of `bellwether.calibration`, and which is better.
+#: Metrics of stated probabilities: name, name in `bellwether.calibration`, and direction.
 STATED = (
     ("brier_stated", "brier", "lower"),
     ("log_loss", "log_loss", "lower"),
@@ -32,9 +32,9 @@ STATED = (
     ("skill_price", "skill_vs_market", "higher"),
     ("ece", "ece", "lower"),
 )
-#: The Brier score of stated probabilities minus that of the price of the same questions.
+#: Brier score of stated probabilities minus that of the price, on the same questions.
 RELATIVE = "brier_vs_price"
-#: Metrics of trades, and which is better.
+#: Metrics of trades, and direction.
 TRADED = (
     ("brier_size", "lower"),
     ("brier_price", "lower"),
@@ -44,17 +44,17 @@ TRADED = (
     ("turnover", "neither"),
     ("cost", "lower"),
 )
-#: Metrics of forecasts, and all metrics that are means over events: they are ranked over enough events only.
+#: Metrics of forecasts, and all metrics that are means over events; the latter need enough events for a rank.
 OF_FORECASTS = frozenset({RELATIVE, "brier_adjusted", *(name for name, _, _ in STATED)})
 OF_EVENTS = OF_FORECASTS | {"brier_size", "brier_price", "win_rate"}
-#: Replicates of the test of calibration, of each family.
+#: Replicates of the calibration test per family.
 TESTS = LEAST_REPLICATES
-#: Names of the coverage metrics: shares of the decisions that were due.
+#: Coverage metrics: shares of the due decisions.
 COVERAGE = ("finished", "invalid", "failed", "missing")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MetricRow:
     """One metric of a family."""
 
     metric: str
@@ -65,30 +65,30 @@ class Row:
     imputed: int = 0
 
 
-def of_forecasts(rows: pl.DataFrame, plan: Inference) -> Iterator[Row]:
-    """Metrics of the probabilities that one family stated; null of none."""
+def forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
+    """Yield the metrics of one family's stated probabilities; without any their values are None."""
     n, imputed = rows.height, int(rows["imputed"].sum() or 0)
     if not n:
-        yield from (Row(name, better, Estimate(None, reason=UNDEFINED), 0) for name, _, better in STATED)
-        yield Row(RELATIVE, "lower", Estimate(None, reason=UNDEFINED), 0)
+        yield from (MetricRow(name, better, Estimate(None, reason=UNDEFINED), 0) for name, _, better in STATED)
+        yield MetricRow(RELATIVE, "lower", Estimate(None, reason=UNDEFINED), 0)
         return
     clusters = Clusters.of(rows["event"], n)
     p, y, price = (rows[name].to_numpy() for name in ("p", "y", "price"))
     scores = evaluate_forecasts(Forecasts.of(p, y, market=price), clusters, n, replace(plan, replicates=min(TESTS, plan.replicates)))
-    with_noise = stated_scores(p, y, price, _priced(rows, plan))
+    with_noise = stated_scores(p, y, price, _priced_means(rows, plan))
     for name, metric, better in STATED:
-        yield Row(name, better, with_noise.get(name, scores[metric]), n, clusters.count, imputed)
-    yield Row(RELATIVE, "lower", with_noise[RELATIVE], n, clusters.count, imputed)
+        yield MetricRow(name, better, with_noise.get(name, scores[metric]), n, clusters.count, imputed)
+    yield MetricRow(RELATIVE, "lower", with_noise[RELATIVE], n, clusters.count, imputed)
 
 
 def stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMeans) -> dict[str, Estimate]:
-    """Scores of stated probabilities by name, with their intervals."""
+    """Return scores of stated probabilities by name, with intervals."""
     clipped = np.clip(p, CLIP, 1 - CLIP)
-    own, market = Linear(np.square(p - y), 1 - 2 * p, 0.0, 1.0), Linear(np.square(price - y), 1 - 2 * price, 0.0, 1.0)
+    own, market = LinearMetric(np.square(p - y), 1 - 2 * p, 0.0, 1.0), LinearMetric(np.square(price - y), 1 - 2 * price, 0.0, 1.0)
     metrics = {
         "brier_stated": own,
-        "log_loss": Linear(log_loss(p, y), np.log((1 - clipped) / clipped), 0.0),
-        RELATIVE: Linear(own.values - market.values, own.slope - market.slope, -1.0, 1.0),
+        "log_loss": LinearMetric(log_loss(p, y), np.log((1 - clipped) / clipped), 0.0),
+        RELATIVE: LinearMetric(own.values - market.values, own.slope - market.slope, -1.0, 1.0),
     }
     found = means.estimates(metrics)
     brier = found["brier_stated"]
@@ -96,19 +96,19 @@ def stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMeans) -> di
     return {**found, "brier_index": replace(brier, value=value, lower=lower, upper=upper), "skill_price": means.skill(own, market)}
 
 
-def _priced(rows: pl.DataFrame, plan: Inference) -> PricedMeans:
+def _priced_means(rows: pl.DataFrame, plan: Inference) -> PricedMeans:
     exposure = Exposure.of(*(rows[name].to_numpy() for name in ("price", "market", "event")))
     return PricedMeans(exposure, plan.level)
 
 
 def size_slope() -> pl.Expr:
-    """Derivative of the Brier score of a bet's size by the outcome of its question; the size is what has this score."""
+    """Return the derivative of a bet's Brier score (of its size) by the outcome of its question."""
     confidence = (pl.col("won") - pl.col("size").sqrt()).abs()
     return (1 - 2 * confidence) * pl.col("direction")
 
 
-def of_bets(bets: pl.DataFrame, plan: Inference) -> Iterator[Row]:
-    """Brier scores of sizes and of prices paid, and the win rate, of one family's scored bets."""
+def bet_metrics(bets: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
+    """Yield Brier scores of sizes and prices, and the win rate, of one family's scored bets."""
     direction = pl.col("direction")
     metrics = (
         ("brier_size", "lower", bets.filter(pl.col("size").is_not_null()), pl.col("size"), size_slope()),
@@ -117,49 +117,49 @@ def of_bets(bets: pl.DataFrame, plan: Inference) -> Iterator[Row]:
     )
     for name, better, rows, value, slope in metrics:
         values, slopes = (rows.select(one).to_series().to_numpy() for one in (value, slope))
-        found = _priced(rows, plan).estimates({name: Linear(values, slopes, 0.0, 1.0)})
-        yield Row(name, better, found[name], rows.height, rows["event"].n_unique())
+        found = _priced_means(rows, plan).estimates({name: LinearMetric(values, slopes, 0.0, 1.0)})
+        yield MetricRow(name, better, found[name], rows.height, rows["event"].n_unique())
 
 
-def of_money(
+def money_metrics(
     agents: pl.DataFrame, due: pl.DataFrame, trades: pl.DataFrame, profits: pl.DataFrame, portfolios: pl.DataFrame, *, plan: Inference
-) -> Iterator[Row]:
-    """Return, drawdown, turnover, cost and coverage of one family.
+) -> Iterator[MetricRow]:
+    """Yield return, drawdown, turnover, cost and coverage of one family.
 
-    agents, due, profits: rows of `Inputs`. trades, portfolios: rows of their tables, of these agents.
+    agents, due, profits: rows of `RankingInputs`. trades, portfolios: rows of their tables for these agents.
     """
     initial, cohorts = float(agents["initial_cash"].sum()), agents.height
-    yield _return(profits, initial, cohorts, plan)
+    yield _return_metric(profits, initial, cohorts, plan)
     start = dict(agents.select("agent_id", "initial_cash").iter_rows())
     curves = portfolios.sort("agent_id", "at").group_by("agent_id", maintain_order=True).agg(pl.col("total").cast(pl.Float64))
     falls = [drawdown([round(value * 1e6) for value in (start[name], *totals)]) or 0.0 for name, totals in curves.iter_rows()]
-    yield Row("drawdown", "lower", Estimate(max(falls, default=0.0), reason=PATH), cohorts)
+    yield MetricRow("drawdown", "lower", Estimate(max(falls, default=0.0), reason=PATH), cohorts)
     moved = float(trades["amount"].cast(pl.Float64).sum())
-    yield Row("turnover", "neither", Estimate(moved / initial, reason=COUNTED), trades.height)
+    yield MetricRow("turnover", "neither", Estimate(moved / initial, reason=COUNTED), trades.height)
     cost = None if due["cost"].null_count() else float(due["cost"].sum())
-    yield Row("cost", "lower", Estimate(cost, reason=COUNTED), due.height)
-    yield from _coverage(due)
+    yield MetricRow("cost", "lower", Estimate(cost, reason=COUNTED), due.height)
+    yield from _coverage_metrics(due)
 
 
-def _coverage(due: pl.DataFrame) -> Iterator[Row]:
+def _coverage_metrics(due: pl.DataFrame) -> Iterator[MetricRow]:
     counts = dict(due["kind"].value_counts().iter_rows())
     for kind in COVERAGE:
         share = counts.get(kind, 0) / due.height if due.height else None
-        yield Row(kind, "higher" if kind == "finished" else "lower", Estimate(share, reason=COUNTED), due.height)
+        yield MetricRow(kind, "higher" if kind == "finished" else "lower", Estimate(share, reason=COUNTED), due.height)
 
 
-def without_money(due: pl.DataFrame) -> Iterator[Row]:
-    """The rows of `of_bets` and `of_money` for a forecaster that does not trade: coverage alone has a value."""
+def coverage_only_metrics(due: pl.DataFrame) -> Iterator[MetricRow]:
+    """Yield the rows of `bet_metrics` and `money_metrics` for a forecaster that does not trade; only coverage has values."""
     for name, better in TRADED:
-        yield Row(name, better, Estimate(None, reason=NO_TRADES), 0)
-    yield from _coverage(due)
+        yield MetricRow(name, better, Estimate(None, reason=NO_TRADES), 0)
+    yield from _coverage_metrics(due)
 
 
-def _return(profits: pl.DataFrame, initial: float, cohorts: int, plan: Inference) -> Row:
-    """Profit per dollar of initial cash: a sum over events. The interval ends at a return of -1 where it would go below."""
+def _return_metric(profits: pl.DataFrame, initial: float, cohorts: int, plan: Inference) -> MetricRow:
+    """Return profit per dollar of initial cash, a sum over events. Its interval is cut at -1."""
     values, slopes = (profits[name].to_numpy() / initial for name in ("profit", "exposed"))
     if not len(values):
-        return Row("return", "higher", Estimate(0.0, reason="no position was opened"), cohorts)
-    # What a correction takes back may be owed: then the return itself is the least.
-    found = _priced(profits, plan).total(Linear(values, slopes, min(RUINED, float(values.sum()))))
-    return Row("return", "higher", found, cohorts, profits["event"].n_unique())
+        return MetricRow("return", "higher", Estimate(0.0, reason="no position was opened"), cohorts)
+    # A correction can leave a debt; then the return itself is the minimum.
+    found = _priced_means(profits, plan).total(LinearMetric(values, slopes, min(RUINED, float(values.sum()))))
+    return MetricRow("return", "higher", found, cohorts, profits["event"].n_unique())

@@ -1,8 +1,8 @@
-"""Inputs of rankings: agents with their group, scored bets as forecasts of questions, decisions by state, profits by position; and eligibility for a rank.
+"""Inputs of rankings: agents by group, scored bets as forecasts, due decisions, profits by position; and eligibility for a rank.
 
-The questions of a cohort's week are those on which any of its agents stated a probability. An agent that was due to decide and stated none on such a
-question, because it bet on others, gave no probability, or gave no usable answer, lacks a forecast there. Every stated bet counts unchanged.
-A rank needs usable answers, coverage of the questions, and enough events.
+The questions of a cohort-week are those for which any of its agents stated a probability. An agent with a due decision that stated none for
+such a question lacks a forecast there, whatever the reason. Every stated bet counts unchanged. A rank requires usable answers, coverage of the
+questions, and enough events.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from functools import cached_property
 
 import polars as pl
 
-from bellwether.arena.submissions import due_of_others, forecasts_of_others
+from bellwether.arena.submissions import submitted_due, submitted_forecasts
 from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.formatting import floor_percent
 from bellwether.tables.arena_rankings import GROUP, SUBMISSIONS
-from bellwether.tables.schema import TIME, midnight
+from bellwether.tables.schema import TIME, day_start
 
-#: Dictionaries of what a ranking groups by.
+#: Columns by which rankings are grouped.
 FAMILY = (*GROUP, "family")
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """Rows of the arena's tables, of all weeks and as known at one instant, and when each model's knowledge ends.
+class RankingInputs:
+    """Rows of the arena's tables for all weeks, as known at one instant, and knowledge cutoffs.
 
-    cutoffs: by the name of the model; None, or no entry, for those that know no outcome, as rules.
+    cutoffs: by name of the model; None or missing if it knows no outcome, as rules.
     """
 
     agents: pl.DataFrame
@@ -46,14 +46,14 @@ class Inputs:
 
     @cached_property
     def entrants(self) -> pl.DataFrame:
-        """One row per agent of a cohort that is not archived: its group, family, cohort (Sunday) and initial_cash (dollars)."""
+        """One row per agent of a cohort that is not archived: group, family, cohort (Sunday) and initial_cash (dollars)."""
         known = {name: at for name, at in self.cutoffs.items() if at is not None}
         cutoff = pl.col("model").replace_strict(known, default=None, return_dtype=TIME) if known else pl.lit(None, TIME)
         return self.agents.filter(pl.col("archived_at").is_null()).select(
             "agent_id",
             "methodology",
             "reconstructed",
-            contaminated=(cutoff >= midnight(pl.col("week"))).fill_null(value=False),
+            contaminated=(cutoff >= day_start(pl.col("week"))).fill_null(value=False),
             family="family",
             cohort="week",
             initial_cash=pl.col("initial_cash").cast(pl.Float64),
@@ -61,21 +61,21 @@ class Inputs:
 
     @cached_property
     def _events(self) -> pl.DataFrame:
-        """The event of each market: the venue's, or the market where the venue names none."""
+        """Event of each market; the market itself if the venue names no event."""
         return self.universe.group_by("market_id").agg(event=pl.col("event_id").drop_nulls().sort().last()).sort("market_id")
 
     @cached_property
     def _first(self) -> pl.DataFrame:
-        """The first outcome of each market of a week whose two outcomes complement each other: those of Polymarket that have two.
+        """First outcome of each market with two complementary outcomes, per week. Only on Polymarket.
 
-        On Kalshi two named outcomes are contracts of their own, and neither need win.
+        On Kalshi two named outcomes are separate contracts, and possibly neither wins.
         """
         two = self.universe.filter(pl.col("venue") == "polymarket", pl.col("outcomes").list.len() == 2)
-        return two.select("week", "market_id", first=_folded(pl.col("outcomes").list.first()))
+        return two.select("week", "market_id", first=_fold_case(pl.col("outcomes").list.first()))
 
     @cached_property
     def _listed(self) -> pl.DataFrame:
-        """The price of each outcome in a week's universe; null where it has none."""
+        """Price of each outcome in a week's universe; null if missing."""
         places = pl.int_ranges(0, pl.col("outcomes").list.len())
         return (
             self.universe.select("week", "market_id", "prices", outcome="outcomes", place=places)
@@ -84,7 +84,7 @@ class Inputs:
             .select(
                 "week",
                 "market_id",
-                outcome=_folded(pl.col("outcome")),
+                outcome=_fold_case(pl.col("outcome")),
                 listed=pl.col("prices").list.get("place", null_on_oob=True).cast(pl.Float64),
             )
             .unique(["week", "market_id", "outcome"], keep="first", maintain_order=True)
@@ -94,13 +94,13 @@ class Inputs:
     def bets(self) -> pl.DataFrame:
         """One row per scored bet, with its group.
 
-        event, market, question: numbers. A market is one outcome of it in all weeks, a question in one week. A question is a market in a week: does YES win, or the first of two outcomes that complement each other; of other markets
-        each outcome is a question. p: the stated probability that it comes true, y: whether it did, price: what was paid, as a price of that; quoted: the
-        midpoint quoted to the bet (without one the price in the universe, then the price paid). won, size, paid: of the side that was bought; direction: 1 where y is won, else -1. binary: the sides
-        are YES and NO.
+        event, market, question: numbers. A market is one outcome in all weeks, a question one outcome in one week: YES of a binary market, the
+        first of two complementary outcomes, or each outcome of other markets. p: stated probability of the question, y: its result, price:
+        price paid for it, as a price of the question. quoted: quoted midpoint (else the price in the universe, else the price paid). won, size,
+        paid: of the bought side. direction: 1 if the bet wins with y, else -1. binary: whether the sides are YES and NO.
         """
         binary = pl.col("o_yes").is_not_null()
-        side = _folded(pl.col("side"))
+        side = _fold_case(pl.col("side"))
 
         def of_question(column: pl.Expr) -> pl.Expr:
             return pl.when(pl.col("outcome") == side).then(column).otherwise(1 - column)
@@ -139,9 +139,10 @@ class Inputs:
 
     @cached_property
     def asked(self) -> pl.DataFrame:
-        """The questions of each cohort's week: those on which any of its agents stated a probability, be it contaminated or not.
+        """Questions of each cohort-week: those for which any of its agents stated a probability, contaminated or not.
 
-        One row per methodology, reconstructed, cohort, week and question: event, market, y, binary, and price: the mean of what was quoted to these bets.
+        One row per methodology, reconstructed, cohort, week and question: event, market, y, binary, and price (mean of the prices quoted to
+        these bets).
         """
         stated = self.bets.filter(pl.col("p").is_not_null())
         keys = ("methodology", "reconstructed", "cohort", "week", "question")
@@ -154,22 +155,22 @@ class Inputs:
     @cached_property
     def submitted(self) -> pl.DataFrame:
         """Submitted forecasts of the questions of `bets`, with its columns; won, size and paid are null."""
-        return forecasts_of_others(self.bets, self.due, self._submitted, self.prices)
+        return submitted_forecasts(self.bets, self.due, self._submitted, self.prices)
 
     @cached_property
     def _submitted(self) -> pl.DataFrame:
-        """Rows of arena/submissions; a forecaster with the name of a family is marked."""
+        """Rows of arena/submissions; forecasters that have the name of a family are marked."""
         taken = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
         return self.submissions.with_columns(family=pl.when(taken).then(pl.col("family") + " (submitted)").otherwise("family"))
 
     @cached_property
     def due_of_others(self) -> pl.DataFrame:
-        """`due` of the submitted forecasters: one decision per cohort-week from their first forecast to their last."""
-        return due_of_others(self.due, self._submitted)
+        """`due` for submitted forecasters: one decision per cohort-week from their first to their last forecast."""
+        return submitted_due(self.due, self._submitted)
 
     @cached_property
     def due(self) -> pl.DataFrame:
-        """One row per decision that was due: its group, cohort, week, kind (finished, invalid, failed or missing) and cost (dollars)."""
+        """One row per due decision: group, cohort, week, kind (finished, invalid, failed or missing) and cost (dollars)."""
         kind = (
             pl.when((pl.col("state") == "finished") & (pl.col("action").fill_null("") == "INVALID"))
             .then(pl.lit("invalid"))
@@ -184,13 +185,14 @@ class Inputs:
 
     @cached_property
     def profits(self) -> pl.DataFrame:
-        """One row per position: its group, cohort, the week that opened it, event, and profit (dollars): its cash movements and what is still held.
+        """One row per position: group, cohort, opening week, event, and profit (dollars) including the value of held shares.
 
-        event, market: numbers, market of the outcome that `price` is of; exposed: dollars that the position gains from it at most, negative on the other side.
+        event, market: numbers; market is the outcome that `price` refers to. exposed: maximum gain in dollars from that outcome, negative on
+        the other side.
         """
         binary = pl.col("binary")
         side = pl.col("side").str.to_lowercase()
-        # Live cohorts are valued at what was seen live, reconstructed ones at every mark.
+        # Live cohorts are valued at live prices only, reconstructed ones at all prices.
         prices = pl.concat([self.prices.filter(~pl.col("reconstructed")), self.prices.with_columns(reconstructed=True)])
         known = ["market_id", "outcome", "reconstructed"]
         newest = prices.sort("at").group_by(known).agg(pl.col("price").last().cast(pl.Float64).alias("newest"))
@@ -213,7 +215,7 @@ class Inputs:
             .group_by("position_id")
             .agg(pl.col("week").min(), bought=shares.sum(), average=(shares * price).sum() / shares.sum())
         )
-        side = _folded(pl.col("side"))
+        side = _fold_case(pl.col("side"))
         asked = pl.when(binary).then(pl.lit("yes")).otherwise(pl.coalesce("first", side))
         return (
             held.join(moved, on="position_id")
@@ -236,24 +238,25 @@ class Inputs:
         )
 
 
-def _folded(name: pl.Expr) -> pl.Expr:
-    """Sides and outcomes for comparison: without case and outer spaces."""
+def _fold_case(name: pl.Expr) -> pl.Expr:
+    """Case-fold and strip names of sides and outcomes for comparison."""
     return name.str.strip_chars().str.to_lowercase()
 
 
 class Imputation(StrEnum):
-    """Value of a missing forecast. NONE: nothing, only what was stated counts. PRICE: the market's price then. HALF: one half."""
+    """Value of a missing forecast. NONE: omitted. PRICE: the market price at the time. HALF: 0.5."""
 
     NONE = "none"
     PRICE = "price"
     HALF = "half"
 
 
-def forecasts(stated: pl.DataFrame, due: pl.DataFrame, asked: pl.DataFrame, imputation: Imputation) -> pl.DataFrame:
-    """The forecasts of one group: columns family, cohort, week, event, market, question, p, y, price and imputed.
+def build_forecasts(stated: pl.DataFrame, due: pl.DataFrame, asked: pl.DataFrame, imputation: Imputation) -> pl.DataFrame:
+    """Return the forecasts of one group: family, cohort, week, event, market, question, p, y, price and imputed.
 
-    stated: rows of `Inputs.bets`, or of submitted forecasts, that have a p. due: rows of `Inputs.due` of the same forecasters. asked: rows of `Inputs.asked` that
-    they could answer. Every stated bet is a forecast; with imputation there is one more for each question of a due decision on which nothing was stated.
+    stated: rows of `RankingInputs.bets` or of submitted forecasts that have a p. due: rows of `RankingInputs.due` of the same forecasters.
+    asked: rows of `RankingInputs.asked` that they could answer. With imputation, each question of a due decision without a stated forecast gets
+    one.
     """
     names = ["family", "cohort", "week", "event", "market", "question", "p", "y", "price"]
     own = stated.select(*names, imputed=pl.lit(value=False))
@@ -270,36 +273,36 @@ def forecasts(stated: pl.DataFrame, due: pl.DataFrame, asked: pl.DataFrame, impu
     return pl.concat([own, missing]).sort("family", "cohort", "week", "question", maintain_order=True)
 
 
-#: Events that a score needs to be ranked: fewer are an anecdote.
+#: Minimum number of events for a rank.
 MINIMUM_EVENTS = 10
 _CELL = ("cohort", "week")
 
 
-def excluded(due: pl.DataFrame, asked: pl.DataFrame, submitted: pl.DataFrame, agents: Sequence[str]) -> dict[str, str]:
-    """Why families have no rank by any metric, by name.
+def explain_exclusions(due: pl.DataFrame, asked: pl.DataFrame, submitted: pl.DataFrame, agents: Sequence[str]) -> dict[str, str]:
+    """Explain which families have no rank by any metric, by name.
 
-    due: decisions that were due. asked: questions of cohort-weeks. submitted: submitted forecasts; agents: the families that trade, which choose their questions
-    and owe decisions alone.
+    due: due decisions. asked: questions of cohort-weeks. submitted: submitted forecasts. agents: families that trade; they choose their
+    questions, so that only their decisions are required.
     """
     found = dict[str, str]()
     for family, finished, decisions in due.group_by("family").agg((pl.col("kind") == "finished").sum(), decisions=pl.len()).iter_rows():
-        if (reason := _below(finished, decisions, "usable answers in", "decisions")) is not None:
+        if (reason := _explain_shortfall(finished, decisions, "usable answers in", "decisions")) is not None:
             found[family] = reason
     others = due.filter(~pl.col("family").is_in(list(agents)))
     questions = others.join(asked.filter("binary"), on=_CELL).group_by("family").agg(pl.len().alias("asked"))
     answered = submitted.select("family", *_CELL, "question").unique().group_by("family").agg(pl.len().alias("answered"))
     for family, total, known in questions.join(answered, on="family", how="left").iter_rows():
-        if (reason := _below(known or 0, total, "forecasts of", "questions")) is not None:
+        if (reason := _explain_shortfall(known or 0, total, "forecasts of", "questions")) is not None:
             found[family] = reason
     return found
 
 
-def too_few_events(events: int) -> str | None:
-    """Why a score over so many events has no rank; None where it has."""
+def explain_too_few_events(events: int) -> str | None:
+    """Explain why a score over so few events has no rank; None if it has one."""
     return None if events >= MINIMUM_EVENTS else f"scored on {events} event{'' if events == 1 else 's'}; a rank needs {MINIMUM_EVENTS}"
 
 
-def _below(part: int, whole: int, what: str, of: str) -> str | None:
+def _explain_shortfall(part: int, whole: int, what: str, of: str) -> str | None:
     if part >= COVERAGE_FLOOR * whole:
         return None
     return f"{what} {part} of {whole} {of} ({floor_percent(part / whole)}); a rank needs {COVERAGE_FLOOR:.0%}"

@@ -1,7 +1,7 @@
-"""Families compared pair by pair: the mean difference over the cohort-weeks that both have, tested with cohorts and weeks as two-way clusters.
+"""Pairwise comparison of families: mean difference over common cohort-weeks, with cohorts and weeks as two-way clusters.
 
-Agents of one cohort-week saw the same universe at the same prices, so that what made the week easy or dear cancels. Weeks of one cohort, and cohorts
-of one week, depend on each other; two-way clusters allow both (docs/metrics.md).
+Agents of one cohort-week have the same universe at the same prices, so that the difficulty of the week cancels. Weeks of a cohort and cohorts
+of a week are dependent, which two-way clusters allow (docs/metrics.md).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ NO_COMMON = "no cohort-week has both"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compared:
-    """pairs: rows without their group and metric. mcs_p, in_mcs, letters: of every family, in the order given."""
+class PairComparison:
+    """Result of the pairwise tests. pairs: rows without group and metric. mcs_p, in_mcs, letters: of every family, in the given order."""
 
     pairs: pl.DataFrame
     mcs_p: Sequence[float | None]
@@ -34,17 +34,19 @@ class Compared:
     letters: Sequence[str | None]
 
 
-def compared(outcomes: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool], *, higher_is_better: bool, level: float) -> Compared:
-    """Every pair of the families `names`.
+def compare_pairs(
+    outcomes: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool], *, higher_is_better: bool, level: float
+) -> PairComparison:
+    """Test every pair of the families `names`.
 
-    outcomes: columns family, cohort, week and value, which add up to the value of a cohort-week, and slope (derivative of the value by the outcome of a
-    market, null where none counts), y, price, market and event. ranked: which families take part in the confidence set.
+    outcomes: family, cohort, week, value (summed per cohort-week), slope (derivative of the value by the outcome of a market, or null), y,
+    price, market and event. ranked: families in the confidence set.
     """
     values = outcomes.group_by("family", "cohort", "week").agg(pl.col("value").sum())
-    matrix, clusters = _matrix(values, names)
+    matrix, clusters = _value_matrix(values, names)
     first, second = (np.asarray(side, dtype=np.intp) for side in np.triu_indices(len(names), 1))
-    floor = _floors(outcomes, names, matrix, (first, second))
-    tested, n, identical = _tested(matrix, clusters, (first, second), floor, level)
+    floor = _variance_floors(outcomes, names, matrix, (first, second))
+    tested, n, identical = _test_pairs(matrix, clusters, (first, second), floor, level)
     p_holm = holm(tested["p"])
     pairs = pl.DataFrame(
         {
@@ -65,13 +67,13 @@ def compared(outcomes: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool
     takes_part = np.asarray(ranked, dtype=bool)
     mcs_p = confidence_set(loss, np.where(identical, 1.0, p_holm), (first, second), takes_part)
     in_mcs = [None if np.isnan(one) else bool(one > CONFIDENCE_SET_LEVEL) for one in mcs_p]
-    means = _means(matrix, higher_is_better)
-    shown = _letters(np.where(takes_part, means, np.nan), p_holm, (first, second))
-    return Compared(pairs, [None if np.isnan(one) else float(one) for one in mcs_p], in_mcs, shown)
+    means = _mean_losses(matrix, higher_is_better)
+    shown = _assign_letters(np.where(takes_part, means, np.nan), p_holm, (first, second))
+    return PairComparison(pairs, [None if np.isnan(one) else float(one) for one in mcs_p], in_mcs, shown)
 
 
-def _matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, Clusters]:
-    """Values by cohort-week and family, float64 (W, M), NaN if missing, and the cohorts and weeks as clusters."""
+def _value_matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, Clusters]:
+    """Return values by cohort-week and family, float64 (W, M), NaN if missing, and cohorts and weeks as clusters."""
     cells = values.select("cohort", "week").unique().sort("cohort", "week").with_row_index("row")
     placed = values.join(cells, on=["cohort", "week"]).filter(pl.col("family").is_in(list(names)))
     matrix = np.full((cells.height, len(names)), np.nan)
@@ -80,10 +82,10 @@ def _matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, Cluster
     return matrix, Clusters.of({"cohort": cells["cohort"], "week": cells["week"]}, cells.height)
 
 
-def _floors(outcomes: pl.DataFrame, names: Sequence[str], matrix: Floats, pairs: tuple[Ints, Ints]) -> Floats:
-    """Variance of each pair's difference under the prices of what both bet on in the cohort-weeks that both have, float64 (P,).
+def _variance_floors(outcomes: pl.DataFrame, names: Sequence[str], matrix: Floats, pairs: tuple[Ints, Ints]) -> Floats:
+    """Return the variance of each pair's difference implied by prices, float64 (P,), over common cohort-weeks.
 
-    It is the expected variance or the one that occurred, whichever is larger: events that several cohorts bet on in different weeks are one.
+    It is the larger of the expected and the observed variance. Events on which several cohorts bet in different weeks count once.
     """
     cells = outcomes.select("cohort", "week").unique().sort("cohort", "week").with_row_index("row")
     priced = outcomes.filter(pl.col("slope").is_not_null()).join(cells, on=["cohort", "week"], maintain_order="left")
@@ -103,7 +105,7 @@ def _floors(outcomes: pl.DataFrame, names: Sequence[str], matrix: Floats, pairs:
     return found
 
 
-def _tested(
+def _test_pairs(
     matrix: Floats, clusters: Clusters, pairs: tuple[Ints, Ints], floor: Floats, level: float
 ) -> tuple[dict[str, Any], Ints, Bools]:
     difference = matrix[:, pairs[0]] - matrix[:, pairs[1]]
@@ -132,14 +134,14 @@ def _tested(
     return {**tested, **more}, n.astype(np.int64), identical
 
 
-def _means(matrix: Floats, higher_is_better: bool) -> Floats:
+def _mean_losses(matrix: Floats, higher_is_better: bool) -> Floats:
     seen = ~np.isnan(matrix)
     count = seen.sum(axis=0)
     mean = np.divide(np.nan_to_num(matrix).sum(axis=0), count, out=np.full(matrix.shape[1], np.nan), where=count > 0)
     return -mean if higher_is_better else mean
 
 
-def _letters(loss: Floats, p: Floats, pairs: tuple[Ints, Ints]) -> list[str | None]:
+def _assign_letters(loss: Floats, p: Floats, pairs: tuple[Ints, Ints]) -> list[str | None]:
     differ = np.zeros((len(loss), len(loss)), dtype=bool)
     differ[pairs] = p <= SIGNIFICANCE
     differ |= differ.T

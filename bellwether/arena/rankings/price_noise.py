@@ -1,8 +1,8 @@
-"""Intervals of the arena's metrics, with a variance that is never below the one that prices imply.
+"""Intervals of the arena's metrics with a variance that is at least the variance implied by prices.
 
-Losses of a favourite at .97 are rare, so that a sample without any looks certain. Prices state how uncertain it was: a bet at price p has variance p (1 - p),
-and a metric that outcomes enter with known slopes has a known variance under them. One rule makes every interval and test: Student's t with the larger of
-the variance over events and the variance under prices.
+Losses of a favourite at .97 are rare: a sample without losses looks certain. A bet at price p has variance p (1 - p), so that a metric with
+known slopes in the outcomes has a known variance under the prices. All intervals and tests use Student's t with the larger of the variance over
+events and this variance.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from bellwether.calibration.forecasts import Floats, Ints
 from bellwether.calibration.intervals import CONSTANT, UNDEFINED, quantile
 from bellwether.calibration.mean_inference import ClusterSums, MeanTests, Spread, mean_tests
 
-#: Method of an interval that no outcome changes.
+#: Methods of intervals.
 UNCHANGED = "constant"
 FIELLER = "t, variance of prices, of a ratio"
-#: Correlation of the outcomes of different markets of one event.
+#: Assumed correlation of outcomes of different markets of one event.
 _CORRELATION = 0.5
 EXPECTED = "t, variance of prices, over the expected score of the price"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposure:
-    """N outcomes that a metric depends on: the market's probability of each, float64 (N,), and numbers of its market and event, intp (N,)."""
+    """N outcomes that a metric depends on: market probability, float64 (N,), and numbers of market and event, intp (N,)."""
 
     chance: Floats
     market: Ints
@@ -40,34 +40,34 @@ class Exposure:
         return cls(np.clip(chance, 0.0, 1.0), *dense)
 
     def take(self, rows: Ints) -> Exposure:
-        """Some of the outcomes, numbered from 0 again."""
+        """Select outcomes and renumber them from 0."""
         return Exposure.of(self.chance[rows], self.market[rows], self.event[rows])
 
     def variance(self, slope: Floats) -> Floats:
-        """Variance of P sums whose derivatives by each outcome are slope, (N, P), if outcomes happen as often as prices state: float64 (P,)."""
+        """Return the variance of P sums with slopes (N, P), if outcomes occur as often as prices state: float64 (P,)."""
         return self.joint_variance(self.deviations(slope))
 
     def deviations(self, slope: Floats) -> Floats:
-        """Standard deviation that each market contributes to P sums, with the sign of its slope, (markets, P): bets on one market share its outcome."""
-        return _sums(self.market, slope * np.sqrt(self.chance * (1 - self.chance))[:, None])
+        """Return the signed standard deviation that each market contributes to P sums, (markets, P). Bets on one market share its outcome."""
+        return _sum_groups(self.market, slope * np.sqrt(self.chance * (1 - self.chance))[:, None])
 
     def joint_variance(self, deviation: Floats) -> Floats:
-        """Variance of P sums of what markets contribute, (markets, P).
+        """Return the variance of P sums of market contributions, (markets, P).
 
-        Rare outcomes have fat tails: the excess kurtosis of the sum is one over the effective number of expected surprises, and the variance is
-        multiplied by one plus that, as if one more had happened.
+        Rare outcomes have fat tails: the excess kurtosis is one over the effective number of expected surprises. The variance is multiplied by
+        one plus the kurtosis, as if one more surprise had occurred.
         """
         return np.asarray(self.covariance(deviation, deviation) * (1 + self.tails(deviation)))
 
     def covariance(self, first: Floats, second: Floats) -> Floats:
-        """Covariance of sums, (P,) of (markets, P) each. Markets of one event are correlated by one half."""
+        """Return the covariance of sums, (P,) from (markets, P) each, with correlation one half within an event."""
         event = np.zeros(len(first), dtype=np.intp)
         event[self.market] = self.event
-        together = _sums(event, first) * _sums(event, second)
+        together = _sum_groups(event, first) * _sum_groups(event, second)
         return np.asarray((1 - _CORRELATION) * (first * second).sum(axis=0) + _CORRELATION * together.sum(axis=0))
 
     def tails(self, deviation: Floats) -> Floats:
-        """Excess kurtosis of sums of independent markets, (P,)."""
+        """Return the excess kurtosis of sums of independent markets, (P,)."""
         typical = np.bincount(self.market, self.chance * (1 - self.chance)) / np.bincount(self.market)
         squares = np.square(deviation)
         heavy = np.divide(np.square(squares), typical[:, None], out=np.zeros(squares.shape), where=typical[:, None] > 0).sum(axis=0)
@@ -76,8 +76,8 @@ class Exposure:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Linear:
-    """N values that are linear in the outcome of each: their derivatives by it, and the range of their mean."""
+class LinearMetric:
+    """N values that are linear in their outcomes: values, slopes, and the range of their mean."""
 
     values: Floats
     slope: Floats
@@ -87,13 +87,13 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricedMeans:
-    """Means of N values over events with their intervals."""
+    """Means of N values over events, with intervals."""
 
     exposure: Exposure
     level: float
 
-    def estimates(self, metrics: Mapping[str, Linear]) -> dict[str, Estimate]:
-        """The mean of each metric by name, with an interval cut to the range."""
+    def estimates(self, metrics: Mapping[str, LinearMetric]) -> dict[str, Estimate]:
+        """Return the mean of each metric by name, with an interval cut to its range."""
         n = len(self.exposure.chance)
         if not n:
             return dict.fromkeys(metrics, Estimate(None, reason=UNDEFINED))
@@ -104,19 +104,19 @@ class PricedMeans:
             if not one.slope.any() and np.ptp(one.values) == 0 and tested.reason[index] in (None, CONSTANT):
                 found[name] = Estimate(value := float(one.values[0]), value, value, UNCHANGED)
             else:
-                found[name] = _cut(float(one.values.mean()), tested, index, 1.0, (one.low, one.high))
+                found[name] = _cut_interval(float(one.values.mean()), tested, index, 1.0, (one.low, one.high))
         return found
 
-    def total(self, one: Linear) -> Estimate:
-        """The sum of values with its interval: that of the mean of an event, as often as there are events."""
-        by_event = _sums(self.exposure.event, one.values[:, None])
+    def total(self, one: LinearMetric) -> Estimate:
+        """Return the sum of values with its interval: the mean per event times the number of events."""
+        by_event = _sum_groups(self.exposure.event, one.values[:, None])
         count = len(by_event)
         floor = self.exposure.variance(one.slope[:, None] / count)
         tested = mean_tests([ClusterSums(by_event, np.ones((count, 1)))], level=self.level, floor=floor)
-        return _cut(float(one.values.sum()), tested, 0, count, (one.low, one.high))
+        return _cut_interval(float(one.values.sum()), tested, 0, count, (one.low, one.high))
 
-    def skill(self, loss: Linear, price: Linear) -> Estimate:
-        """1 - sum(loss) / sum(price) with Fieller's interval: all ratios r at which loss - r price may be 0 on average."""
+    def skill(self, loss: LinearMetric, price: LinearMetric) -> Estimate:
+        """Return 1 - sum(loss) / sum(price) with Fieller's interval: all ratios r for which the mean of loss - r price may be 0."""
         total = price.values.sum()
         if not total:
             return Estimate(None, reason=UNDEFINED)
@@ -131,14 +131,14 @@ class PricedMeans:
         first, second, difference = spread.variance
         reach, df = quantile(self.level, float(spread.df[0])), float(spread.df[0])
         products = (first, second, (first + second - difference) / 2), self._expected_products(loss, price, 1 - skill)
-        ends = [_fieller(tested.mean, known, reach) for known in products]
+        ends = [_fieller_interval(tested.mean, known, reach) for known in products]
         if ends[0] is None or ends[1] is None:
             return self._skill_over_expected(skill, loss, price)
         lower, upper = 1 - max(ends[0][1], ends[1][1]), 1 - max(min(ends[0][0], ends[1][0]), 0.0)
         return Estimate(skill, lower, upper, FIELLER, df)
 
-    def _expected_products(self, loss: Linear, price: Linear, ratio: float) -> tuple[float, float, float]:
-        """Variances of both means under prices and their covariance, multiplied for the fatter tails of price and of loss - ratio price."""
+    def _expected_products(self, loss: LinearMetric, price: LinearMetric, ratio: float) -> tuple[float, float, float]:
+        """Return the variances of both means under prices and their covariance, increased for the fatter tails of price and loss - ratio price."""
         ours, theirs = (self.exposure.deviations(one.slope[:, None] / len(one.slope)) for one in (loss, price))
         tails = 1 + max(self.exposure.tails(ours - ratio * theirs)[0], self.exposure.tails(theirs)[0])
         first, second, both = (
@@ -146,9 +146,9 @@ class PricedMeans:
         )
         return first, second, both
 
-    def _skill_over_expected(self, skill: float, loss: Linear, price: Linear) -> Estimate:
-        """A skill with the interval of the difference of both scores, over the score that prices expect of themselves: where that may have been 0."""
-        better = self.estimates({"better": Linear(price.values - loss.values, price.slope - loss.slope)})["better"]
+    def _skill_over_expected(self, skill: float, loss: LinearMetric, price: LinearMetric) -> Estimate:
+        """Return a skill with the interval of the score difference over the price's own expected score, if the price's score may be 0."""
+        better = self.estimates({"better": LinearMetric(price.values - loss.values, price.slope - loss.slope)})["better"]
         expected = float((self.exposure.chance * (1 - self.exposure.chance)).mean())
         if better.lower is None or better.upper is None or not expected:
             return Estimate(skill, reason=better.reason or UNDEFINED)
@@ -156,24 +156,24 @@ class PricedMeans:
 
     def _clusters(self, values: Floats) -> ClusterSums:
         size = np.bincount(self.exposure.event).astype(np.float64)[:, None]
-        return ClusterSums(_sums(self.exposure.event, values), np.repeat(size, values.shape[1], axis=1))
+        return ClusterSums(_sum_groups(self.exposure.event, values), np.repeat(size, values.shape[1], axis=1))
 
 
-def _sums(index: Ints, values: Floats) -> Floats:
-    """Sums of the rows of values (N, P) by index (N,): float64 (groups, P)."""
+def _sum_groups(index: Ints, values: Floats) -> Floats:
+    """Sum the rows of values (N, P) by index (N,): float64 (groups, P)."""
     return np.stack([np.bincount(index, column) for column in values.T], axis=1)
 
 
-def _cut(value: float, tested: MeanTests, index: int, scale: float, ends: tuple[float, float]) -> Estimate:
-    """An estimate whose interval is that of a test times scale, inside of ends."""
+def _cut_interval(value: float, tested: MeanTests, index: int, scale: float, ends: tuple[float, float]) -> Estimate:
+    """Return an estimate with the interval of a test times scale, cut to `ends`."""
     if tested.reason[index] is not None:
         return Estimate(value, reason=tested.reason[index])
     lower, upper = max(float(tested.lower[index]) * scale, ends[0]), min(float(tested.upper[index]) * scale, ends[1])
     return Estimate(value, min(lower, value), max(upper, value), tested.method[index], float(tested.df[index]))
 
 
-def _fieller(mean: Floats, product: Sequence[float], reach: float) -> tuple[float, float] | None:
-    """Ratios r with |mean[0] - r mean[1]| at most reach standard errors; None where they have no bounds.
+def _fieller_interval(mean: Floats, product: Sequence[float], reach: float) -> tuple[float, float] | None:
+    """Return the ratios r with |mean[0] - r mean[1]| at most reach standard errors; None if unbounded.
 
     product: variances of both means and their covariance.
     """

@@ -10,20 +10,20 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.frames import cancellations_frame, evidence_frame
-from bellwether.arena.identity import WEEK, start_of, week_of
+from bellwether.arena.identity import WEEK, week_of, week_start
 from bellwether.arena.ledger import Book
 from bellwether.arena.methodology import Methodology, Venue
-from bellwether.arena.records import cancellations
-from bellwether.arena.resolution import Polled, awaited, due, missing_look
-from bellwether.arena.universe import status_of
-from bellwether.arena.weekly.context import World, stored_evidence
-from bellwether.arena.weekly.state import books
+from bellwether.arena.records import load_cancellations
+from bellwether.arena.resolution import PollState, awaited_markets, markets_due, missing_evidence_row
+from bellwether.arena.universe import status_from_row
+from bellwether.arena.weekly.context import WeekContext, load_evidence
+from bellwether.arena.weekly.ledgers import fold_books
 from bellwether.errors import ConfigError
 from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
 
 
 @dataclass(frozen=True)
-class Known:
+class FactRows:
     """Rows of arena/agents, arena/trades and arena/evidence of all weeks."""
 
     agents: pl.DataFrame
@@ -31,41 +31,41 @@ class Known:
     evidence: pl.DataFrame
 
     @classmethod
-    def stored(cls, world: World, *, decided: Collection[date] = (), found_again: Collection[date] = ()) -> Known:
+    def stored(cls, world: WeekContext, *, decided: Collection[date] = (), found_again: Collection[date] = ()) -> FactRows:
         """Read the lake.
 
-        decided: weeks whose agents and trades are rebuilt, and are not read. found_again: weeks whose evidence is, as in `stored_evidence`.
+        decided: weeks whose agents and trades are rebuilt, and are not read. found_again: weeks whose evidence is, as in `load_evidence`.
         """
         anew = {(week.isoformat(),) for week in decided}
         agents, trades = (world.lake.slice(table, missing="skip").without(anew).read() for table in (AGENTS, TRADES))
-        return cls(agents, trades, stored_evidence(world, found_again).read())
+        return cls(agents, trades, load_evidence(world, found_again).read())
 
-    def with_week(self, week: date, **rows: pl.DataFrame) -> Known:
+    def with_week(self, week: date, **rows: pl.DataFrame) -> FactRows:
         """With these rows in place of those of a week: of the tables that are named, agents, trades or evidence."""
         made = {name: pl.concat([getattr(self, name).filter(pl.col("week") != week), own]) for name, own in rows.items()}
         return replace(self, **made)
 
 
-def evidence_rows(world: World, week: date, known: Known, *, asked: Collection[str] = ()) -> pl.DataFrame:
+def evidence_rows(world: WeekContext, week: date, known: FactRows, *, asked: Collection[str] = ()) -> pl.DataFrame:
     """Rows of arena/evidence of a week: those that are known, and the looks that were missing.
 
     What operators cancelled in the week is among them. Live cohorts' markets are looked at in the present week alone, when they are due or `asked`
     for; what could have been seen of reconstructed cohorts' markets within the week, and is not known, is added as of then.
     """
     now = world.now()
-    until = min(now, start_of(week) + WEEK)
+    until = min(now, week_start(week) + WEEK)
     found = [
-        cancellations_frame([one for one in cancellations(world.records) if week_of(one.at) == week]),
+        cancellations_frame([one for one in load_cancellations(world.records) if week_of(one.at) == week]),
         known.evidence.filter(pl.col("week") == week),
     ]
-    for venue, book in _books(world, known, until, reconstructed=True).items():
-        waiting, rules = awaited(book), _rules(world, book)
+    for venue, book in _fold_books(world, known, until, reconstructed=True).items():
+        waiting, rules = awaited_markets(book), _book_methodologies(world, book)
         if waiting:
             made = world.data(venue).past_evidence(waiting, until, rules)
-            within = [look for look in made if start_of(week) <= look["fetched_at"] < start_of(week) + WEEK]
+            within = [look for look in made if week_start(week) <= look["fetched_at"] < week_start(week) + WEEK]
             found.append(evidence_frame(within, reconstructed=True))
     if week == week_of(now):
-        found.append(_looked_at(world, known, now, asked))
+        found.append(_look_at_markets(world, known, now, asked))
         if (early := found[-1].filter(pl.col("week") != week)).height:
             raise ConfigError(
                 f"looking at markets: the venue's clock shows {early['known_at'][0]:%Y-%m-%d %H:%M} UTC, this machine's {now:%Y-%m-%d %H:%M}; set it"
@@ -74,54 +74,54 @@ def evidence_rows(world: World, week: date, known: Known, *, asked: Collection[s
     return EVIDENCE.validate(rows.sort(EVIDENCE.order))
 
 
-def due_markets(world: World) -> list[str]:
+def due_markets(world: WeekContext) -> list[str]:
     """Markets of live cohorts whose next look is due, for a resolution or a correction."""
-    return [market_id for due_ones in _due(world, Known.stored(world), world.now()).values() for market_id in due_ones]
+    return [market_id for due_ones in _due_by_venue(world, FactRows.stored(world), world.now()).values() for market_id in due_ones]
 
 
-def _due(world: World, known: Known, now: datetime) -> dict[Venue, list[str]]:
+def _due_by_venue(world: WeekContext, known: FactRows, now: datetime) -> dict[Venue, list[str]]:
     """The markets that are due, by venue."""
     cancelled = known.evidence.filter(pl.col("cancelled_by").is_not_null())["market_id"].to_list()
     return {
-        venue: due(book, polled(known.evidence.filter(pl.col("market_id").is_in(list(book.bets)))), now, final=cancelled)
-        for venue, book in _books(world, known, now, reconstructed=False).items()
+        venue: markets_due(book, poll_states(known.evidence.filter(pl.col("market_id").is_in(list(book.bets)))), now, final=cancelled)
+        for venue, book in _fold_books(world, known, now, reconstructed=False).items()
     }
 
 
-def _looked_at(world: World, known: Known, now: datetime, asked: Collection[str]) -> pl.DataFrame:
+def _look_at_markets(world: WeekContext, known: FactRows, now: datetime, asked: Collection[str]) -> pl.DataFrame:
     """Looks at what is due, and at the `asked` markets; one that the venue does not list, or lists unreadably, is a row too."""
     looks: list[dict[str, Any]] = []
-    wanted_by_venue = {venue: set(due_ones) for venue, due_ones in _due(world, known, now).items()}
+    wanted_by_venue = {venue: set(due_ones) for venue, due_ones in _due_by_venue(world, known, now).items()}
     for reconstructed in (False, True) if asked else ():
-        for venue, book in _books(world, known, now, reconstructed=reconstructed).items():
+        for venue, book in _fold_books(world, known, now, reconstructed=reconstructed).items():
             wanted_by_venue.setdefault(venue, set()).update(one for one in asked if one in book.bets)
     for venue, names in wanted_by_venue.items():
         if wanted := sorted(names):
             seen = world.data(venue).evidence(wanted, now)
             listed = {look["market_id"] for look in seen}
-            looks += [*seen, *(missing_look(one, now) for one in wanted if one not in listed)]
+            looks += [*seen, *(missing_evidence_row(one, now) for one in wanted if one not in listed)]
     return evidence_frame(looks)
 
 
-def polled(evidence: pl.DataFrame) -> dict[str, Polled]:
+def poll_states(evidence: pl.DataFrame) -> dict[str, PollState]:
     """The state of polling of each market, from the looks in rows of arena/evidence."""
-    found: dict[str, Polled] = {}
+    found: dict[str, PollState] = {}
     words: dict[str, object] = {}
     for row in evidence.filter(pl.col("cancelled_by").is_null()).sort("known_at").iter_rows(named=True):
-        name, status = row["market_id"], status_of({**row, "active": True, "accepting_orders": True})
+        name, status = row["market_id"], status_from_row({**row, "active": True, "accepting_orders": True})
         before = found.get(name)
         said = {column: value for column, value in row.items() if column not in ("week", "known_at", "reconstructed")}
         same = before.same + 1 if before is not None and words[name] == said else 1
-        found[name] = Polled(status, row["known_at"], same, row["end_time"], bool(row["missing"]))
+        found[name] = PollState(status, row["known_at"], same, row["end_time"], bool(row["missing"]))
         words[name] = said
     return found
 
 
-def _books(world: World, known: Known, at: datetime, *, reconstructed: bool) -> dict[Venue, Book]:
+def _fold_books(world: WeekContext, known: FactRows, at: datetime, *, reconstructed: bool) -> dict[Venue, Book]:
     """The books of the live or the reconstructed agents as known at an instant, by venue."""
-    return books(world, known.agents.filter(pl.col("reconstructed") == reconstructed), known.trades, known.evidence, at)
+    return fold_books(world, known.agents.filter(pl.col("reconstructed") == reconstructed), known.trades, known.evidence, at)
 
 
-def _rules(world: World, book: Book) -> Mapping[str, Methodology]:
+def _book_methodologies(world: WeekContext, book: Book) -> Mapping[str, Methodology]:
     used = {account.agent.methodology for account in book.accounts.values()}
     return {name: rules for name, rules in world.rules.items() if name in used}

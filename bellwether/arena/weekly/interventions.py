@@ -8,13 +8,13 @@ from datetime import date, datetime, timedelta
 
 import polars as pl
 
-from bellwether.arena.families import families
+from bellwether.arena.families import load_families
 from bellwether.arena.identity import AgentKey
-from bellwether.arena.lineup import lineup
-from bellwether.arena.records import Intervention, Kind, dismissals, intervene
-from bellwether.arena.review import Finding, State, catalogue, review
-from bellwether.arena.weekly.context import World, stored_cohort
-from bellwether.arena.weekly.queries import agent_key
+from bellwether.arena.lineup import load_lineup
+from bellwether.arena.records import Intervention, InterventionKind, load_dismissals, record_intervention
+from bellwether.arena.review import ReviewFinding, ReviewState, list_offers, review_families
+from bellwether.arena.weekly.context import WeekContext, load_cohort
+from bellwether.arena.weekly.queries import parse_agent_key
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.models import prices
@@ -23,21 +23,21 @@ from bellwether.tables.arena import EVIDENCE, TRADES
 from bellwether.tables.arena_lineups import REVIEW
 
 
-def reviewed(world: World) -> list[Finding]:
+def review_registry(world: WeekContext) -> list[ReviewFinding]:
     """Releases in LiteLLM's price map and the registry for the families of the registry. Raises `ConfigError` when either cannot be read."""
     known = models(world.registry)
-    offers = catalogue(known, prices.price_map(), world.now().date())
-    chosen = lineup(world.lineup, world.registry)
-    return review(families(known, world.registry).values(), offers, known, chosen.families, dismissals(world.records))
+    offers = list_offers(known, prices.price_map(), world.now().date())
+    chosen = load_lineup(world.lineup, world.registry)
+    return review_families(load_families(known, world.registry).values(), offers, known, chosen.families, load_dismissals(world.records))
 
 
-def review_rows(found: Sequence[Finding], at: datetime) -> pl.DataFrame:
+def review_rows(found: Sequence[ReviewFinding], at: datetime) -> pl.DataFrame:
     """Rows of arena/review. at: when it was reviewed."""
-    return REVIEW.validate(REVIEW.frame([_row(one, prices.price_map_version(), at) for one in found]))
+    return REVIEW.validate(REVIEW.frame([_review_row(one, prices.price_map_version(), at) for one in found]))
 
 
-def _row(found: Finding, version: str, at: datetime) -> dict[str, object]:
-    offer = found.offers[0] if found.state is State.UPGRADE else None
+def _review_row(found: ReviewFinding, version: str, at: datetime) -> dict[str, object]:
+    offer = found.offers[0] if found.state is ReviewState.UPGRADE else None
     return {
         "family": found.family.name,
         "title": found.family.title,
@@ -54,16 +54,16 @@ def _row(found: Finding, version: str, at: datetime) -> dict[str, object]:
     }
 
 
-def cancel_market(world: World, market_id: str, by: str, reason: str) -> Intervention:
+def cancel_market(world: WeekContext, market_id: str, by: str, reason: str) -> Intervention:
     """Cancel a market for all cohorts, from now on. Raises `ConfigError` for a market that no agent has bet on."""
-    _require_words(f"cancelling {market_id}", by, reason)
+    _require_text(f"cancelling {market_id}", by, reason)
     require_bets(world.lake, market_id, "cancelling")
     looks = world.lake.slice(EVIDENCE, missing="skip").query(lambda rows: rows.filter(pl.col("market_id") == market_id).select("known_at"))
     at, taken = world.now(), set(looks["known_at"])
     while at in taken:
         # A look of the same instant is another fact, and stays.
         at += timedelta(microseconds=1)
-    return intervene(world.records, Intervention(Kind.CANCEL, market_id, by, reason, at))
+    return record_intervention(world.records, Intervention(InterventionKind.CANCEL, market_id, by, reason, at))
 
 
 def require_bets(lake: Lake, market_id: str, doing: str) -> None:
@@ -72,45 +72,45 @@ def require_bets(lake: Lake, market_id: str, doing: str) -> None:
         raise ConfigError(f"{doing} {market_id:.120}: no agent has bet on a market of this id; arena.trades lists those that have bets")
 
 
-def close_agent(world: World, agent_id: str, by: str, reason: str) -> Intervention:
+def close_agent(world: WeekContext, agent_id: str, by: str, reason: str) -> Intervention:
     """Close an agent (cohort/family), from now on: it decides no more; its positions stay until they are settled.
 
     Raises `ConfigError` for an unknown agent.
     """
-    _require_words(f"closing {agent_id}", by, reason)
-    key = agent_key(agent_id)
-    cohort = stored_cohort(world.records, key.cohort)
+    _require_text(f"closing {agent_id}", by, reason)
+    key = parse_agent_key(agent_id)
+    cohort = load_cohort(world.records, key.cohort)
     if cohort is None or key.family not in cohort.members:
         raise ConfigError(f"closing {agent_id}: there is no such agent; `bellwether arena show {key.cohort}` lists those of the cohort")
-    return intervene(world.records, Intervention(Kind.CLOSE, key.agent_id, by, reason, world.now()))
+    return record_intervention(world.records, Intervention(InterventionKind.CLOSE, key.agent_id, by, reason, world.now()))
 
 
-def dismiss_release(world: World, family: str, model_id: str, by: str, reason: str) -> Intervention:
+def dismiss_release(world: WeekContext, family: str, model_id: str, by: str, reason: str) -> Intervention:
     """Dismiss a later release of a family: reviews propose it no more. Raises `ConfigError` for one that the review does not propose."""
-    _require_words(f"dismissing {model_id}", by, reason)
-    offers = {one.family.name: [offer.model_id for offer in one.offers] for one in reviewed(world)}
-    if model_id not in offers.get(family, ()) and (family, model_id) not in dismissals(world.records):
+    _require_text(f"dismissing {model_id}", by, reason)
+    offers = {one.family.name: [offer.model_id for offer in one.offers] for one in review_registry(world)}
+    if model_id not in offers.get(family, ()) and (family, model_id) not in load_dismissals(world.records):
         known = ", ".join(f"{name} {offer}" for name, found in offers.items() for offer in found) or "none"
         raise ConfigError(f"dismissing {model_id:.120} of {family:.64}: the review does not propose it; it proposes {known}")
-    return intervene(world.records, Intervention(Kind.DISMISS, f"{family}/{model_id}", by, reason, world.now()))
+    return record_intervention(world.records, Intervention(InterventionKind.DISMISS, f"{family}/{model_id}", by, reason, world.now()))
 
 
-def archive_cohort(world: World, cohort: date, by: str, reason: str) -> Intervention:
+def archive_cohort(world: WeekContext, cohort: date, by: str, reason: str) -> Intervention:
     """Archive a cohort, from now on: its agents are closed, it is in no ranking and is marked no more; what it holds is still settled.
 
     Raises `ConfigError` for an unknown cohort.
     """
-    _require_words(f"archiving {cohort}", by, reason)
-    found = stored_cohort(world.records, cohort)
+    _require_text(f"archiving {cohort}", by, reason)
+    found = load_cohort(world.records, cohort)
     if found is None:
         raise ConfigError(f"archiving {cohort}: no cohort started in this week; `bellwether arena status` lists them")
-    done = intervene(world.records, Intervention(Kind.ARCHIVE, cohort.isoformat(), by, reason, world.now()))
+    done = record_intervention(world.records, Intervention(InterventionKind.ARCHIVE, cohort.isoformat(), by, reason, world.now()))
     for family in sorted(found.members):
         close_agent(world, AgentKey(cohort, family).agent_id, done.by, f"its cohort was archived: {done.reason}")
     return done
 
 
-def _require_words(what: str, by: str, reason: str) -> None:
+def _require_text(what: str, by: str, reason: str) -> None:
     for name, text in (("--by", by), ("--reason", reason)):
         if not text.strip() or not text.isprintable():
             raise ConfigError(f"{what:.120}: {name} is {text!r:.60}; give one line of text")

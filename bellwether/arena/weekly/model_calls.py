@@ -16,13 +16,13 @@ from bellwether.arena.account import Account
 from bellwether.arena.decision import Decision, response_format
 from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import DecisionKey
-from bellwether.arena.lineup import Terms, rule_of
+from bellwether.arena.lineup import Terms, rule_name
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.parsing import Limits
 from bellwether.arena.prompt import VERSION
-from bellwether.arena.records import Plan
+from bellwether.arena.records import DecisionPlan
 from bellwether.arena.universe import Universe
-from bellwether.arena.weekly.context import PURPOSE, World
+from bellwether.arena.weekly.context import PURPOSE, WeekContext
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
@@ -67,10 +67,10 @@ class Task:
 
 #: Requests an answer for a task with its stored prompt: the messages and the number of the sample; at most once for the same sample. An answer without
 #: an attempt is of a rule, and no call.
-Ask = Callable[[Task, Plan, Sequence[Message], int], Answer | NoAnswer]
+AnswerRequest = Callable[[Task, DecisionPlan, Sequence[Message], int], Answer | NoAnswer]
 
 
-class _Clients:
+class _ModelClients:
     """Clients of models, opened when they are needed. A client knows one entry of a name: cohorts on other terms have another."""
 
     def __init__(self, models: Models | None, portal: BlockingPortal, opened: ExitStack) -> None:
@@ -90,37 +90,37 @@ class _Clients:
 
 
 @contextmanager
-def asking(world: World) -> Iterator[Ask]:
+def open_model_calls(world: WeekContext) -> Iterator[AnswerRequest]:
     """Yield a callable that requests answers within the budgets of their weeks. Clients of models are opened with the first of them and closed at the end."""
     with start_blocking_portal() as portal, ExitStack() as opened:
-        clients = _Clients(world.models, portal, opened)
+        clients = _ModelClients(world.models, portal, opened)
         known: dict[str, Model] = {}
         exhausted: dict[str, str] = {}
 
-        def ask(task: Task, plan: Plan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
-            rule = rule_of(plan.model)
+        def ask(task: Task, plan: DecisionPlan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
+            rule = rule_name(plan.model)
             if rule is not None:
-                return _ruled(rule, task, plan, sample)
+                return _answer_by_rule(rule, task, plan, sample)
             if not known:
                 known.update(models(world.registry))
 
-            model = model_of(plan.model, task.methodology, known, task.terms)
+            model = configure_model(plan.model, task.methodology, known, task.terms)
             terms: dict[str, Any] = {
                 "purpose": PURPOSE,
                 "scope": task.key.decision_id,
                 "sample": sample,
-                "parameters": parameters_of(model, task.methodology),
+                "parameters": call_parameters(model, task.methodology),
                 "budgets": world.budgets.of(task.key.week, asked_as(model)),
             }
             try:
                 return portal.call(partial(clients.of(model).ask, model, messages, **terms))
             except Stopped as stopped:
-                raise _own_limit(stopped, exhausted) from stopped
+                raise _limit_error(stopped, exhausted) from stopped
 
         yield ask
 
 
-def _own_limit(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
+def _limit_error(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
     """The error for a stopped model: if its own budget of the week is used up, others continue; anything else stops the run.
 
     exhausted: models whose own budget is used up, with the words.
@@ -131,7 +131,7 @@ def _own_limit(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
     return BellwetherError(exhausted[stopped.model]) if stopped.model in exhausted else stopped
 
 
-def model_of(member: str, rules: Methodology, known: Mapping[str, Model], terms: Terms | None = None) -> Model:
+def configure_model(member: str, rules: Methodology, known: Mapping[str, Model], terms: Terms | None = None) -> Model:
     """A model as a methodology asks it, on the terms of its cohort. Raises `ConfigError` when the registry has none of that name any more."""
     if member not in known:
         raise ConfigError(f"asking {member}: the registry has no model of this name any more; put it back into models.toml")
@@ -139,7 +139,7 @@ def model_of(member: str, rules: Methodology, known: Mapping[str, Model], terms:
     return model.model_copy(update={"timeout": float(rules.timeout_seconds)})
 
 
-def parameters_of(model: Model, rules: Methodology) -> dict[str, Any]:
+def call_parameters(model: Model, rules: Methodology) -> dict[str, Any]:
     """Parameters of a call: the methodology's bounds; its temperature where the model has one; the schema where the model is held to one."""
     return {
         "max_tokens": rules.max_tokens,
@@ -148,9 +148,9 @@ def parameters_of(model: Model, rules: Methodology) -> dict[str, Any]:
     }
 
 
-def _ruled(rule: str, task: Task, plan: Plan, sample: int) -> Answer:
+def _answer_by_rule(rule: str, task: Task, plan: DecisionPlan, sample: int) -> Answer:
     """The answer of a rule: no call, so that nothing is in the journal under its key. Its limits are those of the stored prompt."""
     name = task.key.decision_id
-    content = rule_agents.answer(rule, task.universe.markets, Limits.of(task.methodology, plan.cash), name)
+    content = rule_agents.answer_by_rule(rule, task.universe.markets, Limits.of(task.methodology, plan.cash), name)
     key = Request(model=f"arena/{rule}", messages=(), purpose=PURPOSE, scope=name, sample=sample).key
     return Answer(key, content, attempts=0, spent=_FREE)

@@ -13,21 +13,21 @@ from bellwether.arena.history import (
     SOONEST,
     SOURCE,
     Points,
-    candidates,
-    past_evidence,
-    past_quotes,
-    past_universe,
-    tokens_of,
+    find_candidates,
+    priced_tokens,
+    reconstruct_evidence,
+    reconstruct_quotes,
+    reconstruct_universe,
     was_open,
 )
-from bellwether.arena.market import MIDPOINT, Level, Market, MarketStatus, Quote, Quotes, wanted_tokens, within
-from bellwether.arena.marks import Observed, PriceKey
+from bellwether.arena.market import MIDPOINT, Level, Market, MarketStatus, Quote, Quotes, clamp_to_quote, tokens_to_quote
+from bellwether.arena.marks import PriceKey, PriceObservation
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
-from bellwether.arena.resolution import evidence_of
-from bellwether.arena.units import micros, middle, price_micros
-from bellwether.arena.universe import is_tradable, market_of, universe
-from bellwether.arena.weekly.venue import Held, last_prices
+from bellwether.arena.resolution import evidence_row
+from bellwether.arena.units import micros, midpoint, price_micros
+from bellwether.arena.universe import is_tradable, market_from_row, select_universe
+from bellwether.arena.weekly.venue import HeldMarkets, last_prices
 from bellwether.errors import SchemaError
 from bellwether.units import MicroShares, SharePrice
 from bellwether.venues.polymarket import snapshots
@@ -43,7 +43,7 @@ _LAST = timedelta(days=14)
 T = TypeVar("T")
 
 
-class AskPolymarket(Protocol):
+class PolymarketRunner(Protocol):
     """Asks Polymarket."""
 
     def __call__(self, work: Callable[[GammaClient, ClobClient], Awaitable[T]]) -> T:
@@ -55,36 +55,36 @@ class AskPolymarket(Protocol):
 class Polymarket:
     """`VenueData` of Polymarket."""
 
-    ask: AskPolymarket
+    ask: PolymarketRunner
 
     def present(self, limit: int, now: datetime) -> FrozenUniverse:
         """The open markets of the largest volume."""
-        return self.ask(lambda gamma, clob: _present(gamma, limit, now))
+        return self.ask(lambda gamma, clob: _fetch_universe(gamma, limit, now))
 
     def past(self, at: datetime, limit: int) -> FrozenUniverse:
         """See `history`."""
-        return self.ask(lambda gamma, clob: _past(gamma, clob, at, limit))
+        return self.ask(lambda gamma, clob: _reconstruct_universe(gamma, clob, at, limit))
 
-    def held(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> Held:
+    def held(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
         """Markets by id, with past prices of the last days."""
-        return self.ask(lambda gamma, clob: _held(gamma, clob, market_ids, at, past=past))
+        return self.ask(lambda gamma, clob: _fetch_held(gamma, clob, market_ids, at, past=past))
 
     def look(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
         """Gamma's words and prices, the CLOB's books, and its midpoints of tokens whose book it does not give."""
-        tokens = wanted_tokens(markets, list(markets))
+        tokens = tokens_to_quote(markets, list(markets))
 
         async def work(gamma: GammaClient, clob: ClobClient) -> tuple[snapshots.MarketRows, dict[str, snapshots.Book], dict[str, Decimal]]:
             seen, books = await snapshots.fetch_by_id(gamma, list(markets)), await snapshots.fetch_books(clob, tokens)
             return seen, books, await snapshots.fetch_midpoints(clob, [token for token in tokens if token not in books])
 
         seen, books, middles = self.ask(work)
-        listed = {row["market_id"]: market_of(row, now) for row in seen.rows}
+        listed = {row["market_id"]: market_from_row(row, now) for row in seen.rows}
         quotes: dict[str, dict[int, Quote]] = {}
         for token, (market_id, place) in tokens.items():
-            found = quote_of_book(books[token]) if token in books else Quote(price_micros(middles.get(token)), at=now, source=MIDPOINT)
+            found = quote_from_book(books[token]) if token in books else Quote(price_micros(middles.get(token)), at=now, source=MIDPOINT)
             shown = listed[market_id].price(markets[market_id].outcomes[place]) if market_id in listed else None
             if shown is not None:
-                found = replace(found, listed=within(shown, found.bid, found.ask))
+                found = replace(found, listed=clamp_to_quote(shown, found.bid, found.ask))
             if token in books or found.mid is not None or shown is not None:
                 quotes.setdefault(market_id, {})[place] = found
         return {name: market.status for name, market in listed.items()}, dict(quotes)
@@ -98,21 +98,21 @@ class Polymarket:
 
     def evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
         """Gamma's records, and the CLOB's flags of closed markets."""
-        return self.ask(lambda gamma, clob: _evidence(gamma, clob, market_ids, now))
+        return self.ask(lambda gamma, clob: _fetch_evidence(gamma, clob, market_ids, now))
 
     def past_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
-        """See `history.past_evidence`."""
-        return self.ask(lambda gamma, clob: _past_evidence(gamma, clob, market_ids, until, rules))
+        """See `history.reconstruct_evidence`."""
+        return self.ask(lambda gamma, clob: _reconstruct_evidence(gamma, clob, market_ids, until, rules))
 
-    def midpoints(self, tokens: Iterable[str]) -> dict[str, Observed]:
+    def midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
         """Midpoints of books."""
         books = self.ask(lambda gamma, clob: snapshots.fetch_books(clob, tokens))
-        return {token: Observed(midpoint_of_book(book), book.at) for token, book in books.items()}
+        return {token: PriceObservation(book_midpoint(book), book.at) for token, book in books.items()}
 
     def listed(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
         """Gamma's prices of outcomes."""
         seen = self.ask(lambda gamma, clob: snapshots.fetch_by_id(gamma, sorted({market_id for market_id, _ in keys})))
-        markets = {row["market_id"]: market_of(row, now) for row in seen.rows}
+        markets = {row["market_id"]: market_from_row(row, now) for row in seen.rows}
         prices = {key: markets[key[0]].price(key[1]) for key in keys if key[0] in markets}
         return {key: price for key, price in prices.items() if price is not None}
 
@@ -121,7 +121,7 @@ class Polymarket:
         return dict(self.ask(lambda gamma, clob: snapshots.fetch_past_prices(clob, spans)))
 
 
-async def _present(gamma: GammaClient, limit: int, now: datetime) -> FrozenUniverse:
+async def _fetch_universe(gamma: GammaClient, limit: int, now: datetime) -> FrozenUniverse:
     seen = await snapshots.fetch_largest_open(gamma, limit, lambda row: _is_offered(row, now))
     at, markets, lacking = seen.at or now, [], seen.rejects
     for row in seen.rows:
@@ -130,88 +130,88 @@ async def _present(gamma: GammaClient, limit: int, now: datetime) -> FrozenUnive
             lacking += 1
             continue
         try:
-            markets.append(market_of(row, at))
+            markets.append(market_from_row(row, at))
         except SchemaError:
             lacking += 1
-    return FrozenUniverse(universe(markets, limit, at), at, False, "Gamma: open markets by volume", lacking)
+    return FrozenUniverse(select_universe(markets, limit, at), at, False, "Gamma: open markets by volume", lacking)
 
 
 def _is_offered(row: Mapping[str, Any], at: datetime) -> bool:
-    return bool(row["market_id"] and row["token_ids"]) and is_tradable(market_of(row, at), at)
+    return bool(row["market_id"] and row["token_ids"]) and is_tradable(market_from_row(row, at), at)
 
 
-async def _past(gamma: GammaClient, clob: ClobClient, at: datetime, limit: int) -> FrozenUniverse:
+async def _reconstruct_universe(gamma: GammaClient, clob: ClobClient, at: datetime, limit: int) -> FrozenUniverse:
     seen = await snapshots.fetch_ending(gamma, at + SOONEST, at + LATEST)
     tokens: dict[str, tuple[datetime, datetime]] = {}
     traded: set[str] = set()
-    for row in candidates(seen.rows, at):
+    for row in find_candidates(seen.rows, at):
         try:
-            own = tokens_of(market_of(row, at))
+            own = priced_tokens(market_from_row(row, at))
         except SchemaError:
             continue
         tokens |= dict.fromkeys(own, (at - _PRICED, at))
         traded.update(own if row.get("volume") else ())
     prices = await snapshots.fetch_past_prices(clob, tokens, traded=traded)
     source = f"Gamma: dates of markets that were to end {SOONEST.days} to {LATEST.days} days later; CLOB: {SOURCE}"
-    return FrozenUniverse(past_universe(seen.rows, prices, at, limit), at, True, source, seen.rejects)
+    return FrozenUniverse(reconstruct_universe(seen.rows, prices, at, limit), at, True, source, seen.rejects)
 
 
-async def _evidence(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
+async def _fetch_evidence(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
     seen = await snapshots.fetch_by_id(gamma, market_ids)
     flags = await snapshots.fetch_winners(clob, [row["condition_id"] for row in seen.rows if row.get("closed") and row.get("condition_id")])
     at = seen.at or now
     return [
-        evidence_of(row, fetched_at=at, winners=winners, is_50_50=half)
+        evidence_row(row, fetched_at=at, winners=winners, is_50_50=half)
         for row in seen.rows
         for winners, half in [flags.get(row.get("condition_id") or "", (None, None))]
     ]
 
 
-async def _past_evidence(
+async def _reconstruct_evidence(
     gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]
 ) -> list[dict[str, Any]]:
     seen = await snapshots.fetch_by_id(gamma, market_ids)
     closed = [row for row in seen.rows if row.get("closed")]
     flags = await snapshots.fetch_winners(clob, [row["condition_id"] for row in closed if row.get("condition_id")])
     wait = max(one.dispute_window for one in rules.values())
-    return past_evidence(closed, flags, until, wait=wait, grace=max(one.grace for one in rules.values()))
+    return reconstruct_evidence(closed, flags, until, wait=wait, grace=max(one.grace for one in rules.values()))
 
 
-async def _held(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], at: datetime, *, past: bool) -> Held:
+async def _fetch_held(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
     seen = await snapshots.fetch_by_id(gamma, market_ids)
     markets: dict[str, Market] = {}
     for row in seen.rows:
-        market = market_of(row, at)
+        market = market_from_row(row, at)
         status = (MarketStatus.ACTIVE if was_open(row, at) else MarketStatus.CLOSED) if past else market.status
-        markets[market.market_id] = _as_of(market, status, past=past)
-    tokens = [token for market in markets.values() for token in tokens_of(market)]
+        markets[market.market_id] = _with_status(market, status, past=past)
+    tokens = [token for market in markets.values() for token in priced_tokens(market)]
     prices = await snapshots.fetch_past_prices(clob, dict.fromkeys(tokens, (at - _LAST, at)))
-    quotes: dict[str, Quotes] = {market_id: past_quotes(market, prices, at) for market_id, market in markets.items() if past}
+    quotes: dict[str, Quotes] = {market_id: reconstruct_quotes(market, prices, at) for market_id, market in markets.items() if past}
     points = {token: [(when, price_micros(price)) for when, price in found] for token, found in prices.items()}
-    return Held(markets, last_prices(markets.values(), points, at), quotes)
+    return HeldMarkets(markets, last_prices(markets.values(), points, at), quotes)
 
 
-def _as_of(market: Market, status: MarketStatus, *, past: bool) -> Market:
+def _with_status(market: Market, status: MarketStatus, *, past: bool) -> Market:
     return replace(market, status=status, prices=(None,) * len(market.outcomes), volume=None) if past else replace(market, status=status)
 
 
-def quote_of_book(book: snapshots.Book, source: str = "clob") -> Quote:
+def quote_from_book(book: snapshots.Book, source: str = "clob") -> Quote:
     """A book as a quote: its midpoint where both sides are quoted, and no midpoint otherwise."""
-    bid, ask = _best(book)
-    sides = _levels(book.bids), _levels(book.asks)
-    return Quote(middle(bid, ask), bid, ask, book.at, source, *sides, tick=price_micros(book.tick), skipped=book.skipped)
+    bid, ask = _best_prices(book)
+    sides = _to_levels(book.bids), _to_levels(book.asks)
+    return Quote(midpoint(bid, ask), bid, ask, book.at, source, *sides, tick=price_micros(book.tick), skipped=book.skipped)
 
 
-def midpoint_of_book(book: snapshots.Book) -> SharePrice | None:
-    """The midpoint of a book (micro-dollars), as `quote_of_book` has it."""
-    return middle(*_best(book))
+def book_midpoint(book: snapshots.Book) -> SharePrice | None:
+    """The midpoint of a book (micro-dollars), as `quote_from_book` has it."""
+    return midpoint(*_best_prices(book))
 
 
-def _best(book: snapshots.Book) -> tuple[SharePrice | None, SharePrice | None]:
+def _best_prices(book: snapshots.Book) -> tuple[SharePrice | None, SharePrice | None]:
     bid, ask = (price_micros(side[0][0]) if side else None for side in (book.bids, book.asks))
     return bid, ask
 
 
-def _levels(side: Sequence[tuple[Decimal, Decimal]]) -> tuple[Level, ...]:
+def _to_levels(side: Sequence[tuple[Decimal, Decimal]]) -> tuple[Level, ...]:
     found = ((price_micros(price), MicroShares(micros(size))) for price, size in side)
     return tuple(Level(price, shares) for price, shares in found if price is not None and shares > 0)

@@ -10,13 +10,13 @@ import polars as pl
 
 from bellwether.arena.decision import ANSWERED, FINAL, Decision, DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
+from bellwether.arena.lifecycle import find_complete_cohorts, is_start_allowed
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import Execution, Intent, Plan, all_stored, closures, messages_of
-from bellwether.arena.records import stored as stored_record
-from bellwether.arena.results import LAST_EXECUTION, Facts, newest, results
-from bellwether.arena.states import completed, may_start
-from bellwether.arena.weekly.context import World, deciding, stored_cohort
-from bellwether.arena.weekly.state import keys_of
+from bellwether.arena.records import DecisionPlan, Execution, Intent, list_messages, load_closures, load_records
+from bellwether.arena.records import load_record as stored_record
+from bellwether.arena.results import LAST_EXECUTION, Facts, compute_results, newest_fact_time
+from bellwether.arena.weekly.context import WeekContext, deciding_cohorts, load_cohort
+from bellwether.arena.weekly.ledgers import decision_keys
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
 from bellwether.lake import Lake
@@ -32,44 +32,44 @@ from bellwether.tables.arena import (
     TRADES,
     UNIVERSE,
 )
-from bellwether.tables.exports import redacted
+from bellwether.tables.exports import redact_rows
 from bellwether.tables.schema import Table
 from bellwether.untrusted_text import redact, redact_name
 
-#: Tables without known_at that `as_known` has: results, folded from the facts.
+#: Tables without known_at that `tables_as_known` has: results, folded from the facts.
 AS_KNOWN = frozenset({POSITIONS.name, PORTFOLIOS.name, LEADERBOARD.name})
 #: Reads the rows of a table.
-Rows = Callable[[Table], pl.DataFrame]
+TableReader = Callable[[Table], pl.DataFrame]
 
 
-def week_is_decided(world: World, week: date, at: datetime) -> bool:
+def is_week_decided(world: WeekContext, week: date, at: datetime) -> bool:
     """Return whether a live week is complete at an instant: its cohort was started, or may not be any more, and by the lake's rows every decision that is
     due is finished, refused or failed, or its agent was closed."""
-    if stored_cohort(world.records, week) is None and may_start(at):
+    if load_cohort(world.records, week) is None and is_start_allowed(at):
         return False
-    cohorts = deciding(world, week, reconstructed=False)
-    closed = closures(world.records)
-    wanted = {key.decision_id for cohort in cohorts for key in keys_of(cohort, week) if key.agent.agent_id not in closed}
+    cohorts = deciding_cohorts(world, week, reconstructed=False)
+    closed = load_closures(world.records)
+    wanted = {key.decision_id for cohort in cohorts for key in decision_keys(cohort, week) if key.agent.agent_id not in closed}
     rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     done = rows.filter(pl.col("state").is_in(sorted(FINAL)))
     return wanted <= set(done["decision_id"])
 
 
-def is_read(world: World, week: date) -> bool:
+def has_unexecuted_answer(world: WeekContext, week: date) -> bool:
     """Return whether a week has a decision with an answer of which no leg was executed: after the deadline it is executed, or becomes refused."""
     rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     return bool((rows["state"] == str(DecisionState.READ)).any())
 
 
-def stored(lake: Lake) -> Rows:
+def stored_tables(lake: Lake) -> TableReader:
     """The tables as the lake has them."""
     return lambda table: lake.slice(table, missing="skip").read()
 
 
-def as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> Rows:
+def tables_as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> TableReader:
     """The tables as known at an instant: facts that became known later are left out, and the results are folded from the others."""
     facts = Facts.stored(lake)
-    made = results(facts, rules, known_at=at).frames
+    made = compute_results(facts, rules, known_at=at).frames
     then = facts.known(at)
 
     def rows(table: Table) -> pl.DataFrame:
@@ -88,7 +88,7 @@ def as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> Rows
 _TIMES = ("at", "known_at", "opened_at", "day")
 
 
-def between(declared: Table, rows: pl.DataFrame, first: date | None, last: date | None) -> pl.DataFrame:
+def filter_days(declared: Table, rows: pl.DataFrame, first: date | None, last: date | None) -> pl.DataFrame:
     """The rows of a table from the start of a UTC day to the end of another, both included; None: without that bound.
 
     The time of a row is its column at, known_at, opened_at or day. Raises `ConfigError` for a table that has none of them.
@@ -100,10 +100,10 @@ def between(declared: Table, rows: pl.DataFrame, first: date | None, last: date 
     return rows.filter(day >= first if first else pl.lit(value=True), day <= last if last else pl.lit(value=True))
 
 
-def status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
+def week_status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
     """One row per week with a universe, a cohort or decisions, the newest first: what is decided, what is left, what is open, and whether its cohort is
     complete as of the newest fact, as the leaderboard counts."""
-    read = stored(lake)
+    read = stored_tables(lake)
     markets = read(UNIVERSE).group_by("week").agg(markets=pl.len(), reconstructed=pl.col("reconstructed").first())
     cohorts = read(AGENTS).group_by("week").agg(lineup=pl.col("lineup").first(), methodology=pl.col("methodology").first(), agents=pl.len())
     is_done = pl.col("state").is_in(sorted(ANSWERED))
@@ -127,7 +127,9 @@ def status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
         .group_by("week")
         .agg(open_positions=pl.len())
     )
-    complete = completed(read(AGENTS), read(DECISIONS), _held(read(POSITIONS)), rules, newest(Facts.stored(lake)))
+    complete = find_complete_cohorts(
+        read(AGENTS), read(DECISIONS), _count_open_positions(read(POSITIONS)), rules, newest_fact_time(Facts.stored(lake))
+    )
     found = markets
     for part in (cohorts, decisions, trades, refused, held):
         found = found.join(part, on="week", how="full", coalesce=True)
@@ -137,12 +139,12 @@ def status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
     ).sort("week", descending=True)
 
 
-def _held(positions: pl.DataFrame) -> dict[str, int]:
+def _count_open_positions(positions: pl.DataFrame) -> dict[str, int]:
     """Open positions by agent."""
     return dict(positions.filter(pl.col("status") == "open").group_by("agent_id").len().iter_rows())
 
 
-def cohort_rows(read: Rows, cohort: date) -> pl.DataFrame:
+def cohort_rows(read: TableReader, cohort: date) -> pl.DataFrame:
     """The agents of a cohort with their present accounts. Raises `ConfigError` for an unknown cohort."""
     agents = read(AGENTS).filter(pl.col("week") == cohort)
     if agents.is_empty():
@@ -171,7 +173,7 @@ def cohort_rows(read: Rows, cohort: date) -> pl.DataFrame:
     ).sort("total", "family", descending=[True, False])
 
 
-def agent_rows(read: Rows, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
+def agent_rows(read: TableReader, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
     """Decisions, positions and cash movements of an agent of a cohort. Raises `ConfigError` for an unknown agent."""
     agent = AgentKey(cohort, family).agent_id
     mine = pl.col("agent_id") == agent
@@ -193,11 +195,11 @@ def agent_rows(read: Rows, cohort: date, family: str) -> Mapping[str, pl.DataFra
 
 
 @dataclass(frozen=True)
-class Explained:
+class DecisionExplanation:
     """Everything behind one decision. answers: texts of the answers, in the order of the calls. None: not yet, or none."""
 
     decision_id: str
-    plan: Plan | None
+    plan: DecisionPlan | None
     answers: tuple[str, ...]
     intent: Intent | None
     executions: tuple[Execution, ...]
@@ -206,15 +208,17 @@ class Explained:
     ledger: pl.DataFrame
 
 
-def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_at: datetime | None = None) -> Explained:
+def explain_decision(
+    journal: Journal, read: TableReader, world: WeekContext, decision_id: str, known_at: datetime | None = None
+) -> DecisionExplanation:
     """The prompt, the answers, how they were read, the executions and every cash movement of a decision (cohort/family/week), without credentials.
 
     known_at: leaves out what came later, as `read` does. Raises `ConfigError` for what names no decision.
     """
-    key = decision_key(decision_id)
+    key = parse_decision_key(decision_id)
     records = world.records
-    asked, said = stored_record(records, Plan, decision_id), stored_record(records, Intent, decision_id)
-    done = [one for one in all_stored(records, Execution, decision_id) if known_at is None or one.executed_at <= known_at]
+    asked, said = stored_record(records, DecisionPlan, decision_id), stored_record(records, Intent, decision_id)
+    done = [one for one in load_records(records, Execution, decision_id) if known_at is None or one.executed_at <= known_at]
     if known_at is not None:
         state = read(DECISIONS).filter(pl.col("decision_id") == decision_id)
         asked = asked if state["prompt_hash"].is_not_null().any() else None
@@ -225,19 +229,19 @@ def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_
             f"explaining {decision_id}: nothing is stored of it{when}; `bellwether arena show {key.agent.cohort} {key.agent.family}` lists decisions"
         )
     trades = read(TRADES).filter(pl.col("trade_id").str.starts_with(f"{decision_id}/"))
-    return Explained(
+    return DecisionExplanation(
         decision_id,
         asked and replace(asked, messages=[{**one, "content": redact(one["content"])} for one in asked.messages]),
-        tuple(content for _, _, content in messages_of(journal, None, said)),
-        said and replace(said, decision=_public(said.decision)),
+        tuple(content for _, _, content in list_messages(journal, None, said)),
+        said and replace(said, decision=_redact_decision(said.decision)),
         tuple(done),
-        redacted(REFUSALS.name, read(REFUSALS).filter(pl.col("decision_id") == decision_id)),
+        redact_rows(REFUSALS.name, read(REFUSALS).filter(pl.col("decision_id") == decision_id)),
         trades,
         read(LEDGER).filter(pl.col("position_id").is_in(trades["position_id"].implode()), pl.col("agent_id") == key.agent.agent_id),
     )
 
 
-def _public(decision: Decision) -> Decision:
+def _redact_decision(decision: Decision) -> Decision:
     """The decision without credentials in the model's text."""
     return replace(
         decision,
@@ -248,7 +252,7 @@ def _public(decision: Decision) -> Decision:
     )
 
 
-def agent_key(agent_id: str) -> AgentKey:
+def parse_agent_key(agent_id: str) -> AgentKey:
     """The agent that `cohort/family` names. Raises `ConfigError` for anything else."""
     try:
         cohort, family = agent_id.split("/")
@@ -257,7 +261,7 @@ def agent_key(agent_id: str) -> AgentKey:
         raise ConfigError(f"reading {agent_id!r:.120}: an agent is COHORT/FAMILY, such as 2026-05-24/calibrated") from None
 
 
-def decision_key(decision_id: str) -> DecisionKey:
+def parse_decision_key(decision_id: str) -> DecisionKey:
     """The decision that `cohort/family/week` names. Raises `ConfigError` for anything else."""
     try:
         cohort, family, week = decision_id.split("/")

@@ -11,33 +11,33 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.decision import DecisionState
-from bellwether.arena.frames import agents_frame, millionths, trades_frame
-from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, all_stored, archives, closures, messages_of
-from bellwether.arena.weekly.context import World, rules_of
-from bellwether.arena.weekly.decisions import Decided, WeekDecided, executed
+from bellwether.arena.frames import agents_frame, frame_from_millionths, trades_frame
+from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, list_messages, load_archives, load_closures, load_records
+from bellwether.arena.weekly.context import WeekContext, cohort_methodology
+from bellwether.arena.weekly.decisions import DecisionOutcome, WeekDecisions, outcome_of_execution
 from bellwether.arena.weekly.model_calls import Task
 from bellwether.journal import Journal
 from bellwether.journal.values import NOT_STATED
 from bellwether.models.client import served_by
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS
 from bellwether.tables.arena_messages import MESSAGES
-from bellwether.tables.exports import redacted
+from bellwether.tables.exports import redact_rows
 
 
-def agents_rows(world: World, cohort: FrozenCohort | None) -> pl.DataFrame:
+def agents_rows(world: WeekContext, cohort: FrozenCohort | None) -> pl.DataFrame:
     """Rows of arena/agents: those of a cohort; none when it was not started."""
     if cohort is None:
         return AGENTS.empty()
     return agents_frame(
-        cohort.agents(rules_of(world, cohort)),
+        cohort.agents(cohort_methodology(world, cohort)),
         cohort.members,
         cohort.week,
         cohort.started_at,
         lineup=cohort.lineup,
         reconstructed=cohort.reconstructed,
-        closed=closures(world.records),
+        closed=load_closures(world.records),
         terms=cohort.terms,
-        archived=archives(world.records).get(cohort.week.isoformat()),
+        archived=load_archives(world.records).get(cohort.week.isoformat()),
     )
 
 
@@ -46,23 +46,23 @@ _State = dict[str, Any]
 _TIMES = ("known_at", "changed_at", "superseded_at")
 
 
-def decisions_rows(world: World, done: WeekDecided) -> tuple[pl.DataFrame, pl.DataFrame]:
+def decisions_rows(world: WeekContext, done: WeekDecisions) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows of arena/decisions, one for each agent that decides in the week, and of arena/decision_versions, without credentials.
 
     A state that differs from the stored one, or is of a later execution, is recorded with its time, and the stored one becomes a version. Versions missing in the lake are made from
     the earlier executions in the journal.
     """
-    stored, made = _stored_states(world, done.week), _made_states(world, done)
+    stored, made = _load_states(world, done.week), _journal_states(world, done)
     current, versions = list[_State](), list[_State]()
     for task, one in done.decisions:
         executed_at = None if one.execution is None else one.execution.executed_at
-        now = _now(world, done.universes[task.methodology.venue])
-        states = _recorded(stored.pop(one.decision_id, []), made[one.decision_id], executed_at, now)
+        now = _record_time(world, done.universes[task.methodology.venue])
+        states = _merge_states(stored.pop(one.decision_id, []), made[one.decision_id], executed_at, now)
         current.append(states[-1] | {"known_at": states[0]["changed_at"], "superseded_at": None})
-        versions += _versions(states)
+        versions += _earlier_versions(states)
     for states in stored.values():  # agents closed before their prompt was made
-        versions += _versions(
-            [*states, {"changed_at": states[-1]["superseded_at"] or max(_now(world, one) for one in done.universes.values())}]
+        versions += _earlier_versions(
+            [*states, {"changed_at": states[-1]["superseded_at"] or max(_record_time(world, one) for one in done.universes.values())}]
         )
     return (
         DECISIONS.validate(DECISION_VERSIONS.frame(current).select(DECISIONS.names).sort(DECISIONS.order)),
@@ -70,43 +70,43 @@ def decisions_rows(world: World, done: WeekDecided) -> tuple[pl.DataFrame, pl.Da
     )
 
 
-def _now(world: World, universe: FrozenUniverse) -> datetime:
+def _record_time(world: WeekContext, universe: FrozenUniverse) -> datetime:
     """The time at which a state is recorded: that of its universe in a reconstructed week."""
     return universe.at if universe.reconstructed else world.now()
 
 
-def _stored_states(world: World, week: date) -> dict[str, list[_State]]:
+def _load_states(world: WeekContext, week: date) -> dict[str, list[_State]]:
     """The legible states of the week's decisions in the lake, by decision, the current one last."""
     found: dict[str, list[_State]] = {}
     for table in (DECISION_VERSIONS, DECISIONS):
         stored = world.lake.slice(table, [(week.isoformat(),)], missing="skip")
-        rows = redacted(table.name, stored.without(set(stored.damaged())).read())
+        rows = redact_rows(table.name, stored.without(set(stored.damaged())).read())
         for row in rows.sort(table.order).iter_rows(named=True):
             state = {"superseded_at": None, **row, "changed_at": row["changed_at"] or row["known_at"]}
             found.setdefault(row["decision_id"], []).append(state)
     return found
 
 
-def _made_states(world: World, done: WeekDecided) -> dict[str, list[_State]]:
+def _journal_states(world: WeekContext, done: WeekDecisions) -> dict[str, list[_State]]:
     """The states of the week's decisions from the journal, by decision: one for each execution, the current one last."""
     rows = list[_State]()
     for task, one in done.decisions:
-        states = dict[datetime, Decided]()
+        states = dict[datetime, DecisionOutcome]()
         if one.execution is None or one.intent is None:
-            states[_now(world, done.universes[task.methodology.venue])] = one
+            states[_record_time(world, done.universes[task.methodology.venue])] = one
         else:
-            for each in all_stored(world.records, Execution, one.decision_id):
-                states[each.executed_at] = executed(one.decision_id, one.plan, one.intent, each, over=False)
+            for each in load_records(world.records, Execution, one.decision_id):
+                states[each.executed_at] = outcome_of_execution(one.decision_id, one.plan, one.intent, each, over=False)
             states[one.execution.executed_at] = one
-        served = _served(world.journal, one)
-        rows += [_decision(done, task, state) | served | dict.fromkeys(_TIMES, at) for at, state in states.items()]
+        served = _served_models(world.journal, one)
+        rows += [_decision_row(done, task, state) | served | dict.fromkeys(_TIMES, at) for at, state in states.items()]
     found: dict[str, list[_State]] = {}
-    for row in redacted(DECISIONS.name, millionths(DECISION_VERSIONS, rows, "cash", "cost")).iter_rows(named=True):
+    for row in redact_rows(DECISIONS.name, frame_from_millionths(DECISION_VERSIONS, rows, "cash", "cost")).iter_rows(named=True):
         found.setdefault(row["decision_id"], []).append(row)
     return found
 
 
-def _recorded(stored: list[_State], made: list[_State], executed_at: datetime | None, now: datetime) -> list[_State]:
+def _merge_states(stored: list[_State], made: list[_State], executed_at: datetime | None, now: datetime) -> list[_State]:
     """The states of a decision in order: those stored, those of earlier executions, and the current one if it differs or is of a later execution.
 
     executed_at: of the last execution. now: when the current state is recorded otherwise.
@@ -116,12 +116,12 @@ def _recorded(stored: list[_State], made: list[_State], executed_at: datetime | 
     states = sorted([*stored, *(state for state in earlier if state["changed_at"] not in known)], key=itemgetter("changed_at"))
     if not states or (executed_at is not None and executed_at > states[-1]["changed_at"]):
         return [*states, current]
-    if _without_times(current) == _without_times(states[-1]):
+    if _drop_times(current) == _drop_times(states[-1]):
         return states
     return [*states, current | {"changed_at": max(now, states[-1]["changed_at"])}]
 
 
-def _versions(states: Sequence[_State]) -> list[_State]:
+def _earlier_versions(states: Sequence[_State]) -> list[_State]:
     """Rows of arena/decision_versions: all states but the last, which ends the one before; states without a duration are left out."""
     first = {"known_at": states[0]["changed_at"]}
     return [
@@ -129,11 +129,11 @@ def _versions(states: Sequence[_State]) -> list[_State]:
     ]
 
 
-def _without_times(state: _State) -> _State:
+def _drop_times(state: _State) -> _State:
     return {name: value for name, value in state.items() if name not in _TIMES}
 
 
-def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
+def _decision_row(done: WeekDecisions, task: Task, one: DecisionOutcome) -> dict[str, object]:
     plan, intent = one.plan, one.intent
     if intent is not None:
         decision, calls, cost = intent.decision, intent.calls, intent.cost
@@ -167,7 +167,7 @@ def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
     }
 
 
-def _served(journal: Journal, one: Decided) -> dict[str, object]:
+def _served_models(journal: Journal, one: DecisionOutcome) -> dict[str, object]:
     """Requested and served model of the decision's last call, from the journal."""
     calls = one.intent.calls if one.intent is not None else one.calls
     call = journal.status(calls[-1]) if calls and one.plan is not None else None
@@ -179,7 +179,7 @@ def _served(journal: Journal, one: Decided) -> dict[str, object]:
     return {"model": model, "served_model": served.model, "system_fingerprint": served.system_fingerprint, "served_by": served.by}
 
 
-def messages_rows(world: World, done: WeekDecided, *states: pl.DataFrame) -> pl.DataFrame:
+def messages_rows(world: WeekContext, done: WeekDecisions, *states: pl.DataFrame) -> pl.DataFrame:
     """Rows of arena/messages: the messages of the week's decisions. states: rows of arena/decisions and arena/decision_versions.
 
     A prompt is known with the first state that has one, an answer with the first in which it was read.
@@ -204,12 +204,12 @@ def messages_rows(world: World, done: WeekDecided, *states: pl.DataFrame) -> pl.
             "known_at": (read if role == "assistant" else asked)[one.decision_id],
         }
         for _, one in done.decisions
-        for number, role, content in messages_of(world.journal, one.plan, one.intent)
+        for number, role, content in list_messages(world.journal, one.plan, one.intent)
     ]
     return MESSAGES.validate(MESSAGES.frame(rows).sort(MESSAGES.order))
 
 
-def refusals_rows(world: World, done: WeekDecided) -> pl.DataFrame:
+def refusals_rows(world: WeekContext, done: WeekDecisions) -> pl.DataFrame:
     """Rows of arena/refusals, of every execution, without credentials."""
     rows: list[Mapping[str, Any]] = [
         {
@@ -223,19 +223,19 @@ def refusals_rows(world: World, done: WeekDecided) -> pl.DataFrame:
         }
         for _, one in done.decisions
         if one.execution is not None
-        for execution, after in pairwise([*all_stored(world.records, Execution, one.decision_id), None])
+        for execution, after in pairwise([*load_records(world.records, Execution, one.decision_id), None])
         if execution is not None and (after is None or execution.executed_at < after.executed_at)
         for refusal in execution.refusals
     ]
-    return REFUSALS.validate(redacted(REFUSALS.name, REFUSALS.frame(rows).sort(REFUSALS.order)))
+    return REFUSALS.validate(redact_rows(REFUSALS.name, REFUSALS.frame(rows).sort(REFUSALS.order)))
 
 
-def trades_rows(done: WeekDecided) -> pl.DataFrame:
+def trades_rows(done: WeekDecisions) -> pl.DataFrame:
     """Rows of arena/trades."""
     return trades_frame([trade for _, one in done.decisions if one.execution is not None for trade in one.execution.trades])
 
 
-def counts(decisions: Sequence[tuple[Task, Decided]]) -> dict[str, int]:
+def count_states(decisions: Sequence[tuple[Task, DecisionOutcome]]) -> dict[str, int]:
     """Numbers of decisions by state, and of finished ones that are INVALID."""
     found: dict[str, int] = {}
     for _, one in decisions:

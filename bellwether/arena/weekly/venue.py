@@ -8,15 +8,15 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from bellwether.arena.history import FRESH, Points
-from bellwether.arena.market import YES, Market, MarketStatus, Quotes, folded
-from bellwether.arena.marks import Observed, Price, PriceKey, Source
+from bellwether.arena.market import YES, Market, MarketStatus, Quotes, fold_case
+from bellwether.arena.marks import Price, PriceKey, PriceObservation, PriceSource
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.units import SharePrice
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldMarkets:
     """Markets that are held and in no universe. prices: the last of each. quotes: as of a past instant; empty for now."""
 
     markets: Mapping[str, Market] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class VenueData(Protocol):
         """The universe as of a past instant, from what the venue keeps; nothing in it became known later."""
         ...
 
-    def held(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> Held:
+    def held(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
         """Markets outside of the universe: whether they can be sold, the last price of each, and in the past what they were quoted at."""
         ...
 
@@ -55,7 +55,7 @@ class VenueData(Protocol):
         """Looks at markets as they could have been made by an instant, dated so."""
         ...
 
-    def midpoints(self, tokens: Iterable[str]) -> dict[str, Observed]:
+    def midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
         """Present midpoints; outcomes unknown to the venue are left out."""
         ...
 
@@ -79,7 +79,7 @@ def last_prices(
             if not known or (market.binary and place != market.place(YES)):
                 continue
             when, price = known[-1]
-            name = YES if market.binary else folded(market.outcomes[place])
-            source = Source.LIVE if at - when <= FRESH else Source.PRIOR
+            name = YES if market.binary else fold_case(market.outcomes[place])
+            source = PriceSource.LIVE if at - when <= FRESH else PriceSource.PRIOR
             found[market.market_id, name] = Price(market.market_id, name, at, price, source, when)
     return found

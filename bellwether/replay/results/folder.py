@@ -15,7 +15,7 @@ from bellwether.errors import ConfigError, LakeError, SchemaError
 from bellwether.files import atomic_file, writing
 from bellwether.replay.results.reality_check import reality_check
 from bellwether.tables import Table
-from bellwether.tables.exports import neutralised
+from bellwether.tables.exports import neutralise_formulas
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 
 #: Tables of runs.
@@ -104,7 +104,7 @@ def _join(parts: Path, out: Path, varied: Sequence[Mapping[str, Any]], *, unsett
     backtests = pl.read_parquet(drafts / f"{_MARKER}.draft", glob=False)
     columns = pl.DataFrame(varied or [{"agent": ""}], infer_schema_length=None, strict=False).unique("agent")
     named = backtests.join(columns, on="agent", how="left", maintain_order="left")
-    neutralised(named).write_csv(drafts / "backtests.csv.draft", datetime_format=_CSV_TIME)
+    neutralise_formulas(named).write_csv(drafts / "backtests.csv.draft", datetime_format=_CSV_TIME)
     reality_check(backtests, unsettled=unsettled).frame().write_parquet(drafts / "reality_check.parquet.draft")
     (out / _MARKER).unlink(missing_ok=True)
     for draft in sorted(drafts.iterdir(), key=lambda file: file.stem == _MARKER):

@@ -11,9 +11,9 @@ import pytest
 
 from bellwether.arena.decision import Action, response_format
 from bellwether.arena.market import Market, MarketStatus
-from bellwether.arena.methodology import methodology
+from bellwether.arena.methodology import load_methodology
 from bellwether.arena.parsing import Limits, parse_decision
-from bellwether.arena.prompt import Holding, Portfolio, messages
+from bellwether.arena.prompt import Holding, Portfolio, build_messages
 from bellwether.arena.units import MICROS
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.models import Truth
@@ -25,7 +25,7 @@ from bellwether.sandbox.timestamps import instant
 
 SUNDAY = date(2025, 5, 4)
 AT = instant(datetime(2025, 5, 4, tzinfo=UTC))
-V1, V2 = methodology("v1"), methodology("v2")
+V1, V2 = load_methodology("v1"), load_methodology("v2")
 CASH = V1.cash
 
 
@@ -67,7 +67,7 @@ def answer(
     sample: int = 0,
     **more: Any,
 ) -> Any:
-    asked = messages(rules, Portfolio(CASH, held), markets, today=SUNDAY, week=1)
+    asked = build_messages(rules, Portfolio(CASH, held), markets, today=SUNDAY, week=1)
     request = read(json.dumps({"model": model, "messages": asked, **more}).encode())
     return Author(known, request, now).reply(sample)
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from bellwether.arena.decision import DecisionState
-from bellwether.arena.identity import deciding_order, start_of, week_number, week_of
+from bellwether.arena.identity import decision_order, week_number, week_of, week_start
+from bellwether.arena.lifecycle import is_complete, is_start_allowed, window_end
 from bellwether.arena.market import MarketStatus, UnknownFees
-from bellwether.arena.records import FrozenCohort, FrozenUniverse, decode, encode
-from bellwether.arena.states import is_complete, may_start, window_ends
-from bellwether.arena.universe import frozen, market_of, status_of, universe
-from bellwether.arena.weekly.context import deciding as weekly_deciding
+from bellwether.arena.records import FrozenCohort, FrozenUniverse, decode_record, encode_record
+from bellwether.arena.universe import build_universe, market_from_row, select_universe, status_from_row
+from bellwether.arena.weekly.context import deciding_cohorts as weekly_deciding
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.journal import Journal
 from bellwether.venues.polymarket.fees import FeeRegime, FeeSchedule
@@ -33,8 +33,8 @@ def deciding_in(week: date, tmp_path: Path, *started: date) -> list[date]:
     with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
         world = Arena(tmp_path).world(journal)
         for sunday in started:
-            cohort = FrozenCohort(sunday, "rules", "v1", False, {"hold": "rule/hold"}, start_of(sunday))
-            world.records.once("cohort", sunday.isoformat(), partial(encode, cohort))
+            cohort = FrozenCohort(sunday, "rules", "v1", False, {"hold": "rule/hold"}, week_start(sunday))
+            world.records.once("cohort", sunday.isoformat(), partial(encode_record, cohort))
         return [cohort.week for cohort in weekly_deciding(world, week, reconstructed=False)]
 
 
@@ -50,17 +50,17 @@ def test_d21_an_older_cohort_takes_the_place_of_none(tmp_path: Path) -> None:
 
 
 def test_d24_a_tick_starts_a_cohort_in_the_first_hour_of_sunday() -> None:
-    assert not may_start(datetime(2026, 3, 4, 12, tzinfo=UTC))
-    assert may_start(datetime(2026, 3, 1, 0, 59, 59, tzinfo=UTC))
-    assert not may_start(datetime(2026, 3, 1, 1, tzinfo=UTC))
+    assert not is_start_allowed(datetime(2026, 3, 4, 12, tzinfo=UTC))
+    assert is_start_allowed(datetime(2026, 3, 1, 0, 59, 59, tzinfo=UTC))
+    assert not is_start_allowed(datetime(2026, 3, 1, 1, tzinfo=UTC))
 
 
 def test_d25_a_week_has_one_cohort_whenever_it_is_asked_for() -> None:
     assert {week_of(datetime(2026, 3, day, 12, tzinfo=UTC)) for day in range(1, 8)} == {date(2026, 3, 1)}
-    assert start_of(date(2026, 3, 1)) == datetime(2026, 3, 1, tzinfo=UTC)
+    assert week_start(date(2026, 3, 1)) == datetime(2026, 3, 1, tzinfo=UTC)
     assert week_of(datetime(2026, 3, 1, 1, tzinfo=timezone(timedelta(hours=2)))) == date(2026, 2, 22)
     with pytest.raises(ConfigError, match="no Sunday"):
-        start_of(date(2026, 3, 2))
+        week_start(date(2026, 3, 2))
     with pytest.raises(ConfigError, match="zone"):
         week_of(datetime(2026, 3, 1))
 
@@ -72,7 +72,7 @@ def test_d28_weeks_are_counted_between_midnights() -> None:
 
 
 def test_r22_and_l1_a_cohort_is_complete_when_nothing_can_follow() -> None:
-    over = window_ends(SUNDAYS[0], V1)
+    over = window_end(SUNDAYS[0], V1)
     assert over == datetime(2026, 3, 31, tzinfo=UTC)
 
     def complete(held: int, states: dict[str, list[DecisionState]], now: datetime = over, **more: Any) -> bool:
@@ -91,11 +91,11 @@ def test_r22_and_l1_a_cohort_is_complete_when_nothing_can_follow() -> None:
 
 def test_each_agent_is_first_equally_often() -> None:
     names = ["c", "a", "b"]
-    orders = [deciding_order(names, date(2026, 3, 1) + n * timedelta(days=7)) for n in range(6)]
+    orders = [decision_order(names, date(2026, 3, 1) + n * timedelta(days=7)) for n in range(6)]
     assert [sorted(order) for order in orders] == [["a", "b", "c"]] * 6
     assert sorted(order[0] for order in orders) == ["a", "a", "b", "b", "c", "c"]
-    assert deciding_order(["b", "a"], date(2026, 3, 1)) == deciding_order(["a", "b", "a"], date(2026, 3, 1))
-    assert deciding_order([], date(2026, 3, 1)) == []
+    assert decision_order(["b", "a"], date(2026, 3, 1)) == decision_order(["a", "b", "a"], date(2026, 3, 1))
+    assert decision_order([], date(2026, 3, 1)) == []
 
 
 def row(market_id: str, volume: str | None = "1", **more: Any) -> dict[str, Any]:
@@ -106,9 +106,9 @@ def row(market_id: str, volume: str | None = "1", **more: Any) -> dict[str, Any]
 
 def test_m19_and_m29_the_largest_volume_first_and_no_id_twice() -> None:
     rows = [row("b", "25"), row("a", "50"), row("a", "50"), row("c", "40"), row("closed", "2500", closed=True), row("nulls", None)]
-    chosen = universe([market_of(one, NOW) for one in rows], 500, NOW)
+    chosen = select_universe([market_from_row(one, NOW) for one in rows], 500, NOW)
     assert [market.market_id for market in chosen.markets] == ["a", "c", "b", "nulls"]
-    assert len(universe([market_of(one, NOW) for one in rows], 1, NOW).markets) == 1
+    assert len(select_universe([market_from_row(one, NOW) for one in rows], 1, NOW).markets) == 1
 
 
 def test_a_market_that_has_ended_or_has_no_price_is_in_no_universe() -> None:
@@ -120,7 +120,10 @@ def test_a_market_that_has_ended_or_has_no_price_is_in_no_universe() -> None:
         row("phantom", **one_sided),
         row("traded", **one_sided, last_trade_price=Decimal("0.41")),
     ]
-    assert [market.market_id for market in universe([market_of(one, NOW) for one in rows], 500, NOW).markets] == ["open", "traded"]
+    assert [market.market_id for market in select_universe([market_from_row(one, NOW) for one in rows], 500, NOW).markets] == [
+        "open",
+        "traded",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -142,19 +145,19 @@ def test_the_middle_of_a_book_with_one_side_is_no_price(
     case: str, listed: str, quotes: tuple[str | None, ...], expected: str | None
 ) -> None:
     known = {name: value and Decimal(value) for name, value in zip(("best_bid", "best_ask", "last_trade_price"), quotes, strict=True)}
-    market = market_of(row("m", outcome_prices=[Decimal(listed), 1 - Decimal(listed)], **known), NOW)
+    market = market_from_row(row("m", outcome_prices=[Decimal(listed), 1 - Decimal(listed)], **known), NOW)
     assert (market.price("YES"), market.price("NO")) == ((None, None) if expected is None else (usd(expected), usd(1) - usd(expected)))
 
 
 def test_the_hash_is_of_what_is_shown() -> None:
-    markets = [market_of(row(name), NOW) for name in "ab"]
-    assert universe(markets, 5, NOW).digest == universe(markets[::-1], 5, NOW).digest
-    assert universe(markets, 5, NOW).digest != universe([markets[0], replace(markets[1], question="other")], 5, NOW).digest
+    markets = [market_from_row(row(name), NOW) for name in "ab"]
+    assert select_universe(markets, 5, NOW).digest == select_universe(markets[::-1], 5, NOW).digest
+    assert select_universe(markets, 5, NOW).digest != select_universe([markets[0], replace(markets[1], question="other")], 5, NOW).digest
 
 
 def test_m20_a_market_without_an_id_is_refused() -> None:
     with pytest.raises(SchemaError, match="no market_id"):
-        market_of(row(""), NOW)
+        market_from_row(row(""), NOW)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +173,7 @@ def test_m20_a_market_without_an_id_is_refused() -> None:
     ],
 )
 def test_where_a_market_stands(case: str, more: dict[str, Any], expected: MarketStatus) -> None:
-    assert status_of(row("m", **more)) is expected
+    assert status_from_row(row("m", **more)) is expected
 
 
 @pytest.mark.parametrize(
@@ -183,34 +186,39 @@ def test_where_a_market_stands(case: str, more: dict[str, Any], expected: Market
     ],
 )
 def test_prices_of_a_listing(case: str, outcomes: list[str], prices: list[str] | None, expected: tuple[int | None, ...]) -> None:
-    market = market_of(row("m", outcomes=outcomes, outcome_prices=prices and [Decimal(price) for price in prices]), NOW)
+    market = market_from_row(row("m", outcomes=outcomes, outcome_prices=prices and [Decimal(price) for price in prices]), NOW)
     assert market.prices == expected
 
 
 def test_m30_yes_is_found_by_its_name() -> None:
-    market = market_of(row("m", outcomes=["No", "Yes"], outcome_prices=[Decimal("0.9"), Decimal("0.1")], token_ids=["n", "y"]), NOW)
+    market = market_from_row(row("m", outcomes=["No", "Yes"], outcome_prices=[Decimal("0.9"), Decimal("0.1")], token_ids=["n", "y"]), NOW)
     assert (market.price("YES"), market.price("NO"), market.place("yes")) == (usd("0.1"), usd("0.9"), 1)
 
 
 def test_fees_are_read_where_they_can_be() -> None:
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    known = market_of(
+    known = market_from_row(
         row("m", fees_enabled=True, fee_type="sports_fees", fee_rate=Decimal("0.03"), fee_exponent=Decimal(1), taker_only=True), at
     )
     assert known.fees.rate == Decimal("0.03")
     half = row("m", fees_enabled=True, fee_type="weather_fees", fee_rate=Decimal("0.025000"), fee_exponent=Decimal("0.500000"))
-    assert market_of(half, at).fees == FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
-    assert not market_of(row("m", taker_base_fee=1000), at).fees.is_free, "a base fee alone tells that there are fees"
+    assert market_from_row(half, at).fees == FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
+    assert not market_from_row(row("m", taker_base_fee=1000), at).fees.is_free, "a base fee alone tells that there are fees"
     sports = row("m", fees_enabled=True, fee_type="sports_fees_v2")
-    assert [market_of(sports, when).fees.rate for when in (at, datetime(2026, 7, 1, tzinfo=UTC))] == [Decimal("0.03"), Decimal("0.05")]
+    assert [market_from_row(sports, when).fees.rate for when in (at, datetime(2026, 7, 1, tzinfo=UTC))] == [
+        Decimal("0.03"),
+        Decimal("0.05"),
+    ]
 
 
 @pytest.mark.parametrize(
     "terms", [{"fee_rate": Decimal(7)}, {"fee_exponent": Decimal(1)}, {"fee_rate": Decimal("0.1"), "fee_exponent": Decimal(20)}]
 )
 def test_fees_that_cannot_be_read_are_unknown_and_never_nothing(terms: dict[str, Decimal]) -> None:
-    market = market_of(row("m", fees_enabled=True, **terms), datetime(2026, 5, 1, tzinfo=UTC))
+    market = market_from_row(row("m", fees_enabled=True, **terms), datetime(2026, 5, 1, tzinfo=UTC))
     assert isinstance(market.fees, UnknownFees)
     assert market.fees.reason.startswith("reading the fees of market 'm': feeSchedule")
-    stored = frozen([market, replace(market, market_id="h", fees=FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5")))])
-    assert decode(FrozenUniverse, encode(FrozenUniverse(stored, NOW, False, "test"))).universe == stored
+    stored = build_universe(
+        [market, replace(market, market_id="h", fees=FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5")))]
+    )
+    assert decode_record(FrozenUniverse, encode_record(FrozenUniverse(stored, NOW, False, "test"))).universe == stored

@@ -1,4 +1,4 @@
-"""The tables that compare families: a group at a time, so that live, reconstructed and contaminated cohorts never meet in one ranking."""
+"""Tables that compare families by group: live, reconstructed and contaminated cohorts are ranked separately."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.arena.rankings.difficulty import Adjusted, Losses, adjusted
-from bellwether.arena.rankings.estimates import OF_EVENTS, OF_FORECASTS, Row, of_bets, of_forecasts, of_money, size_slope, without_money
-from bellwether.arena.rankings.inputs import Imputation, Inputs, excluded, forecasts, too_few_events
-from bellwether.arena.rankings.pairs import Compared, compared
+from bellwether.arena.rankings.difficulty import AdjustedScores, Losses, adjust_scores
+from bellwether.arena.rankings.equity import equity_tables
+from bellwether.arena.rankings.estimates import (
+    OF_EVENTS,
+    OF_FORECASTS,
+    MetricRow,
+    bet_metrics,
+    coverage_only_metrics,
+    forecast_metrics,
+    money_metrics,
+    size_slope,
+)
+from bellwether.arena.rankings.inputs import Imputation, RankingInputs, build_forecasts, explain_exclusions, explain_too_few_events
+from bellwether.arena.rankings.pairs import PairComparison, compare_pairs
 from bellwether.arena.rankings.price_noise import Exposure
-from bellwether.arena.rankings.windows import equity
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.forecasts import Floats
@@ -26,10 +35,10 @@ from bellwether.tables.schema import Table
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """Families ranked together. families: of agents, and submitted forecasters. due, stated: of both; agents, bets, profits: of agents.
+class _RankingGroup:
+    """Families ranked together: agents and submitted forecasters. due, stated: of both. agents, bets, profits: of agents.
 
-    asked: the questions of its cohorts' weeks, whichever agents of these cohorts, of this group or not, stated a probability on them.
+    asked: questions of its cohort-weeks, for which an agent of any group of these cohorts stated a probability.
     """
 
     key: Mapping[str, Any]
@@ -48,79 +57,79 @@ class _Group:
         return pl.concat([self.bets.filter(pl.col("p").is_not_null()), self.submitted])
 
     def ranked(self, rows: pl.DataFrame | None) -> list[bool]:
-        """Families that can have a rank by a metric of these rows, of a family, event each; None for one that does not depend on events."""
+        """Return which families can be ranked by a metric. rows: family and event; None for metrics that do not depend on events."""
         events = {} if rows is None else dict(rows.group_by("family").agg(pl.col("event").n_unique()).iter_rows())
-        enough = [rows is None or too_few_events(events.get(name, 0)) is None for name in self.families]
+        enough = [rows is None or explain_too_few_events(events.get(name, 0)) is None for name in self.families]
         return [known and name not in self.excluded for known, name in zip(enough, self.families, strict=True)]
 
     def forecasts(self, imputation: Imputation) -> pl.DataFrame:
-        """Forecasts and the values of missing ones; submitted forecasters answer only questions of YES and NO."""
+        """Return stated and imputed forecasts; submitted forecasters only answer YES/NO questions."""
         family = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
-        own = forecasts(self.bets.filter(pl.col("p").is_not_null()), self.due.filter(family), self.asked, imputation)
-        return pl.concat([own, forecasts(self.submitted, self.due.filter(~family), self.asked.filter("binary"), imputation)])
+        own = build_forecasts(self.bets.filter(pl.col("p").is_not_null()), self.due.filter(family), self.asked, imputation)
+        return pl.concat([own, build_forecasts(self.submitted, self.due.filter(~family), self.asked.filter("binary"), imputation)])
 
 
-def rankings(inputs: Inputs, plan: Inference | None = None) -> dict[str, pl.DataFrame]:
-    """Rows of arena/rankings, arena/pairs, arena/equity_by_day, arena/equity_by_age and arena/calibration by table.
+def compute_rankings(inputs: RankingInputs, plan: Inference | None = None) -> dict[str, pl.DataFrame]:
+    """Compute arena/rankings, arena/pairs, arena/equity_by_day, arena/equity_by_age and arena/calibration, by table.
 
-    plan: level of the intervals, and replicates of what is simulated. The same rows give the same tables, in any order.
+    plan: level of the intervals, and replicates of simulations. The order of input rows has no effect.
     """
     chosen = plan or Inference()
     estimates, pairs, bins = list[dict[str, Any]](), list[pl.DataFrame](), list[pl.DataFrame]()
-    for group in _groups(inputs):
-        tested = _pairs(group, chosen)
-        pairs += [found.pairs.with_columns(metric=pl.lit(name), **_literals(group.key)) for name, found in tested.items()]
-        estimates += _estimates(group, inputs, tested, chosen)
-        bins += list(_reliability(group, chosen))
-    by_day, by_age = equity(inputs)
+    for group in _split_groups(inputs):
+        tested = _compare_families(group, chosen)
+        pairs += [found.pairs.with_columns(metric=pl.lit(name), **_literal_columns(group.key)) for name, found in tested.items()]
+        estimates += _ranking_rows(group, inputs, tested, chosen)
+        bins += list(_reliability_tables(group, chosen))
+    by_day, by_age = equity_tables(inputs)
     return {
         "arena/rankings": RANKINGS.validate(RANKINGS.frame(list(estimates)).sort(RANKINGS.order)),
-        "arena/pairs": _joined(PAIRS, pairs),
+        "arena/pairs": _concat_rows(PAIRS, pairs),
         "arena/equity_by_day": by_day,
         "arena/equity_by_age": by_age,
-        "arena/calibration": _joined(CALIBRATION, bins),
+        "arena/calibration": _concat_rows(CALIBRATION, bins),
     }
 
 
-def _literals(key: Mapping[str, Any]) -> dict[str, pl.Expr]:
+def _literal_columns(key: Mapping[str, Any]) -> dict[str, pl.Expr]:
     return {name: pl.lit(value) for name, value in key.items()}
 
 
-def _joined(table: Table, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _concat_rows(table: Table, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     if not parts:
         return table.empty()
     columns = [pl.col(name).cast(dtype) for name, dtype in table.schema.items()]
     return table.validate(pl.concat([part.select(columns) for part in parts]).sort(table.order))
 
 
-def _groups(inputs: Inputs) -> Iterator[_Group]:
+def _split_groups(inputs: RankingInputs) -> Iterator[_RankingGroup]:
     due_of_all = pl.concat([inputs.due, inputs.due_of_others.select(inputs.due.columns)], how="vertical_relaxed")
     for values in sorted(pl.concat([inputs.entrants, due_of_all], how="diagonal_relaxed").select(GROUP).unique().iter_rows()):
         key = dict(zip(GROUP, values, strict=True))
         frames = (inputs.entrants, due_of_all, inputs.bets, inputs.submitted, inputs.profits)
-        agents, due, bets, submitted, profits = (_of(rows, key) for rows in frames)
+        agents, due, bets, submitted, profits = (_filter_key(rows, key) for rows in frames)
         families = tuple(sorted({*agents["family"], *due["family"]}))
-        asked = _of(inputs.asked, {name: value for name, value in key.items() if name != "contaminated"})
-        why_not = excluded(due, asked, submitted, agents["family"].unique().to_list())
-        yield _Group(key, families, why_not, agents, due, bets, submitted, profits, asked)
+        asked = _filter_key(inputs.asked, {name: value for name, value in key.items() if name != "contaminated"})
+        why_not = explain_exclusions(due, asked, submitted, agents["family"].unique().to_list())
+        yield _RankingGroup(key, families, why_not, agents, due, bets, submitted, profits, asked)
 
 
-def _of(rows: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
+def _filter_key(rows: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
     return rows.filter([pl.col(name) == value for name, value in key.items()])
 
 
-def _pairs(group: _Group, plan: Inference) -> dict[str, Compared]:
-    """The tests of every metric that is compared pair by pair."""
+def _compare_families(group: _RankingGroup, plan: Inference) -> dict[str, PairComparison]:
+    """Test all metrics that are compared pairwise."""
     return {
-        name: compared(
+        name: compare_pairs(
             rows, group.families, group.ranked(None if name == "return" else rows), higher_is_better=name == "return", level=plan.level
         )
-        for name, rows in _outcomes(group).items()
+        for name, rows in _pair_values(group).items()
     }
 
 
-def _outcomes(group: _Group) -> dict[str, pl.DataFrame]:
-    """Parts that add up to the value of each family's cohort-weeks, by metric, as `compared` reads it."""
+def _pair_values(group: _RankingGroup) -> dict[str, pl.DataFrame]:
+    """Return the components of each family's cohort-week values by metric, in the format of `compare_pairs`."""
     cells, known = ["family", "cohort", "week"], ["y", "price", "market", "event"]
     p, y, price = pl.col("p"), pl.col("y"), pl.col("price")
 
@@ -144,38 +153,40 @@ def _outcomes(group: _Group) -> dict[str, pl.DataFrame]:
     }
 
 
-def _estimates(group: _Group, inputs: Inputs, tested: Mapping[str, Compared], plan: Inference) -> Iterator[dict[str, Any]]:
-    """Rows of arena/rankings of one group."""
-    by_family: dict[str, list[Row]] = {name: [] for name in group.families}
+def _ranking_rows(
+    group: _RankingGroup, inputs: RankingInputs, tested: Mapping[str, PairComparison], plan: Inference
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of arena/rankings of one group."""
+    by_family: dict[str, list[MetricRow]] = {name: [] for name in group.families}
     for name in group.families:
         mine = pl.col("family") == name
         agents = group.agents.filter(mine)
         if agents.is_empty():
-            by_family[name] += without_money(group.due.filter(mine))
+            by_family[name] += coverage_only_metrics(group.due.filter(mine))
             continue
         own = pl.col("agent_id").is_in(agents["agent_id"].to_list())
-        by_family[name] += of_bets(group.bets.filter(mine), plan)
-        by_family[name] += of_money(
+        by_family[name] += bet_metrics(group.bets.filter(mine), plan)
+        by_family[name] += money_metrics(
             agents, group.due.filter(mine), inputs.trades.filter(own), group.profits.filter(mine), inputs.portfolios.filter(own), plan=plan
         )
     for imputation in Imputation:
         rows = group.forecasts(imputation)
         alone = imputation is Imputation.NONE
         simulated = plan if alone else replace(plan, replicates=0)
-        found = {name: list(of_forecasts(rows.filter(pl.col("family") == name), simulated)) for name in group.families}
-        fitted = _fitted(rows, group, simulated)
-        scored = _by_agents(rows, group, fitted, plan)
+        found = {name: list(forecast_metrics(rows.filter(pl.col("family") == name), simulated)) for name in group.families}
+        fitted = _fit_difficulty(rows, group, simulated)
+        scored = _fit_agents(rows, group, fitted, plan)
         first = {"brier_stated": fitted.first_raw, "brier_adjusted": fitted.first.copy()} if fitted else {}
         for index, name in enumerate(group.families):
-            row = _adjusted(rows, name, scored.get(name, fitted), index)
+            row = _adjusted_row(rows, name, scored.get(name, fitted), index)
             if fitted and row.estimate.value is None:
                 first["brier_adjusted"][index] = np.nan
             found[name] += [row, *(by_family[name] if alone else [])]
-        yield from _rows(group, imputation, found, tested if alone else {}, first)
+        yield from _metric_rows(group, imputation, found, tested if alone else {}, first)
 
 
-def _fitted(rows: pl.DataFrame, group: _Group, plan: Inference) -> Adjusted | None:
-    """Difficulty-adjusted scores of the group's families; None without a forecast."""
+def _fit_difficulty(rows: pl.DataFrame, group: _RankingGroup, plan: Inference) -> AdjustedScores | None:
+    """Fit difficulty-adjusted scores of the group's families; None without forecasts."""
     if rows.is_empty():
         return None
     questions = rows.select("question", "event").unique(subset="question").sort("question").with_row_index("number")
@@ -189,37 +200,41 @@ def _fitted(rows: pl.DataFrame, group: _Group, plan: Inference) -> Adjusted | No
         1 - 2 * rows["p"].to_numpy(),
         Exposure.of(*(rows[name].to_numpy() for name in ("price", "market", "event"))),
     )
-    return adjusted(losses, np.array(group.ranked(group.stated), dtype=bool), plan)
+    return adjust_scores(losses, np.array(group.ranked(group.stated), dtype=bool), plan)
 
 
-def _by_agents(rows: pl.DataFrame, group: _Group, fitted: Adjusted | None, plan: Inference) -> dict[str, Adjusted | None]:
-    """The adjusted scores of the families of agents, by family: submitted forecasts do not say how difficult a question was for them."""
+def _fit_agents(
+    rows: pl.DataFrame, group: _RankingGroup, fitted: AdjustedScores | None, plan: Inference
+) -> dict[str, AdjustedScores | None]:
+    """Return adjusted scores for the agents' families, fitted without submitted forecasts."""
     agents = group.agents["family"].unique().sort()
     if not group.submitted.height:
         return dict.fromkeys(agents, fitted)
     own = rows.filter(pl.col("family").is_in(agents.implode()))
-    return dict.fromkeys(agents, _fitted(own, group, replace(plan, replicates=0)))
+    return dict.fromkeys(agents, _fit_difficulty(own, group, replace(plan, replicates=0)))
 
 
-def _adjusted(rows: pl.DataFrame, family: str, fitted: Adjusted | None, index: int) -> Row:
+def _adjusted_row(rows: pl.DataFrame, family: str, fitted: AdjustedScores | None, index: int) -> MetricRow:
     mine = rows.filter(pl.col("family") == family)
     if fitted is None or mine.is_empty():
-        return Row("brier_adjusted", "lower", Estimate(None, reason=UNDEFINED), 0)
+        return MetricRow("brier_adjusted", "lower", Estimate(None, reason=UNDEFINED), 0)
     bounds, value = fitted.bounds[index], float(fitted.score[index])
     estimate = Estimate(None if np.isnan(value) else value, bounds.lower, bounds.upper, bounds.method, bounds.df, bounds.reason)
-    return Row("brier_adjusted", "lower", estimate, mine.height, mine["event"].n_unique(), int(mine["imputed"].sum()))
+    return MetricRow("brier_adjusted", "lower", estimate, mine.height, mine["event"].n_unique(), int(mine["imputed"].sum()))
 
 
-def _rows(
-    group: _Group,
+def _metric_rows(
+    group: _RankingGroup,
     imputation: Imputation,
-    found: Mapping[str, Sequence[Row]],
-    tested: Mapping[str, Compared],
+    found: Mapping[str, Sequence[MetricRow]],
+    tested: Mapping[str, PairComparison],
     first: Mapping[str, Floats],
 ) -> Iterator[dict[str, Any]]:
     stated = dict(group.stated.group_by("family").agg(pl.col("event").n_unique()).iter_rows())
-    why_not = {(row.metric, name): _why_not(group, name, row, stated.get(name, 0)) for name in group.families for row in found[name]}
-    ranks = _ranks(group, found, why_not)
+    why_not = {
+        (row.metric, name): _explain_unranked(group, name, row, stated.get(name, 0)) for name in group.families for row in found[name]
+    }
+    ranks = _rank_families(group, found, why_not)
     for number, name in enumerate(group.families):
         for row in found[name]:
             pairs, shares = tested.get(row.metric), first.get(row.metric)
@@ -243,8 +258,8 @@ def _rows(
             }
 
 
-def _why_not(group: _Group, name: str, row: Row, stated: int) -> str | None:
-    """Why a family has no rank by a metric; None where it has. stated: events on which it stated a probability, imputed ones apart."""
+def _explain_unranked(group: _RankingGroup, name: str, row: MetricRow, stated: int) -> str | None:
+    """Explain why a family has no rank by a metric; None if it has one. stated: events with stated probabilities, without imputed ones."""
     if row.better == "neither":
         return "no order is better"
     if row.estimate.value is None:
@@ -252,11 +267,13 @@ def _why_not(group: _Group, name: str, row: Row, stated: int) -> str | None:
     if name in group.excluded:
         return group.excluded[name]
     events = stated if row.metric in OF_FORECASTS else row.n_events
-    return too_few_events(events) if row.metric in OF_EVENTS else None
+    return explain_too_few_events(events) if row.metric in OF_EVENTS else None
 
 
-def _ranks(group: _Group, found: Mapping[str, Sequence[Row]], why_not: Mapping[tuple[str, str], str | None]) -> dict[tuple[str, str], int]:
-    """1 and the number of families that are strictly better, of those that are ranked."""
+def _rank_families(
+    group: _RankingGroup, found: Mapping[str, Sequence[MetricRow]], why_not: Mapping[tuple[str, str], str | None]
+) -> dict[tuple[str, str], int]:
+    """Rank the eligible families: 1 plus the number of strictly better families."""
     values: dict[str, dict[str, float]] = {}
     for name in group.families:
         for row in found[name]:
@@ -268,10 +285,10 @@ def _ranks(group: _Group, found: Mapping[str, Sequence[Row]], why_not: Mapping[t
     }
 
 
-def _reliability(group: _Group, plan: Inference) -> Iterator[pl.DataFrame]:
-    """The reliability table of each family that stated probabilities."""
+def _reliability_tables(group: _RankingGroup, plan: Inference) -> Iterator[pl.DataFrame]:
+    """Yield the reliability table of each family with stated probabilities."""
     for name in group.families:
         rows = group.stated.filter(pl.col("family") == name)
         if rows.height:
             table = reliability_bins(rows["p"].to_numpy(), rows["y"].to_numpy(), rows["event"], level=plan.level)
-            yield table.with_columns(family=pl.lit(name), **_literals(group.key))
+            yield table.with_columns(family=pl.lit(name), **_literal_columns(group.key))

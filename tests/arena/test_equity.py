@@ -10,8 +10,8 @@ from random import Random
 import polars as pl
 import pytest
 
-from bellwether.arena.rankings import Inputs
-from bellwether.arena.rankings.windows import WINDOWS, equity_in, mean_of_totals, points
+from bellwether.arena.rankings import RankingInputs
+from bellwether.arena.rankings.equity import WINDOWS, equity_in_window, mean_total, window_points
 from bellwether.arena.text_tables import is_preview
 from bellwether.tables import arena as tables
 from bellwether.tables.schema import TIME
@@ -25,7 +25,7 @@ SNAPSHOTS = [
 
 
 def shown(name: str, *at: datetime) -> list[str]:
-    return [f"{one:%Y-%m-%d %H:%M}" for one in points(pl.Series(at, dtype=TIME), WINDOWS[name])]
+    return [f"{one:%Y-%m-%d %H:%M}" for one in window_points(pl.Series(at, dtype=TIME), WINDOWS[name])]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_month_before_the_31st_of_march_is_the_28th_of_february() -> None:
     assert shown("ALL") == []
 
 
-def inputs(*totals: tuple[str, int, datetime]) -> Inputs:
+def inputs(*totals: tuple[str, int, datetime]) -> RankingInputs:
     """Agents of one family, of cohorts that started on 1 March, with their portfolios."""
     names = ("decisions", "universe", "trades", "prices", "ledger", "positions", "portfolios", "scores")
     empty = {name: getattr(tables, name.upper()).empty() for name in names}
@@ -78,18 +78,18 @@ def inputs(*totals: tuple[str, int, datetime]) -> Inputs:
         }
     ).with_columns(week=pl.when(pl.col("agent_id") == "d").then(date(2026, 3, 15)).otherwise("week"))
     rows = pl.DataFrame(totals, schema={"agent_id": pl.String, "total": pl.Int64, "at": TIME}, orient="row")
-    return Inputs(**{**empty, "portfolios": rows}, agents=agents, cutoffs={})
+    return RankingInputs(**{**empty, "portfolios": rows}, agents=agents, cutoffs={})
 
 
 def test_k16_agents_of_a_family_are_one_point() -> None:
     at = SNAPSHOTS[-1]
-    found = equity_in(inputs(("a", 10_000, at), ("b", 10_000, at), ("c", 13_000, at)), WINDOWS["1W"])
+    found = equity_in_window(inputs(("a", 10_000, at), ("b", 10_000, at), ("c", 13_000, at)), WINDOWS["1W"])
     assert found.select("family", "at", "n", "total").rows() == [("acme", datetime(2026, 3, 5, 11, tzinfo=UTC), 3, 11_000.0)]
 
 
 def test_an_agent_that_did_not_change_keeps_its_total_and_one_that_has_not_started_does_not_count() -> None:
     first = datetime(2026, 3, 2, 5, tzinfo=UTC)
-    found = equity_in(
+    found = equity_in_window(
         inputs(("a", 12_000, first), ("b", 9_000, first + timedelta(days=1)), ("a", 11_000, first + timedelta(days=14))), WINDOWS["1M"]
     )
     assert found.select("n", "total").rows() == [(2, 11_000.0), (2, 10_500.0), (3, 10_000.0)]
@@ -101,10 +101,10 @@ def test_a_mean_is_exact_and_rounded_once_half_to_even() -> None:
     groups = [[rng.randrange(-10_000_000, 20_000_000_000) for _ in range(rng.choice((1, 2, 3, 4, 6, 8)))] for _ in range(300)]
     rows = [(place, Decimal(micros) / 1_000_000) for place, group in enumerate(groups) for micros in group]
     frame = pl.DataFrame(rows, schema={"place": pl.Int64, "total": pl.Decimal(18, 6)}, orient="row").with_columns(initial_cash=pl.lit(0.0))
-    found = frame.group_by("place", maintain_order=True).agg(mean=mean_of_totals())["mean"].to_list()
+    found = frame.group_by("place", maintain_order=True).agg(mean=mean_total())["mean"].to_list()
     assert found == [Decimal(round(Fraction(sum(group), len(group)))) / 1_000_000 for group in groups]
     missing = pl.DataFrame({"total": [None, 1.0], "initial_cash": [10_000.000001, 5.0]}, schema_overrides={"total": pl.Decimal(18, 6)})
-    assert missing.select(mean_of_totals()).item() == Decimal("5000.500000")
+    assert missing.select(mean_total()).item() == Decimal("5000.500000")
 
 
 @pytest.mark.parametrize(("traded", "preview"), [(10, False), (0, True)])

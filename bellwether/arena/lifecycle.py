@@ -1,4 +1,4 @@
-"""Lifecycle of cohorts: when one starts, until when it decides, and when it is complete."""
+"""Life cycle of cohorts: when they start, until when they decide, and when they are complete."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from datetime import date, datetime, timedelta
 import polars as pl
 
 from bellwether.arena.decision import ANSWERED, DecisionState
-from bellwether.arena.identity import WEEK, start_of, week_of
+from bellwether.arena.identity import WEEK, week_of, week_start
 from bellwether.arena.methodology import Methodology
 
-#: A cohort may be started by a tick until so long after Sunday 00:00 UTC; later only an operator starts it.
+#: Time after Sunday 00:00 UTC in which a tick may start a cohort; later only an operator can.
 START_WINDOW = timedelta(hours=1)
 
 
-def may_start(now: datetime) -> bool:
-    """Return whether a tick may start the cohort of the week of `now`: in the first hour of Sunday."""
-    return timedelta(0) <= now - start_of(week_of(now)) < START_WINDOW
+def is_start_allowed(now: datetime) -> bool:
+    """Return whether a tick may start the cohort of the current week: in the first hour of Sunday."""
+    return timedelta(0) <= now - week_start(week_of(now)) < START_WINDOW
 
 
-def window_ends(cohort: date, methodology: Methodology) -> datetime:
-    """End of the last week in which a cohort decides, its deadline included."""
-    return decisions_due(cohort + (methodology.decision_cohorts - 1) * WEEK, methodology)
+def window_end(cohort: date, methodology: Methodology) -> datetime:
+    """Return the deadline of the last week in which a cohort decides."""
+    return decision_deadline(cohort + (methodology.decision_cohorts - 1) * WEEK, methodology)
 
 
-def decisions_due(week: date | datetime, methodology: Methodology) -> datetime:
-    """Deadline of the decisions of a week (its Sunday, or its start)."""
-    start = week if isinstance(week, datetime) else start_of(week)
+def decision_deadline(week: date | datetime, methodology: Methodology) -> datetime:
+    """Return the deadline of the decisions of a week, given by its Sunday or its start."""
+    start = week if isinstance(week, datetime) else week_start(week)
     return start + timedelta(hours=methodology.deadline_hours)
 
 
@@ -41,22 +41,22 @@ def is_complete(
     open_positions: int,
     closed_by_operator: Iterable[str] = (),
 ) -> bool:
-    """Return whether a cohort is complete: its decisions are over, each agent has an executed or refused one or was closed by an operator, and no position is open.
+    """Return whether a cohort is complete: its window has ended, each agent decided or was closed, and no position is open.
 
-    decisions: the states of every agent's decisions, agents without one included. A provider's outage, a week of HOLD or agents without positions
-    therefore complete nothing.
+    An agent decided if one of its decisions was executed or refused. decisions: states of every agent's decisions, agents without one included.
+    Hence an outage of a provider does not complete a cohort.
     """
     closed = set(closed_by_operator)
     answered = all(agent in closed or ANSWERED & set(states) for agent, states in decisions.items())
-    return bool(now >= window_ends(cohort, methodology) and decisions and answered and open_positions == 0)
+    return bool(now >= window_end(cohort, methodology) and decisions and answered and open_positions == 0)
 
 
-def completed(
+def find_complete_cohorts(
     agents: pl.DataFrame, decisions: pl.DataFrame, open_positions: Mapping[str, int], rules: Mapping[str, Methodology], now: datetime
 ) -> set[date]:
-    """The cohorts (their Sundays) that are complete at an instant, from rows of arena/agents and arena/decisions.
+    """Return the cohorts (their Sundays) that are complete at an instant, from rows of arena/agents and arena/decisions.
 
-    open_positions: how many each agent holds, by id.
+    open_positions: number of open positions by agent id.
     """
     states: dict[str, set[DecisionState]] = defaultdict(set)
     for name, state in decisions.select("agent_id", "state").iter_rows():

@@ -1,4 +1,4 @@
-"""Equity of families: the mean portfolio of their agents by calendar day, by age of the cohort, and by interval of a recent range."""
+"""Equity of families: mean portfolio of their agents by calendar day, by age of the cohort, and by interval of a recent window."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from bellwether.arena.rankings.inputs import FAMILY, Inputs
+from bellwether.arena.rankings.inputs import FAMILY, RankingInputs
 from bellwether.tables.arena_rankings import EQUITY_BY_AGE, EQUITY_BY_DAY
-from bellwether.tables.schema import TIME, midnight
+from bellwether.tables.schema import TIME, day_start
 
 _MILLIONTHS = pl.Decimal(38, 6)
 
 
-def mean_of_totals() -> pl.Expr:
-    """Mean of `total`, or `initial_cash` where it is null, in dollars: exact, then rounded half to even to a millionth."""
+def mean_total() -> pl.Expr:
+    """Return the mean of `total` (or `initial_cash` if null) in dollars, computed exactly and rounded half to even to a millionth."""
     totals = pl.coalesce(pl.col("total").cast(_MILLIONTHS), pl.col("initial_cash").round(6).cast(_MILLIONTHS))
     summed, n = (totals * 1_000_000).cast(pl.Int64).sum(), pl.len().cast(pl.Int64)
     whole, twice = summed // n, 2 * (summed % n)
@@ -23,10 +23,10 @@ def mean_of_totals() -> pl.Expr:
     return (whole + up.cast(pl.Int64)).cast(_MILLIONTHS) / 1_000_000
 
 
-def equity(inputs: Inputs) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rows of arena/equity_by_day and arena/equity_by_age.
+def equity_tables(inputs: RankingInputs) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Build rows of arena/equity_by_day and arena/equity_by_age.
 
-    Every agent counts from the day of its cohort to the last day that is known of any; between two rows of its portfolio nothing changed.
+    Every agent counts from the day of its cohort to the last known day of any agent; between two rows its portfolio is constant.
     """
     portfolios = inputs.portfolios
     if portfolios.is_empty():
@@ -51,7 +51,7 @@ def equity(inputs: Inputs) -> tuple[pl.DataFrame, pl.DataFrame]:
     return tuple(
         declared.validate(
             days.group_by(*FAMILY, column)
-            .agg(n=pl.len().cast(pl.Int64), total=mean_of_totals().cast(declared.schema["total"]))
+            .agg(n=pl.len().cast(pl.Int64), total=mean_total().cast(declared.schema["total"]))
             .select(declared.names)
             .sort(declared.order)
         )
@@ -60,50 +60,50 @@ def equity(inputs: Inputs) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """Length of a range as a Polars offset (None: from the beginning), and the width of a point's interval, counted from 1970-01-01 00:00 UTC."""
+class EquityWindow:
+    """A recent window. back: length as a Polars offset; None: from the beginning. width: interval of a point, aligned to 1970-01-01 00:00 UTC."""
 
     back: str | None
     width: timedelta
 
 
-#: By name; months are those of the calendar, and the last day replaces one that a month lacks.
+#: Windows by name. Months are calendar months, cut to their last day.
 WINDOWS = {
-    "10M": Window("-10m", timedelta(minutes=10)),
-    "1H": Window("-1h", timedelta(minutes=10)),
-    "1D": Window("-1d", timedelta(minutes=10)),
-    "1W": Window("-7d", timedelta(hours=1)),
-    "1M": Window("-1mo", timedelta(hours=6)),
-    "3M": Window("-3mo", timedelta(days=1)),
-    "ALL": Window(None, timedelta(days=7)),
+    "10M": EquityWindow("-10m", timedelta(minutes=10)),
+    "1H": EquityWindow("-1h", timedelta(minutes=10)),
+    "1D": EquityWindow("-1d", timedelta(minutes=10)),
+    "1W": EquityWindow("-7d", timedelta(hours=1)),
+    "1M": EquityWindow("-1mo", timedelta(hours=6)),
+    "3M": EquityWindow("-3mo", timedelta(days=1)),
+    "ALL": EquityWindow(None, timedelta(days=7)),
 }
 
 
-def points(at: pl.Series, window: Window) -> pl.Series:
-    """Start times of the intervals of a range that contain an event, ascending. at: times of the events, UTC; the newest, not the clock, ends the range."""
+def window_points(at: pl.Series, window: EquityWindow) -> pl.Series:
+    """Return the start times of the intervals of a window that contain an event, ascending. The latest event ends the window, not the clock."""
     newest = at.max()
     if newest is None:
         return at.clear()
     end = pl.lit(newest, TIME)
     begin = pl.lit(datetime.min.replace(tzinfo=UTC), TIME) if window.back is None else end.dt.offset_by(window.back)
     rows = at.to_frame("at").filter(pl.col("at") >= begin)
-    return rows.select(floored(pl.col("at"), window.width)).to_series().unique().sort()
+    return rows.select(floor_time(pl.col("at"), window.width)).to_series().unique().sort()
 
 
-def floored(at: pl.Expr, width: timedelta) -> pl.Expr:
-    """The start of the interval that an instant lies in."""
+def floor_time(at: pl.Expr, width: timedelta) -> pl.Expr:
+    """Floor instants to the start of their interval."""
     microseconds = round(width / timedelta(microseconds=1))
     return (at.dt.epoch("us") // microseconds * microseconds).cast(TIME)
 
 
-def equity_in(inputs: Inputs, window: Window) -> pl.DataFrame:
-    """One row per family and point of a range: its group, family, at (start of the interval), n (agents) and total (mean at the end of the interval, dollars).
+def equity_in_window(inputs: RankingInputs, window: EquityWindow) -> pl.DataFrame:
+    """Return one row per family and point of a window: group, family, at (start), n (agents) and total (mean at the end, dollars).
 
-    An agent counts from the Sunday of its cohort, with its cash before its first change.
+    An agent counts from the Sunday of its cohort, with its initial cash before its first change.
     """
     ends = pl.col("at").dt.offset_by(f"{round(window.width.total_seconds())}s").alias("end")
-    grid = points(inputs.portfolios["at"], window).to_frame("at").with_columns(ends)
-    started = midnight(pl.col("cohort")) < pl.col("end")
+    grid = window_points(inputs.portfolios["at"], window).to_frame("at").with_columns(ends)
+    started = day_start(pl.col("cohort")) < pl.col("end")
     known = inputs.portfolios.select("agent_id", pl.col("at").alias("changed"), "total").sort("changed")
     return (
         grid.join(inputs.entrants, how="cross")
@@ -111,6 +111,6 @@ def equity_in(inputs: Inputs, window: Window) -> pl.DataFrame:
         .sort("end")
         .join_asof(known, left_on="end", right_on="changed", by="agent_id", allow_exact_matches=False, check_sortedness=False)
         .group_by(*FAMILY, "at")
-        .agg(n=pl.len().cast(pl.Int64), total=mean_of_totals().cast(pl.Float64))
+        .agg(n=pl.len().cast(pl.Int64), total=mean_total().cast(pl.Float64))
         .sort(*FAMILY, "at")
     )

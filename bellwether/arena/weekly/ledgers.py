@@ -10,22 +10,22 @@ import polars as pl
 
 from bellwether.arena.account import Account, Position
 from bellwether.arena.facts import Agent, Settlement, Trade
-from bellwether.arena.frames import agents_of, evidence_frame, observations_of, trades_of
+from bellwether.arena.frames import agents_from_rows, evidence_frame, observations_from_rows, trades_from_rows
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey
 from bellwether.arena.ledger import Book, fold
-from bellwether.arena.market import YES, Market, Quotes, folded
-from bellwether.arena.marks import Price, PriceKey, Source
+from bellwether.arena.market import YES, Market, Quotes, fold_case
+from bellwether.arena.marks import Price, PriceKey, PriceSource
 from bellwether.arena.methodology import Methodology, Venue
-from bellwether.arena.records import Execution, FrozenCohort, all_stored
-from bellwether.arena.resolution import Observation, awaited, settlements
+from bellwether.arena.records import Execution, FrozenCohort, load_records
+from bellwether.arena.resolution import Observation, awaited_markets, derive_settlements
 from bellwether.arena.universe import Universe
-from bellwether.arena.weekly.context import World, rules_of, stored_evidence
-from bellwether.arena.weekly.venue import Held
+from bellwether.arena.weekly.context import WeekContext, cohort_methodology, load_evidence
+from bellwether.arena.weekly.venue import HeldMarkets
 from bellwether.journal.records import Records
 
 
 @dataclass(frozen=True)
-class Standing:
+class WeekState:
     """The state before a week is decided, as of `at`.
 
     markets: all that are known, by id: those of the universe and those that are held. prices: the newest by market and outcome. quotes: of held
@@ -52,75 +52,77 @@ class Standing:
         return next((account.positions[position_id] for account in self.book.accounts.values() if position_id in account.positions), None)
 
 
-def keys_of(cohort: FrozenCohort, week: date) -> list[DecisionKey]:
+def decision_keys(cohort: FrozenCohort, week: date) -> list[DecisionKey]:
     """The decisions of a cohort in a week, by family."""
     return [DecisionKey(AgentKey(cohort.week, family), week) for family in sorted(cohort.members)]
 
 
-def trades_before(records: Records, cohorts: Iterable[FrozenCohort], week: date) -> list[Trade]:
+def load_earlier_trades(records: Records, cohorts: Iterable[FrozenCohort], week: date) -> list[Trade]:
     """The trades that the cohorts' decisions of earlier weeks led to, from the journal."""
     found: list[Trade] = []
     for cohort in cohorts:
         earlier = cohort.week
         while earlier < week:
-            for key in keys_of(cohort, earlier):
-                found += [trade for execution in all_stored(records, Execution, key.decision_id)[-1:] for trade in execution.trades]
+            for key in decision_keys(cohort, earlier):
+                found += [trade for execution in load_records(records, Execution, key.decision_id)[-1:] for trade in execution.trades]
             earlier += WEEK
     return found
 
 
-def standing(
-    world: World, week: date, venue: Venue, cohorts: Sequence[FrozenCohort], universe: Universe, *, at: datetime, reconstructed: bool
-) -> Standing:
+def build_week_state(
+    world: WeekContext, week: date, venue: Venue, cohorts: Sequence[FrozenCohort], universe: Universe, *, at: datetime, reconstructed: bool
+) -> WeekState:
     """The accounts of a venue's cohorts before a week is decided."""
-    agents = [agent for cohort in cohorts for agent in cohort.agents(rules_of(world, cohort))]
-    trades = trades_before(world.records, cohorts, week)
-    rules = {cohort.methodology: rules_of(world, cohort) for cohort in cohorts}
-    seen = stored_observations(world, at, {trade.market_id for trade in trades}, reconstructed=reconstructed)
-    book = _folded(agents, trades, seen, rules, at)
-    waiting = awaited(book)
+    agents = [agent for cohort in cohorts for agent in cohort.agents(cohort_methodology(world, cohort))]
+    trades = load_earlier_trades(world.records, cohorts, week)
+    rules = {cohort.methodology: cohort_methodology(world, cohort) for cohort in cohorts}
+    seen = load_observations(world, at, {trade.market_id for trade in trades}, reconstructed=reconstructed)
+    book = _fold_book(agents, trades, seen, rules, at)
+    waiting = awaited_markets(book)
     listed = universe.by_id
     if reconstructed and waiting:
-        seen = [*seen, *observations_of(evidence_frame(world.data(venue).past_evidence(waiting, at, rules), reconstructed=True))]
-        book = _folded(agents, trades, seen, rules, at)
+        seen = [*seen, *observations_from_rows(evidence_frame(world.data(venue).past_evidence(waiting, at, rules), reconstructed=True))]
+        book = _fold_book(agents, trades, seen, rules, at)
     missing = sorted({position.market_id for account in book.accounts.values() for position in account.open.values()} - set(listed))
-    held = world.data(venue).held(missing, at, past=reconstructed) if missing else Held()
-    return Standing(book, at, {**held.markets, **listed}, {**held.prices, **_universe_prices(universe, at)}, held.quotes)
+    held = world.data(venue).held(missing, at, past=reconstructed) if missing else HeldMarkets()
+    return WeekState(book, at, {**held.markets, **listed}, {**held.prices, **_universe_prices(universe, at)}, held.quotes)
 
 
-def books(
-    world: World, agents: pl.DataFrame, trades: pl.DataFrame, evidence: pl.DataFrame, at: datetime | None = None
+def fold_books(
+    world: WeekContext, agents: pl.DataFrame, trades: pl.DataFrame, evidence: pl.DataFrame, at: datetime | None = None
 ) -> dict[Venue, Book]:
     """The books of agents by venue, from rows of arena/agents, arena/trades and arena/evidence; as known at an instant where one is given."""
-    made = trades_of(trades if at is None else trades.filter(pl.col("known_at") <= at))
+    made = trades_from_rows(trades if at is None else trades.filter(pl.col("known_at") <= at))
     known = evidence if at is None else evidence.filter(pl.col("known_at") <= at)
     found: dict[Venue, Book] = {}
-    for venue, own in world.by_venue(agents_of(agents)).items():
+    for venue, own in world.by_venue(agents_from_rows(agents)).items():
         names = {agent.agent_id for agent in own}
         traded = [trade for trade in made if trade.agent_id in names]
-        seen = observations_of(known.filter(pl.col("market_id").is_in(list({trade.market_id for trade in traded}))))
+        seen = observations_from_rows(known.filter(pl.col("market_id").is_in(list({trade.market_id for trade in traded}))))
         rules = {agent.methodology: world.rules[agent.methodology] for agent in own}
-        found[venue] = _folded(own, traded, seen, rules, at)
+        found[venue] = _fold_book(own, traded, seen, rules, at)
     return found
 
 
-def stored_observations(world: World, at: datetime, market_ids: Iterable[str], *, reconstructed: bool) -> list[Observation]:
+def load_observations(world: WeekContext, at: datetime, market_ids: Iterable[str], *, reconstructed: bool) -> list[Observation]:
     """Observations from the lake's evidence on some markets, as known at an instant. reconstructed: damaged rows may be rebuilt."""
     wanted = list(market_ids)
     if not wanted:
         return []
     chosen = pl.col("market_id").is_in(wanted) & (pl.col("known_at") <= at)
-    return observations_of(stored_evidence(world, None if reconstructed else ()).query(lambda rows: rows.filter(chosen)))
+    return observations_from_rows(load_evidence(world, None if reconstructed else ()).query(lambda rows: rows.filter(chosen)))
 
 
-def _folded(
+def _fold_book(
     agents: Sequence[Agent], trades: Sequence[Trade], seen: Sequence[Observation], rules: Mapping[str, Methodology], at: datetime | None
 ) -> Book:
-    settled: list[Settlement] = [one for methodology in rules.values() for one in settlements(_distinct(seen), methodology)]
+    settled: list[Settlement] = [
+        one for methodology in rules.values() for one in derive_settlements(_distinct_observations(seen), methodology)
+    ]
     return fold(agents, trades, settled, known_at=at)
 
 
-def _distinct(seen: Sequence[Observation]) -> list[Observation]:
+def _distinct_observations(seen: Sequence[Observation]) -> list[Observation]:
     """Looks without repetitions: the same look may be stored and reconstructed."""
     return list({(one.market_id, one.observed_at, one.by_operator): one for one in seen}.values())
 
@@ -131,6 +133,6 @@ def _universe_prices(universe: Universe, at: datetime) -> dict[PriceKey, Price]:
         for side in (YES,) if market.binary else market.outcomes:
             price = market.price(side)
             if price is not None:
-                name = side if market.binary else folded(side)
-                found[market.market_id, name] = Price(market.market_id, name, at, price, Source.LIVE, at)
+                name = side if market.binary else fold_case(side)
+                found[market.market_id, name] = Price(market.market_id, name, at, price, PriceSource.LIVE, at)
     return found
