@@ -327,10 +327,13 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
 
 def _draw_box(frame: pl.DataFrame, rows: int) -> str:
     """Draw a frame as DuckDB's command line does, in the width of the terminal."""
-    from bellwether.lake import duck
+    from bellwether.lake.duckdb_connection import connect
 
-    with duck.connect() as connection, redirect_stdout(StringIO()) as out:
-        connection.from_arrow(frame.to_arrow()).show(max_width=console().width, max_rows=rows)
+    with connect() as connection, redirect_stdout(StringIO()) as out:
+        # A table of its own: a relation over Python objects can wait for the interpreter's lock while it is shown.
+        connection.register("frame", frame.to_arrow())
+        connection.execute("CREATE TABLE box AS FROM frame")
+        connection.table("box").show(max_width=console().width, max_rows=rows)
     return visible(out.getvalue().rstrip("\n"), "\n")
 
 
