@@ -17,10 +17,10 @@ from bellwether.calibration.inference import LEAST_REPLICATES
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
 from bellwether.kalshibench import examine, read_labels, read_results
-from bellwether.kalshibench.export import document
+from bellwether.kalshibench.export import to_document
 from bellwether.kalshibench.text_tables import print_examination
 from bellwether.scoring.score import score as score_files
-from bellwether.scoring.text_tables import show
+from bellwether.scoring.text_tables import print_result
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
 
@@ -109,7 +109,7 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
     if as_json:
         emit(result.to_dict())
     else:
-        show(console(), result)
+        print_result(console(), result)
     with _progress() as tell:
         written = [] if figures is None else result.write_figures(figures, tell)
         if html is not None:
@@ -187,7 +187,7 @@ def compat(
         click.echo(f"Warning: a file is skipped: {sentence}", err=True)
     examination = examine(results, given, names=models, replicates=replicates, seed=seed, clusters=clusters)
     if as_json:
-        emit(document(examination))
+        emit(to_document(examination))
     else:
         print_examination(console(), examination, in_full=bool(models))
     if figures is not None:

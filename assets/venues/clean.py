@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.lake import Slice
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
-from bellwether.venues.polymarket.resolution import resolutions as resolve
+from bellwether.venues.polymarket.resolution import build_resolutions as resolve
 from orchestration.declare import FOLLOW, Follow, key, of
 from orchestration.partitions import CHUNK, DAY, DAYS_PER_RUN, keys_of
 from resources import LakeResource

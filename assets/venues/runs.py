@@ -19,7 +19,7 @@ from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.pull_choice import list_open_days
-from bellwether.venues.wire.rejects import curable
+from bellwether.venues.wire.rejects import select_curable
 from orchestration.home import STORAGE_ADVICE
 from orchestration.runner import Launch, RunFailed, Runner
 
@@ -87,7 +87,7 @@ def rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
     days = [(day,) for day in _days(first, last)]
     found = pl.concat([lake.slice(declared, days, missing="skip").read() for declared in REJECTS.values()])
     places = found.select("day", "venue", "table", "field", "reason")
-    again = curable(places).with_columns(requested_again=True).unique()
+    again = select_curable(places).with_columns(requested_again=True).unique()
     counted = places.group_by(pl.all()).len("objects").join(again, on=places.columns, how="left", nulls_equal=True)
     return counted.with_columns(pl.col("requested_again").fill_null(False)).sort(
         "objects", *places.columns, descending=[True, *[False] * 5], nulls_last=True

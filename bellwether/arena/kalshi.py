@@ -27,7 +27,7 @@ from bellwether.arena.units import MICROS, micros, midpoint, price_micros
 from bellwether.arena.universe import Universe, build_universe
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FREE
-from bellwether.venues.wire.times import instant_of
+from bellwether.venues.wire.times import parse_instant
 
 BOOK, CANDLES = "orderbook", "candlesticks"
 
@@ -262,7 +262,7 @@ def _is_fee_waived(one: MarketListing, at: datetime) -> bool:
 
 def _fee_waiver_end(row: Row) -> datetime | None:
     body = row.get("body")
-    return instant_of(orjson.loads(body).get("fee_waiver_expiration_time")) if body and "fee_waiver" in body else None
+    return parse_instant(orjson.loads(body).get("fee_waiver_expiration_time")) if body and "fee_waiver" in body else None
 
 
 #: Payout of a share by the result of its side.

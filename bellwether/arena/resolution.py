@@ -24,7 +24,7 @@ from bellwether.arena.market import MarketStatus, fold_case
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import MICROS, price_micros
 from bellwether.units import SharePrice
-from bellwether.venues.polymarket.resolution import EVIDENCE, resolve
+from bellwether.venues.polymarket.resolution import EVIDENCE, resolve_markets
 
 
 class Ruling(NamedTuple):
@@ -70,7 +70,7 @@ def judge_evidence(evidence: pl.DataFrame) -> list[Observation]:
     """Convert rows of `evidence` to observations. Columns: `EVIDENCE`, with `fetched_at` as time of observation; others are ignored."""
     if evidence.is_empty():
         return []
-    judged = resolve(evidence.select(list(EVIDENCE)))
+    judged = resolve_markets(evidence.select(list(EVIDENCE)))
     return [_judge_row(row) for row in judged.iter_rows(named=True)]
 
 

@@ -12,12 +12,12 @@ import polars as pl
 from bellwether.calibration import Comparison, Scores
 from bellwether.calibration.compat import Number
 from bellwether.errors import ConfigError
-from bellwether.kalshibench.interpretations import Findings, find, read_entries
-from bellwether.kalshibench.labels import Clusters, Labels, labels_within
-from bellwether.kalshibench.matching import EntryLabels, no_labels
-from bellwether.kalshibench.recomputation import ABSENT, NO_LABELS, Recomputation, Status, recompute, strict
+from bellwether.kalshibench.interpretations import DefectCounts, count_defects, interpret_entries
+from bellwether.kalshibench.labels import ClusterUnit, Labels, read_own_labels
+from bellwether.kalshibench.matching import EntryLabels, build_empty_labels
+from bellwether.kalshibench.recomputation import ABSENT, NO_LABELS, Recomputation, RecomputationStatus, recompute, recompute_strict
 from bellwether.kalshibench.results import ModelResult, Results
-from bellwether.kalshibench.scoring import Plan, compare_models, interval, score, strict_numbers
+from bellwether.kalshibench.scoring import IntervalPlan, compare_models, compute_strict, read_interval, score_entries
 
 _NUMBERS = {
     "model": pl.String(),
@@ -49,7 +49,7 @@ class ModelExamination:
     unlabelled: str | None
     entries: pl.DataFrame
     recomputation: Recomputation
-    findings: Findings
+    findings: DefectCounts
     consistent: Scores | None
     corrected: Scores | None
 
@@ -91,7 +91,7 @@ class Examination:
     results: Results
     labels: str | None
     models: Sequence[ModelExamination]
-    plan: Plan = field(default_factory=Plan)
+    plan: IntervalPlan = field(default_factory=IntervalPlan)
     names: Sequence[str] = ()
 
     def numbers(self) -> pl.DataFrame:
@@ -110,7 +110,7 @@ class Examination:
     def counts(self, *by: str) -> pl.DataFrame:
         """Counts of published numbers by status: the columns `by` (model, source), total, and one per status; they add up to the total."""
         numbers = self.numbers()
-        of = [(pl.col("status") == status).sum().cast(pl.Int64).alias(status.value) for status in Status]
+        of = [(pl.col("status") == status).sum().cast(pl.Int64).alias(status.value) for status in RecomputationStatus]
         counted = [pl.len().cast(pl.Int64).alias("total"), *of]
         return numbers.group_by(*by, maintain_order=True).agg(*counted) if by else numbers.select(*counted)
 
@@ -143,9 +143,9 @@ def examine(
     labels: Labels | None = None,
     *,
     names: Sequence[str] = (),
-    replicates: int = Plan().replicates,
-    seed: int = Plan().seed,
-    clusters: Clusters | str = Clusters.FAMILY,
+    replicates: int = IntervalPlan().replicates,
+    seed: int = IntervalPlan().seed,
+    clusters: ClusterUnit | str = ClusterUnit.FAMILY,
 ) -> Examination:
     """Recompute and correct the models of `results` (all, or those called `names`), with `labels` or the labels in the files themselves.
 
@@ -155,11 +155,11 @@ def examine(
     """
     for name in names:
         _check_name(results, name)
-    plan = Plan(replicates, seed, Clusters(clusters))
+    plan = IntervalPlan(replicates, seed, ClusterUnit(clusters))
     chosen = [model for model in results.models if not names or model.name in names]
     if labels is not None:
         _check_labels(labels, chosen)
-    examined = [_examine(model, labels or labels_within(model), plan) for model in chosen]
+    examined = [_examine(model, labels or read_own_labels(model), plan) for model in chosen]
     within = any(model.unlabelled is None for model in examined)
     source = labels.source if labels is not None else "the result files" if within else None
     return Examination(results, source, examined, plan, names)
@@ -185,29 +185,29 @@ def _check_labels(labels: Labels, models: Sequence[ModelResult]) -> None:
         )
 
 
-def _examine(model: ModelResult, labels: Labels | None, plan: Plan) -> ModelExamination:
-    read = read_entries(model.predictions.drop("ground_truth", "category", "cluster"), ambiguous=not model.is_ours)
+def _examine(model: ModelResult, labels: Labels | None, plan: IntervalPlan) -> ModelExamination:
+    read = interpret_entries(model.predictions.drop("ground_truth", "category", "cluster"), ambiguous=not model.is_ours)
     given, unlabelled = _given(model, labels)
     entries = pl.concat([read, given.rows], how="horizontal")
-    consistent = score(entries, "scored", plan) if entries["scored"].count() else None
+    consistent = score_entries(entries, "scored", plan) if entries["scored"].count() else None
     recomputation = recompute(model, entries, unlabelled=unlabelled, categorised=labels is not None and labels.categorised)
     if model.is_ours and consistent is not None and not _lacking(entries):
-        recomputation = strict(recomputation, strict_numbers(entries, consistent))
+        recomputation = recompute_strict(recomputation, compute_strict(entries, consistent))
     return ModelExamination(
         result=model,
         question_set=given.question_set,
         unlabelled=unlabelled,
         entries=entries,
         recomputation=recomputation,
-        findings=find(entries, labelled=unlabelled is None),
+        findings=count_defects(entries, labelled=unlabelled is None),
         consistent=consistent,
-        corrected=score(entries, "true", plan) if entries["true"].count() else None,
+        corrected=score_entries(entries, "true", plan) if entries["true"].count() else None,
     )
 
 
 def _given(model: ModelResult, labels: Labels | None) -> tuple[EntryLabels, str | None]:
     """The labels of a model's entries, and why none has one."""
-    nothing = no_labels(model.predictions["question_id"])
+    nothing = build_empty_labels(model.predictions["question_id"])
     if labels is None:
         return nothing, NO_LABELS
     try:
@@ -258,11 +258,11 @@ def _summary(model: ModelExamination) -> dict[str, object]:
         row[f"{name}_published"] = None if value is None else float(value)
     for stage, scores in (("consistent", model.consistent), ("corrected", model.corrected)):
         for name in short:
-            row[f"{name}_{stage}"] = interval(scores, name).value
+            row[f"{name}_{stage}"] = read_interval(scores, name).value
         row[f"n_{stage}"] = None if scores is None else scores.n
     for name in short:
-        ends = interval(model.corrected, name)
+        ends = read_interval(model.corrected, name)
         row |= {f"{name}_lower": ends.lower, f"{name}_upper": ends.upper}
-    row["coverage"] = interval(model.corrected, "coverage").value
+    row["coverage"] = read_interval(model.corrected, "coverage").value
     row["n_entries"] = model.entries.height
     return row

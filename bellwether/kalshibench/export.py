@@ -8,12 +8,12 @@ from typing import Any
 import polars as pl
 
 from bellwether.kalshibench.examination import Examination, ModelExamination
-from bellwether.kalshibench.notes import notes
-from bellwether.kalshibench.recomputation import Status
-from bellwether.kalshibench.scoring import scores_document
+from bellwether.kalshibench.notes import build_notes
+from bellwether.kalshibench.recomputation import RecomputationStatus
+from bellwether.kalshibench.scoring import to_metric_values
 
 
-def document(examination: Examination) -> dict[str, Any]:
+def to_document(examination: Examination) -> dict[str, Any]:
     """Everything that an examination found, as JSON values: the models' numbers and findings, the comparisons, and what to know of them."""
     plan = examination.plan
     return {
@@ -33,7 +33,7 @@ def document(examination: Examination) -> dict[str, Any]:
             name: {"pairs": comparison.pairs.to_dicts(), "ranking": comparison.ranking.to_dicts()}
             for name, comparison in examination.comparisons().items()
         },
-        "notes": list(notes(examination)),
+        "notes": list(build_notes(examination)),
         "damaged": list(examination.results.damaged),
     }
 
@@ -41,7 +41,7 @@ def document(examination: Examination) -> dict[str, Any]:
 def _counts(examination: Examination, *by: str) -> list[dict[str, Any]]:
     """Counts of published numbers by status, and of those that are not recomputed by what they need."""
     rows = examination.counts(*by).to_dicts()
-    without = examination.numbers().filter(pl.col("status") == Status.NOT_RECOMPUTED)
+    without = examination.numbers().filter(pl.col("status") == RecomputationStatus.NOT_RECOMPUTED)
     for row in rows:
         of_row = without.filter(*(pl.col(name) == row[name] for name in by))
         row["needs"] = dict(of_row.group_by("needs", maintain_order=True).len().iter_rows())
@@ -58,8 +58,8 @@ def _model(model: ModelExamination) -> dict[str, Any]:
         "unlabelled": model.unlabelled,
         "numbers": model.numbers().drop("model", "source").to_dicts(),
         "findings": asdict(model.findings),
-        "consistent": scores_document(model.consistent),
-        "corrected": scores_document(model.corrected),
+        "consistent": to_metric_values(model.consistent),
+        "corrected": to_metric_values(model.corrected),
     }
 
 

@@ -17,15 +17,15 @@ from bellwether.figures.intervals import differences as chart_of
 from bellwether.figures.reliability import reliability_diagram
 from bellwether.formatting import p_value
 from bellwether.kalshibench.examination import Examination, ModelExamination
-from bellwether.kalshibench.labels import Clusters
-from bellwether.kalshibench.scoring import Interval, interval, pair_interval
+from bellwether.kalshibench.labels import ClusterUnit
+from bellwether.kalshibench.scoring import ScoreInterval, read_interval, read_pair_interval
 from bellwether.lake.storage import open_storage
 
-_CLUSTERS = {Clusters.SERIES: "series", Clusters.FAMILY: "event families"}
+_CLUSTERS = {ClusterUnit.SERIES: "series", ClusterUnit.FAMILY: "event families"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
+class _FigureContext:
     """The models of the figures, and what their readers must know: which are left out, and which answered other questions (`sets`)."""
 
     models: list[ModelExamination]
@@ -51,16 +51,16 @@ def write_figures(examination: Examination, folder: Path) -> tuple[list[Path], l
             "drawing the figures: no model has corrected numbers; give labels of its questions with the entries' own outcomes"
         )
     charts = {
-        "kalshibench-scores.png": scores(drawn),
-        "kalshibench-inversion.png": inversion(drawn),
-        "kalshibench-reading.png": reading(max(drawn.models, key=_share_inverted)),
+        "kalshibench-scores.png": draw_scores(drawn),
+        "kalshibench-inversion.png": draw_inversion(drawn),
+        "kalshibench-reading.png": draw_reliability(max(drawn.models, key=_share_inverted)),
     }
     left_out = list(drawn.left_out)
     comparisons = sorted(examination.comparisons().items(), key=lambda one: one[1].pairs.height, reverse=True)
     if comparisons:
         largest, *others = comparisons
         note = " ".join([drawn.short, *(f"Not drawn: the pairs on {name}." for name, _ in others)]).strip()
-        charts["kalshibench-pairs.png"] = differences(largest[1].pairs, drawn.clusters, note)
+        charts["kalshibench-pairs.png"] = draw_differences(largest[1].pairs, drawn.clusters, note)
         left_out += [f"the pairs on {name}: the figure is of {largest[0]}, which has more" for name, _ in others]
     storage = open_storage(str(folder))
     for name, chart in charts.items():
@@ -68,7 +68,7 @@ def write_figures(examination: Examination, folder: Path) -> tuple[list[Path], l
     return [folder / name for name in charts], left_out
 
 
-def _drawn(examination: Examination) -> _Drawn:
+def _drawn(examination: Examination) -> _FigureContext:
     models: list[ModelExamination] = []
     left_out: list[str] = []
     short: dict[str, list[str]] = {}
@@ -87,17 +87,17 @@ def _drawn(examination: Examination) -> _Drawn:
         sets.setdefault(str(model.question_set), []).append(model.name)
     others = sorted(sets.items(), key=lambda one: len(one[1]), reverse=True)[1:]
     other = [f"On other questions ({name}): {', '.join(names)}." for name, names in others]
-    return _Drawn(models, left_out, " ".join(notes), " ".join(other), _CLUSTERS[examination.plan.clusters])
+    return _FigureContext(models, left_out, " ".join(notes), " ".join(other), _CLUSTERS[examination.plan.clusters])
 
 
-def scores(drawn: _Drawn) -> alt.LayerChart:
+def draw_scores(drawn: _FigureContext) -> alt.LayerChart:
     """Brier score of each model: published, answer-consistent with the same labels, and corrected with its interval; best first."""
     models = sorted(drawn.models, key=lambda model: _corrected(model).value or 0.0)
     short = distinct([model.name for model in models])
     rows, intervals = [], f"95 % interval over {drawn.clusters}"
     for model in models:
         corrected = _corrected(model)
-        same = interval(model.consistent, "brier").value
+        same = read_interval(model.consistent, "brier").value
         values = {"published": _published(model), "answer-consistent, same labels": same, "own labels": corrected.value}
         ends = {"lower": corrected.lower, "upper": corrected.upper}
         rows += [
@@ -130,7 +130,7 @@ def scores(drawn: _Drawn) -> alt.LayerChart:
 _SHAPES = {"published": ("diamond", ORANGE), "answer-consistent, same labels": ("square", "#8fb0cf"), "own labels": ("circle", BLUE)}
 
 
-def inversion(drawn: _Drawn) -> alt.HConcatChart:
+def draw_inversion(drawn: _FigureContext) -> alt.HConcatChart:
     """Published and corrected Brier score of each model against the share of its answers that were turned round."""
     models = sorted(drawn.models, key=lambda model: -(_published(model) or _corrected(model).value or 0.0))
     short = distinct([model.name for model in models], 36)
@@ -159,7 +159,7 @@ def inversion(drawn: _Drawn) -> alt.HConcatChart:
     return titled(chart, "What the published Brier score measured", "orange: published, blue: corrected", drawn.short, drawn.sets)
 
 
-def reading(model: ModelExamination) -> Any:
+def draw_reliability(model: ModelExamination) -> Any:
     """Reliability of one model's forecasts, as published and read in agreement with its answers, on the same labels."""
     rows = model.entries.filter(pl.col("predicted_answer").is_not_null() & pl.col("scored").is_not_null())
     outcome = (rows["scored"] == "yes").to_numpy()
@@ -175,13 +175,13 @@ def reading(model: ModelExamination) -> Any:
     )
 
 
-def differences(pairs: pl.DataFrame, clusters: str, note: str) -> alt.LayerChart:
+def draw_differences(pairs: pl.DataFrame, clusters: str, note: str) -> alt.LayerChart:
     """Paired differences of the corrected Brier score with their intervals and p after Holm's correction."""
     known = pairs.filter(pl.col("difference").is_not_null())
     texts = {}
     for place, row in enumerate(known.iter_rows(named=True)):
         texts[place] = "" if row["p_holm"] is None else f"p = {p_value(row['p_holm'], 2)}".replace("= <", "<")
-    ends = pl.DataFrame([asdict(pair_interval(row)) for row in known.iter_rows(named=True)], infer_schema_length=None)
+    ends = pl.DataFrame([asdict(read_pair_interval(row)) for row in known.iter_rows(named=True)], infer_schema_length=None)
     shown = known.with_columns(lower=ends["lower"], upper=ends["upper"]) if known.height else known
     axis = f"difference and 95 % interval over {clusters}; negative: the first is better"
     title = "Paired differences of the corrected Brier score"
@@ -193,8 +193,8 @@ def _published(model: ModelExamination) -> float | None:
     return None if value is None else float(value)
 
 
-def _corrected(model: ModelExamination) -> Interval:
-    return interval(model.corrected, "brier")
+def _corrected(model: ModelExamination) -> ScoreInterval:
+    return read_interval(model.corrected, "brier")
 
 
 def _share_inverted(model: ModelExamination) -> float:

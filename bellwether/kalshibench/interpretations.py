@@ -19,7 +19,7 @@ FLAGS = ("inverted", "unflipped", "yes_below_half", "certain", "misread")
 _SAME = 1e-12
 
 
-def read_entries(predictions: pl.DataFrame, *, ambiguous: bool = True) -> pl.DataFrame:
+def interpret_entries(predictions: pl.DataFrame, *, ambiguous: bool = True) -> pl.DataFrame:
     """`predictions` of a model with what they mean, one row per entry.
 
     Adds stated (the number / 100, null without an answer), path (how the published rules find the answer; null without a raw response),
@@ -75,7 +75,7 @@ _BY_TAG = compat.PATHS[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class DefectCounts:
     """Counts of what the published scoring did to one model's entries; None where labels would be needed.
 
     unparsed: without an answer, left out of every metric. fallback: answers found without a tag.
@@ -101,14 +101,14 @@ class Findings:
     unknown_labels: int | None
 
 
-def find(entries: pl.DataFrame, *, labelled: bool) -> Findings:
+def count_defects(entries: pl.DataFrame, *, labelled: bool) -> DefectCounts:
     """Count them in `entries` with their readings and the labels true and scored; `labelled` where any entry has one."""
     answered = entries["predicted_answer"].count()
     fallback = entries.filter(pl.col("predicted_answer").is_not_null() & (pl.col("path") != _BY_TAG).fill_null(False)).height
     last = entries["question_id"].is_last_distinct()
     own = entries.filter(~last & pl.col("true").is_not_null() & pl.col("scored").is_not_null())
     flags = {name: int(entries[name].sum()) for name in ("inverted", "unflipped", "yes_below_half", "certain", "misread")}
-    return Findings(
+    return DefectCounts(
         entries=entries.height,
         answered=answered,
         unparsed=entries.height - answered,

@@ -10,14 +10,14 @@ from pathlib import Path
 import polars as pl
 
 from bellwether.errors import ConfigError
-from bellwether.kalshibench.matching import EntryLabels, borrow, match
+from bellwether.kalshibench.matching import EntryLabels, borrow_labels, match_labels
 from bellwether.kalshibench.results import ModelResult
 
 _ANSWERS = ["yes", "no"]
 _TRUE = ("ground_truth_true", "ground_truth")
 
 
-class Clusters(StrEnum):
+class ClusterUnit(StrEnum):
     """Unit of a cluster, by its name in the entries."""
 
     SERIES = "series"
@@ -58,10 +58,10 @@ class Labels:
         if named is not None:
             return named
         sets = _sets(self.frame.with_columns(ace_bin=pl.when(pl.col("model").is_null()).then("ace_bin")))
-        return self._own(model, asked, sets, named=False) or self._entries(asked, borrow(asked, [rows for _, rows in sets]), None)
+        return self._own(model, asked, sets, named=False) or self._entries(asked, borrow_labels(asked, [rows for _, rows in sets]), None)
 
     def _own(self, model: ModelResult, asked: list[str], sets: list[tuple[str, pl.DataFrame]], *, named: bool) -> EntryLabels | None:
-        found = [(name, one) for name, rows in sets if (one := match(asked, rows, indexed=self.indexed, named=named)) is not None]
+        found = [(name, one) for name, rows in sets if (one := match_labels(asked, rows, indexed=self.indexed, named=named)) is not None]
         in_order = [(name, one) for name, one in found if one.in_order]
         if len(found) > 1 and not in_order:
             raise ConfigError(
@@ -109,7 +109,7 @@ def read_labels(path: Path | str) -> Labels:
     return Labels(file.name, labels, indexed, "category" in frame.columns)
 
 
-def labels_within(model: ModelResult) -> Labels | None:
+def read_own_labels(model: ModelResult) -> Labels | None:
     """The labels that a result file holds itself (files written by Bellwether), or None. Its clusters are used unchanged."""
     rows = model.predictions
     if rows["ground_truth"].null_count() == rows.height:

@@ -34,7 +34,7 @@ class EntryLabels:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Match:
+class LabelMatch:
     """Labels of the entries in the order asked: category, series, true, scored and ace_bin. in_order: found by position, not by id."""
 
     rows: pl.DataFrame
@@ -53,14 +53,14 @@ class _Label:
 _SCHEMA = {"category": pl.String(), "series": pl.String(), "true": pl.String(), "scored": pl.String(), "ace_bin": pl.Int64()}
 
 
-def no_labels(asked: Sequence[str] | pl.Series) -> EntryLabels:
+def build_empty_labels(asked: Sequence[str] | pl.Series) -> EntryLabels:
     """Entries without any label; each id is a series and a family of its own."""
     own = pl.Series("series", asked, dtype=pl.String)
     rows = pl.DataFrame([_Label()] * len(own), schema=_SCHEMA).with_columns(own, family=own)
     return EntryLabels(rows, None)
 
 
-def match(asked: Sequence[str], labels: pl.DataFrame, *, indexed: bool, named: bool) -> Match | None:
+def match_labels(asked: Sequence[str], labels: pl.DataFrame, *, indexed: bool, named: bool) -> LabelMatch | None:
     """The labels of the entries `asked`, where `labels` (one set, in order) are of their set of questions; None where they are not, or may not be.
 
     They are where the ids are the same in the same order; where the file is `indexed` and each row's entry_index leads to an entry of its id;
@@ -70,21 +70,21 @@ def match(asked: Sequence[str], labels: pl.DataFrame, *, indexed: bool, named: b
     given = labels["question_id"].to_list()
     rows = [_Label(*row) for row in labels.select(*_SCHEMA).iter_rows()]
     if given == list(asked):
-        return Match(_complete(asked, rows), True)
+        return LabelMatch(_complete(asked, rows), True)
     places = labels["entry_index"].to_list()
     if indexed and all(0 <= place < len(asked) and asked[place] == question for place, question in zip(places, given, strict=True)):
         at = dict(zip(places, rows, strict=True))
-        return Match(_complete(asked, [at.get(place, _Label()) for place in range(len(asked))]), True)
+        return LabelMatch(_complete(asked, [at.get(place, _Label()) for place in range(len(asked))]), True)
     ours, theirs = set(asked), set(given)
     pool = ours < theirs
     part = theirs < ours and 2 * len(theirs) > len(ours)
     if not (ours == theirs or pool or part or (named and ours & theirs)):
         return None
-    return Match(_complete(asked, _by_id(asked, given, rows, ordered=not indexed and not pool)), False)
+    return LabelMatch(_complete(asked, _by_id(asked, given, rows, ordered=not indexed and not pool)), False)
 
 
-def borrow(asked: Sequence[str], sets: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Labels of the entries `asked` that are certain from `sets` of other samples of the same data set, as the rows of a `Match`.
+def borrow_labels(asked: Sequence[str], sets: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Labels of the entries `asked` that are certain from `sets` of other samples of the same data set, as the rows of a `LabelMatch`.
 
     The data set keeps at most two questions of a series. A sample that holds both, with one outcome, has that outcome for any entry of the
     series. A single question decides nothing: the entry may be the other question.

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from bellwether.kalshibench.examination import Examination, ModelExamination
-from bellwether.kalshibench.recomputation import NO_LABELS, Status
+from bellwether.kalshibench.recomputation import NO_LABELS, RecomputationStatus
 
 #: Maximum of names that a sentence lists before it counts the others.
 _LISTED = 12
 
 
-def notes(examination: Examination) -> Iterator[str]:
+def build_notes(examination: Examination) -> Iterator[str]:
     """The sentences, the most important first."""
     yield from _of_numbers(examination)
     yield from _of_ties(examination.models)
@@ -21,7 +21,7 @@ def notes(examination: Examination) -> Iterator[str]:
     yield from (f"{sentence}." for sentence in [*examination.results.left_out, *examination.results.damaged])
 
 
-def listed(names: list[str]) -> str:
+def format_names(names: list[str]) -> str:
     """Names in a sentence."""
     return ", ".join(names) if len(names) <= _LISTED else f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED} more"
 
@@ -34,14 +34,14 @@ def _of_numbers(examination: Examination) -> Iterator[str]:
         f"{counts['equal']} of {counts['total']} published numbers come out equal {exactly}; {counts['differs']} differ, "
         f"{counts['ties']} depend on the sort of ties, {counts['not recomputed']} are not recomputed."
     )
-    differing = numbers.filter(pl.col("status") == Status.DIFFERS)
+    differing = numbers.filter(pl.col("status") == RecomputationStatus.DIFFERS)
     if differing.height:
         first = differing.row(0, named=True)
         yield (
             f"{differing.height} differ, first {first['metric']} of {first['model']}: {first['published']!r} published, "
             f"{first['recomputed']!r} recomputed ({first['source']})."
         )
-    without = numbers.filter(pl.col("status") == Status.NOT_RECOMPUTED)
+    without = numbers.filter(pl.col("status") == RecomputationStatus.NOT_RECOMPUTED)
     for (needs,), rows in without.partition_by("needs", as_dict=True, maintain_order=True).items():
         first = rows.row(0, named=True)
         where = "" if rows["reason"].n_unique() == 1 else f" for lack of {needs}; first {first['metric']} of {first['model']}"
@@ -53,7 +53,7 @@ def _of_ties(models: Sequence[ModelExamination]) -> Iterator[str]:
     if varying:
         equal = sum(model.recomputed["ace"] == model.result.published["ace"] for model in varying)
         yield (
-            f"The published ACE of {listed([model.name for model in varying])} depends on how the machine that computed it sorted tied forecasts; "
+            f"The published ACE of {format_names([model.name for model in varying])} depends on how the machine that computed it sorted tied forecasts; "
             f"with this machine's sort {equal} of {len(varying)} come out equal. Labels with a column ace_bin settle it; the corrected ACE "
             "averages over ties."
         )
@@ -68,7 +68,7 @@ def _of_labels(examination: Examination) -> Iterator[str]:
         sentence = _of_label(model)
         if sentence is not None:
             alike.setdefault(sentence, []).append(model.name)
-    yield from (f"{listed(names)}: {sentence}." for sentence, names in alike.items())
+    yield from (f"{format_names(names)}: {sentence}." for sentence, names in alike.items())
 
 
 def _of_label(model: ModelExamination) -> str | None:

@@ -38,7 +38,7 @@ _TOTALS = {
 }
 
 
-class Status(StrEnum):
+class RecomputationStatus(StrEnum):
     """Status of a published number: exactly one of these.
 
     EQUAL: the same number, to the last bit (of files that Bellwether wrote, to 1e-12). DIFFERS: another number. TIES: an ACE that this machine's
@@ -52,7 +52,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class MissingReason:
     """Why a number is not recomputed. needs: what it needs, in a word or two (outcomes, categories, labels, …). text: the sentence."""
 
     needs: str
@@ -69,7 +69,7 @@ class Recomputation:
     """
 
     numbers: Mapping[str, Number]
-    explain: Callable[[str], Reason | None]
+    explain: Callable[[str], MissingReason | None]
     ace_range: compat.AceRange | None = None
     tolerance: float = 0.0
 
@@ -78,19 +78,19 @@ class Recomputation:
         """True if the order of tied forecasts decides the published ACE and is not known."""
         return self.ace_range is not None and self.ace_range.varies
 
-    def judge(self, metric: str, published: Number) -> tuple[Status, Reason | None]:
+    def judge(self, metric: str, published: Number) -> tuple[RecomputationStatus, MissingReason | None]:
         """The status of a published number, and the reason where it is not recomputed."""
         if metric not in self.numbers:
             reason = self.explain(metric)
-            return (Status.DIFFERS if reason is None else Status.NOT_RECOMPUTED), reason
+            return (RecomputationStatus.DIFFERS if reason is None else RecomputationStatus.NOT_RECOMPUTED), reason
         ours = self.numbers[metric]
         if ours is None or published is None:
-            return (Status.EQUAL if ours is published else Status.DIFFERS), None
+            return (RecomputationStatus.EQUAL if ours is published else RecomputationStatus.DIFFERS), None
         if abs(ours - published) <= self.tolerance:
-            return Status.EQUAL, None
+            return RecomputationStatus.EQUAL, None
         if metric == "ace" and self.ace_range is not None and self.ace_range.explains(published):
-            return Status.TIES, None
-        return Status.DIFFERS, None
+            return RecomputationStatus.TIES, None
+        return RecomputationStatus.DIFFERS, None
 
 
 def recompute(model: ModelResult, entries: pl.DataFrame, *, unlabelled: str | None, categorised: bool) -> Recomputation:
@@ -99,49 +99,49 @@ def recompute(model: ModelResult, entries: pl.DataFrame, *, unlabelled: str | No
     unlabelled: why no entry has labels, None where some have. categorised: the labels have categories.
     """
     if not entries["predicted_answer"].count():
-        return Recomputation({}, lambda _: Reason("answers", UNANSWERED))
+        return Recomputation({}, lambda _: MissingReason("answers", UNANSWERED))
     frame = entries.with_columns(ground_truth="scored").drop(_incomplete(entries))
     published = compat.recompute(frame, prices=model.prices, category_counts=_category_counts(model))
 
-    def explain(name: str) -> Reason | None:
+    def explain(name: str) -> MissingReason | None:
         return _reason(name, published, unlabelled=unlabelled, categorised=categorised)
 
     return Recomputation(published.flat(), explain, published.ace_range)
 
 
-def strict(plain: Recomputation, numbers: Mapping[str, Number]) -> Recomputation:
+def recompute_strict(plain: Recomputation, numbers: Mapping[str, Number]) -> Recomputation:
     """The same for a file that Bellwether wrote: `numbers` follow its own rules and replace those by the published ones in `plain`."""
 
-    def explain(name: str) -> Reason | None:
-        return Reason("every answer", OVER_ALL) if name.startswith(_OVER_ALL) else plain.explain(name)
+    def explain(name: str) -> MissingReason | None:
+        return MissingReason("every answer", OVER_ALL) if name.startswith(_OVER_ALL) else plain.explain(name)
 
     kept = {name: value for name, value in {**plain.numbers, **numbers}.items() if not name.startswith(_OVER_ALL)}
     return Recomputation(kept, explain, tolerance=_ROUNDING)
 
 
 #: The recomputation of a model that only a summary speaks of.
-ABSENT = Recomputation({}, lambda _: Reason("result file", NO_RESULT))
+ABSENT = Recomputation({}, lambda _: MissingReason("result file", NO_RESULT))
 
 
-def _reason(name: str, published: compat.Published, *, unlabelled: str | None, categorised: bool) -> Reason | None:
+def _reason(name: str, published: compat.Published, *, unlabelled: str | None, categorised: bool) -> MissingReason | None:
     """Why a published number was not recomputed; None where it does not exist: an empty bin, a category without an entry."""
     if name in _TOTALS:
-        return Reason(_TOTALS[name], f"needs {_TOTALS[name]} of every prediction")
+        return MissingReason(_TOTALS[name], f"needs {_TOTALS[name]} of every prediction")
     of_category, of_bin = name.startswith("category["), name.startswith("reliability[")
     if not (of_category or of_bin or name in compat.SCALARS):
-        return Reason("definition", UNDEFINED)
+        return MissingReason("definition", UNDEFINED)
     lacking = published.lacking.get(name) or (published.uncategorised if of_category else None)
     if unlabelled is not None and lacking is not None:
-        return Reason("labels", unlabelled)
+        return MissingReason("labels", unlabelled)
     if of_category and not categorised:
-        return Reason("column category", NO_CATEGORIES)
+        return MissingReason("column category", NO_CATEGORIES)
     return None if lacking is None else _lacking(lacking)
 
 
-def _lacking(lacking: Lacking) -> Reason:
+def _lacking(lacking: Lacking) -> MissingReason:
     what = _OF_LABELS[lacking.column]
     one = lacking.entries == 1
-    return Reason(
+    return MissingReason(
         what,
         f"needs the {lacking.column.replace('_', ' ')} of {'one entry' if one else f'{lacking.entries} entries'} without label, "
         f"{'' if one else 'first '}{lacking.question!r}",

@@ -91,7 +91,7 @@ class Results:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _ResultsReader:
     """Contents read so far."""
 
     models: list[ModelResult] = field(default_factory=list)
@@ -124,7 +124,7 @@ def read_results(path: Path | str) -> Results:
     root = Path(path)
     if not root.exists():
         raise ConfigError(f"reading KalshiBench results: there is no {root}; give a folder of result files or one of them")
-    reading = _Reading()
+    reading = _ResultsReader()
     for file in sorted(one for one in root.rglob("*.json") if one.is_file()) if root.is_dir() else [root]:
         reading.add(file, str(file.relative_to(root)) if root.is_dir() else file.name)
     if not reading.models:

@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.calibration import Comparison, Inference, Scores, compare, evaluate, reliability_bins
 from bellwether.calibration.comparison import SIGNIFICANCE
 from bellwether.calibration.compat import Number
-from bellwether.kalshibench.labels import Clusters
+from bellwether.kalshibench.labels import ClusterUnit
 
 #: Published name -> name of the strict metric that corrects it.
 CORRECTED_BY: dict[str, str] = {
@@ -32,7 +32,7 @@ _ENTRY = ("question_id", "occurrence")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class IntervalPlan:
     """Method of the intervals of corrected scores and of the tests of pairs.
 
     replicates, seed: of simulated distributions, as in `Inference`. clusters: what counts as independent, in scores and pairs alike.
@@ -40,11 +40,11 @@ class Plan:
 
     replicates: int = Inference().replicates
     seed: int = Inference().seed
-    clusters: Clusters = Clusters.FAMILY
+    clusters: ClusterUnit = ClusterUnit.FAMILY
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ScoreInterval:
     """A value and the ends of its 95 % interval; None if undefined or withheld, with its `reason`."""
 
     value: float | None = None
@@ -53,7 +53,7 @@ class Interval:
     reason: str | None = None
 
 
-def score(entries: pl.DataFrame, label: str, plan: Plan) -> Scores:
+def score_entries(entries: pl.DataFrame, label: str, plan: IntervalPlan) -> Scores:
     """Strict scores of the answer-consistent reading on the entries whose `label` (true or scored) is known."""
     labelled = entries.filter(pl.col(label).is_not_null())
     rows = labelled.filter(pl.col("predicted_answer").is_not_null())
@@ -68,32 +68,32 @@ def score(entries: pl.DataFrame, label: str, plan: Plan) -> Scores:
     )
 
 
-def interval(scores: Scores | None, metric: str) -> Interval:
+def read_interval(scores: Scores | None, metric: str) -> ScoreInterval:
     """A metric with its interval; empty without scores."""
     if scores is None:
-        return Interval()
+        return ScoreInterval()
     estimate = scores[metric]
-    return Interval(estimate.value, estimate.lower, estimate.upper, estimate.reason)
+    return ScoreInterval(estimate.value, estimate.lower, estimate.upper, estimate.reason)
 
 
-def scores_document(scores: Scores | None) -> dict[str, Any] | None:
+def to_metric_values(scores: Scores | None) -> dict[str, Any] | None:
     """Every metric as JSON values."""
     if scores is None:
         return None
     return {"n": scores.n, "n_clusters": scores.n_clusters, "metrics": {name: asdict(estimate) for name, estimate in scores.items()}}
 
 
-def strict_numbers(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
+def compute_strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
     """Bellwether's numbers under the published names: its own metrics, and bins whose last is closed."""
     rows = entries.filter(pl.col("predicted_answer").is_not_null())
-    numbers: dict[str, Number] = {published: interval(scores, name).value for published, name in CORRECTED_BY.items()}
+    numbers: dict[str, Number] = {published: read_interval(scores, name).value for published, name in CORRECTED_BY.items()}
     for row in reliability_bins(rows["p_yes"], rows["scored"] == "yes").filter(pl.col("n") > 0).iter_rows(named=True):
         fields = {"avg_confidence": row["mean_forecast"], "avg_accuracy": row["yes_rate"], "count": row["n"]}
         numbers |= {f"reliability[{row['lower_edge']:.1f}-{row['upper_edge']:.1f}].{field}": value for field, value in fields.items()}
     return numbers
 
 
-def compare_models(entries: Mapping[str, pl.DataFrame], plan: Plan) -> Comparison:
+def compare_models(entries: Mapping[str, pl.DataFrame], plan: IntervalPlan) -> Comparison:
     """Models on one set of questions, of which each may lack some, on corrected Brier scores: an entry is known by its id and its occurrence."""
     occurrence = pl.int_range(pl.len()).over("question_id").alias("occurrence")
     said = pl.when(pl.col("predicted_answer").is_not_null()).then("p_consistent")
@@ -115,21 +115,21 @@ def compare_models(entries: Mapping[str, pl.DataFrame], plan: Plan) -> Compariso
     )
 
 
-def pair_interval(row: Mapping[str, Any]) -> Interval:
+def read_pair_interval(row: Mapping[str, Any]) -> ScoreInterval:
     """The difference of a row of `Comparison.pairs`."""
-    return Interval(row["difference"], row["lower"], row["upper"], row["reason"])
+    return ScoreInterval(row["difference"], row["lower"], row["upper"], row["reason"])
 
 
-def best(comparison: Comparison) -> str:
+def find_best(comparison: Comparison) -> str:
     """The forecaster with the lowest loss."""
     return str(comparison.ranking["forecaster"][0])
 
 
-def significant(comparison: Comparison) -> int:
+def find_significant(comparison: Comparison) -> int:
     """Pairs that differ after Holm's correction."""
     return comparison.pairs.filter(pl.col("p_holm") <= SIGNIFICANCE).height
 
 
-def confident_set(comparison: Comparison) -> Sequence[str]:
+def find_confidence_set(comparison: Comparison) -> Sequence[str]:
     """The forecasters in the confidence set of the best, best first."""
     return comparison.ranking.filter("in_mcs")["forecaster"].to_list()

@@ -13,13 +13,27 @@ from bellwether.calibration import Comparison, Scores
 from bellwether.console import TextTable, print_tables
 from bellwether.formatting import estimate, number, p_value
 from bellwether.kalshibench.examination import Examination, ModelExamination
-from bellwether.kalshibench.labels import Clusters
-from bellwether.kalshibench.notes import notes
-from bellwether.kalshibench.recomputation import Status
-from bellwether.kalshibench.scoring import CORRECTED_BY, PAIR_TESTS, Interval, best, confident_set, interval, pair_interval, significant
+from bellwether.kalshibench.labels import ClusterUnit
+from bellwether.kalshibench.notes import build_notes
+from bellwether.kalshibench.recomputation import RecomputationStatus
+from bellwether.kalshibench.scoring import (
+    CORRECTED_BY,
+    PAIR_TESTS,
+    ScoreInterval,
+    find_best,
+    find_confidence_set,
+    find_significant,
+    read_interval,
+    read_pair_interval,
+)
 
-_CLUSTERS = {Clusters.SERIES: "series", Clusters.FAMILY: "event families"}
-_MARKS = {Status.EQUAL: "=", Status.DIFFERS: "≠", Status.TIES: "~", Status.NOT_RECOMPUTED: "?"}
+_CLUSTERS = {ClusterUnit.SERIES: "series", ClusterUnit.FAMILY: "event families"}
+_MARKS = {
+    RecomputationStatus.EQUAL: "=",
+    RecomputationStatus.DIFFERS: "≠",
+    RecomputationStatus.TIES: "~",
+    RecomputationStatus.NOT_RECOMPUTED: "?",
+}
 
 
 def print_examination(console: Console, examination: Examination, *, in_full: bool) -> None:
@@ -31,7 +45,7 @@ def print_examination(console: Console, examination: Examination, *, in_full: bo
         tables += [_detail(model) for model in examination.models]
     tables += [_pairs(name, comparison, examination) for name, comparison in examination.comparisons().items()]
     print_tables(console, tables, list(examination.numbers()["model"].unique(maintain_order=True)))
-    for note in notes(examination):
+    for note in build_notes(examination):
         console.print(f"- {note}", markup=False, soft_wrap=True)
 
 
@@ -43,7 +57,7 @@ def _published(examination: Examination) -> TextTable:
     )
     for model in examination.models:
         before = [model.result.published.get(name) for name in ("brier_score", "brier_skill_score", "ece")]
-        after = [interval(model.consistent, name).value for name in ("brier", "brier_skill", "ece")]
+        after = [read_interval(model.consistent, name).value for name in ("brier", "brier_skill", "ece")]
         table.add(model.name, *_triple(before), *([""] * 3 if model.consistent is None else _triple(after)), _n(model, model.consistent))
     return _starred(table, examination)
 
@@ -71,7 +85,7 @@ def _corrected(examination: Examination) -> TextTable:
         if model.corrected is None:
             table.add(model.name, *[""] * 5)
             continue
-        brier, skill, ece, accuracy = (interval(model.corrected, name) for name in ("brier", "brier_skill", "ece", "accuracy"))
+        brier, skill, ece, accuracy = (read_interval(model.corrected, name) for name in ("brier", "brier_skill", "ece", "accuracy"))
         cells = [_interval(brier, 4), _interval(skill, 3, "+"), _number(ece.value, 3), _number(accuracy.value, 3)]
         table.add(model.name, *cells, _n(model, model.corrected))
         if brier.reason is not None:
@@ -79,7 +93,7 @@ def _corrected(examination: Examination) -> TextTable:
     return _starred(table, examination)
 
 
-def _interval(found: Interval, digits: int, sign: str = "", ends: int | None = None) -> str:
+def _interval(found: ScoreInterval, digits: int, sign: str = "", ends: int | None = None) -> str:
     """A value with so many decimals and its interval, whose ends have one less or `ends`."""
     return estimate(found.value, found.lower, found.upper, digits, ends=digits - 1 if ends is None else ends, sign=sign)
 
@@ -142,11 +156,11 @@ def _files(examination: Examination) -> TextTable:
 
 
 def _status_rows(examination: Examination, *by: str) -> Iterator[tuple[str, list[str]]]:
-    without = examination.numbers().filter(pl.col("status") == Status.NOT_RECOMPUTED)
+    without = examination.numbers().filter(pl.col("status") == RecomputationStatus.NOT_RECOMPUTED)
     for row in examination.counts(*by).iter_rows(named=True):
         of_row = without.filter(*(pl.col(name) == row[name] for name in by))
         needs = ", ".join(f"{what} {count}" for what, count in of_row.group_by("needs", maintain_order=True).len().iter_rows())
-        yield row[by[0]] if by else "", [str(row[name]) for name in ("total", *Status)] + [needs]
+        yield row[by[0]] if by else "", [str(row[name]) for name in ("total", *RecomputationStatus)] + [needs]
 
 
 def _detail(model: ModelExamination) -> TextTable:
@@ -160,10 +174,10 @@ def _detail(model: ModelExamination) -> TextTable:
         metric = CORRECTED_BY.get(row["metric"])
         cells = ["", ""]
         if metric is not None and model.consistent is not None:
-            cells[0] = _number(interval(model.consistent, metric).value, 4)
+            cells[0] = _number(read_interval(model.consistent, metric).value, 4)
         if metric is not None and model.corrected is not None:
-            cells[1] = _interval(interval(model.corrected, metric), 4)
-        table.add(row["metric"], _plain(row["published"]), _plain(row["recomputed"]), _MARKS[Status(row["status"])], *cells)
+            cells[1] = _interval(read_interval(model.corrected, metric), 4)
+        table.add(row["metric"], _plain(row["published"]), _plain(row["recomputed"]), _MARKS[RecomputationStatus(row["status"])], *cells)
     return table
 
 
@@ -178,9 +192,9 @@ def _pairs(question_set: str, comparison: Comparison, examination: Examination) 
     )
     for row in comparison.pairs.iter_rows(named=True):
         p = [p_value(row[name], 3) for name in PAIR_TESTS.values()]
-        table.add((row["forecaster"], row["other"]), str(row["n"]), _interval(pair_interval(row), 4, "+", ends=4), *p)
+        table.add((row["forecaster"], row["other"]), str(row["n"]), _interval(read_pair_interval(row), 4, "+", ends=4), *p)
     table.caption = (
-        f"Clusters are {_CLUSTERS[examination.plan.clusters]}. Best: {best(comparison)}. {significant(comparison)} of {comparison.pairs.height} pairs differ after "
-        f"Holm's correction.\nConfidence set of the best (90 %): {', '.join(confident_set(comparison))}."
+        f"Clusters are {_CLUSTERS[examination.plan.clusters]}. Best: {find_best(comparison)}. {find_significant(comparison)} of {comparison.pairs.height} pairs differ after "
+        f"Holm's correction.\nConfidence set of the best (90 %): {', '.join(find_confidence_set(comparison))}."
     )
     return table

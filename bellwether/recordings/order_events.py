@@ -26,7 +26,7 @@ from bellwether.errors import LakeError
 from bellwether.files import open_bytes
 from bellwether.recordings.exchange_times import SECOND
 from bellwether.venues.kalshi.stream.frame import DELTA, REFERENCE, SNAPSHOT, TRADE
-from bellwether.venues.wire.times import instant_of
+from bellwether.venues.wire.times import parse_instant
 
 #: Instrument whose rows are prices of the underlying, and the name that they get.
 UNDERLYING, UNDERLYING_NAME = "0", "SPX"
@@ -110,7 +110,7 @@ def _event(path: Path, number: int, row: dict[str, Any]) -> _Event:
 
 
 def _time(text: str | None) -> int | None:
-    at = instant_of(text)
+    at = parse_instant(text)
     if at is None:
         return None
     return int(at.replace(microsecond=0).timestamp()) * SECOND + at.microsecond * 1000

@@ -27,7 +27,7 @@ from bellwether.venues.kalshi.stream.client import KalshiStream
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
 from bellwether.venues.kalshi.stream.polling import KalshiPolling, find_over_markets
 from bellwether.venues.kalshi.stream.protocol import USUAL, StreamSubscription
-from bellwether.venues.wire.times import instant_of
+from bellwether.venues.wire.times import parse_instant
 from bellwether.worlds import Addresses
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def markets_of(client: KalshiClient, events: Sequence[str]) -> dict[str, d
     for event in events:
         count = len(found)
         async for page in client.markets(event_ticker=event, mve_filter=None):
-            found |= {market["ticker"]: instant_of(market.get("close_time")) for market in page.items("markets") if _is_alive(market)}
+            found |= {market["ticker"]: parse_instant(market.get("close_time")) for market in page.items("markets") if _is_alive(market)}
         if len(found) == count:
             raise ConfigError(f"recording {event}: the venue lists no market of it that trades or will; look at the event's ticker")
     return found

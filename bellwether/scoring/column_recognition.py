@@ -10,47 +10,58 @@ from typing import NoReturn
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.scoring.columns import FINAL_PRICES, NAMES, Columns, Role, is_number, listed, named, option, recognise, statistics
+from bellwether.scoring.columns import (
+    FINAL_PRICES,
+    NAMES,
+    ColumnRoles,
+    Role,
+    find_named,
+    find_statistics,
+    format_names,
+    format_option,
+    is_number,
+    recognise_columns,
+)
 from bellwether.scoring.outcome_join import check_outcomes
-from bellwether.scoring.parsing import is_fraction, is_numeric, is_outcome, probabilities
-from bellwether.scoring.table import Table
+from bellwether.scoring.parsing import is_fraction, is_numeric, is_outcome, parse_probabilities
+from bellwether.scoring.table import ForecastTable
 
 
-def recognise_table(table: Table, given: Columns, *, independent: bool) -> Columns:
+def recognise_table(table: ForecastTable, given: ColumnRoles, *, independent: bool) -> ColumnRoles:
     """The options, completed with the columns that are recognised. Raises `ScoringError` where probabilities or outcomes are missing or ambiguous."""
     present = _usable(table, given)
     numeric = [column for column in present if is_numeric(table.frame[column])]
     if given.outcome is None:
         taken = {column for columns in given.used().values() for column in columns}
-        readable = [column for column in named(present, NAMES[Role.OUTCOME]) if column not in taken and is_outcome(table, column)]
+        readable = [column for column in find_named(present, NAMES[Role.OUTCOME]) if column not in taken and is_outcome(table, column)]
         given = replace(given, outcome=check_outcomes(table, readable)) if readable else given
-    columns = recognise(table.source, present, numeric, given)
+    columns = recognise_columns(table.source, present, numeric, given)
     if independent:
         columns = replace(columns, cluster=())
     if not columns.probability:
         _refuse_without_probability(table, columns)
     if columns.outcome is None:
         raise ScoringError(
-            f"{table.source}: no column is recognised as the outcome among {listed(present)}; name it with --outcome COLUMN, or give --outcomes FILE"
+            f"{table.source}: no column is recognised as the outcome among {format_names(present)}; name it with --outcome COLUMN, or give --outcomes FILE"
         )
     if len(columns.probability) > 1 and columns.forecaster is not None:
         raise ScoringError(
-            f"{table.source}: there are several columns of probabilities ({listed(columns.probability)}) and a column of forecasters "
+            f"{table.source}: there are several columns of probabilities ({format_names(columns.probability)}) and a column of forecasters "
             f"({columns.forecaster!r}); give one column of probabilities, or name no forecaster"
         )
     return columns
 
 
-def _usable(table: Table, given: Columns) -> list[str]:
+def _usable(table: ForecastTable, given: ColumnRoles) -> list[str]:
     """The columns without those of labels that contain objects, where another column has their role."""
     asked = {column for columns in given.used().values() for column in columns}
     unfit = {column for column in table.faults if column not in table.lists and column not in asked}
-    roles = [named(table.frame.columns, NAMES[role]) for role in (Role.QUESTION, Role.CLUSTER, Role.FORECASTER)]
+    roles = [find_named(table.frame.columns, NAMES[role]) for role in (Role.QUESTION, Role.CLUSTER, Role.FORECASTER)]
     replaced = {column for columns in roles if not unfit.issuperset(columns) for column in columns if column in unfit}
     return [column for column in table.frame.columns if column not in replaced]
 
 
-def without_bounds(table: Table, found: dict[str, pl.Series]) -> tuple[dict[str, pl.Series], list[str]]:
+def without_bounds(table: ForecastTable, found: dict[str, pl.Series]) -> tuple[dict[str, pl.Series], list[str]]:
     """The columns that are forecasts, and a note on the others: statistics by their names, bounds by their names and values.
 
     Raises `ScoringError` where one column is the complement of another.
@@ -60,14 +71,14 @@ def without_bounds(table: Table, found: dict[str, pl.Series]) -> tuple[dict[str,
     for one, other in combinations(forecasts, 2) if len(forecasts) <= _COMPLEMENTS else ():
         total = (forecasts[one] + forecasts[other]).drop_nulls()
         if len(total) >= _SURE and ((total - 1).abs() < 1e-6).all() and not (forecasts[one].drop_nulls() == 1 / 2).all():
-            advice = f"give {option('probability', one)} or {option('probability', other)}, the one of yes"
+            advice = f"give {format_option('probability', one)} or {format_option('probability', other)}, the one of yes"
             raise ScoringError(
                 f"{table.source}: {one!r} and {other!r} add up to 1 in every row, so that one is the probability of no; {advice}"
             )
-    is_wide = not named([*found], NAMES[Role.PROBABILITY])
-    left_out = [*statistics(table.frame.columns), *bounds] if is_wide else []
+    is_wide = not find_named([*found], NAMES[Role.PROBABILITY])
+    left_out = [*find_statistics(table.frame.columns), *bounds] if is_wide else []
     unread = [column for column in table.frame.columns if column in left_out and is_numeric(table.frame[column])]
-    return forecasts, [f"Not read as forecasters: {listed(unread)}; give --probability COLUMN for those that are."] if unread else []
+    return forecasts, [f"Not read as forecasters: {format_names(unread)}; give --probability COLUMN for those that are."] if unread else []
 
 
 def _bounds(found: dict[str, pl.Series], low: str, high: str) -> Iterator[str]:
@@ -96,20 +107,20 @@ _SURE, _SURER = 3, 7
 _COMPLEMENTS = 30
 
 
-def _refuse_without_probability(table: Table, columns: Columns) -> NoReturn:
+def _refuse_without_probability(table: ForecastTable, columns: ColumnRoles) -> NoReturn:
     """Raise `ScoringError` with the columns that would do, or the fault of the one with the name of a probability."""
     present = table.frame.columns
-    none = f"{table.source}: no column is recognised as the probability among {listed(present)}"
+    none = f"{table.source}: no column is recognised as the probability among {format_names(present)}"
     if any(map(is_number, present)):
         raise ScoringError(f"{none}; if these are values, add a line with the names of the columns before them")
-    unfit = {columns.market, columns.weight, *statistics(present), *named(present, (*FINAL_PRICES, "confidence"))}
+    unfit = {columns.market, columns.weight, *find_statistics(present), *find_named(present, (*FINAL_PRICES, "confidence"))}
     likely = [column for column in present if column not in unfit and is_fraction(table.frame[column])]
     if likely:
         raise ScoringError(
-            f"{none}; {listed(likely)} would do by the values: give {' '.join(option('probability', one) for one in likely)}"
+            f"{none}; {format_names(likely)} would do by the values: give {' '.join(format_option('probability', one) for one in likely)}"
         )
-    by_name = recognise(table.source, present, present, Columns()).probability
+    by_name = recognise_columns(table.source, present, present, ColumnRoles()).probability
     if by_name and columns.outcome not in by_name:
-        probabilities(table, by_name[0], percent=False, clip=False)
-    other = f"; {listed(statistics(present))} by name is no probability of yes" if statistics(present) else ""
+        parse_probabilities(table, by_name[0], percent=False, clip=False)
+    other = f"; {format_names(find_statistics(present))} by name is no probability of yes" if find_statistics(present) else ""
     raise ScoringError(f"{none}{other}; name it with --probability COLUMN")

@@ -78,7 +78,7 @@ _QUANTILES = frozenset({1, 2, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95,
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnRoles:
     """The columns of a table by role; None or empty if missing.
 
     probability: one column, or one per forecaster. question: columns that together name what was forecast. cluster: one, or two for two-way clusters.
@@ -104,20 +104,20 @@ class Columns:
         return names if len(set(names.values())) == len(names) else {column: column for column in self.probability}
 
 
-def recognise(source: str, present: Sequence[str], numeric: Container[str], given: Columns) -> Columns:
+def recognise_columns(source: str, present: Sequence[str], numeric: Container[str], given: ColumnRoles) -> ColumnRoles:
     """`given`, completed from the names of the columns that are `present`. A column has one role; what must be a number is one of `numeric`.
 
     Raises `ScoringError` that lists the columns where a given one is not there.
     """
     for role, columns in given.used().items():
         for column in columns:
-            require(source, present, column, f"--{role}")
+            check_present(source, present, column, f"--{role}")
     _check_once(source, given)
     found, taken = given, {column for columns in given.used().values() for column in columns}
     for role, names in NAMES.items():
         if getattr(found, role):
             continue
-        likely = named(present, names)
+        likely = find_named(present, names)
         free = [column for column in likely if column not in taken and (role not in _NUMBERS or column in numeric)]
         if role is Role.QUESTION:  # each question may be a cluster
             free += [column for column in likely if column in given.cluster]
@@ -127,19 +127,19 @@ def recognise(source: str, present: Sequence[str], numeric: Container[str], give
             values: dict[str, Any] = {role: (known,) if role in _SEVERAL else known}
             found = replace(found, **values)
     if not found.probability:
-        no_forecasts = statistics(present)
+        no_forecasts = find_statistics(present)
         wide = (column for column in present if column in numeric and column not in taken and _WIDE.fullmatch(column.strip()))
         found = replace(found, probability=tuple(column for column in wide if column not in no_forecasts))
     return found
 
 
-def named(present: Sequence[str], names: Sequence[str]) -> list[str]:
+def find_named(present: Sequence[str], names: Sequence[str]) -> list[str]:
     """The columns with one of these names, in the order of the names."""
     normal = {_normal(column): column for column in reversed(present)}
     return [normal[name] for name in names if name in normal]
 
 
-def statistics(present: Sequence[str]) -> list[str]:
+def find_statistics(present: Sequence[str]) -> list[str]:
     """Columns named like forecasts that hold a statistic or a complement: `p_value`, `forecast_std`, `p_no`, `p_10` and `p_90`."""
     wide = {column: match for column in present if (match := _WIDE.fullmatch(column.strip()))}
     words = {column: _normal(match["name"]).split("_") for column, match in wide.items()}
@@ -156,13 +156,17 @@ def statistics(present: Sequence[str]) -> list[str]:
     ]
 
 
-def _check_once(source: str, given: Columns) -> None:
+def _check_once(source: str, given: ColumnRoles) -> None:
     """Raise `ScoringError` where a column is given two roles, or one twice. Questions and clusters may be the same."""
     roles: dict[str, Role] = {}
     for role, columns in given.used().items():
         for column in columns:
             if column in roles and {role, roles[column]} != {Role.QUESTION, Role.CLUSTER}:
-                twice = f"{option(role, column)} twice" if role is roles[column] else f"{option(roles[column], column)} and --{role}"
+                twice = (
+                    f"{format_option(role, column)} twice"
+                    if role is roles[column]
+                    else f"{format_option(roles[column], column)} and --{role}"
+                )
                 raise ScoringError(f"{source}: the column {column!r} is given as {twice}; give each role a column of its own")
             roles[column] = role
 
@@ -171,30 +175,32 @@ _SEVERAL = (Role.PROBABILITY, Role.QUESTION, Role.CLUSTER)
 _NUMBERS = (Role.PROBABILITY, Role.MARKET)
 
 
-def require(source: str, present: Iterable[str], column: str, option: str) -> None:
+def check_present(source: str, present: Iterable[str], column: str, option: str) -> None:
     """Raise `ScoringError` unless a column that an option names is present."""
     names = list(present)
     if column not in names:
         near = difflib.get_close_matches(column, names, n=1)
         guess = f"did you mean {near[0]!r}? " if near else ""
-        raise ScoringError(f"{source}: {option} names the column {column!r}, which is not there; {guess}the columns are {listed(names)}")
+        raise ScoringError(
+            f"{source}: {option} names the column {column!r}, which is not there; {guess}the columns are {format_names(names)}"
+        )
 
 
-def option(name: str, column: str) -> str:
+def format_option(name: str, column: str) -> str:
     """An option of the command line that names a column, quoted where a shell needs it."""
     return f"--{name} {shlex.quote(column) if column.isprintable() else repr(column)}"
 
 
-def brief(value: object) -> str:
+def format_brief(value: object) -> str:
     """A value as Python writes it, shortened where it is long."""
     text = repr(value)
     return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 3]}..."
 
 
-def listed(columns: Iterable[str]) -> str:
+def format_names(columns: Iterable[str]) -> str:
     """Names of columns for a message."""
     names = list(columns)
-    some = ", ".join(brief(name) for name in names[:_LISTED])
+    some = ", ".join(format_brief(name) for name in names[:_LISTED])
     return some if len(names) <= _LISTED else f"{some} and {len(names) - _LISTED} more"
 
 

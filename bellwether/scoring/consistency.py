@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.scoring.columns import STATED, named, option
-from bellwether.scoring.forecast_sheet import Part
+from bellwether.scoring.columns import STATED, find_named, format_option
+from bellwether.scoring.forecast_sheet import TableRows
 from bellwether.scoring.parsing import refuse
 
 
-def check_duplicates(frame: pl.DataFrame, parts: Sequence[Part]) -> None:
+def check_duplicates(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
     """Raise `ScoringError` where a forecaster has two rows on a question."""
     again = frame.filter(~pl.struct("forecaster", "question").is_first_distinct())
     if again.is_empty():
@@ -26,22 +26,22 @@ def check_duplicates(frame: pl.DataFrame, parts: Sequence[Part]) -> None:
     refuse(part.table, row["row"], part.columns.question[0], text)
 
 
-def _advice(frame: pl.DataFrame, part: Part, other: Part, row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+def _advice(frame: pl.DataFrame, part: TableRows, other: TableRows, row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
     """Options for repeated forecasts: one of them counts, or another column belongs to the name of the question."""
-    times = [column for column in named(part.table.frame.columns, STATED) if column not in part.columns.question]
-    at = f"--keep last {option('at', times[0])}" if times else "--keep last --at COLUMN (the time of the forecast)"
+    times = [column for column in find_named(part.table.frame.columns, STATED) if column not in part.columns.question]
+    at = f"--keep last {format_option('at', times[0])}" if times else "--keep last --at COLUMN (the time of the forecast)"
     advice = f"keep one row, or give {at}, or --keep mean"
     if part is not other:
         return advice
     own = frame.filter(pl.col("file") == row["file"])
     for name in _different(part, row["row"], before["row"]):
         if name not in times and _completes(own, part, name):
-            names = " ".join(option("question", column) for column in (*part.columns.question, name))
+            names = " ".join(format_option("question", column) for column in (*part.columns.question, name))
             return f"{advice}; or give {names} if {name!r} is part of the question"
     return advice
 
 
-def _different(part: Part, row: int, before: int) -> Iterator[str]:
+def _different(part: TableRows, row: int, before: int) -> Iterator[str]:
     """Columns without a role, of text, whole numbers or dates, in which two rows of one table differ."""
     used = {column for columns in part.columns.used().values() for column in columns}
     for name, dtype in part.table.frame.schema.items():
@@ -50,7 +50,7 @@ def _different(part: Part, row: int, before: int) -> Iterator[str]:
             yield name
 
 
-def _completes(frame: pl.DataFrame, part: Part, name: str) -> bool:
+def _completes(frame: pl.DataFrame, part: TableRows, name: str) -> bool:
     """True if a column may be part of the question: no forecast is repeated then, and it does not number the forecasts."""
     values = part.table.frame[name].cast(pl.String)
     rows = frame.with_columns(also=values.gather(frame["row"]))
@@ -62,7 +62,7 @@ def _completes(frame: pl.DataFrame, part: Part, name: str) -> bool:
     return 2 * int((shared["len"] > 1).sum()) >= shared.height
 
 
-def check_questions(frame: pl.DataFrame, parts: Sequence[Part]) -> None:
+def check_questions(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
     """Raise `ScoringError` where rows on one question differ in its outcome, its weight or its clusters."""
     names = ["outcome", "weight", *(name for name in frame.columns if name.startswith("cluster_"))]
     firsts = frame.unique("question", keep="first", maintain_order=True).select(
@@ -87,7 +87,7 @@ def check_questions(frame: pl.DataFrame, parts: Sequence[Part]) -> None:
         )
 
 
-def _column(part: Part, name: str) -> str:
+def _column(part: TableRows, name: str) -> str:
     if name.startswith("cluster_"):
         return part.columns.cluster[int(name.removeprefix("cluster_"))]
     return str(part.columns.outcome if name == "outcome" else part.columns.weight)
@@ -97,6 +97,6 @@ def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
-def _place(part: Part, row: int, here: Part) -> str:
+def _place(part: TableRows, row: int, here: TableRows) -> str:
     place = part.table.place(row)
     return place if part is here else f"{part.table.source}, {place}"

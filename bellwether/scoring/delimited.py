@@ -18,8 +18,8 @@ from pyarrow import csv as arrow
 
 from bellwether.errors import ScoringError
 from bellwether.files import open_bytes
-from bellwether.scoring.columns import brief, is_number
-from bellwether.scoring.table import Table
+from bellwether.scoring.columns import format_brief, is_number
+from bellwether.scoring.table import ForecastTable
 
 _DELIMITERS = ",;\t|"
 
@@ -46,7 +46,7 @@ class _Header:
     lines: int
 
 
-def read_delimited(path: Path) -> Table:
+def read_delimited(path: Path) -> ForecastTable:
     """Read a CSV file, all columns as text. Raises `ScoringError` that names the line."""
     header = _header(path)
     if not _has_records(path, header):
@@ -73,7 +73,7 @@ def read_delimited(path: Path) -> Table:
     def place(row: int) -> str:
         return f"line {starts()[row + 1] if row + 1 < len(starts()) else row + 2}"
 
-    return Table(str(path), frame, place, decimal_commas=header.delimiter != ",")
+    return ForecastTable(str(path), frame, place, decimal_commas=header.delimiter != ",")
 
 
 def _header(path: Path) -> _Header:
@@ -105,10 +105,10 @@ def _header(path: Path) -> _Header:
 
 def _check_names(path: Path, line: int, names: list[str], first: str) -> None:
     """Raise `ScoringError` where two columns have the same name, or values take the place of names."""
-    twice = repeated_name(names)
+    twice = find_repeated_name(names)
     if all(is_number(name) for name in names) or (twice is not None and is_number(twice)):
         raise ScoringError(
-            f"{path}, line {line}: it holds values where the names of the columns belong: {brief(first.strip())}; add a line of names"
+            f"{path}, line {line}: it holds values where the names of the columns belong: {format_brief(first.strip())}; add a line of names"
         )
     if twice is not None:
         raise ScoringError(f"{path}, line {line}: two columns are called {twice!r}; rename one")
@@ -167,6 +167,6 @@ def _text(path: Path) -> io.TextIOWrapper:
     return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
 
 
-def repeated_name(names: Sequence[str]) -> str | None:
+def find_repeated_name(names: Sequence[str]) -> str | None:
     """The first name that occurs again; None where all differ."""
     return next((name for name in names if names.count(name) > 1), None)

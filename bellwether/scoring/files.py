@@ -15,12 +15,12 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.files import open_bytes
-from bellwether.scoring.columns import NAMES, Role, listed, named
-from bellwether.scoring.delimited import read_delimited, repeated_name
-from bellwether.scoring.table import Table, is_missing, kind_of, row_place, table_of_columns, table_of_records
+from bellwether.scoring.columns import NAMES, Role, find_named, format_names
+from bellwether.scoring.delimited import find_repeated_name, read_delimited
+from bellwether.scoring.table import ForecastTable, build_from_columns, build_from_records, format_place, is_missing, name_type
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> ForecastTable:
     """Read a file by its name: .csv, .tsv, .parquet, .jsonl, .ndjson or .json (a list of objects, also below a key), the text files also with .gz.
 
     Raises `ScoringError` that names the file and the line.
@@ -42,19 +42,19 @@ def read_table(path: Path) -> Table:
     return _some(table)
 
 
-def frame_table(data: Any) -> Table:
+def frame_table(data: Any) -> ForecastTable:
     """A table of a Polars or pandas frame, a mapping of columns or a list of mappings."""
     if isinstance(data, pl.LazyFrame):
         data = data.collect()
     if isinstance(data, pl.DataFrame):
-        return _some(Table("the frame", data, row_place))
+        return _some(ForecastTable("the frame", data, format_place))
     if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(row, Mapping) for row in data):
-        return _some(table_of_records("the rows", data, row_place))
+        return _some(build_from_records("the rows", data, format_place))
     if isinstance(data, Mapping):
         columns = {str(name): _values_of(str(name), values) for name, values in data.items()}
     elif hasattr(data, "columns") and hasattr(data, "iloc"):  # pandas
         names = [str(name) for name in data.columns]
-        if (twice := repeated_name(names)) is not None:
+        if (twice := find_repeated_name(names)) is not None:
             raise ScoringError(f"the frame: two columns are called {twice!r}; rename one")
         columns = {name: [None if is_missing(value) else value for value in data.iloc[:, at].tolist()] for at, name in enumerate(names)}
     else:
@@ -64,10 +64,10 @@ def frame_table(data: Any) -> Table:
         raise ScoringError(
             f"scoring: the columns have different lengths: {', '.join(f'{name!r} {len(values)}' for name, values in columns.items())}"
         )
-    return _some(table_of_columns("the frame", columns, row_place))
+    return _some(build_from_columns("the frame", columns, format_place))
 
 
-def _some(table: Table) -> Table:
+def _some(table: ForecastTable) -> ForecastTable:
     """The table with its categorical columns as text. Raises `ScoringError` where it has no rows."""
     if not table.frame.height:
         raise ScoringError(f"{table.source}: it has no rows; give forecasts")
@@ -81,14 +81,14 @@ def _values_of(name: str, values: Any) -> list[Any]:
     return list(values)
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path) -> ForecastTable:
     try:
-        return Table(str(path), pl.read_parquet(path, glob=False), row_place)
+        return ForecastTable(str(path), pl.read_parquet(path, glob=False), format_place)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ScoringError(f"{path}: it cannot be read as Parquet ({str(error).splitlines()[0]}); repair the file") from None
 
 
-def _lines(path: Path) -> Table:
+def _lines(path: Path) -> ForecastTable:
     rows: list[dict[str, Any]] = []
     numbers: list[int] = []
     with open_bytes(path) as file:
@@ -102,13 +102,13 @@ def _lines(path: Path) -> Table:
                     raise ScoringError(f"{path}, line {number}: it is not UTF-8 text; save the file as UTF-8") from None
                 raise ScoringError(f"{path}, line {number}: it is not JSON ({error}); correct the line") from None
             if not isinstance(row, dict):
-                raise ScoringError(f"{path}, line {number}: it holds {kind_of(row)}; give one JSON object per line")
+                raise ScoringError(f"{path}, line {number}: it holds {name_type(row)}; give one JSON object per line")
             rows.append(row)
             numbers.append(number)
     return _of_documents(str(path), rows, lambda row: f"line {numbers[row]}")
 
 
-def _json(path: Path) -> Table:
+def _json(path: Path) -> ForecastTable:
     with open_bytes(path) as file:
         text = file.read().removeprefix(BOM_UTF8)
     if not _is_utf8(text):
@@ -142,16 +142,16 @@ def _parsed(text: bytes) -> Any:
 _DIGITS = 19
 
 
-def _of_documents(source: str, documents: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> Table:
+def _of_documents(source: str, documents: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> ForecastTable:
     """A row per object, or per object of the lists below a key of all of them."""
     wrapped = [_unwrapped(source, document) for document in documents]
     lists = [rows for rows in wrapped if rows is not None]
     if not lists or len(lists) < len(wrapped):
-        return table_of_records(source, documents, place)
+        return build_from_records(source, documents, place)
     if len(lists) == 1:
-        return table_of_records(source, lists[0], lambda row: f"object {row + 1}")
+        return build_from_records(source, lists[0], lambda row: f"object {row + 1}")
     places = [f"{place(index)}, object {row + 1}" for index, rows in enumerate(lists) for row in range(len(rows))]
-    return table_of_records(source, [row for rows in lists for row in rows], places.__getitem__)
+    return build_from_records(source, [row for rows in lists for row in rows], places.__getitem__)
 
 
 def _unwrapped(source: str, document: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -159,7 +159,7 @@ def _unwrapped(source: str, document: Mapping[str, Any]) -> list[dict[str, Any]]
 
     Raises `ScoringError` where there are several lists.
     """
-    if named([key for key, value in document.items() if not isinstance(value, list | dict)], NAMES[Role.PROBABILITY]):
+    if find_named([key for key, value in document.items() if not isinstance(value, list | dict)], NAMES[Role.PROBABILITY]):
         return None
     lists = {key: value for key, value in document.items() if isinstance(value, list) and all(isinstance(one, dict) for one in value)}
     if not lists:
@@ -167,7 +167,7 @@ def _unwrapped(source: str, document: Mapping[str, Any]) -> list[dict[str, Any]]
         lists = {key: rows for key, rows in inner if rows is not None}
     lists = {key: rows for key, rows in lists.items() if rows} or lists
     if len(lists) > 1:
-        raise ScoringError(f"{source}: it holds several lists of objects ({listed(lists)}); give a file with one of them")
+        raise ScoringError(f"{source}: it holds several lists of objects ({format_names(lists)}); give a file with one of them")
     if not lists:
         return None
     ((key, rows),) = lists.items()
@@ -183,7 +183,7 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-_READERS: Mapping[str, Callable[[Path], Table]] = {
+_READERS: Mapping[str, Callable[[Path], ForecastTable]] = {
     ".csv": read_delimited,
     ".tsv": read_delimited,
     ".parquet": _parquet,

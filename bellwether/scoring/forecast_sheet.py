@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.comparison_pairs import Panel
 from bellwether.calibration.forecasts import Floats, Forecasts
-from bellwether.scoring.columns import Columns
-from bellwether.scoring.table import Table
+from bellwether.scoring.columns import ColumnRoles
+from bellwether.scoring.table import ForecastTable
 
 #: The market as a forecaster.
 MARKET = "market"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class TableRows:
     """One table, its columns by role, and its rows in the columns of a sheet, with their number in the table as `row`."""
 
-    table: Table
-    columns: Columns
+    table: ForecastTable
+    columns: ColumnRoles
     rows: pl.DataFrame
 
 
@@ -42,7 +42,7 @@ class Sheet:
 
     frame: pl.DataFrame
     sources: tuple[str, ...]
-    columns: Columns
+    columns: ColumnRoles
     by: tuple[str, ...]
     clusters: str
     notes: tuple[str, ...] = ()
@@ -63,18 +63,18 @@ class Sheet:
         names = self.forecasters
         questions = self.frame.unique("question_index", keep="first").sort("question_index")
         p = np.full((questions.height, len(names)), np.nan)
-        p[self.frame["question_index"].to_numpy(), self.frame["forecaster_index"].to_numpy()] = floats(self.frame["probability"])
+        p[self.frame["question_index"].to_numpy(), self.frame["forecaster_index"].to_numpy()] = to_floats(self.frame["probability"])
         outcome = questions["outcome"].to_numpy()
         right = (p >= 0.5) == (outcome == 1)[:, None]
         return Panel(tuple(names), p, right, outcome, _scaled(questions["weight"]), _clusters(questions))
 
 
-def scored(rows: pl.DataFrame) -> tuple[Forecasts, Clusters]:
+def build_arrays(rows: pl.DataFrame) -> tuple[Forecasts, Clusters]:
     """The rows of a sheet that contain a forecast, as arrays, ordered by their values: simulated numbers do not depend on the order of a file."""
     ways = [name for name in _WAYS if name in rows.columns]
     some = rows.filter(pl.col("probability").is_not_null()).sort("probability", "outcome", "weight", "market", *ways, "question")
     forecasts = Forecasts.of(
-        some["probability"].to_numpy(), some["outcome"].to_numpy(), market=floats(some["market"]), weights=_scaled(some["weight"])
+        some["probability"].to_numpy(), some["outcome"].to_numpy(), market=to_floats(some["market"]), weights=_scaled(some["weight"])
     )
     return forecasts, _clusters(some)
 
@@ -94,10 +94,10 @@ def _numbers(labels: pl.Series) -> NDArray[np.intp]:
 
 def _scaled(weights: pl.Series) -> Floats:
     """Weights divided by a power of two, exactly, so that the largest is about 1 and no sum of squares overflows."""
-    values = floats(weights)
+    values = to_floats(weights)
     return np.ldexp(values, -int(np.frexp(values.max(initial=1e-300))[1]) + 1) if len(values) else values
 
 
-def floats(values: pl.Series) -> Floats:
+def to_floats(values: pl.Series) -> Floats:
     """Numbers as an array, NaN where missing."""
     return np.asarray(values.fill_null(float("nan")).to_numpy(), dtype=np.float64)

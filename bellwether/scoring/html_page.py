@@ -18,8 +18,8 @@ from bellwether.pages.render import write
 from bellwether.pages.values import NONE, text
 from bellwether.scoring.forecast_sheet import MARKET
 from bellwether.scoring.plotting import bands_and_curves
-from bellwether.scoring.result import LOSSES, words
-from bellwether.scoring.text_tables import by_forecaster, group_name, number, reasons, summary
+from bellwether.scoring.result import LOSSES, format_metric
+from bellwether.scoring.text_tables import describe_data, explain_missing, format_group, format_number, group_metrics
 
 if TYPE_CHECKING:
     from bellwether.scoring.result import Progress, ScoreTables
@@ -35,14 +35,14 @@ _CHOICES = ("brier", "log_loss", "brier_skill", "skill_vs_market", "skill_vs_hal
 def write_page(result: ScoreTables, path: Path, progress: Progress | None = None) -> None:
     """Write the page whole. It loads nothing from elsewhere."""
     bands_and_curves(result, progress)
-    write(page(result), path)
+    write(render_page(result), path)
 
 
-def page(result: ScoreTables) -> Page:
+def render_page(result: ScoreTables) -> Page:
     """The page of a result. Names and labels are escaped; the same result gives the same page."""
-    counts, columns = summary(result)
+    counts, columns = describe_data(result)
     facts = Section("The data", [Facts([(role, text(names)) for role, names in columns])])
-    notes = Section("Notes", [Note(note) for note in (*reasons(result), *result.notes)])
+    notes = Section("Notes", [Note(note) for note in (*explain_missing(result), *result.notes)])
     return Page("", f"Scores of {', '.join(result.sources)}", counts, [*_sections(result), facts, *([notes] if notes.parts else [])])
 
 
@@ -82,7 +82,7 @@ def _sections(result: ScoreTables) -> Iterator[Section]:
         yield Section("Paired differences", [_pairs(result), Note(note), _differences(result)])
     for (by,), groups in result.groups.partition_by("by", as_dict=True, maintain_order=True).items():
         yield Section(f"By {by}", [_by(groups, str(by))])
-    yield Section("All metrics", [_metrics(name, metrics) for name, metrics in by_forecaster(result.scores)])
+    yield Section("All metrics", [_metrics(name, metrics) for name, metrics in group_metrics(result.scores)])
 
 
 def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], texts: int = 1, *, folded: bool = False) -> Table:
@@ -93,20 +93,20 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], t
 def _interval(row: dict[str, Any], digits: int = 3, sign: str = "") -> Cell:
     if row["value"] is None:
         return Cell(NONE, title=row["reason"] or "")
-    ends = "" if row["lower"] is None else f" [{number(row['lower'], sign, digits)}, {number(row['upper'], sign, digits)}]"
-    return Cell(number(row["value"], sign, digits) + ends, row["value"], title=row["reason"] or "")
+    ends = "" if row["lower"] is None else f" [{format_number(row['lower'], sign, digits)}, {format_number(row['upper'], sign, digits)}]"
+    return Cell(format_number(row["value"], sign, digits) + ends, row["value"], title=row["reason"] or "")
 
 
 def _headline(result: ScoreTables) -> Table:
     letters = dict(result.ranking.select("forecaster", "group").iter_rows())
     rows = []
-    for name, metrics in by_forecaster(result.scores):
+    for name, metrics in group_metrics(result.scores):
         scores = [_score(name, metrics, metric) for metric in _HEADLINE]
         counts = [_count(metrics["brier"][column]) for column in ("n", "n_clusters")]
         share = metrics["coverage"]["value"]
         coverage = Cell(NONE if share is None else floor_percent(share), share)
         rows.append([text(name), *counts, coverage, *scores, text(letters.get(name) or "")])
-    heads = ("forecaster", "n", "clusters", "coverage", *(words(metric) for metric in _HEADLINE), "group")
+    heads = ("forecaster", "n", "clusters", "coverage", *(format_metric(metric) for metric in _HEADLINE), "group")
     return _table("Scores, best first", heads, rows)
 
 
@@ -118,15 +118,15 @@ def _score(name: str, metrics: dict[str, dict[str, Any]], metric: str) -> Cell:
 
 def _calibration(result: ScoreTables) -> Table:
     rows = []
-    for name, metrics in by_forecaster(result.scores):
+    for name, metrics in group_metrics(result.scores):
         cells = [text(name)]
         for metric in _ERRORS:
             one = metrics[metric]
-            cells += [Cell(number(one[column]), one[column]) for column in ("value", "expected")]
+            cells += [Cell(format_number(one[column]), one[column]) for column in ("value", "expected")]
             cells.append(Cell(p_value(one["p_calibrated"], 3, short=True), one["p_calibrated"]))
         cells += [_interval(metrics[metric], 4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")]
         rows.append(cells)
-    errors = (head for metric in _ERRORS for head in (words(metric), "by chance", "p"))
+    errors = (head for metric in _ERRORS for head in (format_metric(metric), "by chance", "p"))
     return _table("Calibration", ("forecaster", *errors, "reliability", "resolution"), rows)
 
 
@@ -142,14 +142,14 @@ def _pairs(result: ScoreTables) -> Table:
 def _by(groups: pl.DataFrame, by: str) -> Table:
     rows = []
     for (group,), part in groups.partition_by("group", as_dict=True, maintain_order=True).items():
-        for name, metrics in by_forecaster(part):
+        for name, metrics in group_metrics(part):
             brier = metrics["brier"]
             scores = [
                 _interval(metrics[metric], 3, "+" if "skill" in metric else "") for metric in ("brier", "brier_skill", "skill_vs_market")
             ]
             counts = [_count(brier["n"]), _count(brier["n_clusters"])]
-            rows.append([text(group_name(group)), text(name), *counts, *scores])
-    heads = (by, "forecaster", "n", "clusters", *(words(metric) for metric in ("brier", "brier_skill", "skill_vs_market")))
+            rows.append([text(format_group(group)), text(name), *counts, *scores])
+    heads = (by, "forecaster", "n", "clusters", *(format_metric(metric) for metric in ("brier", "brier_skill", "skill_vs_market")))
     return _table(f"By {by}", heads, rows, texts=2)
 
 
@@ -183,8 +183,10 @@ def _scores(result: ScoreTables, colours: dict[str, str]) -> Iterator[Part]:
         higher = METRICS[metric].better is Better.HIGHER
         shown = rows.sort("value", descending=higher, maintain_order=True).select("value", "lower", "upper", name="forecaster")
         if shown.height:
-            axis = f"{words(metric)}; {'higher' if higher else 'lower'} is better"
-            yield charts.intervals(f"{words(metric)[0].upper()}{words(metric)[1:]} with intervals", axis, finite(shown), colours)
+            axis = f"{format_metric(metric)}; {'higher' if higher else 'lower'} is better"
+            yield charts.intervals(
+                f"{format_metric(metric)[0].upper()}{format_metric(metric)[1:]} with intervals", axis, finite(shown), colours
+            )
 
 
 def _differences(result: ScoreTables) -> Part:

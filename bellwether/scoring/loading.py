@@ -13,20 +13,29 @@ from bellwether.formatting import counted
 from bellwether.scoring.column_recognition import recognise_table, without_bounds
 from bellwether.scoring.columns import (
     RESOLVED,
-    Columns,
+    ColumnRoles,
     Role,
-    listed,
-    named,
-    option,
-    require,
+    check_present,
+    find_named,
+    format_names,
+    format_option,
 )
 from bellwether.scoring.consistency import check_duplicates, check_questions
-from bellwether.scoring.forecast_sheet import Part, Sheet
-from bellwether.scoring.outcome_join import join_outcomes, unasked
-from bellwether.scoring.parsing import is_outcome, labels, outcomes, probabilities, refuse, shown, texts, weights
-from bellwether.scoring.prices import check_final, check_prices, known_outcomes, unread_final, with_market
-from bellwether.scoring.repeated_forecasts import Keep, check_times, in_time, instants, keep_one
-from bellwether.scoring.table import Table
+from bellwether.scoring.forecast_sheet import Sheet, TableRows
+from bellwether.scoring.outcome_join import join_outcomes, note_unused
+from bellwether.scoring.parsing import (
+    format_value,
+    is_outcome,
+    parse_labels,
+    parse_outcomes,
+    parse_probabilities,
+    parse_weights,
+    refuse,
+    to_texts,
+)
+from bellwether.scoring.prices import add_market, check_final, check_prices, note_known_outcomes, note_unread_final
+from bellwether.scoring.repeated_forecasts import Keep, check_times, parse_instants, select_in_time, select_one
+from bellwether.scoring.table import ForecastTable
 
 #: Between the parts of a question's name that several columns make.
 _BETWEEN = " / "
@@ -38,7 +47,7 @@ _MOSTLY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LoadOptions:
     """Options of reading.
 
     columns: columns that the user named. by: columns of groups. on: columns to join outcomes on, `COLUMN` or `COLUMN=COLUMN OF THE OUTCOMES`.
@@ -46,7 +55,7 @@ class Reading:
     fractional: accept outcomes between no and yes. skip_unresolved: leave out rows without an outcome. independent: ignore columns of clusters.
     """
 
-    columns: Columns = field(default_factory=Columns)
+    columns: ColumnRoles = field(default_factory=ColumnRoles)
     by: tuple[str, ...] = ()
     on: tuple[str, ...] = ()
     keep: Keep | None = None
@@ -59,7 +68,7 @@ class Reading:
     independent: bool = False
 
 
-def read_sheet(tables: Sequence[Table], reading: Reading, known: Table | None = None) -> Sheet:
+def read_sheet(tables: Sequence[ForecastTable], reading: LoadOptions, known: ForecastTable | None = None) -> Sheet:
     """The sheet of tables of forecasts. `known` contains outcomes by question, and optionally clusters, weights, prices and groups.
 
     Raises `ScoringError` that names the file, the line, the column, the value and the remedy.
@@ -74,23 +83,23 @@ def read_sheet(tables: Sequence[Table], reading: Reading, known: Table | None = 
     notes += more
     columns = parts[0].columns
     if reading.before is not None:
-        frame, more = in_time(frame, reading.before)
+        frame, more = select_in_time(frame, reading.before)
         notes += more
     if reading.keep is not None:
         check_questions(frame, parts)
-        frame, more = keep_one(frame, parts, reading.keep, reading.at)
+        frame, more = select_one(frame, parts, reading.keep, reading.at)
         notes += more
     elif columns.question:
         check_duplicates(frame, parts)
         check_questions(frame, parts)
     notes += _percent_notes(parts, reading)
     if known is not None:
-        notes += unasked(known, frozenset().union(*(used for _, _, used in read)))
+        notes += note_unused(known, frozenset().union(*(used for _, _, used in read)))
     notes += _forecast_notes(frame, parts)
     notes += check_prices(frame, parts)
-    notes += known_outcomes(frame)
+    notes += note_known_outcomes(frame)
     clusters = " x ".join(columns.cluster) or f"each {' and '.join(columns.question[:1]) or 'row'} independent of the others"
-    frame, more = with_market(frame)
+    frame, more = add_market(frame)
     notes += more
     numbered = frame.with_columns(forecaster_index=_forecaster_numbers(frame))
     numbered = numbered.with_columns(question_index=_question_numbers(numbered, columns))
@@ -98,22 +107,22 @@ def read_sheet(tables: Sequence[Table], reading: Reading, known: Table | None = 
     return Sheet(numbered.drop("file", "row", "place", "stated", "ends"), names, columns, reading.by, clusters, tuple(dict.fromkeys(notes)))
 
 
-def _check_options(tables: Sequence[Table], reading: Reading, known: Table | None) -> None:
+def _check_options(tables: Sequence[ForecastTable], reading: LoadOptions, known: ForecastTable | None) -> None:
     """Raise `ScoringError` where options contradict each other or the files."""
     if len(reading.columns.cluster) > _WAYS:
         raise ScoringError(f"scoring: {len(reading.columns.cluster)} columns of clusters are given; give one, or two for two-way clusters")
     if len({Path(table.source).resolve() for table in tables}) < len(tables):
         raise ScoringError(f"scoring: a file is given twice among {', '.join(_names(tables))}; give each once")
     if reading.on and known is None:
-        raise ScoringError(f"scoring: {option('on', reading.on[0])} joins a file of outcomes; give it with --outcomes FILE")
+        raise ScoringError(f"scoring: {format_option('on', reading.on[0])} joins a file of outcomes; give it with --outcomes FILE")
     check_times(tables, reading.keep, reading.at, reading.before)
 
 
-def _forecast_notes(frame: pl.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
+def _forecast_notes(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
     """Notes on missing forecasts and on questions without names. Raises `ScoringError` where there is no forecast."""
     columns = parts[0].columns
     if not frame["probability"].count():
-        advice = f"give probabilities in {listed(columns.probability)}"
+        advice = f"give probabilities in {format_names(columns.probability)}"
         raise ScoringError(f"{parts[0].table.source}: no row of a resolved question holds a forecast; {advice}")
     if (missing := frame["probability"].null_count()) > 0:
         yield f"{counted(missing, 'row')} without a forecast: coverage counts them."
@@ -121,11 +130,11 @@ def _forecast_notes(frame: pl.DataFrame, parts: Sequence[Part]) -> Iterator[str]
         yield "No column names the question, so that forecasters are not compared with each other; give --question COLUMN."
 
 
-def _names(tables: Sequence[Table]) -> list[str]:
+def _names(tables: Sequence[ForecastTable]) -> list[str]:
     return [table.source for table in tables]
 
 
-def _called(tables: Sequence[Table]) -> list[str | None]:
+def _called(tables: Sequence[ForecastTable]) -> list[str | None]:
     """Name of the forecaster of each file: the file without its folder if that is unique. None for a frame."""
     paths = [Path(name) for name in _names(tables)]
     short = [path.name.split(".")[0] or path.name for path in paths]
@@ -144,7 +153,7 @@ def _forecaster_numbers(frame: pl.DataFrame) -> pl.Series:
     return frame.select("forecaster").join(order, on="forecaster", how="left", maintain_order="left")["number"].cast(pl.Int64)
 
 
-def _question_numbers(frame: pl.DataFrame, columns: Columns) -> pl.Series:
+def _question_numbers(frame: pl.DataFrame, columns: ColumnRoles) -> pl.Series:
     """Each question's number by its name, or by its values where the row is its name; independent of the order of the rows."""
     if columns.question:
         return frame["question"].rank("dense").cast(pl.Int64) - 1
@@ -164,7 +173,9 @@ def _question_numbers(frame: pl.DataFrame, columns: Columns) -> pl.Series:
     return frame.select("question").join(order, on="question", how="left", maintain_order="left")["number"].cast(pl.Int64)
 
 
-def _part(table: Table, reading: Reading, known: Table | None, called: str | None) -> tuple[Part, list[str], frozenset[int]]:
+def _part(
+    table: ForecastTable, reading: LoadOptions, known: ForecastTable | None, called: str | None
+) -> tuple[TableRows, list[str], frozenset[int]]:
     """A table's rows with a forecast each, notes on it, and the rows of `known` that were used."""
     given, used, notes = reading.columns, frozenset[int](), []
     if known is not None:
@@ -173,31 +184,31 @@ def _part(table: Table, reading: Reading, known: Table | None, called: str | Non
     check_final(table, given)
     columns = recognise_table(table, given, independent=reading.independent)
     for column in reading.by:
-        require(table.source, table.frame.columns, column, "--by")
+        check_present(table.source, table.frame.columns, column, "--by")
     found = {column: _probabilities(table, column, reading) for column in columns.probability}
     if not given.probability:
         found, some = without_bounds(table, found)
         columns = replace(columns, probability=tuple(found))
         notes += some
-    notes += unread_final(table, columns)
+    notes += note_unread_final(table, columns)
     base = _base(table, columns, reading, given_outcome=known is not None)
     names = _forecasters(table, columns, called)
     rows = [
         base.with_columns(forecaster=name, probability=found[column], place=pl.lit(index, pl.Int32))
         for index, (column, name) in enumerate(names.items())
     ]
-    return Part(table, columns, pl.concat(rows)), notes, used
+    return TableRows(table, columns, pl.concat(rows)), notes, used
 
 
-def _base(table: Table, columns: Columns, reading: Reading, *, given_outcome: bool) -> pl.DataFrame:
+def _base(table: ForecastTable, columns: ColumnRoles, reading: LoadOptions, *, given_outcome: bool) -> pl.DataFrame:
     """The columns of a sheet that all forecasters of a table share."""
     height, outcome = table.frame.height, str(columns.outcome)
     states = (
         []
         if given_outcome
-        else [column for column in named(table.frame.columns, RESOLVED) if column != outcome and is_outcome(table, column)]
+        else [column for column in find_named(table.frame.columns, RESOLVED) if column != outcome and is_outcome(table, column)]
     )
-    values = outcomes(table, outcome, fractional=reading.fractional, resolved=next(iter(states), None))
+    values = parse_outcomes(table, outcome, fractional=reading.fractional, resolved=next(iter(states), None))
     return pl.DataFrame(
         {
             "row": pl.int_range(height, eager=True, dtype=pl.Int64),
@@ -206,57 +217,57 @@ def _base(table: Table, columns: Columns, reading: Reading, *, given_outcome: bo
             "market": pl.repeat(None, height, dtype=pl.Float64, eager=True)
             if columns.market is None
             else _probabilities(table, columns.market, reading),
-            "weight": pl.Series([1.0] * height) if columns.weight is None else pl.Series(weights(table, columns.weight)),
+            "weight": pl.Series([1.0] * height) if columns.weight is None else pl.Series(parse_weights(table, columns.weight)),
             "stated": _times(table, reading.at, "--at"),
             "ends": _times(table, reading.before, "--before"),
             **{f"cluster_{index}": values for index, values in enumerate(_clusters(table, columns))},
-            **{f"by_{index}": texts(table, column) for index, column in enumerate(reading.by)},
+            **{f"by_{index}": to_texts(table, column) for index, column in enumerate(reading.by)},
         }
     )
 
 
-def _times(table: Table, column: str | None, name: str) -> pl.Series:
+def _times(table: ForecastTable, column: str | None, name: str) -> pl.Series:
     if column is None:
         return pl.repeat(None, table.frame.height, dtype=pl.Int64, eager=True)
-    require(table.source, table.frame.columns, column, name)
-    return instants(table, column)
+    check_present(table.source, table.frame.columns, column, name)
+    return parse_instants(table, column)
 
 
-def _questions(table: Table, columns: Columns) -> pl.Series:
+def _questions(table: ForecastTable, columns: ColumnRoles) -> pl.Series:
     """The name of each row's question; without such a column each row is one."""
     if not columns.question:
         return pl.select(pl.format("{}{}{}", pl.lit(table.source), pl.lit(_BETWEEN), pl.int_range(table.frame.height))).to_series()
     first, *others = columns.question
     parts = [
-        labels(table, first, "question", "fill it in, or leave the row out"),
-        *(texts(table, column).fill_null("") for column in others),
+        parse_labels(table, first, "question", "fill it in, or leave the row out"),
+        *(to_texts(table, column).fill_null("") for column in others),
     ]
     return pl.select(pl.concat_str(parts, separator=_BETWEEN)).to_series() if len(parts) > 1 else parts[0]
 
 
-def _clusters(table: Table, columns: Columns) -> list[pl.Series]:
+def _clusters(table: ForecastTable, columns: ColumnRoles) -> list[pl.Series]:
     """The clusters of each row; without such a column those of the question, by the first of the columns that name it."""
     missing = "give every row a cluster, one of its own where it shares none, or give --independent (independent=True)"
-    found = [labels(table, column, "cluster", missing) for column in columns.cluster]
+    found = [parse_labels(table, column, "cluster", missing) for column in columns.cluster]
     return found or [_questions(table, replace(columns, question=columns.question[:1]))]
 
 
-def _probabilities(table: Table, column: str, reading: Reading) -> pl.Series:
-    values = probabilities(table, column, percent=column in reading.percent, clip=reading.clip)
+def _probabilities(table: ForecastTable, column: str, reading: LoadOptions) -> pl.Series:
+    values = parse_probabilities(table, column, percent=column in reading.percent, clip=reading.clip)
     return pl.Series(values, nan_to_null=True)
 
 
-def _forecasters(table: Table, columns: Columns, called: str | None) -> dict[str, pl.Expr | pl.Series]:
+def _forecasters(table: ForecastTable, columns: ColumnRoles, called: str | None) -> dict[str, pl.Expr | pl.Series]:
     """Name of the forecaster of every row, by column of probabilities; `called` is that of a file without such a column."""
     first, *others = columns.probability
     if columns.forecaster is not None:
-        return {first: labels(table, columns.forecaster, "forecaster", "fill it in, or leave the row out").alias("forecaster")}
+        return {first: parse_labels(table, columns.forecaster, "forecaster", "fill it in, or leave the row out").alias("forecaster")}
     if others:
         return {column: pl.lit(name) for column, name in columns.forecaster_names().items()}
     return {first: pl.lit(called or first)}
 
 
-def _check_roles(parts: Sequence[Part], reading: Reading) -> None:
+def _check_roles(parts: Sequence[TableRows], reading: LoadOptions) -> None:
     """Raise where tables do not have the same columns of questions and clusters, or an option names a column in vain."""
     first, *others = parts
     for other in others:
@@ -275,11 +286,11 @@ def _check_roles(parts: Sequence[Part], reading: Reading) -> None:
             )
 
 
-def _of_probabilities(columns: Columns) -> tuple[str, ...]:
+def _of_probabilities(columns: ColumnRoles) -> tuple[str, ...]:
     return (*columns.probability, *([] if columns.market is None else [columns.market]))
 
 
-def _percent_notes(parts: Sequence[Part], reading: Reading) -> Iterator[str]:
+def _percent_notes(parts: Sequence[TableRows], reading: LoadOptions) -> Iterator[str]:
     """Notes on columns of percentages with few values above 1 %, which is rarely meant."""
     for part in parts:
         for column in _of_probabilities(part.columns):
@@ -292,7 +303,9 @@ def _percent_notes(parts: Sequence[Part], reading: Reading) -> Iterator[str]:
                 yield f"{share} of {column!r} {'is' if small.all() else 'are'} at most 1 %: check that it holds percentages."
 
 
-def _resolved(frame: pl.DataFrame, parts: Sequence[Part], reading: Reading, known: Table | None) -> tuple[pl.DataFrame, list[str]]:
+def _resolved(
+    frame: pl.DataFrame, parts: Sequence[TableRows], reading: LoadOptions, known: ForecastTable | None
+) -> tuple[pl.DataFrame, list[str]]:
     """The rows with an outcome, and a note on the others. Raises where there are others and they are not to be skipped, or nothing is left."""
     open_rows = frame.filter(pl.col("outcome").is_null())
     if open_rows.is_empty():
@@ -304,7 +317,7 @@ def _resolved(frame: pl.DataFrame, parts: Sequence[Part], reading: Reading, know
         if known is not None:
             refuse(part.table, row, part.columns.question[0], f"{question!r} has no outcome in {known.source}; {skip}")
         column = str(part.columns.outcome)
-        refuse(part.table, row, column, f"{shown(part.table, column, row)} is no outcome: the question is not resolved; {skip}")
+        refuse(part.table, row, column, f"{format_value(part.table, column, row)} is no outcome: the question is not resolved; {skip}")
     rest = frame.filter(pl.col("outcome").is_not_null())
     if rest.is_empty():
         raise ScoringError(f"scoring: none of the {frame.height} rows has an outcome; give forecasts on questions that are resolved")

@@ -11,9 +11,20 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.formatting import counted
-from bellwether.scoring.columns import NAMES, RESOLVED, Columns, Role, brief, listed, named, option, recognise, require
-from bellwether.scoring.parsing import is_outcome, labels, outcomes, refuse, shown, texts, voided
-from bellwether.scoring.table import Table
+from bellwether.scoring.columns import (
+    NAMES,
+    RESOLVED,
+    ColumnRoles,
+    Role,
+    check_present,
+    find_named,
+    format_brief,
+    format_names,
+    format_option,
+    recognise_columns,
+)
+from bellwether.scoring.parsing import find_voided, format_value, is_outcome, parse_labels, parse_outcomes, refuse, to_texts
+from bellwether.scoring.table import ForecastTable
 
 _FILL = "fill it in, or leave the row out"
 #: Pairs of columns that a message suggests.
@@ -23,16 +34,18 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joined:
+class JoinedForecasts:
     """table: the forecasts with the columns of the outcomes. columns: the options, completed. used: numbers of the rows of outcomes that were used."""
 
-    table: Table
-    columns: Columns
+    table: ForecastTable
+    columns: ColumnRoles
     used: frozenset[int]
     notes: tuple[str, ...] = ()
 
 
-def join_outcomes(table: Table, known: Table, given: Columns, on: Sequence[str], *, fractional: bool) -> Joined:
+def join_outcomes(
+    table: ForecastTable, known: ForecastTable, given: ColumnRoles, on: Sequence[str], *, fractional: bool
+) -> JoinedForecasts:
     """Add the columns of `known` to forecasts. on: columns to join on, `COLUMN` or `COLUMN=COLUMN OF THE OUTCOMES`; found by their names if empty.
 
     Raises `ScoringError` where no row matches, where several outcomes match a forecast, or where a forecast has another outcome of its own.
@@ -44,8 +57,10 @@ def join_outcomes(table: Table, known: Table, given: Columns, on: Sequence[str],
     if used.is_empty():
         _refuse_unmatched(table, known, pairs, given)
     asked = replace(known, frame=known.frame[used.to_list()], place=lambda row: known.place(used[row]))
-    state = next(iter(column for column in named(known.frame.columns, RESOLVED) if column != outcome and is_outcome(known, column)), None)
-    resolved = pl.Series(outcomes(asked, outcome, fractional=fractional, resolved=state), nan_to_null=True)
+    state = next(
+        iter(column for column in find_named(known.frame.columns, RESOLVED) if column != outcome and is_outcome(known, column)), None
+    )
+    resolved = pl.Series(parse_outcomes(asked, outcome, fractional=fractional, resolved=state), nan_to_null=True)
     values = pl.DataFrame({"place": used, "value": resolved})
     column = places.to_frame("place").join(values, on="place", how="left", maintain_order="left")["value"]
     _check_own(table, known, column)
@@ -55,95 +70,97 @@ def join_outcomes(table: Table, known: Table, given: Columns, on: Sequence[str],
     renamed = [f"{left} = {right}" for left, right in pairs if left != right]
     notes = (f"Outcomes of {known.source} by {', '.join(renamed)}.",) if renamed else ()
     question = given.question or tuple(left for left, _ in pairs)
-    return Joined(replace(table, frame=frame), replace(given, question=question, outcome=outcome), frozenset(used), notes)
+    return JoinedForecasts(replace(table, frame=frame), replace(given, question=question, outcome=outcome), frozenset(used), notes)
 
 
-def unasked(known: Table, used: frozenset[int]) -> list[str]:
+def note_unused(known: ForecastTable, used: frozenset[int]) -> list[str]:
     """A note on the outcomes without a forecast."""
     rest = known.frame.height - len(used)
     verb = "has" if rest == 1 else "have"
     return [f"{counted(rest, 'question')} of {known.source} {verb} no row: coverage does not count them."] if rest else []
 
 
-def _outcome(known: Table, given: Columns) -> str:
+def _outcome(known: ForecastTable, given: ColumnRoles) -> str:
     if given.outcome is not None:
-        require(known.source, known.frame.columns, given.outcome, "--outcome")
+        check_present(known.source, known.frame.columns, given.outcome, "--outcome")
         return given.outcome
-    likely = named(known.frame.columns, NAMES[Role.OUTCOME])
+    likely = find_named(known.frame.columns, NAMES[Role.OUTCOME])
     if not likely:
         raise ScoringError(f"{known.source}: no column is recognised as the outcome; name it with --outcome COLUMN")
     readable = [column for column in likely if is_outcome(known, column)]
     return check_outcomes(known, readable) if readable else likely[0]
 
 
-def check_outcomes(table: Table, columns: Sequence[str]) -> str:
+def check_outcomes(table: ForecastTable, columns: Sequence[str]) -> str:
     """The first of the columns of outcomes. Raises `ScoringError` where another one contradicts it."""
     first, *others = columns
-    value, void = outcomes(table, first, fractional=True), voided(table.frame[first])
+    value, void = parse_outcomes(table, first, fractional=True), find_voided(table.frame[first])
     for other in others:
-        second, also = outcomes(table, other, fractional=True), voided(table.frame[other])
+        second, also = parse_outcomes(table, other, fractional=True), find_voided(table.frame[other])
         differ = (value != second) & ~np.isnan(value) & ~np.isnan(second)
         differ |= (void & ~np.isnan(second)) | (also & ~np.isnan(value))
         if differ.any():
             row = int(np.argmax(differ))
-            both = f"{shown(table, first, row)}, but column {other!r} has {shown(table, other, row)}"
+            both = f"{format_value(table, first, row)}, but column {other!r} has {format_value(table, other, row)}"
             refuse(table, row, first, f"the outcome is {both}; name the right one with --outcome, or correct it")
     return first
 
 
-def _pairs(table: Table, known: Table, given: Columns, on: Sequence[str]) -> list[Pair]:
+def _pairs(table: ForecastTable, known: ForecastTable, given: ColumnRoles, on: Sequence[str]) -> list[Pair]:
     present = known.frame.columns
     if on:
         return [_pair(table, known, one) for one in on]
     if given.question and all(column in present for column in given.question):
         for column in given.question:
-            require(table.source, table.frame.columns, column, "--question")
+            check_present(table.source, table.frame.columns, column, "--question")
         return [(column, column) for column in given.question]
     if len(given.question) > 1:
         lacking = [column for column in given.question if column not in present]
         raise ScoringError(
-            f"{known.source}: {listed(lacking)} is not there to join on; give {option('on', lacking[0])}=COLUMN, and the others"
+            f"{known.source}: {format_names(lacking)} is not there to join on; give {format_option('on', lacking[0])}=COLUMN, and the others"
         )
-    left = list(given.question) or named(table.frame.columns, NAMES[Role.QUESTION])
-    right = named(present, NAMES[Role.QUESTION])
+    left = list(given.question) or find_named(table.frame.columns, NAMES[Role.QUESTION])
+    right = find_named(present, NAMES[Role.QUESTION])
     for source, columns in ((table, left), (known, right)):
         if not columns:
             advice = "give --on COLUMN, or --on COLUMN=COLUMN OF THE OUTCOMES"
-            raise ScoringError(f"{source.source}: no column is recognised as the question among {listed(source.frame.columns)}; {advice}")
+            raise ScoringError(
+                f"{source.source}: no column is recognised as the question among {format_names(source.frame.columns)}; {advice}"
+            )
     found = sorted(((one, other) for one in left for other in right), key=lambda pair: pair[0] != pair[1])
     counts = {pair: _matches(table, known, pair) for pair in found}
     good = (pair for pair in found if 2 * counts[pair][0] >= counts[pair][1])
     return [next(good, max(found, key=lambda pair: counts[pair][0]))]
 
 
-def _pair(table: Table, known: Table, text: str) -> Pair:
+def _pair(table: ForecastTable, known: ForecastTable, text: str) -> Pair:
     """The columns of a pair that an option names; a name may contain an equals sign."""
     left, _, right = (text, "", text) if text in table.frame.columns else text.partition("=")
-    require(table.source, table.frame.columns, left, "--on")
-    require(known.source, known.frame.columns, right or left, "--on")
+    check_present(table.source, table.frame.columns, left, "--on")
+    check_present(known.source, known.frame.columns, right or left, "--on")
     return left, right or left
 
 
-def _matches(table: Table, known: Table, pair: Pair) -> tuple[int, int]:
+def _matches(table: ForecastTable, known: ForecastTable, pair: Pair) -> tuple[int, int]:
     """Number of values of the forecasts that the outcomes have too, and of all."""
     one, other = (_values(source, column) for source, column in ((table, pair[0]), (known, pair[1])))
     return len(one & other), len(one)
 
 
-def _values(table: Table, column: str) -> set[str]:
+def _values(table: ForecastTable, column: str) -> set[str]:
     try:
-        return {*texts(table, column).drop_nulls()}
+        return {*to_texts(table, column).drop_nulls()}
     except ScoringError:
         return set()
 
 
-def _places(table: Table, known: Table, pairs: Sequence[Pair], *, by_question: bool) -> pl.Series:
+def _places(table: ForecastTable, known: ForecastTable, pairs: Sequence[Pair], *, by_question: bool) -> pl.Series:
     """The row of `known` of each forecast, null where it has none. A forecast without a value in a further column matches any."""
     names = [f"key_{index}" for index in range(len(pairs))]
-    first = labels(table, pairs[0][0], "question", _FILL)
-    asked = pl.DataFrame({names[0]: first, **{name: texts(table, left) for name, (left, _) in zip(names[1:], pairs[1:], strict=True)}})
-    labels(known, pairs[0][1], "question", _FILL)
-    answered = pl.DataFrame({name: texts(known, right) for name, (_, right) in zip(names, pairs, strict=True)}).with_row_index("place")
+    first = parse_labels(table, pairs[0][0], "question", _FILL)
+    asked = pl.DataFrame({names[0]: first, **{name: to_texts(table, left) for name, (left, _) in zip(names[1:], pairs[1:], strict=True)}})
+    parse_labels(known, pairs[0][1], "question", _FILL)
+    answered = pl.DataFrame({name: to_texts(known, right) for name, (_, right) in zip(names, pairs, strict=True)}).with_row_index("place")
     parts = []
     for pattern, rows in asked.with_row_index("row").group_by([pl.col(name).is_null() for name in names], maintain_order=True):
         keys = [name for name, missing in zip(names, pattern, strict=True) if not missing]
@@ -156,43 +173,46 @@ def _places(table: Table, known: Table, pairs: Sequence[Pair], *, by_question: b
     return pl.concat(parts).sort("row")["place"]
 
 
-def _refuse_repeated(table: Table, known: Table, pairs: Sequence[Pair], row: int, label: str, *, by_question: bool) -> NoReturn:
+def _refuse_repeated(
+    table: ForecastTable, known: ForecastTable, pairs: Sequence[Pair], row: int, label: str, *, by_question: bool
+) -> NoReturn:
     lefts, rights = ([pair[side] for pair in pairs] for side in (0, 1))
-    free = _labelled(table, Columns())
+    free = _labelled(table, ColumnRoles())
     common = [name for name in known.frame.columns if name in free and name not in rights]
     unique = (name for name in common if _is_unique(known, [*rights, name], rights[0], label))
     key = next(unique, None)
-    words = [option("question", name) if by_question else option("on", name) for name in (*lefts, key) if name is not None]
+    words = [format_option("question", name) if by_question else format_option("on", name) for name in (*lefts, key) if name is not None]
     advice = f", or give {' '.join(words)}" if key is not None else ""
     refuse(known, row, rights[0], f"{label!r} has a row before; give every question one outcome{advice}")
 
 
-def _is_unique(known: Table, columns: Sequence[str], first: str, label: str) -> bool:
+def _is_unique(known: ForecastTable, columns: Sequence[str], first: str, label: str) -> bool:
     """True if the columns tell the rows with this label apart."""
     try:
-        frame = pl.DataFrame({column: texts(known, column) for column in columns})
+        frame = pl.DataFrame({column: to_texts(known, column) for column in columns})
     except ScoringError:
         return False
     return not bool(frame.filter(pl.col(first) == label).is_duplicated().any())
 
 
-def _refuse_unmatched(table: Table, known: Table, pairs: Sequence[Pair], given: Columns) -> NoReturn:
+def _refuse_unmatched(table: ForecastTable, known: ForecastTable, pairs: Sequence[Pair], given: ColumnRoles) -> NoReturn:
     """Raise `ScoringError` with the pairs of columns that have values in common."""
     tried = " and ".join(f"{left} = {right}" for left, right in pairs)
     examples = " and ".join(
-        brief(next(iter(texts(source, column).drop_nulls()), None)) for source, column in ((table, pairs[0][0]), (known, pairs[0][1]))
+        format_brief(next(iter(to_texts(source, column).drop_nulls()), None))
+        for source, column in ((table, pairs[0][0]), (known, pairs[0][1]))
     )
     found = sorted(_candidates(table, known, given), key=lambda one: -one[1])[:_SUGGESTED]
     if found:
         left, right = found[0][0]
         counts = ", ".join(f"{one} = {other} ({count} of {total})" for (one, other), count, total in found)
-        advice = f"columns with values in common are {counts}; give {option('on', left if left == right else f'{left}={right}')}"
+        advice = f"columns with values in common are {counts}; give {format_option('on', left if left == right else f'{left}={right}')}"
     else:
         advice = "no other columns have values in common; correct the names of the questions"
     raise ScoringError(f"{table.source}: no row has an outcome in {known.source} by {tried} (such as {examples}); {advice}")
 
 
-def _candidates(table: Table, known: Table, given: Columns) -> Iterator[tuple[Pair, int, int]]:
+def _candidates(table: ForecastTable, known: ForecastTable, given: ColumnRoles) -> Iterator[tuple[Pair, int, int]]:
     """Pairs of columns of labels with values in common: the pair, the number of those values, and of all of the forecasts."""
     for left in _labelled(table, given):
         for right in _labelled(known, given):
@@ -201,33 +221,35 @@ def _candidates(table: Table, known: Table, given: Columns) -> Iterator[tuple[Pa
                 yield (left, right), count, total
 
 
-def _labelled(table: Table, given: Columns) -> list[str]:
+def _labelled(table: ForecastTable, given: ColumnRoles) -> list[str]:
     """Columns that may name questions: those without another role."""
-    known = recognise(table.source, table.frame.columns, table.frame.columns, Columns())
+    known = recognise_columns(table.source, table.frame.columns, table.frame.columns, ColumnRoles())
     other = {column for role, columns in known.used().items() if role not in (Role.QUESTION, Role.CLUSTER) for column in columns}
     other |= {*given.probability, given.outcome or "", given.market or "", given.weight or ""}
     return [column for column in table.frame.columns if column not in other and len(_values(table, column)) > 1]
 
 
-def _check_own(table: Table, known: Table, joined: pl.Series) -> None:
+def _check_own(table: ForecastTable, known: ForecastTable, joined: pl.Series) -> None:
     """Raise `ScoringError` where a forecast has an outcome that contradicts that of `known`."""
     value = joined.fill_null(float("nan")).to_numpy()
-    for column in named(table.frame.columns, NAMES[Role.OUTCOME]):
+    for column in find_named(table.frame.columns, NAMES[Role.OUTCOME]):
         if not is_outcome(table, column):
             continue
-        own = outcomes(table, column, fractional=True)
+        own = parse_outcomes(table, column, fractional=True)
         differ = (own != value) & ~np.isnan(own) & ~np.isnan(value)
         if differ.any():
             row = int(np.argmax(differ))
             advice = "correct one, or remove the column"
-            refuse(table, row, column, f"the outcome is {shown(table, column, row)}, but {known.source} has {value[row]:g}; {advice}")
+            refuse(
+                table, row, column, f"the outcome is {format_value(table, column, row)}, but {known.source} has {value[row]:g}; {advice}"
+            )
 
 
-def _usable(known: Table, given: Columns) -> list[str]:
+def _usable(known: ForecastTable, given: ColumnRoles) -> list[str]:
     """Columns of one type. Raises `ScoringError` where another one has a role."""
     roles = {column for columns in given.used().values() for column in columns}
     for role, names in NAMES.items():
-        roles |= {*named(known.frame.columns, names)} if role is not Role.QUESTION else set()
+        roles |= {*find_named(known.frame.columns, names)} if role is not Role.QUESTION else set()
     for column in known.faults:
         if column in roles and column not in known.lists:
             known.values(column)

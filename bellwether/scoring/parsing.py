@@ -10,8 +10,8 @@ import polars as pl
 
 from bellwether.calibration.forecasts import Bools, Floats
 from bellwether.errors import ScoringError
-from bellwether.scoring.columns import brief, option
-from bellwether.scoring.table import Table
+from bellwether.scoring.columns import format_brief, format_option
+from bellwether.scoring.table import ForecastTable
 
 #: A probability this far outside of [0, 1] is a rounding error: that of a 32-bit float, and more.
 ROUNDING = 1e-6
@@ -72,7 +72,7 @@ def is_fraction(values: pl.Series) -> bool:
     return bool(inside and numbers.is_between(0, 1, closed="none").any())
 
 
-def probabilities(table: Table, column: str, *, percent: bool, clip: bool) -> Floats:
+def parse_probabilities(table: ForecastTable, column: str, *, percent: bool, clip: bool) -> Floats:
     """Probabilities of yes, NaN if missing. `percent` divides by 100; `clip` clips rounding errors to [0, 1]."""
     values = _numbers(table, column, percent=percent)
     if percent:
@@ -84,11 +84,11 @@ def probabilities(table: Table, column: str, *, percent: bool, clip: bool) -> Fl
         outside &= ~near
     if outside.any():
         row = int(np.argmax(outside))
-        value = shown(table, column, row)
+        value = format_value(table, column, row)
         if (outside == near).all():
             refuse(table, row, column, f"{value} is a rounding error beyond [0, 1]; give --clip (clip=True) to clip it")
         row = int(np.argmax(outside & ~near))
-        value = shown(table, column, row)
+        value = format_value(table, column, row)
         if not percent and _like_percentages(values):
             refuse(table, row, column, f"{value} is no probability; if the column holds percentages or cents, {_percent(column)}")
         refuse(table, row, column, f"{value} is no probability; correct it, or leave the row out")
@@ -101,7 +101,7 @@ def _like_percentages(values: Floats) -> bool:
     return bool(some.min() >= 0 and some.max() <= 100 and (some > 1 + ROUNDING).mean() > 1 / 2)
 
 
-def outcomes(table: Table, column: str, *, fractional: bool = False, resolved: str | None = None) -> Floats:
+def parse_outcomes(table: ForecastTable, column: str, *, fractional: bool = False, resolved: str | None = None) -> Floats:
     """Outcomes, 1 for yes and 0 for no, NaN for an unresolved question. `fractional` accepts shares in between; `resolved` is the column of states."""
     values = _outcomes(table, column)
     if resolved is not None:
@@ -109,37 +109,37 @@ def outcomes(table: Table, column: str, *, fractional: bool = False, resolved: s
     outside = ~np.isnan(values) & ~((values >= 0) & (values <= 1))
     if outside.any():
         row = int(np.argmax(outside))
-        refuse(table, row, column, f"{shown(table, column, row)} is no outcome; it is 1 for yes and 0 for no")
+        refuse(table, row, column, f"{format_value(table, column, row)} is no outcome; it is 1 for yes and 0 for no")
     between = (values > 0) & (values < 1)
     if between.any() and not fractional:
         row = int(np.argmax(between))
         advice = "correct it, or give --fractional (fractional=True) to score shares of yes"
-        refuse(table, row, column, f"{shown(table, column, row)} is a share between no (0) and yes (1); {advice}")
+        refuse(table, row, column, f"{format_value(table, column, row)} is a share between no (0) and yes (1); {advice}")
     return values
 
 
-def is_outcome(table: Table, column: str) -> bool:
+def is_outcome(table: ForecastTable, column: str) -> bool:
     """True if every value of a column can be read as an outcome or as unresolved, and some value is one."""
     try:
-        return not bool(np.isnan(outcomes(table, column, fractional=True)).all())
+        return not bool(np.isnan(parse_outcomes(table, column, fractional=True)).all())
     except ScoringError:
         return False
 
 
-def voided(values: pl.Series) -> Bools:
+def find_voided(values: pl.Series) -> Bools:
     """Rows whose outcome is stated to be unresolved, as opposed to missing."""
     if values.dtype != pl.String:
         return np.zeros(len(values), dtype=np.bool_)
     return np.asarray(_small(values).is_in(list(UNRESOLVED - MISSING)).fill_null(False))
 
 
-def _outcomes(table: Table, column: str) -> Floats:
+def _outcomes(table: ForecastTable, column: str) -> Floats:
     raw = table.values(column)
     if raw.dtype == pl.Boolean:
         return _floats(raw)
     if raw.dtype != pl.String:
         return _numbers(table, column, percent=False)
-    texts = with_points(table, _small(raw))
+    texts = replace_commas(table, _small(raw))
     yes, no = (texts.is_in(list(words)).fill_null(False) for words in (YES, NO))
     words, number = yes | no, texts.cast(pl.Float64, strict=False).fill_nan(None)
     numbers = number.is_not_null()
@@ -147,47 +147,49 @@ def _outcomes(table: Table, column: str) -> Floats:
     if strange.any():
         row = _first(strange)
         advice = "write yes or no, 1 or 0, or nothing where it is not resolved"
-        refuse(table, row, column, f"{shown(table, column, row)} is no outcome; {advice}")
+        refuse(table, row, column, f"{format_value(table, column, row)} is no outcome; {advice}")
     if words.any() and numbers.any():
         row, other = _first(numbers), _first(words)
-        mixed = f"is a number, but {table.place(other)} holds {shown(table, column, other)}; write all as 1 and 0, or all as yes and no"
-        refuse(table, row, column, f"{shown(table, column, row)} {mixed}")
+        mixed = (
+            f"is a number, but {table.place(other)} holds {format_value(table, column, other)}; write all as 1 and 0, or all as yes and no"
+        )
+        refuse(table, row, column, f"{format_value(table, column, row)} {mixed}")
     values = _floats(number)
     values[yes.to_numpy()] = 1.0
     values[no.to_numpy()] = 0.0
     return values
 
 
-def weights(table: Table, column: str) -> Floats:
+def parse_weights(table: ForecastTable, column: str) -> Floats:
     """Positive weights."""
     values = _numbers(table, column, percent=False)
     bad = ~((values > 0) & np.isfinite(values))
     if bad.any():
         row = int(np.argmax(bad))
-        refuse(table, row, column, f"{shown(table, column, row)} is no weight; give a positive number, or leave the row out")
+        refuse(table, row, column, f"{format_value(table, column, row)} is no weight; give a positive number, or leave the row out")
     if len(values) and values.max() / LARGEST_RATIO > values.min():
         row, least = int(np.argmax(values)), int(np.argmin(values))
         refuse(
             table,
             row,
             column,
-            f"{shown(table, column, row)} is more than {LARGEST_RATIO:.0e} times the weight of {table.place(least)}, "
-            f"{shown(table, column, least)}; correct one, or leave the row out",
+            f"{format_value(table, column, row)} is more than {LARGEST_RATIO:.0e} times the weight of {table.place(least)}, "
+            f"{format_value(table, column, least)}; correct one, or leave the row out",
         )
     return values
 
 
-def labels(table: Table, column: str, what: str, remedy: str) -> pl.Series:
+def parse_labels(table: ForecastTable, column: str, what: str, remedy: str) -> pl.Series:
     """Labels as text, without spaces around. Raises where one is missing: `what` it is, and the `remedy`."""
-    values = texts(table, column)
+    values = to_texts(table, column)
     missing = values.is_null()
     if missing.any():
         row = _first(missing)
-        refuse(table, row, column, f"{shown(table, column, row)} is no {what}; {remedy}")
+        refuse(table, row, column, f"{format_value(table, column, row)} is no {what}; {remedy}")
     return values
 
 
-def texts(table: Table, column: str) -> pl.Series:
+def to_texts(table: ForecastTable, column: str) -> pl.Series:
     """A column as text without spaces around, null where there is nothing."""
     values = table.frame[column] if column in table.lists else table.values(column)
     if isinstance(values.dtype, pl.List):
@@ -202,26 +204,31 @@ def texts(table: Table, column: str) -> pl.Series:
         large = (values.abs() >= _INEXACT).fill_null(False)
         if large.any():
             row = _first(large)
-            refuse(table, row, column, f"{shown(table, column, row)} is a number too large to keep its digits; write it as text, in quotes")
+            refuse(
+                table,
+                row,
+                column,
+                f"{format_value(table, column, row)} is a number too large to keep its digits; write it as text, in quotes",
+            )
         if len(whole) == 0 or (whole == whole.round()).all():
             values = values.cast(pl.Int64)
     stripped = values.cast(pl.String).str.strip_chars()
     return stripped.set(stripped == "", None)
 
 
-def _numbers(table: Table, column: str, *, percent: bool) -> Floats:
+def _numbers(table: ForecastTable, column: str, *, percent: bool) -> Floats:
     raw = table.values(column)
     if raw.dtype.is_numeric() or raw.dtype == pl.Null:
         return _floats(raw)
     if raw.dtype != pl.String:
         row = _first(raw.is_not_null()) if raw.count() else 0
-        refuse(table, row, column, f"{shown(table, column, row)} is no number; give numbers")
-    small = with_points(table, _small(raw))
+        refuse(table, row, column, f"{format_value(table, column, row)} is no number; give numbers")
+    small = replace_commas(table, _small(raw))
     number = (small.str.strip_suffix("%").str.strip_chars() if percent else small).cast(pl.Float64, strict=False)
     strange = number.is_null() & ~small.is_in(list(MISSING)).fill_null(True)
     if strange.any():
         row = _first(strange)
-        text, value = small[row], shown(table, column, row)
+        text, value = small[row], format_value(table, column, row)
         if text.endswith("%"):
             plain = _without_sign(small)
             if plain.any():
@@ -229,7 +236,7 @@ def _numbers(table: Table, column: str, *, percent: bool) -> Floats:
             refuse(table, row, column, f"{value} is a percentage; {_percent(column)} to divide by 100")
         points = small.str.contains(_POINT).fill_null(False)
         if "," in text and table.decimal_commas and points.any():
-            other = f"{table.place(_first(points))} holds {shown(table, column, _first(points))}"
+            other = f"{table.place(_first(points))} holds {format_value(table, column, _first(points))}"
             refuse(
                 table,
                 row,
@@ -246,7 +253,7 @@ def _numbers(table: Table, column: str, *, percent: bool) -> Floats:
     return _floats(number.fill_nan(None))
 
 
-def with_points(table: Table, small: pl.Series) -> pl.Series:
+def replace_commas(table: ForecastTable, small: pl.Series) -> pl.Series:
     """Texts with decimal points, where the file has decimal commas: another delimiter, and no number with a point."""
     if not table.decimal_commas or small.str.contains(_POINT).any():
         return small
@@ -259,13 +266,13 @@ def _without_sign(small: pl.Series) -> pl.Series:
     return (number.is_not_null() & number.is_not_nan() & (number != 0)).fill_null(False)
 
 
-def _refuse_mixture(table: Table, column: str, signed: int, plain: int) -> NoReturn:
-    other = f"{table.place(plain)} holds {shown(table, column, plain)}"
-    refuse(table, signed, column, f"{shown(table, column, signed)} is a percentage, but {other}; write the whole column in one unit")
+def _refuse_mixture(table: ForecastTable, column: str, signed: int, plain: int) -> NoReturn:
+    other = f"{table.place(plain)} holds {format_value(table, column, plain)}"
+    refuse(table, signed, column, f"{format_value(table, column, signed)} is a percentage, but {other}; write the whole column in one unit")
 
 
 def _percent(column: str) -> str:
-    return f"give {option('percent', column)} (percent={column!r})"
+    return f"give {format_option('percent', column)} (percent={column!r})"
 
 
 def _floats(values: pl.Series) -> Floats:
@@ -280,14 +287,14 @@ def _first(flags: pl.Series | Bools) -> int:
     return int(np.argmax(np.asarray(flags)))
 
 
-def shown(table: Table, column: str, row: int) -> str:
+def format_value(table: ForecastTable, column: str, row: int) -> str:
     """A value as messages show it."""
     value = table.frame[column][row]
     if value is None:
         return "an empty value"
-    return brief(value)
+    return format_brief(value)
 
 
-def refuse(table: Table, row: int, column: str, text: str) -> NoReturn:
+def refuse(table: ForecastTable, row: int, column: str, text: str) -> NoReturn:
     """Raise `ScoringError` that names the place of a value and its fault."""
     raise ScoringError(f"{table.where(row, column)}: {text}")

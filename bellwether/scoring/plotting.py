@@ -23,8 +23,8 @@ from bellwether.calibration.forecasts import BINS
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ScoringError
 from bellwether.files import atomic_file
-from bellwether.scoring.forecast_sheet import scored
-from bellwether.scoring.result import LOSSES, words
+from bellwether.scoring.forecast_sheet import build_arrays
+from bellwether.scoring.result import LOSSES, format_metric
 
 if TYPE_CHECKING:
     import altair as alt
@@ -77,7 +77,7 @@ def plot_scores(result: ScoreTables, metric: str = "brier") -> alt.LayerChart:
     rows = result.scores.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
     rows = rows.sort("value", descending=better is Better.HIGHER, maintain_order=True).select("value", "lower", "upper", name="forecaster")
     said = {Better.LOWER: "; lower is better", Better.HIGHER: "; higher is better", Better.NEITHER: ""}[better]
-    return listed(rows.to_dicts(), f"{words(metric)} and {100 * result.plan.level:.4g} % interval{said}")
+    return listed(rows.to_dicts(), f"{format_metric(metric)} and {100 * result.plan.level:.4g} % interval{said}")
 
 
 def plot_differences(result: ScoreTables) -> alt.LayerChart:
@@ -124,7 +124,7 @@ def _drawn(result: ScoreTables, tell: Progress) -> tuple[pl.DataFrame, pl.DataFr
     bands, curves = [], []
     for done, name in enumerate(result.forecasters):
         tell(done, len(result.forecasters), f"consistency bands of {name}")
-        forecasts, clusters = scored(result.forecasts.filter(pl.col("forecaster") == name))
+        forecasts, clusters = build_arrays(result.forecasts.filter(pl.col("forecaster") == name))
         bins, curve = bands_and_curve(forecasts, clusters, result.bins, level=result.plan.level, seed=result.plan.seed)
         forecaster = pl.lit(name).alias("forecaster")
         bands.append(bins.select(forecaster, "bin", "lower", "upper").drop_nulls())

@@ -10,10 +10,10 @@ import polars as pl
 
 from bellwether.calibration.forecasts import Floats
 from bellwether.errors import ScoringError
-from bellwether.scoring.columns import FINAL_PRICES, Columns, listed, named, option
-from bellwether.scoring.forecast_sheet import MARKET, Part
+from bellwether.scoring.columns import FINAL_PRICES, ColumnRoles, find_named, format_names, format_option
+from bellwether.scoring.forecast_sheet import MARKET, TableRows
 from bellwether.scoring.parsing import refuse
-from bellwether.scoring.table import Table
+from bellwether.scoring.table import ForecastTable
 
 #: A price this close to the outcome is that of a market that is decided.
 NEAR = 0.02
@@ -32,40 +32,40 @@ _EXPORTED = re.compile(r"ground_truth|price_\d+[hd](_at)?")
 _NAMED_FINAL = re.compile(r"(final|settlement|resolution|closing|close)_")
 
 
-def check_final(table: Table, given: Columns) -> None:
+def check_final(table: ForecastTable, given: ColumnRoles) -> None:
     """Raise `ScoringError` where an option names a column of final prices as a forecast."""
     present = table.frame.columns
     exported = any(_EXPORTED.fullmatch(column) for column in present)
     final = [
         column
         for name in FINAL_PRICES
-        for column in named(present, [name])
+        for column in find_named(present, [name])
         if _NAMED_FINAL.match(name) or (exported and name == FINAL_PRICES[0])
     ]
     for role, columns in (("market", (given.market,)), ("probability", given.probability)):
         for column in columns:
             if column in final:
                 raise ScoringError(
-                    f"{table.source}: {option(role, column)} names a final price, which is known after the fact and no forecast; "
+                    f"{table.source}: {format_option(role, column)} names a final price, which is known after the fact and no forecast; "
                     f"{_instead(table)}, or rename the column if it is a price from the time of the forecasts"
                 )
 
 
-def unread_final(table: Table, columns: Columns) -> list[str]:
+def note_unread_final(table: ForecastTable, columns: ColumnRoles) -> list[str]:
     """A note on columns of final prices where no other price is read."""
-    final = [column for column in named(table.frame.columns, FINAL_PRICES) if column not in columns.probability]
+    final = [column for column in find_named(table.frame.columns, FINAL_PRICES) if column not in columns.probability]
     if not final or columns.market is not None:
         return []
-    return [f"{listed(final)} by name is a final price, known after the fact, and no baseline: {_instead(table)}."]
+    return [f"{format_names(final)} by name is a final price, known after the fact, and no baseline: {_instead(table)}."]
 
 
-def _instead(table: Table) -> str:
+def _instead(table: ForecastTable) -> str:
     earlier = [column for column in table.frame.columns if re.fullmatch(r"price_\d+[hd]", column)]
-    example = f" such as {option('market', earlier[-1])}" if earlier else ""
+    example = f" such as {format_option('market', earlier[-1])}" if earlier else ""
     return f"name a price from the time of the forecasts with --market{example}"
 
 
-def check_prices(frame: pl.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
+def check_prices(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
     """Notes on prices that may be final, whether in a column of their own or as a forecaster called market.
 
     Raises `ScoringError` where prices are the outcomes, or nearly.
@@ -74,7 +74,7 @@ def check_prices(frame: pl.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
     yield from _check(frame.filter(pl.col("forecaster").str.to_lowercase().is_in(_MARKETS)).with_columns(market="probability"), parts)
 
 
-def _check(frame: pl.DataFrame, parts: Sequence[Part]) -> Iterator[str]:
+def _check(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
     """place: the number of the column of probabilities; null for prices."""
     priced = frame.filter(pl.col("market").is_not_null()).unique(["question", "market"], keep="first", maintain_order=True)
     if priced.is_empty():
@@ -107,14 +107,14 @@ def _are_apart(price: Floats, outcome: Floats) -> bool:
     return len(yes) + len(no) == len(price) and len(yes) > 0 and len(no) > 0 and bool(yes.min() > no.max())
 
 
-def known_outcomes(frame: pl.DataFrame) -> Iterator[str]:
+def note_known_outcomes(frame: pl.DataFrame) -> Iterator[str]:
     """Notes on forecasters that repeat the outcomes."""
     for name, rows in frame.filter(pl.col("probability").is_not_null()).group_by("forecaster", maintain_order=True):
         if rows.height >= _FEW and (rows["probability"] == rows["outcome"]).all():
             yield f"Every forecast of {name[0]} equals the outcome: check that the column is a forecast."
 
 
-def with_market(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def add_market(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """The rows and those of the market as a forecaster, where it has one price per question."""
     prices = frame.filter(pl.col("market").is_not_null())
     if prices.is_empty():

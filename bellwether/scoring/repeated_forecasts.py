@@ -10,10 +10,10 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.formatting import counted
-from bellwether.scoring.columns import STATED, listed, named, option
-from bellwether.scoring.forecast_sheet import Part
-from bellwether.scoring.parsing import refuse, shown
-from bellwether.scoring.table import Table
+from bellwether.scoring.columns import STATED, find_named, format_names, format_option
+from bellwether.scoring.forecast_sheet import TableRows
+from bellwether.scoring.parsing import format_value, refuse
+from bellwether.scoring.table import ForecastTable
 
 _KEY = ("forecaster", "question")
 _FORMATS = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M")
@@ -33,18 +33,20 @@ class Keep(StrEnum):
         raise ScoringError(f"keep is {value!r}; give one of {', '.join(cls)}")
 
 
-def check_times(tables: Sequence[Table], keep: Keep | None, at: str | None, before: str | None) -> None:
+def check_times(tables: Sequence[ForecastTable], keep: Keep | None, at: str | None, before: str | None) -> None:
     """Raise `ScoringError` unless the options of times belong together."""
     if at is not None and before is None and keep in (None, Keep.MEAN):
-        raise ScoringError(f"scoring: {option('at', at)} orders repeated forecasts; give it with --keep last, --keep first or --before")
-    needs = f"--keep {keep}" if keep in (Keep.LAST, Keep.FIRST) else None if before is None else option("before", before)
+        raise ScoringError(
+            f"scoring: {format_option('at', at)} orders repeated forecasts; give it with --keep last, --keep first or --before"
+        )
+    needs = f"--keep {keep}" if keep in (Keep.LAST, Keep.FIRST) else None if before is None else format_option("before", before)
     if at is None and needs is not None:
-        likely = named(tables[0].frame.columns, STATED)
-        name = option("at", likely[0]) if likely else "--at COLUMN"
+        likely = find_named(tables[0].frame.columns, STATED)
+        name = format_option("at", likely[0]) if likely else "--at COLUMN"
         raise ScoringError(f"{tables[0].source}: {needs} needs the column with the time of each forecast; give {name}")
 
 
-def instants(table: Table, column: str) -> pl.Series:
+def parse_instants(table: ForecastTable, column: str) -> pl.Series:
     """Times as microseconds since 1970. Text is ISO 8601, in UTC where it has no zone; numbers are Unix times."""
     values = table.values(column)
     if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
@@ -64,11 +66,11 @@ def instants(table: Table, column: str) -> pl.Series:
         found = pl.select(pl.coalesce((number * scale).cast(pl.Int64), *(one.to_physical() for one in parsed))).to_series()
     if found.null_count():
         row = int(found.is_null().arg_max() or 0)
-        refuse(table, row, column, f"{shown(table, column, row)} is no time; write 2026-03-01T12:00:00Z")
+        refuse(table, row, column, f"{format_value(table, column, row)} is no time; write 2026-03-01T12:00:00Z")
     return found
 
 
-def in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list[str]]:
+def select_in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list[str]]:
     """The forecasts stated before the time in their row, and a note on the others. Raises `ScoringError` where none is."""
     early = frame.filter(pl.col("stated") < pl.col("ends"))
     if early.is_empty():
@@ -77,7 +79,7 @@ def in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list[str]]:
     return early, [f"{counted(late, 'forecast')} left out: not before the time in {before!r}."] if late else []
 
 
-def keep_one(frame: pl.DataFrame, parts: Sequence[Part], keep: Keep, at: str | None) -> tuple[pl.DataFrame, list[str]]:
+def select_one(frame: pl.DataFrame, parts: Sequence[TableRows], keep: Keep, at: str | None) -> tuple[pl.DataFrame, list[str]]:
     """One row per forecaster and question, and a note on the others. A row without a forecast counts where there is no other."""
     if not parts[0].columns.question:
         raise ScoringError(f"{parts[0].table.source}: --keep needs the column that names the question; give --question COLUMN")
@@ -86,11 +88,11 @@ def keep_one(frame: pl.DataFrame, parts: Sequence[Part], keep: Keep, at: str | N
     repeated = frame.height - kept.height
     if not repeated:
         return kept, []
-    which = "the mean" if keep is Keep.MEAN else f"the {keep} by {listed([str(at)])}"
+    which = "the mean" if keep is Keep.MEAN else f"the {keep} by {format_names([str(at)])}"
     return kept, [f"{counted(repeated, 'repeated forecast')} left out: {which} of each forecaster and question counts."]
 
 
-def _at_end(some: pl.DataFrame, parts: Sequence[Part], keep: Keep) -> pl.DataFrame:
+def _at_end(some: pl.DataFrame, parts: Sequence[TableRows], keep: Keep) -> pl.DataFrame:
     end = pl.col("stated").max() if keep is Keep.LAST else pl.col("stated").min()
     ends = some.filter(pl.col("stated") == end.over(_KEY))
     tied = ends.filter(pl.struct("probability", "market").n_unique().over(_KEY) > 1)
@@ -103,7 +105,7 @@ def _at_end(some: pl.DataFrame, parts: Sequence[Part], keep: Keep) -> pl.DataFra
     return ends.unique(_KEY, keep="first", maintain_order=True)
 
 
-def _mean(some: pl.DataFrame, parts: Sequence[Part]) -> pl.DataFrame:
+def _mean(some: pl.DataFrame, parts: Sequence[TableRows]) -> pl.DataFrame:
     groups = [name for name in some.columns if name.startswith("by_")]
     for name in groups:
         differ = some.filter(pl.col(name).n_unique().over(_KEY) > 1)

@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.calibration.comparison_pairs import Loss
 from bellwether.calibration.forecasts import Bins
 from bellwether.calibration.inference import Inference
-from bellwether.scoring.columns import Columns
+from bellwether.scoring.columns import ColumnRoles
 
 #: Told what is done, of how many steps, and what comes next.
 Progress = Callable[[int, int, str], object]
@@ -43,7 +43,7 @@ class ScoreTables:
     reliability: pl.DataFrame
     forecasts: pl.DataFrame
     sources: tuple[str, ...]
-    columns: Columns
+    columns: ColumnRoles
     clusters: str
     notes: tuple[str, ...]
     loss: Loss
@@ -82,6 +82,6 @@ class ScoreTables:
         }
 
 
-def words(metric: str) -> str:
+def format_metric(metric: str) -> str:
     """Readable name of a metric."""
     return _WORDS.get(metric, metric.replace("_", " "))

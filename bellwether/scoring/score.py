@@ -19,15 +19,15 @@ from bellwether.calibration.inference import Inference
 from bellwether.calibration.reliability import bins_of
 from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.calibration.sufficient_statistics import log_loss
-from bellwether.scoring.columns import Columns
+from bellwether.scoring.columns import ColumnRoles
 from bellwether.scoring.files import frame_table, read_table
-from bellwether.scoring.forecast_sheet import MARKET, Sheet, scored
-from bellwether.scoring.loading import Reading, read_sheet
+from bellwether.scoring.forecast_sheet import MARKET, Sheet, build_arrays
+from bellwether.scoring.loading import LoadOptions, read_sheet
 from bellwether.scoring.plotting import write_figures
 from bellwether.scoring.repeated_forecasts import Keep
 from bellwether.scoring.result import Progress, ScoreTables
-from bellwether.scoring.table import Table
-from bellwether.scoring.text_tables import as_text
+from bellwether.scoring.table import ForecastTable
+from bellwether.scoring.text_tables import format_tables
 
 
 class ScoreResult(ScoreTables):
@@ -46,7 +46,7 @@ class ScoreResult(ScoreTables):
 
     def __str__(self) -> str:
         """The tables as `bellwether score` prints them."""
-        return as_text(self)
+        return format_tables(self)
 
     def write_figures(self, folder: Path | str, progress: Progress | None = None) -> list[Path]:
         """Write reliability.png, scores.png and, of several forecasters, differences.png into a folder; returns their paths."""
@@ -123,8 +123,8 @@ def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, 
     return _scored(sheet, plan, measured, chosen, tell)
 
 
-def _reading(options: ScoreOptions) -> Reading:
-    columns = Columns(
+def _reading(options: ScoreOptions) -> LoadOptions:
+    columns = ColumnRoles(
         probability=_several(options.get("probability", ())),
         outcome=options.get("outcome"),
         forecaster=options.get("forecaster"),
@@ -134,7 +134,7 @@ def _reading(options: ScoreOptions) -> Reading:
         market=options.get("market"),
     )
     keep = options.get("keep")
-    return Reading(
+    return LoadOptions(
         columns,
         by=_several(options.get("by", ())),
         on=_several(options.get("on", ())),
@@ -153,17 +153,17 @@ def _several(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _tables(data: Any) -> list[Table]:
+def _tables(data: Any) -> list[ForecastTable]:
     paths = isinstance(data, Sequence) and not isinstance(data, str) and len(data) > 0 and all(isinstance(one, str | Path) for one in data)
     return [_table(one) for one in data] if paths else [_table(data)]
 
 
-def _table(data: Any) -> Table:
+def _table(data: Any) -> ForecastTable:
     return read_table(Path(data)) if isinstance(data, str | Path) else frame_table(data)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _ScoreGroup:
     """Rows of one forecaster, all or those of one group, the number of questions asked, and the share of their weight that has a forecast."""
 
     forecaster: str
@@ -185,7 +185,7 @@ def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progres
     reliability = []
     for done, part in enumerate(parts):
         tell(done, len(parts) + 1, f"scoring {part.title}")
-        forecasts, clusters = scored(part.rows)
+        forecasts, clusters = build_arrays(part.rows)
         frame = evaluate_forecasts(forecasts, clusters, part.asked, plan, bins, answered=part.answered).frame()
         first = {"by": part.by, "group": part.group, "forecaster": part.forecaster}
         frames.append(frame.select(*(pl.lit(value, pl.String).alias(name) for name, value in first.items()), pl.all()))
@@ -226,7 +226,7 @@ def _ranked(sheet: Sheet, panel: Panel) -> tuple[Bools, list[str]]:
     return enough, [f"Not ranked, with less than {COVERAGE_FLOOR:.0%} of the questions answered: {', '.join(few)}."]
 
 
-def _parts(sheet: Sheet) -> Iterator[_Part]:
+def _parts(sheet: Sheet) -> Iterator[_ScoreGroup]:
     for columns in ([], *([f"by_{index}"] for index in range(len(sheet.by)))):
         name = sheet.by[int(columns[0].removeprefix("by_"))] if columns else None
         groups = sheet.frame.sort(*columns, "forecaster_index", maintain_order=True)
@@ -235,7 +235,7 @@ def _parts(sheet: Sheet) -> Iterator[_Part]:
             for forecaster, rows in group.partition_by("forecaster", as_dict=True, maintain_order=True).items():
                 asked = questions if sheet.is_paired else rows
                 answered = float(rows.filter(pl.col("probability").is_not_null())["weight"].sum()) / float(asked["weight"].sum())
-                yield _Part(str(forecaster[0]), rows, asked.height, answered, name, key[0] if key else None)
+                yield _ScoreGroup(str(forecaster[0]), rows, asked.height, answered, name, key[0] if key else None)
 
 
 def _losses(sheet: Sheet) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from bellwether.errors import ScoringError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class ForecastTable:
     """Rows of a file or frame.
 
     source: its name in messages. frame: the columns; those of text files are text. place: the name of a row in messages. faults: why a column cannot
@@ -41,7 +41,7 @@ class Table:
         return self.frame[column]
 
 
-def row_place(index: int) -> str:
+def format_place(index: int) -> str:
     """The name of a row of a frame in messages."""
     return f"row {index + 1}"
 
@@ -51,20 +51,20 @@ def is_missing(value: object) -> bool:
     return value is None or type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and math.isnan(value))
 
 
-def table_of_records(source: str, rows: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> Table:
+def build_from_records(source: str, rows: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> ForecastTable:
     """A table of objects, with a column for every key."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return table_of_columns(source, {name: [row.get(name) for row in rows] for name in names}, place)
+    return build_from_columns(source, {name: [row.get(name) for row in rows] for name in names}, place)
 
 
-def table_of_columns(source: str, columns: Mapping[str, list[Any]], place: Callable[[int], str]) -> Table:
+def build_from_columns(source: str, columns: Mapping[str, list[Any]], place: Callable[[int], str]) -> ForecastTable:
     """A table of Python values; columns of several types have a fault."""
     series, faults, lists = {}, {}, set()
     for name, values in columns.items():
         firsts: dict[str, int] = {}
         for index, value in enumerate(values):
             if not is_missing(value):
-                firsts.setdefault(kind_of(value), index)
+                firsts.setdefault(name_type(value), index)
         if (fault := _fault(values, firsts, place)) is None:
             series[name] = pl.Series(name, [None if is_missing(value) else value for value in values], strict=False)
             continue
@@ -72,7 +72,7 @@ def table_of_columns(source: str, columns: Mapping[str, list[Any]], place: Calla
         if "a list" in firsts and "an object" not in firsts:
             lists.add(name)
         series[name] = pl.Series(name, [None if is_missing(value) else _label(value) for value in values], dtype=pl.String)
-    return Table(source, pl.DataFrame(series), place, faults, frozenset(lists))
+    return ForecastTable(source, pl.DataFrame(series), place, faults, frozenset(lists))
 
 
 def _label(value: object) -> str:
@@ -94,7 +94,7 @@ def _fault(values: Sequence[Any], firsts: Mapping[str, int], place: Callable[[in
 _TWO = 2
 
 
-def kind_of(value: object) -> str:
+def name_type(value: object) -> str:
     """The type of a value in messages."""
     for kind, name in _KINDS:
         if isinstance(value, kind):

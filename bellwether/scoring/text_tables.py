@@ -16,7 +16,7 @@ from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.console import TextTable, print_tables
 from bellwether.formatting import NOTHING, counted, floor_percent, p_value
 from bellwether.scoring.forecast_sheet import MARKET
-from bellwether.scoring.result import LOSSES, words
+from bellwether.scoring.result import LOSSES, format_metric
 from bellwether.untrusted_text import visible
 
 if TYPE_CHECKING:
@@ -26,26 +26,26 @@ _WIDTH = 80
 _LARGE = 1000
 
 
-def as_text(result: ScoreTables) -> str:
+def format_tables(result: ScoreTables) -> str:
     """The tables as text of 80 columns."""
     text = io.StringIO()
-    show(Console(file=text, width=_WIDTH, highlight=False), result)
+    print_result(Console(file=text, width=_WIDTH, highlight=False), result)
     return text.getvalue().rstrip()
 
 
-def show(console: Console, result: ScoreTables) -> None:
+def print_result(console: Console, result: ScoreTables) -> None:
     """Print the tables of a result."""
-    counts, columns = summary(result)
+    counts, columns = describe_data(result)
     console.print(Text(visible(counts)))
     console.print(Text(f"Columns: {visible('; '.join(f'{role} = {names}' for role, names in columns))}\n"))
     tables = [_scores(result), _skill(result), _calibration(result), *_pairs(result), *_groups(result)]
-    groups = [group_name(group) for group in result.groups["group"].unique(maintain_order=True)]
+    groups = [format_group(group) for group in result.groups["group"].unique(maintain_order=True)]
     print_tables(console, tables, [*result.forecasters, *groups])
-    for note in (*reasons(result), *result.notes):
+    for note in (*explain_missing(result), *result.notes):
         console.print(Text(f"- {visible(note)}"))
 
 
-def summary(result: ScoreTables) -> tuple[str, list[tuple[str, str]]]:
+def describe_data(result: ScoreTables) -> tuple[str, list[tuple[str, str]]]:
     """A sentence on the data, and the roles of the columns."""
     forecasters = [name for name in result.forecasters if name != MARKET]
     counts = ((result.n_questions, "question"), (len(forecasters), "forecaster"), (result.n_clusters, "cluster"))
@@ -62,8 +62,8 @@ def _scores(result: ScoreTables) -> TextTable:
         f"Brier and log loss: lower is better. Brackets: {100 * result.plan.level:.4g} % intervals; clusters: {result.clusters}."
         + (f"\ngrp: forecasters that share a letter do not differ significantly (5 %) in {LOSSES[result.loss]}." if grouped else ""),
     )
-    for name, metrics in by_forecaster(result.scores):
-        cells = [_interval(metrics["brier"]), _interval(metrics["log_loss"]), number(metrics["roc_auc"]["value"])]
+    for name, metrics in group_metrics(result.scores):
+        cells = [_interval(metrics["brier"]), _interval(metrics["log_loss"]), format_number(metrics["roc_auc"]["value"])]
         table.add(name, str(metrics["brier"]["n"]), *cells, *([letters.get(name) or ""] if grouped else []))
     return table
 
@@ -73,10 +73,10 @@ def _skill(result: ScoreTables) -> TextTable:
     columns = ("forecaster", "over base rate", *(["over market"] if priced else []), "accuracy", "cov.")
     caption = "Skill is 1 less the ratio of Brier scores: above 0 is better than the reference.\ncov.: share of questions with a forecast."
     table = TextTable("Skill", columns, caption)
-    for name, metrics in by_forecaster(result.scores):
+    for name, metrics in group_metrics(result.scores):
         market = [NOTHING if name == MARKET else _interval(metrics["skill_vs_market"], "+", ends=2)] if priced else []
         share = metrics["coverage"]["value"]
-        cells = [_interval(metrics["brier_skill"], "+", ends=2), *market, number(metrics["accuracy"]["value"])]
+        cells = [_interval(metrics["brier_skill"], "+", ends=2), *market, format_number(metrics["accuracy"]["value"])]
         table.add(name, *cells, NOTHING if share is None else floor_percent(share))
     return table
 
@@ -88,12 +88,14 @@ def _calibration(result: ScoreTables) -> TextTable:
         "by chance: what calibrated forecasts would have on average. p: of a test of calibration.\n"
         "reliability, resolution: parts of the Brier score, without bias; 0 reliability is calibrated.",
     )
-    for name, metrics in by_forecaster(result.scores):
+    for name, metrics in group_metrics(result.scores):
         cells = []
         for metric in ("ece", "smece"):
             one = metrics[metric]
-            cells += [number(one["value"]), number(one["expected"]), p_value(one["p_calibrated"], 3, short=True)]
-        cells += [number(metrics[metric]["value"], digits=4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")]
+            cells += [format_number(one["value"]), format_number(one["expected"]), p_value(one["p_calibrated"], 3, short=True)]
+        cells += [
+            format_number(metrics[metric]["value"], digits=4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")
+        ]
         table.add(name, *cells)
     return table
 
@@ -123,27 +125,27 @@ def _groups(result: ScoreTables) -> Iterator[TextTable]:
     for (by,), groups in result.groups.partition_by("by", as_dict=True, maintain_order=True).items():
         table = TextTable(f"By {by}", (f"{visible(str(by))} – forecaster", "n", "clus-\nters", "Brier", "skill", "ECE", "p"))
         for (group,), rows in groups.partition_by("group", as_dict=True, maintain_order=True).items():
-            for name, metrics in by_forecaster(rows):
+            for name, metrics in group_metrics(rows):
                 brier = metrics["brier"]
-                cells = [_interval(brier), number(metrics["brier_skill"]["value"], "+", 2), number(metrics["ece"]["value"])]
+                cells = [_interval(brier), format_number(metrics["brier_skill"]["value"], "+", 2), format_number(metrics["ece"]["value"])]
                 counts = [str(brier["n"]), str(brier["n_clusters"])]
-                table.add((group_name(group), name), *counts, *cells, p_value(metrics["ece"]["p_calibrated"], 3, short=True))
+                table.add((format_group(group), name), *counts, *cells, p_value(metrics["ece"]["p_calibrated"], 3, short=True))
         yield table
 
 
-def group_name(group: object) -> str:
+def format_group(group: object) -> str:
     """Name of a group; rows without one are a group of their own."""
     return "(none)" if group is None else str(group)
 
 
-def reasons(result: ScoreTables) -> Iterator[str]:
+def explain_missing(result: ScoreTables) -> Iterator[str]:
     """Why what these tables show has no interval or test."""
     shown = pl.col("metric").is_in(["brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy"])
     without = pl.concat([result.scores, result.groups.drop("by", "group")]).filter(
         shown & pl.col("value").is_not_null() & pl.col("lower").is_null()
     )
     for reason, metrics in without.group_by("reason", maintain_order=True).agg(pl.col("metric").unique(maintain_order=True)).iter_rows():
-        yield f"No interval of {', '.join(words(metric) for metric in metrics)} for some: {reason}."
+        yield f"No interval of {', '.join(format_metric(metric) for metric in metrics)} for some: {reason}."
     biased = result.scores.filter(
         pl.col("metric").is_in(["ece", "smece"]) & pl.col("value").is_not_null() & pl.col("p_calibrated").is_null()
     )
@@ -155,7 +157,7 @@ def reasons(result: ScoreTables) -> Iterator[str]:
         yield f"No test of {counted(count, 'pair')}: {reason}."
 
 
-def by_forecaster(scores: pl.DataFrame) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
+def group_metrics(scores: pl.DataFrame) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
     """Each forecaster and its metrics by name, best Brier score first."""
     rows = {
         str(name): {row["metric"]: row for row in part.iter_rows(named=True)}
@@ -166,10 +168,10 @@ def by_forecaster(scores: pl.DataFrame) -> Iterator[tuple[str, dict[str, dict[st
 
 def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 3) -> str:
     if row["value"] is None or row["lower"] is None:
-        return number(row["value"], sign, digits)
-    return f"{number(row['value'], sign, digits)} [{number(row['lower'], sign, ends)}, {number(row['upper'], sign, ends)}]"
+        return format_number(row["value"], sign, digits)
+    return f"{format_number(row['value'], sign, digits)} [{format_number(row['lower'], sign, ends)}, {format_number(row['upper'], sign, ends)}]"
 
 
-def number(value: float | None, sign: str = "", digits: int = 3) -> str:
+def format_number(value: float | None, sign: str = "", digits: int = 3) -> str:
     """A number with so many decimals, of a large one its magnitude."""
     return formatting.number(value, digits, sign=sign) if value is None or abs(value) < _LARGE else f"{value:{sign}.0e}"

@@ -14,10 +14,10 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.files import atomic_file
-from bellwether.scoring.columns import STATED, Columns, is_number, listed, recognise
+from bellwether.scoring.columns import STATED, ColumnRoles, format_names, is_number, recognise_columns
 from bellwether.scoring.files import read_table
-from bellwether.scoring.parsing import with_points
-from bellwether.scoring.table import Table
+from bellwether.scoring.parsing import replace_commas
+from bellwether.scoring.table import ForecastTable
 from bellwether.tables.exports import neutralise_formulas
 
 #: Names of the column of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.
@@ -29,20 +29,20 @@ _NAME = re.compile(r"\w+", re.ASCII)
 WEEKS = ("arena_week", "week")
 
 
-def read_forecasts(path: Path) -> Table:
+def read_forecasts(path: Path) -> ForecastTable:
     """The file's rows by the columns row, market, probability, stated_at, and, where the file has them, venue, week and forecaster.
 
     CSV, TSV, Parquet and JSON lines, as `bellwether score` reads them. Raises `ScoringError` where the file cannot be read, or has no such column.
     """
     table = _QUICK.get(path.suffix.lower(), read_table)(path)
     present = table.frame.columns
-    columns = recognise(table.source, present, [name for name in present if name.lower() not in STATED], Columns())
+    columns = recognise_columns(table.source, present, [name for name in present if name.lower() not in STATED], ColumnRoles())
     if not columns.probability or not columns.question:
         lacking, name = ("a probability", "probability") if not columns.probability else ("a market", "market_id")
-        raise ScoringError(f"{path}: no column is recognised as {lacking} among {listed(present)}; call it {name}")
+        raise ScoringError(f"{path}: no column is recognised as {lacking} among {format_names(present)}; call it {name}")
     if len(columns.probability) > 1:
         raise ScoringError(
-            f"{path}: {listed(columns.probability)} are several columns of probabilities; submit one at a time, called probability"
+            f"{path}: {format_names(columns.probability)} are several columns of probabilities; submit one at a time, called probability"
         )
     found = {
         "market": columns.question[0],
@@ -61,8 +61,8 @@ def read_forecasts(path: Path) -> Table:
             table.values(column)
     rows = table.frame.select(pl.col(column).alias(name) for name, column in found.items() if column is not None)
     if rows["probability"].dtype == pl.String:
-        rows = rows.with_columns(with_points(table, rows["probability"].str.strip_chars()).alias("probability"))
-    return Table(table.source, rows.with_row_index("row"), table.place)
+        rows = rows.with_columns(replace_commas(table, rows["probability"].str.strip_chars()).alias("probability"))
+    return ForecastTable(table.source, rows.with_row_index("row"), table.place)
 
 
 def assign_week(rows: pl.DataFrame, week: date) -> pl.DataFrame:
@@ -71,7 +71,7 @@ def assign_week(rows: pl.DataFrame, week: date) -> pl.DataFrame:
     return rows.with_columns(week=named.fill_null(week.isoformat()))
 
 
-def write_refused(path: Path, table: Table, refused: pl.DataFrame) -> None:
+def write_refused(path: Path, table: ForecastTable, refused: pl.DataFrame) -> None:
     """Write the refused rows as CSV, with their place in the file as messages name it (a line; of Parquet a row) and the reason."""
     places = [table.place(row).split() for row in refused["row"]]
     named = places[0][0] if places else "line"
@@ -86,7 +86,7 @@ def _find_column(present: list[str], names: tuple[str, ...]) -> str | None:
     return next((normal[name] for name in names if name in normal), None)
 
 
-def _read_plain_csv(path: Path) -> Table:
+def _read_plain_csv(path: Path) -> ForecastTable:
     """A plain CSV file by Polars, all columns as text; by the slower reader where there are quotes, carriage returns, blank or short lines."""
     try:
         body = path.read_bytes()
@@ -101,10 +101,10 @@ def _read_plain_csv(path: Path) -> Table:
     )
     if not plain or frame.is_empty() or frame.width < 2 or lines != frame.height + 1 or frame[names[-1]].null_count():
         return read_table(path)
-    return Table(str(path), frame, lambda row: f"line {row + 2}")
+    return ForecastTable(str(path), frame, lambda row: f"line {row + 2}")
 
 
-def _read_json_lines(path: Path) -> Table:
+def _read_json_lines(path: Path) -> ForecastTable:
     """JSON lines by Polars; by the slower reader, which locates faults, if Polars cannot read them."""
     try:
         frame = pl.read_ndjson(path)
@@ -112,7 +112,7 @@ def _read_json_lines(path: Path) -> Table:
         return read_table(path)
     if frame.is_empty() or any(isinstance(dtype, pl.List | pl.Struct) for dtype in frame.dtypes):
         return read_table(path)
-    return Table(str(path), frame, _locate_rows(path))
+    return ForecastTable(str(path), frame, _locate_rows(path))
 
 
 def _locate_rows(path: Path) -> Callable[[int], str]:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables import clean, raw
-from bellwether.venues.polymarket.resolution import resolutions
+from bellwether.venues.polymarket.resolution import build_resolutions
 
 DAY = date(2026, 3, 10)
 CLOSE = datetime(2026, 3, 10, 20, tzinfo=UTC)
@@ -172,7 +172,7 @@ def polymarket_inputs(
     return {
         "polymarket_markets": found,
         "polymarket_events": raw.POLYMARKET_EVENTS.frame(events or []),
-        "resolutions": resolutions(found.lazy(), flagged.lazy()),
+        "resolutions": build_resolutions(found.lazy(), flagged.lazy()),
     }
 
 

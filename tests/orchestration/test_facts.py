@@ -18,7 +18,7 @@ from assets.venues.raw import rows_of
 from bellwether.lake import Lake
 from bellwether.settings import Settings, Venue
 from bellwether.tables import table
-from bellwether.venues.kalshi.wire import Parsed, parse_markets, parse_series
+from bellwether.venues.kalshi.wire import ParsedRecords, parse_markets, parse_series
 from bellwether.venues.wire.rejects import Origin
 from orchestration.definitions import build_defs
 from orchestration.runner import RunFailed
@@ -29,7 +29,7 @@ from tests.venues.wire_objects import market
 DAY = date(2026, 6, 1)
 
 
-def pulled(parsed: Parsed) -> SimpleNamespace:
+def pulled(parsed: ParsedRecords) -> SimpleNamespace:
     """A pull of one page of a list of the venue."""
 
     def rows() -> Iterator[Any]:

@@ -24,7 +24,7 @@ from bellwether.venues.kalshi import pull as kalshi
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from bellwether.venues.polymarket import pull as polymarket
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.resolution import resolutions
+from bellwether.venues.polymarket.resolution import build_resolutions
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +71,7 @@ def pulled(folder: Path) -> dict[str, pl.DataFrame]:
 
 def test_questions_of_both_venues_have_prices_outcomes_and_clusters_of_their_own(tmp_path: Path) -> None:
     tables = pulled(tmp_path)
-    tables["resolutions"] = resolutions(tables["polymarket_markets"].lazy(), tables.pop("polymarket_winners").lazy())
+    tables["resolutions"] = build_resolutions(tables["polymarket_markets"].lazy(), tables.pop("polymarket_winners").lazy())
     priced = {name: tables.pop(name) for name in ("kalshi_candles", "polymarket_prices")}
     markets = run_sql(clean.MARKETS, tables, RANGE)
     prices = run_sql(clean.PRICES, {**priced, "markets": markets}, RANGE)

@@ -17,13 +17,13 @@ from bellwether.venues.kalshi.client import RateLimit
 from bellwether.venues.kalshi.wire import (
     STATUSES,
     Origin,
-    decode,
+    decode_object,
     parse_markets,
 )
 from bellwether.venues.kalshi.wire.candles import CANDLE, PARTS
 from bellwether.venues.kalshi.wire.events import EVENT, SERIES
 from bellwether.venues.kalshi.wire.markets import MARKET
-from bellwether.venues.wire.shapes import Shape
+from bellwether.venues.wire.shapes import ObjectShape
 
 pytestmark = pytest.mark.real
 
@@ -84,11 +84,11 @@ def example(spec: Schema, node: Schema, numbers: Iterator[int] | None = None) ->
             return {name: example(spec, member, numbers) for name, member in members.items()}
 
 
-def decimal_fields(shape: Shape) -> Iterator[tuple[str, str]]:
+def decimal_fields(shape: ObjectShape) -> Iterator[tuple[str, str]]:
     return ((name, name + rule.suffix) for name, rule in shape.decimals.items())
 
 
-def fields(shape: Shape) -> set[str]:
+def fields(shape: ObjectShape) -> set[str]:
     """The wire's names of everything that is read."""
     decimals = (field for _, field in decimal_fields(shape))
     return {*shape.tickers, *shape.texts, *shape.text_lists, *shape.times.values(), *decimals, *shape.flags, *shape.numbers, *shape.objects}
@@ -105,7 +105,7 @@ def test_every_field_that_is_read_exists_under_that_name(spec: Schema, name: str
 @pytest.mark.parametrize(
     ("name", "shape"), [("BidAskDistribution", PARTS["yes_bid"]), ("PriceDistribution", PARTS["price"]), ("MarketCandlestick", CANDLE)]
 )
-def test_every_member_of_a_live_candle_exists_under_that_name(spec: Schema, name: str, shape: Shape):
+def test_every_member_of_a_live_candle_exists_under_that_name(spec: Schema, name: str, shape: ObjectShape):
     assert {field for _, field in decimal_fields(shape)} <= set(properties(spec, name))
 
 
@@ -117,7 +117,7 @@ def test_every_member_of_a_live_candle_exists_under_that_name(spec: Schema, name
         ("MarketCandlestickHistorical", CANDLE),
     ],
 )
-def test_every_member_of_a_historical_candle_exists_without_its_suffix(spec: Schema, name: str, shape: Shape):
+def test_every_member_of_a_historical_candle_exists_without_its_suffix(spec: Schema, name: str, shape: ObjectShape):
     assert {plain for plain, _ in decimal_fields(shape)} <= set(properties(spec, name))
 
 
@@ -137,7 +137,7 @@ def test_every_typed_field_of_a_market_reaches_its_column(spec: Schema):
         assert found[column] == datetime.fromisoformat(item[field]), field
     for field in (*MARKET.tickers, *MARKET.texts, *MARKET.flags, *MARKET.numbers):
         assert found[field] == item[field], field
-    assert decode(found["custom_strike"].encode()) == item["custom_strike"]
+    assert decode_object(found["custom_strike"].encode()) == item["custom_strike"]
     assert found["wire_format"] == "current"
 
 

@@ -20,7 +20,7 @@ from bellwether.lake.storage import open_storage
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.polymarket.fees import schedule_of
 from bellwether.venues.polymarket.pull import DayPull, PricePlan, pull_day
-from bellwether.venues.polymarket.resolution import resolutions
+from bellwether.venues.polymarket.resolution import build_resolutions
 from tests.arena.world import NOW, REALISTIC, account, bet, bets, binary, run, usd
 from tests.venues.polymarket.clients import clob, gamma
 from tests.venues.polymarket.objects import read
@@ -85,7 +85,7 @@ def test_a_day_with_both_versions_has_outcomes_of_all_and_asks_for_their_own_ids
     markets, winners = pl.concat(pull.markets()), pl.concat(pull.winners())
     ids = dict(markets.select("market_id", "yes_token").iter_rows())
     assert {name: token[:2] for name, token in ids.items()} == {"900001": "11", "900002": "33", "900003": "33", "900004": "33"}
-    ends = resolutions(markets.lazy(), winners.lazy())
+    ends = build_resolutions(markets.lazy(), winners.lazy())
     assert set(ends["outcome"]) == {"yes"}
     asked = {page.request.split("market=")[1].split("&")[0] for page in pull.pull.pages("prices")}
     assert asked == set(ids.values())

@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_MARKETS, POLYMARKET_WINNERS
-from bellwether.venues.polymarket.resolution import EVIDENCE, resolutions, resolve
+from bellwether.venues.polymarket.resolution import EVIDENCE, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.wire import parse_books, parse_markets, parse_winners
-from bellwether.venues.wire.rejects import Origin, Parsed
+from bellwether.venues.wire.rejects import Origin, ParsedRecords
 
 pytestmark = pytest.mark.real
 
@@ -45,7 +45,7 @@ def short_markets(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def clob(folder: Path) -> Parsed:
+def clob(folder: Path) -> ParsedRecords:
     """The recorded page of the CLOB's markets; the file holds what a program printed around it."""
     text = gzip.decompress((folder / "clob" / "clob_markets_2023.json.gz").read_bytes()).decode()
     answer, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
@@ -78,7 +78,7 @@ def test_every_five_minute_market_is_typed_and_resolved_as_recorded(short_market
     assert (parsed.rows.height, parsed.rejects.height) == (len(short_markets), 0)
     assert parsed.rows["fee_rate"].null_count() == 0
     assert parsed.rows["token_ids"].to_list() == [recorded["token_ids"] for recorded in short_markets]
-    verdicts = resolutions(parsed.rows.lazy(), POLYMARKET_WINNERS.empty().lazy())
+    verdicts = build_resolutions(parsed.rows.lazy(), POLYMARKET_WINNERS.empty().lazy())
     winners = dict(verdicts.select("market_id", "winner").iter_rows())
     for recorded in short_markets:
         assert recorded["resolved"]
@@ -86,7 +86,7 @@ def test_every_five_minute_market_is_typed_and_resolved_as_recorded(short_market
     assert set(verdicts["rule"]) == {"prices after UMA's word"}
 
 
-def test_of_the_clobs_closed_markets_exactly_those_with_a_flag_are_resolved_by_it(clob: Parsed) -> None:
+def test_of_the_clobs_closed_markets_exactly_those_with_a_flag_are_resolved_by_it(clob: ParsedRecords) -> None:
     flags = (
         clob.rows.filter("closed")
         .group_by("condition_id", maintain_order=True)
@@ -100,7 +100,7 @@ def test_of_the_clobs_closed_markets_exactly_those_with_a_flag_are_resolved_by_i
     evidence = pl.concat(
         [pl.DataFrame(schema=EVIDENCE), _named(flags).with_columns(closed=pl.lit(True), market_id="condition_id")], how="diagonal"
     )
-    found = resolve(evidence)
+    found = resolve_markets(evidence)
     told = Counter(found.select("status", "outcome_reason").iter_rows())
     assert told == {("settled", None): 579, ("settled", "void"): 7, ("closed", "undetermined"): 941 - 579 - 7}
     assert found.filter(pl.col("winner").is_not_null()).select(pl.col("winners").list.first() == pl.col("winner")).to_series().all()
@@ -127,7 +127,7 @@ def test_recorded_resolutions_agree_but_for_markets_that_had_not_ended(folder: P
     """The recording calls the last price of two markets their settlement, although UMA had not spoken and they end months later."""
     recorded = json.loads(gzip.decompress((folder / "resolved" / "uma_resolutions_1000.json.gz").read_bytes()))
     assert len({row["polymarket_condition_id"] for row in recorded}) == len(recorded)
-    found = resolve(pl.DataFrame([_evidence(row) for row in recorded], schema=EVIDENCE, orient="row"))
+    found = resolve_markets(pl.DataFrame([_evidence(row) for row in recorded], schema=EVIDENCE, orient="row"))
     expected = {0.0: ("no", None), 1.0: ("yes", None), 0.5: (None, "void")}
     differing = [
         (row["settled_price"], row["uma_resolution_status"], verdict["status"], verdict["outcome_reason"])

@@ -52,7 +52,7 @@ def hostile(rows: Sequence[Row]) -> ScoreResult:
 
 @pytest.fixture(scope="module")
 def html(hostile: ScoreResult) -> str:
-    return alone(html_page.page(hostile))
+    return alone(html_page.render_page(hostile))
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from bellwether.forecasting import available
 from bellwether.lake import Lake
 from bellwether.scoring import score
 from bellwether.scoring.files import read_table
-from bellwether.scoring.table import Table
+from bellwether.scoring.table import ForecastTable
 from bellwether.settings import settings
 from bellwether.submissions import Submissions, validate_rows
 from bellwether.submissions.files import _read_plain_csv, read_forecasts
@@ -291,7 +291,7 @@ def test_a_plain_file_is_read_quickly_and_as_every_other(tmp_path: Path, text: s
     file = tmp_path / "f.csv"
     file.write_text(text, encoding="utf-8", newline="")
 
-    def outcome(reader: Callable[[Path], Table]) -> object:
+    def outcome(reader: Callable[[Path], ForecastTable]) -> object:
         try:
             found = reader(file)
         except ScoringError as error:

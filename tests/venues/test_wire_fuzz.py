@@ -39,10 +39,10 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi import wire as kalshi
 from bellwether.venues.kalshi.stream.frame import Frame, parse_envelope, parse_message, read_body
 from bellwether.venues.kalshi.stream.protocol import TradingStatus
-from bellwether.venues.kalshi.wire import Parsed, decode
+from bellwether.venues.kalshi.wire import ParsedRecords, decode_object
 from bellwether.venues.polymarket import wire as polymarket
-from bellwether.venues.polymarket.quotes import midpoints_of
-from bellwether.venues.wire.json_decoding import decode_any, single_record
+from bellwether.venues.polymarket.quotes import parse_midpoints
+from bellwether.venues.wire.json_decoding import decode_json, decode_record
 from tests.venues import wire_objects
 from tests.venues.polymarket import objects
 from tests.venues.test_wire_others import EVENT, SERIES
@@ -74,33 +74,33 @@ ANYTHING = st.recursive(
 )
 
 
-def listed(key: str, item: Any, parse: Callable[..., Parsed]) -> tuple[Any, Callable[[Any], Parsed]]:
+def listed(key: str, item: Any, parse: Callable[..., ParsedRecords]) -> tuple[Any, Callable[[Any], ParsedRecords]]:
     """An answer that lists one object, under a key or as a bare list, and what reads it."""
 
-    def read(answer: Any) -> Parsed:
+    def read(answer: Any) -> ParsedRecords:
         return parse(VenuePage(ORIGIN.request, 200, ORIGIN.fetched_at, text_of(answer)).items(key), ORIGIN, day=DAY)
 
     return ({key: [item]} if key else [item]), read
 
 
-def single(item: Any, parse: Callable[..., Parsed]) -> tuple[Any, Callable[[Any], Parsed]]:
+def single(item: Any, parse: Callable[..., ParsedRecords]) -> tuple[Any, Callable[[Any], ParsedRecords]]:
     """An answer that is one object, and what reads it."""
-    return item, lambda answer: parse([single_record(decode_any(text_of(answer)))], ORIGIN, day=DAY)
+    return item, lambda answer: parse([decode_record(decode_json(text_of(answer)))], ORIGIN, day=DAY)
 
 
 def text_of(answer: Any) -> bytes:
     return json.dumps(answer).encode()
 
 
-PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], Parsed]]] = {
+PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], ParsedRecords]]] = {
     "Kalshi's markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("markets", wire_objects.market(), lambda *a, **k: kalshi.parse_markets(*a, **k, source="live"))),
     "Kalshi's nested markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("events", EVENT, lambda items, *a, **k: kalshi.parse_markets(kalshi.extract_nested_markets(items), *a, **k, source="live"))),
     "Kalshi's events": (KALSHI_EVENTS, KALSHI_REJECTS, *listed("events", EVENT, kalshi.parse_events)),
     "Kalshi's series": (KALSHI_SERIES, KALSHI_REJECTS, *listed("series", SERIES, lambda items, origin, day: kalshi.parse_series(items, origin))),
-    "Kalshi's candles": (KALSHI_CANDLES, KALSHI_REJECTS, CANDLES, lambda answer: kalshi.parse_candles(decode(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
-    "candles of one market": (KALSHI_CANDLES, KALSHI_REJECTS, {"ticker": "T", "candlesticks": [wire_objects.candle()]}, lambda answer: kalshi.parse_candles(decode(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
-    "Kalshi's book": (KALSHI_BOOKS, KALSHI_REJECTS, KALSHI_BOOK, lambda answer: kalshi.parse_books(decode(text_of(answer)), BOOKS, day=DAY)),
-    "Kalshi's books": (KALSHI_BOOKS, KALSHI_REJECTS, {"orderbooks": [{"ticker": "T", **KALSHI_BOOK}]}, lambda answer: kalshi.parse_books(decode(text_of(answer)), BOOKS, day=DAY)),
+    "Kalshi's candles": (KALSHI_CANDLES, KALSHI_REJECTS, CANDLES, lambda answer: kalshi.parse_candles(decode_object(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
+    "candles of one market": (KALSHI_CANDLES, KALSHI_REJECTS, {"ticker": "T", "candlesticks": [wire_objects.candle()]}, lambda answer: kalshi.parse_candles(decode_object(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
+    "Kalshi's book": (KALSHI_BOOKS, KALSHI_REJECTS, KALSHI_BOOK, lambda answer: kalshi.parse_books(decode_object(text_of(answer)), BOOKS, day=DAY)),
+    "Kalshi's books": (KALSHI_BOOKS, KALSHI_REJECTS, {"orderbooks": [{"ticker": "T", **KALSHI_BOOK}]}, lambda answer: kalshi.parse_books(decode_object(text_of(answer)), BOOKS, day=DAY)),
     "Gamma's markets": (POLYMARKET_MARKETS, POLYMARKET_REJECTS, *listed("markets", objects.market(feeSchedule={"rate": 0.03, "exponent": 1}), polymarket.parse_markets)),
     "Gamma's events": (POLYMARKET_EVENTS, POLYMARKET_REJECTS, *listed("events", objects.event(), polymarket.parse_events)),
     "the CLOB's winners": (POLYMARKET_WINNERS, POLYMARKET_REJECTS, *single(objects.clob_market(), polymarket.parse_winners)),
@@ -143,7 +143,7 @@ def test_a_value_of_the_wrong_type_is_a_row_a_reject_or_a_clear_error_in_every_p
         check(table, rejects, changed(answer, path, value), parse)
 
 
-def check(table: Table, rejects: Table, answer: Any, parse: Callable[[Any], Parsed]) -> None:
+def check(table: Table, rejects: Table, answer: Any, parse: Callable[[Any], ParsedRecords]) -> None:
     try:
         parsed = parse(answer)
     except VenueError:
@@ -187,7 +187,7 @@ def test_a_time_that_no_calendar_of_ours_reaches_is_a_reject_with_the_reason(nam
 def test_a_single_midpoint_is_a_price_or_a_clear_error(value: Any):
     page = VenuePage("GET /midpoint?token_id=7", 200, datetime(2026, 3, 14, tzinfo=UTC), text_of({"mid": value}))
     try:
-        found = midpoints_of([page]).get("7")
+        found = parse_midpoints([page]).get("7")
     except VenueError:
         return
     assert found is None or isinstance(found, Decimal)

@@ -13,7 +13,7 @@ import pytest
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS, KALSHI_SERIES
 from bellwether.venues.kalshi.wire import (
     CandlePage,
-    Parsed,
+    ParsedRecords,
     extract_nested_markets,
     parse_candle_pages,
     parse_candles,
@@ -53,7 +53,7 @@ SERIES: dict[str, Any] = {
 }
 
 
-def candles(*items: Any, ticker: str = "T", source: str = "live") -> Parsed:
+def candles(*items: Any, ticker: str = "T", source: str = "live") -> ParsedRecords:
     answer = {"markets": [{"market_ticker": ticker, "candlesticks": list(items)}]}
     return parse_candles(answer, ORIGIN, day=DAY, source=source, period_minutes=60)
 

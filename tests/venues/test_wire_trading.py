@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from bellwether.tables.order_books import KALSHI_BOOKS
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.wire import Origin, Parsed, parse_books
+from bellwether.venues.kalshi.wire import Origin, ParsedRecords, parse_books
 
 DAY = date(2026, 3, 14)
 AT = datetime(2026, 3, 14, 8, 30, tzinfo=UTC)
 LISTED = Origin(routes.trades().request, 2, AT)
 
 
-def read_books(answer: dict[str, Any], *tickers: str) -> Parsed:
+def read_books(answer: dict[str, Any], *tickers: str) -> ParsedRecords:
     request = routes.orderbooks(tickers).request if tickers else "GET /markets/T/orderbook"
     parsed = parse_books(answer, Origin(request, 0, AT), day=DAY)
     KALSHI_BOOKS.validate(parsed.rows)

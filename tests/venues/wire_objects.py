@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
-from bellwether.venues.kalshi.wire import Origin, Parsed, parse_markets
+from bellwether.venues.kalshi.wire import Origin, ParsedRecords, parse_markets
 
 DAY = date(2026, 3, 14)
 FETCHED = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
@@ -63,7 +63,7 @@ def candle(end: int = 1_773_522_000, **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in (current | changes).items() if value is not ...}
 
 
-def read(*objects: Any) -> Parsed:
+def read(*objects: Any) -> ParsedRecords:
     """The objects of one page, parsed."""
     return parse_markets(list(objects), ORIGIN, day=DAY, source="live")
 

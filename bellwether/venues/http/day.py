@@ -26,7 +26,7 @@ from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.pull_choice import LISTING, choose_pull
 from bellwether.venues.http.puller import Progress, Puller, run_pull
-from bellwether.venues.wire.rejects import NOT_LISTED, Origin, Parsed, all_fit, processed
+from bellwether.venues.wire.rejects import NOT_LISTED, Origin, ParsedRecords, parse_or_reject, parse_together
 
 #: Bodies of pages of prices that are parsed at once.
 _BYTES_AT_ONCE = 2**20
@@ -114,7 +114,7 @@ class BaseDayPull(ABC):
         """Frames of the raw table of markets, unique over all of them."""
 
     @abstractmethod
-    def parse_events(self, page: VenuePage) -> Parsed:
+    def parse_events(self, page: VenuePage) -> ParsedRecords:
         """The events on a page. Raises what is wrong with the page."""
 
     @abstractmethod
@@ -126,7 +126,7 @@ class BaseDayPull(ABC):
         """The prices of several pages that all fit, within the plan's days; None when one does not."""
 
     @abstractmethod
-    def prices_of(self, step: str, page: VenuePage) -> Parsed:
+    def prices_of(self, step: str, page: VenuePage) -> ParsedRecords:
         """The prices of one page, within the plan's days."""
 
     def other_rejects(self) -> Iterable[pl.DataFrame]:
@@ -147,7 +147,7 @@ class BaseDayPull(ABC):
         """Frames of the raw table of prices: within the plan's days before each market's close."""
         for step in self.price_steps:
             for pages in self._price_pages(step):
-                rows = all_fit(partial(self.prices_together, step, pages))
+                rows = parse_together(partial(self.prices_together, step, pages))
                 rejects = [self.tables.rejects.empty() for _ in pages]
                 if rows is None:
                     parsed = [self.prices_of(step, page) for page in pages]
@@ -174,8 +174,8 @@ class BaseDayPull(ABC):
             "final": bool((self.pull.note or {})["final"]),
         }
 
-    def _events_of(self, page: VenuePage) -> Parsed:
-        return processed(partial(self.parse_events, page), self.tables.events.quarantine(self.day, page.origin))
+    def _events_of(self, page: VenuePage) -> ParsedRecords:
+        return parse_or_reject(partial(self.parse_events, page), self.tables.events.quarantine(self.day, page.origin))
 
     def _event_rejects(self) -> Iterator[pl.DataFrame]:
         """Events that do not fit, and those that were requested and not returned."""

@@ -17,7 +17,17 @@ from bellwether.tables.schema import Table
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.pull_choice import build_completion
-from bellwether.venues.wire.rejects import HOLE, NOT_LISTED, FewPages, Origin, Parsed, Problem, Quarantine, curable, is_processed
+from bellwether.venues.wire.rejects import (
+    HOLE,
+    NOT_LISTED,
+    Origin,
+    ParsedPages,
+    ParsedRecords,
+    Quarantine,
+    RejectReason,
+    is_processed,
+    select_curable,
+)
 
 #: Steps that request markets by name: those that an earlier pull had, and those that the day's own pull left open.
 NAMED, FOLLOWED = "named", "followed"
@@ -72,7 +82,7 @@ class BaseDayMarkets(ABC):
     day: date
     rows: pl.DataFrame
     rejects: pl.DataFrame
-    parsed: FewPages[tuple[str, int]] = field(repr=False, compare=False)
+    parsed: ParsedPages[tuple[str, int]] = field(repr=False, compare=False)
 
     @property
     @abstractmethod
@@ -89,7 +99,7 @@ class BaseDayMarkets(ABC):
         holes = self.rejects.filter(
             pl.col("reason") == HOLE, pl.col("table").is_in([self.tables.markets.table.name, self.tables.events.table.name])
         )
-        waiting = curable(self.rejects)
+        waiting = select_curable(self.rejects)
         return build_completion(
             self.day,
             asked_at,
@@ -120,7 +130,7 @@ class BaseMarketCollector(ABC, Generic[M]):
 
     day: date
     rejects: list[pl.DataFrame] = field(default_factory=list)
-    parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages)
+    parsed: ParsedPages[tuple[str, int]] = field(default_factory=ParsedPages)
     refused: set[tuple[str | None, str]] = field(default_factory=set)
     asked: dict[str, Origin] = field(default_factory=dict)
     answered: defaultdict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
@@ -130,11 +140,11 @@ class BaseMarketCollector(ABC, Generic[M]):
         self.rejects.append(self.tables.rejects.empty())
 
     @abstractmethod
-    def parse(self, step: str, page: VenuePage) -> Parsed:
+    def parse(self, step: str, page: VenuePage) -> ParsedRecords:
         """The markets of a page, of any day; a page that cannot be processed is a reject."""
 
     @abstractmethod
-    def keep(self, step: str, page: VenuePage, parsed: Parsed) -> None:
+    def keep(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
         """Remember the markets of a page."""
 
     @abstractmethod
@@ -169,11 +179,11 @@ class BaseMarketCollector(ABC, Generic[M]):
             self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
         return True
 
-    def _add_answer(self, step: str, page: VenuePage, parsed: Parsed) -> None:
+    def _add_answer(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
         """Note which of the requested markets a page has; one that belongs to another day now is a reject."""
         field_, column, reason = self.moved
         days = zip(parsed.ordinals, parsed.rows["day"], parsed.rows[column], strict=True)
-        problems = {ordinal: Problem(field_, str(at), reason) for ordinal, day, at in days if day != self.day}
+        problems = {ordinal: RejectReason(field_, str(at), reason) for ordinal, day, at in days if day != self.day}
         self.rejects.append(self.tables.markets.quarantine(self.day, page.origin).rows(page.items("markets"), problems, {}))
         self.asked.update(dict.fromkeys(self.requested(page), page.origin))
         self.answered[step].update(parsed.rows[self.tables.markets.column], parsed.rejects["record_id"])
@@ -201,4 +211,4 @@ class BaseMarketCollector(ABC, Generic[M]):
 
     def curable(self) -> dict[str, str]:
         """The reason by market of the rejects so far that a later answer may cure, as far as their markets can be requested."""
-        return dict(self.tables.named(curable(pl.concat(self.rejects))).select("record_id", "reason").iter_rows())
+        return dict(self.tables.named(select_curable(pl.concat(self.rejects))).select("record_id", "reason").iter_rows())

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from bellwether.errors import VenueError
-from bellwether.venues.wire.json_decoding import MalformedBody, decode_any
+from bellwether.venues.wire.json_decoding import MalformedBody, decode_json
 from bellwether.venues.wire.rejects import Origin
 
 Params = tuple[tuple[str, str], ...]
@@ -85,7 +85,7 @@ class VenuePage:
     @cached_property
     def json(self) -> Any:
         """The body as JSON, parsed at the first use. Raises `MalformedBody` for other bodies."""
-        return decode_any(self.body)
+        return decode_json(self.body)
 
     @property
     def answer(self) -> dict[str, Any]:

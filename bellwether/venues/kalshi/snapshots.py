@@ -17,7 +17,7 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.wire import extract_nested_markets, parse_books, parse_candles, parse_events, parse_markets, parse_series
-from bellwether.venues.wire.times import instant_of
+from bellwether.venues.wire.times import parse_instant
 
 Row = Mapping[str, Any]
 
@@ -211,4 +211,4 @@ def _groups(names: Sequence[str], most: int) -> Iterator[list[str]]:
 async def _cutoff(client: KalshiClient) -> datetime | None:
     """Start of the listing of settled markets; None where the venue does not state it."""
     page = await client.historical_cutoff()
-    return instant_of(page.answer.get("market_settled_ts"))
+    return parse_instant(page.answer.get("market_settled_ts"))

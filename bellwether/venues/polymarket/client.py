@@ -59,7 +59,7 @@ class GammaClient(HttpClient):
         async with self._finding_out:
             if self._knows_keyset is None:
                 self._knows_keyset = await self._find_out()
-        return listing if self._knows_keyset else routes.by_offset(listing)
+        return listing if self._knows_keyset else routes.use_offsets(listing)
 
     async def _find_out(self) -> bool:
         first = routes.markets(closed=False, limit=1)
@@ -71,7 +71,7 @@ class GammaClient(HttpClient):
         try:
             return await super().answer(call, ordinal=ordinal, accept=accept)
         except RefusedError as refused:
-            offset = routes.offset_of(call)
+            offset = routes.parse_offset(call)
             if refused.status == 422 and offset:
                 raise OffsetLimitError(refused, offset) from refused
             raise
@@ -103,5 +103,5 @@ class ClobClient(HttpClient):
         return pages
 
     async def _single_midpoints(self, batch: VenueCall) -> list[VenuePage]:
-        calls = [routes.midpoint(token_id) for token_id in routes.tokens_of(batch.body)]
+        calls = [routes.midpoint(token_id) for token_id in routes.parse_tokens(batch.body)]
         return await self.answers(calls, accept=frozenset({404}))

@@ -28,7 +28,7 @@ from math import prod
 from typing import Any, Literal
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.venues.wire.shapes import number_text
+from bellwether.venues.wire.shapes import format_number
 
 Side = Literal["buy", "sell"]
 Role = Literal["taker", "maker"]
@@ -204,7 +204,7 @@ def _ratio(market: Mapping[str, Any], stated: Mapping[str, Any], name: str, *, m
     value = stated.get(name)
     if value is None:
         return None
-    text = number_text(value) if type(value) in (int, float) else f"{value.normalize():f}" if type(value) is Decimal else value
+    text = format_number(value) if type(value) in (int, float) else f"{value.normalize():f}" if type(value) is Decimal else value
     if type(text) is not str or not _NUMBER.fullmatch(text):
         raise _unfit(market, f"feeSchedule.{name}", value, "no number")
     ratio = Decimal(text)

@@ -9,25 +9,25 @@ from typing import Any
 
 from bellwether.errors import VenueError
 from bellwether.venues.http.page import VenuePage
-from bellwether.venues.polymarket.routes import asked_tokens
-from bellwether.venues.wire.shapes import number_text
+from bellwether.venues.polymarket.routes import parse_requested_tokens
+from bellwether.venues.wire.shapes import format_number
 
 _PRICE = re.compile(r"[01](\.[0-9]{1,18})?")
 #: What a single midpoint has been called.
 _NAMES = ("mid", "mid_price")
 
 
-def midpoints_of(pages: Iterable[VenuePage]) -> dict[str, Decimal]:
+def parse_midpoints(pages: Iterable[VenuePage]) -> dict[str, Decimal]:
     """The middle between best bid and ask by token, in dollars, from the pages of `ClobClient.midpoints`.
 
     A token without one (it has no book, or one without quotes) is left out; of a book with one side, the middle to 0 or 1 is no price that anybody
     would pay: look at the book. Raises `VenueError` for a value that is no price from 0 to 1.
     """
-    return {token: price for page in pages if page.status < 300 for token, price in _of_page(page)}
+    return {token: price for page in pages if page.status < 300 for token, price in _parse_page(page)}
 
 
-def _of_page(page: VenuePage) -> Iterable[tuple[str, Decimal]]:
-    tokens = asked_tokens(page)
+def _parse_page(page: VenuePage) -> Iterable[tuple[str, Decimal]]:
+    tokens = parse_requested_tokens(page)
     if page.sent:
         found = [(token, page.answer.get(token)) for token in tokens]
     else:
@@ -39,7 +39,7 @@ def _of_page(page: VenuePage) -> Iterable[tuple[str, Decimal]]:
 def _price(page: VenuePage, field: str, value: Any) -> Decimal | None:
     if value in (None, ""):
         return None
-    text = number_text(value) if type(value) in (int, float) else value
+    text = format_number(value) if type(value) in (int, float) else value
     price = Decimal(text) if isinstance(text, str) and _PRICE.fullmatch(text) else None
     if price is None or price > 1:
         cause = f"{field} is {value!r:.80}, no decimal from 0 to 1"

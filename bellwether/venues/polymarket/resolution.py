@@ -16,7 +16,7 @@ import polars as pl
 
 from bellwether.tables.clean import RESOLUTIONS
 from bellwether.tables.schema import EXACT_PRICE, PRICE, TIME, USDC
-from bellwether.venues.polymarket.wire.rules import canonical_condition
+from bellwether.venues.polymarket.wire.rules import normalize_condition
 
 #: A market that has been closed for so long without a word on its resolution is taken to be one of the old ones that never had any.
 SILENCE = timedelta(days=30)
@@ -47,7 +47,7 @@ EVIDENCE = pl.Schema(
 RESOLUTION = ("status", "outcome", "winner", "settlement_value", "outcome_reason", "rule", "settled_at", "final")
 
 
-def resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:
+def build_resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:
     """Rows of clean/resolutions for rows of raw/polymarket_markets and raw/polymarket_winners."""
     rows = markets.select(
         "day",
@@ -57,11 +57,11 @@ def resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:
         "known_at",
         *(name for name in EVIDENCE if name not in ("market_id", "winners", "is_50_50")),
     ).collect()
-    rows = rows.with_columns(key=canonical_condition(pl.col("condition_id")))
-    flagged = winners.with_columns(key=canonical_condition(pl.col("condition_id")))
-    flags = _flags(rows, flagged.join(rows.lazy().select("day", "key"), on=["day", "key"], how="semi").collect())
+    rows = rows.with_columns(key=normalize_condition(pl.col("condition_id")))
+    flagged = winners.with_columns(key=normalize_condition(pl.col("condition_id")))
+    flags = _collect_flags(rows, flagged.join(rows.lazy().select("day", "key"), on=["day", "key"], how="semi").collect())
     evidence = rows.join(flags, on=["day", "key"], how="left", maintain_order="left")
-    found = resolve(evidence.select("day", "condition_id", "known_at", "clob_known_at", *EVIDENCE))
+    found = resolve_markets(evidence.select("day", "condition_id", "known_at", "clob_known_at", *EVIDENCE))
     table = found.select(
         "day",
         venue=pl.lit("polymarket"),
@@ -83,7 +83,7 @@ def resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:
     return RESOLUTIONS.validate(table.sort(RESOLUTIONS.order))
 
 
-def _flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame:
+def _collect_flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame:
     """Flags of the CLOB by condition: the outcomes that it flags as winners, under Gamma's names where their tokens match."""
     names = (
         markets.filter(pl.col("token_ids").list.len() == pl.col("outcomes").list.len())
@@ -99,9 +99,9 @@ def _flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def resolve(evidence: pl.DataFrame) -> pl.DataFrame:
+def resolve_markets(evidence: pl.DataFrame) -> pl.DataFrame:
     """`evidence` (columns of `EVIDENCE`, others are kept) with a resolution on each row: the columns `RESOLUTION`."""
-    read = evidence.with_columns(**_readings()).with_columns(_flag_place(evidence)).with_columns(**_findings())
+    read = evidence.with_columns(**_classify_evidence()).with_columns(_find_flagged(evidence)).with_columns(**_draw_conclusions())
     rules = _rules()
     decided = read.with_columns(rule=_first(rules, "rule"))
     judged = decided.with_columns(
@@ -110,7 +110,7 @@ def resolve(evidence: pl.DataFrame) -> pl.DataFrame:
     settled = pl.col("status") == "settled"
     resolved = judged.with_columns(
         winner=pl.col("outcomes").list.get(pl.col("place"), null_on_oob=True),
-        settlement_value=pl.when(settled).then(_value()),
+        settlement_value=pl.when(settled).then(_compute_value()),
         settled_at=pl.when(settled).then(pl.max_horizontal("closed_at", "uma_end_at")),
     )
     word = pl.col("winner").str.strip_chars().str.to_lowercase()
@@ -118,24 +118,24 @@ def resolve(evidence: pl.DataFrame) -> pl.DataFrame:
     return resolved.with_columns(outcome=outcome).select(*evidence.columns, *RESOLUTION)
 
 
-def _word(name: str) -> pl.Expr:
+def _lower_word(name: str) -> pl.Expr:
     """A word of the venue in lower case; null when absent or empty."""
     text = pl.col(name).str.strip_chars().str.to_lowercase()
     return pl.when(text != "").then(text)
 
 
-def _readings() -> dict[str, pl.Expr]:
+def _classify_evidence() -> dict[str, pl.Expr]:
     """The evidence in plain terms: UMA's last word, and what kind of prices there are."""
     prices, count = pl.col("outcome_prices"), pl.col("outcomes").list.len()
     whole = (prices.list.len() == count) & (count > 1)
     history = pl.col("uma_statuses").list.last().str.strip_chars().str.to_lowercase()
-    newer = pl.when(_word("resolution_status") == "resolved").then(pl.lit("resolved"))
+    newer = pl.when(_lower_word("resolution_status") == "resolved").then(pl.lit("resolved"))
     ones, zeros = prices.list.eval(pl.element() == 1).list.sum(), prices.list.eval(pl.element() == 0).list.sum()
     high, low = prices.list.eval(pl.element() >= NEAR_ONE).list.sum(), prices.list.eval(pl.element() <= NEAR_ZERO).list.sum()
     total = prices.list.sum()
     return {
         "is_closed": pl.col("closed").fill_null(False),
-        "uma": pl.coalesce(_word("uma_resolution_status"), history, newer),
+        "uma": pl.coalesce(_lower_word("uma_resolution_status"), history, newer),
         "top": prices.cast(pl.List(pl.Float64)).list.arg_max(),
         "at_corners": (whole & (ones == 1) & (zeros == count - 1)).fill_null(False),
         "near_corners": (whole & (high == 1) & (low == count - 1) & (ones + zeros != count)).fill_null(False),
@@ -149,7 +149,7 @@ def _readings() -> dict[str, pl.Expr]:
     }
 
 
-def _flag_place(evidence: pl.DataFrame) -> pl.Series:
+def _find_flagged(evidence: pl.DataFrame) -> pl.Series:
     """The position of the outcome that the CLOB flags first, among Gamma's; null if it is not among them."""
     named = evidence.select("outcomes", flagged=pl.col("winners").list.first().str.strip_chars().str.to_lowercase()).with_row_index("row")
     places = named.filter(pl.col("outcomes").list.len() > 0).explode("outcomes").with_columns(place=pl.int_range(pl.len()).over("row"))
@@ -159,11 +159,11 @@ def _flag_place(evidence: pl.DataFrame) -> pl.Series:
     return named.select("row").join(found.select("row", flag_place="place"), on="row", how="left", maintain_order="left")["flag_place"]
 
 
-def _findings() -> dict[str, pl.Expr]:
+def _draw_conclusions() -> dict[str, pl.Expr]:
     """Conclusions from the readings: whether a source calls it final, and whether the sources disagree."""
     by_uma = pl.col("uma").is_in(["resolved", "settled"]).fill_null(False)
     by_clob = (pl.col("uma").is_null() | (pl.col("uma") == "requested")) & ((pl.col("flags") > 0) | pl.col("half"))
-    by_silence = pl.col("uma").is_null() & _word("resolution_status").is_null() & pl.col("is_old") & ~by_clob
+    by_silence = pl.col("uma").is_null() & _lower_word("resolution_status").is_null() & pl.col("is_old") & ~by_clob
     elsewhere = (pl.col("flag_place") != pl.col("top")).fill_null(True)
     stated = pl.col("at_corners") | pl.col("near_corners")
     disagree = (
@@ -177,7 +177,7 @@ def _findings() -> dict[str, pl.Expr]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ResolutionRule:
     """One rule: its condition and its verdict. place: position of the winner."""
 
     name: str
@@ -195,7 +195,7 @@ class Rule:
         return self.final if name == "final" else self.place.cast(pl.Int64)
 
 
-def _rules() -> tuple[Rule, ...]:
+def _rules() -> tuple[ResolutionRule, ...]:
     """The rules in order: the first that applies decides."""
     uma, closed = pl.col("uma"), pl.col("is_closed")
     decided = uma.is_in(["proposed", "resolved", "settled"]).fill_null(False)
@@ -203,33 +203,33 @@ def _rules() -> tuple[Rule, ...]:
     one_flag, corners, by_uma = pl.col("flags") == 1, pl.col("at_corners"), pl.col("by_uma")
     top, flagged, over, old = pl.col("top"), pl.col("flag_place"), pl.lit(True), pl.col("is_old")
     return (
-        Rule("disputed", (uma == "disputed").fill_null(False), "disputed", "disputed"),
-        Rule("proposed", (uma == "proposed").fill_null(False) & closed, "determined", "undetermined"),
-        Rule("decided but not closed", ~closed & decided, "determined", "undetermined"),
-        Rule("not closed", ~closed, "active", "undetermined"),
-        Rule("no word of UMA", ~pl.col("is_over"), "closed", "undetermined"),
-        Rule("sources contradict each other", pl.col("disagree"), "settled", "contradictory evidence", old),
-        Rule("all prices 0: never resolved", pl.col("all_zero"), "closed", "undetermined", old),
-        Rule("scalar market", pl.col("is_scalar"), "settled", "scalar", over),
-        Rule("half and half", void, "settled", "void", over),
-        Rule("winner flag and prices", one_flag & corners, "settled", None, over, flagged),
-        Rule("winner flag", one_flag, "settled", None, over, flagged),
-        Rule("prices after UMA's word", corners & by_uma, "settled", None, over, top),
-        Rule("prices long after the close", corners, "settled", None, over, top),
-        Rule("prices near 0 and 1", pl.col("near_corners") & by_uma, "settled", "unknown result", old),
-        Rule("fractional prices", pl.col("adds_up") & by_uma, "settled", "scalar", over),
-        Rule("no prices that say it", by_uma, "settled", "unknown result", old),
-        Rule("silent, prices do not say it", pl.lit(True), "closed", "undetermined", old),
+        ResolutionRule("disputed", (uma == "disputed").fill_null(False), "disputed", "disputed"),
+        ResolutionRule("proposed", (uma == "proposed").fill_null(False) & closed, "determined", "undetermined"),
+        ResolutionRule("decided but not closed", ~closed & decided, "determined", "undetermined"),
+        ResolutionRule("not closed", ~closed, "active", "undetermined"),
+        ResolutionRule("no word of UMA", ~pl.col("is_over"), "closed", "undetermined"),
+        ResolutionRule("sources contradict each other", pl.col("disagree"), "settled", "contradictory evidence", old),
+        ResolutionRule("all prices 0: never resolved", pl.col("all_zero"), "closed", "undetermined", old),
+        ResolutionRule("scalar market", pl.col("is_scalar"), "settled", "scalar", over),
+        ResolutionRule("half and half", void, "settled", "void", over),
+        ResolutionRule("winner flag and prices", one_flag & corners, "settled", None, over, flagged),
+        ResolutionRule("winner flag", one_flag, "settled", None, over, flagged),
+        ResolutionRule("prices after UMA's word", corners & by_uma, "settled", None, over, top),
+        ResolutionRule("prices long after the close", corners, "settled", None, over, top),
+        ResolutionRule("prices near 0 and 1", pl.col("near_corners") & by_uma, "settled", "unknown result", old),
+        ResolutionRule("fractional prices", pl.col("adds_up") & by_uma, "settled", "scalar", over),
+        ResolutionRule("no prices that say it", by_uma, "settled", "unknown result", old),
+        ResolutionRule("silent, prices do not say it", pl.lit(True), "closed", "undetermined", old),
     )
 
 
-def _first(rules: Sequence[Rule], name: str) -> pl.Expr:
+def _first(rules: Sequence[ResolutionRule], name: str) -> pl.Expr:
     """One column by the first rule that applies."""
     last = rules[-1].part(name)
     return reduce(lambda rest, rule: pl.when(rule.applies).then(rule.part(name)).otherwise(rest), reversed(rules[:-1]), last)
 
 
-def _value() -> pl.Expr:
+def _compute_value() -> pl.Expr:
     """Value of a contract of yes, or of the first of two named outcomes; null where no such contract exists or its value is unknown."""
     words = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase())
     second = (pl.col("market_type") == "binary") & (words.list.last() == "yes")

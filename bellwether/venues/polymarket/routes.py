@@ -69,12 +69,12 @@ def events(*, closed: bool, ids: Sequence[str] = (), limit: int = 100) -> Listin
     return _keyset("/events/keyset", params, "events")
 
 
-def by_offset(listing: Listing) -> OffsetListing:
+def use_offsets(listing: Listing) -> OffsetListing:
     """The same listing in the older form, page by page from an offset: answers are bare lists, and offsets end at about 2,000."""
     return OffsetListing(listing.path.removesuffix(_KEYSET), listing.params, listing.items, listing.identity)
 
 
-def offset_of(call: VenueCall) -> int:
+def parse_offset(call: VenueCall) -> int:
     """Number of records that the call skips; 0 without an offset."""
     return next((int(value) for name, value in call.params if name == "offset"), 0)
 
@@ -118,15 +118,15 @@ def time() -> VenueCall:
     return VenueCall("/time")
 
 
-def asked_tokens(page: VenuePage) -> list[str]:
+def parse_requested_tokens(page: VenuePage) -> list[str]:
     """The tokens that the call of `page` asked for, in its order: those of its body, or the one in its query."""
     if page.sent:
-        return tokens_of(page.sent)
+        return parse_tokens(page.sent)
     query = parse_qs(urlsplit(page.request.removeprefix("GET ")).query)
     return query.get("token_id", query.get("market", []))
 
 
-def tokens_of(body: bytes) -> list[str]:
+def parse_tokens(body: bytes) -> list[str]:
     """The tokens in the body of a POST that `books` or `midpoints` made."""
     return [item["token_id"] for item in orjson.loads(body)]
 

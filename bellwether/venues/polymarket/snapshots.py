@@ -17,11 +17,11 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, MOST_DAYS
-from bellwether.venues.polymarket.quotes import midpoints_of
+from bellwether.venues.polymarket.quotes import parse_midpoints
 from bellwether.venues.polymarket.wire import parse_books, parse_winners
 from bellwether.venues.polymarket.wire.markets import parse_markets
-from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, canonical_condition, plain
-from bellwether.venues.wire.json_decoding import single_record
+from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, normalize_condition, to_plain_decimal
+from bellwether.venues.wire.json_decoding import decode_record
 from bellwether.venues.wire.times import END_SECOND
 
 #: What the CLOB answers about tokens and markets that it does not know.
@@ -77,12 +77,12 @@ async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[
     found: dict[str, tuple[list[str], bool | None]] = {}
     if not pages:
         return found
-    rows = parse_winners([single_record(page.json) for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
-    for row in rows.with_columns(canonical_condition(pl.col("condition_id"))).iter_rows(named=True):
+    rows = parse_winners([decode_record(page.json) for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
+    for row in rows.with_columns(normalize_condition(pl.col("condition_id"))).iter_rows(named=True):
         names, _ = found.setdefault(row["condition_id"], ([], row["is_50_50_outcome"]))
         if row["winner"]:
             names.append(row["outcome"])
-    return {asked: found[name] for asked, name in zip(wanted, canonical_condition(wanted), strict=True) if name in found}
+    return {asked: found[name] for asked, name in zip(wanted, normalize_condition(wanted), strict=True) if name in found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ async def fetch_books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, B
 
 async def fetch_midpoints(clob: ClobClient, token_ids: Sequence[str]) -> dict[str, Decimal]:
     """The venue's own midpoints of tokens in dollars, without those that it does not know. Of a book with one side they are no price: see `fetch_books`."""
-    return midpoints_of(await clob.midpoints(token_ids)) if token_ids else {}
+    return parse_midpoints(await clob.midpoints(token_ids)) if token_ids else {}
 
 
 Points = list[tuple[datetime, Decimal]]
@@ -143,7 +143,7 @@ async def _fetch_spans(clob: ClobClient, spans: Mapping[str, tuple[datetime, dat
     found: dict[str, dict[datetime, Decimal]] = {token: {} for token in spans}
     for page in await clob.answers(calls, accept=_UNKNOWN):
         if page.status not in _UNKNOWN:
-            (token,) = routes.asked_tokens(page)
+            (token,) = routes.parse_requested_tokens(page)
             start, end = spans[token]
             found[token].update((at, price) for at, price in _parse_points(page) if start <= at <= end)
     return {token: sorted(points.items()) for token, points in found.items()}
@@ -159,7 +159,7 @@ def _split_span(start: datetime, end: datetime) -> Iterable[tuple[datetime, date
 
 def _parse_points(page: VenuePage) -> Iterable[tuple[datetime, Decimal]]:
     for point in page.items("history"):
-        seconds, text = (point.get("t"), plain(point.get("p"), PRICE_PLACES)) if isinstance(point, dict) else (None, None)
+        seconds, text = (point.get("t"), to_plain_decimal(point.get("p"), PRICE_PLACES)) if isinstance(point, dict) else (None, None)
         if (
             type(seconds) is int
             and 0 <= seconds < END_SECOND

@@ -15,9 +15,9 @@ import orjson
 import polars as pl
 
 from bellwether.tables.schema import TIME
-from bellwether.venues.wire.json_decoding import Unusable
-from bellwether.venues.wire.rejects import CROSSED, MISSING, Problem
-from bellwether.venues.wire.shapes import DecimalRule, Shape
+from bellwether.venues.wire.json_decoding import UnusableValue
+from bellwether.venues.wire.rejects import CROSSED, MISSING, RejectReason
+from bellwether.venues.wire.shapes import DecimalRule, ObjectShape
 from bellwether.venues.wire.times import END_SECOND, OUTSIDE
 
 Record = Mapping[str, Any]
@@ -32,15 +32,15 @@ _SECOND = 1_000_000
 _UNSET = -62_135_596_800 * _SECOND
 
 
-class Problems(dict[int, Problem]):
+class RejectReasons(dict[int, RejectReason]):
     """The first problem of each object that has one, by the object's position within the page."""
 
     def note(self, index: int, field: str | None, value: Any, reason: str) -> None:
         """Record that object `index` does not fit."""
-        self.setdefault(index, Problem(field, value, reason))
+        self.setdefault(index, RejectReason(field, value, reason))
 
 
-def records_of(objects: Sequence[Any], identity: str, problems: Problems) -> list[Record]:
+def to_records(objects: Sequence[Any], identity: str, problems: RejectReasons) -> list[Record]:
     """The objects as records: what is no JSON object is noted and becomes an empty record.
 
     An object without the field `identity` may come from the 2024 client, whose keys start with an underscore: it is read without them.
@@ -50,7 +50,7 @@ def records_of(objects: Sequence[Any], identity: str, problems: Problems) -> lis
         if type(item) is dict:
             records.append(item if identity in item else {name.removeprefix("_"): value for name, value in item.items()})
             continue
-        if type(item) is Unusable:
+        if type(item) is UnusableValue:
             problems.note(index, item.field, item.value, item.reason)
         else:
             problems.note(index, None, item, "not a JSON object")
@@ -58,13 +58,13 @@ def records_of(objects: Sequence[Any], identity: str, problems: Problems) -> lis
     return records
 
 
-class Columns:
+class WireColumns:
     """Typed columns over the records of one page; what does not fit is noted in `problems`.
 
     All fields of a page are checked and converted together: a thousand values cost less than one call into Polars.
     """
 
-    def __init__(self, records: Sequence[Record], problems: Problems, prefix: str = "") -> None:
+    def __init__(self, records: Sequence[Record], problems: RejectReasons, prefix: str = "") -> None:
         self.records = records
         self.problems = problems
         self._prefix = prefix
@@ -83,12 +83,12 @@ class Columns:
             field = instead if instead is not None and record.get(name) is None else name
             self.problems.note(index, self._prefix + field, record.get(field), reason)
 
-    def part(self, name: str) -> Columns:
+    def part(self, name: str) -> WireColumns:
         """The columns of a nested object, whose problems count against the outer one; the members of a null object are null."""
         nested = self._of_types(name, (dict,), "not a JSON object")
-        return Columns([value or {} for value in nested], self.problems, f"{self._prefix}{name}.")
+        return WireColumns([value or {} for value in nested], self.problems, f"{self._prefix}{name}.")
 
-    def typed(self, shape: Shape) -> Typed:
+    def typed(self, shape: ObjectShape) -> Typed:
         """A Series per column of `shape`, as long as the page and of the dtypes that the tables declare."""
         times = {name: self._text(name) for name in shape.times.values()}
         strings = {name: self._text(name) for name in shape.tickers} | {
@@ -255,8 +255,8 @@ def _null_where(series: pl.Series, mask: pl.Series) -> pl.Series:
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
-def repeats_of(
-    keys: pl.DataFrame, objects: Sequence[Any], problems: Problems, *, field: str, what: str, earlier: Mapping[Any, Any] = NOTHING
+def find_repeats(
+    keys: pl.DataFrame, objects: Sequence[Any], problems: RejectReasons, *, field: str, what: str, earlier: Mapping[Any, Any] = NOTHING
 ) -> frozenset[int]:
     """Positions of objects that repeat an earlier one with the same key.
 

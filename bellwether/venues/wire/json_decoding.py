@@ -26,7 +26,7 @@ class MalformedBody(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
+class UnusableValue:
     """A record that a lenient parser could read but that no table can hold.
 
     record: the record as parsed. field, value: the first offending place, its path joined by dots. body: the record as ASCII JSON text.
@@ -39,19 +39,19 @@ class Unusable:
     body: str
 
 
-def decode(body: bytes) -> dict[str, Any]:
-    """The JSON object in `body`; see `decode_any`. Raises `MalformedBody` when it is not a JSON object at all."""
-    answer = decode_any(body)
+def decode_object(body: bytes) -> dict[str, Any]:
+    """The JSON object in `body`; see `decode_json`. Raises `MalformedBody` when it is not a JSON object at all."""
+    answer = decode_json(body)
     if not isinstance(answer, dict):
         raise MalformedBody(f"a JSON {type(answer).__name__} where an object was expected")
     return answer
 
 
-def decode_any(body: bytes) -> Any:
+def decode_json(body: bytes) -> Any:
     """The JSON value in `body`; a list at the top is a list of records.
 
     Where strict JSON fails over something that only concerns single records (a NaN, a number too large for 64 bits, deep nesting, half a
-    surrogate pair, a byte that is not UTF-8, a bare control character), those records are replaced by `Unusable` and the others are kept; bare control
+    surrogate pair, a byte that is not UTF-8, a bare control character), those records are replaced by `UnusableValue` and the others are kept; bare control
     characters are data. Raises `MalformedBody` when the body is not JSON.
     """
     try:
@@ -60,8 +60,8 @@ def decode_any(body: bytes) -> Any:
         return _decode_leniently(body, strict)
 
 
-def single_record(value: Any) -> Any:
-    """An answer that is one record itself: `Unusable` in its place where it holds something that no table can."""
+def decode_record(value: Any) -> Any:
+    """An answer that is one record itself: `UnusableValue` in its place where it holds something that no table can."""
     return _record(value)
 
 
@@ -72,9 +72,9 @@ def _decode_leniently(body: bytes, strict: ValueError) -> Any:
     text = body.decode("utf-8", "surrogateescape")
     try:
         try:
-            return _set_aside(_loads(text))
+            return _replace_unusable(_loads(text))
         except RecursionError:
-            return _set_aside(_loads(_flattened(text)))
+            return _replace_unusable(_loads(_flatten(text)))
     except ValueError:
         raise MalformedBody(f"not JSON, or cut off after {len(body)} bytes ({strict})" if body.strip() else "an empty body") from None
 
@@ -88,7 +88,7 @@ def _number(digits: str) -> int | float:
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
-def _flattened(text: str) -> str:
+def _flatten(text: str) -> str:
     """JSON text with `_TOO_DEEP` in place of everything that is nested deeper than `_DEEPEST` levels. Raises `ValueError` where brackets are left open."""
     kept, depth, start = [], 0, 0
     for found in _BRACKET_OR_TEXT.finditer(text):
@@ -103,8 +103,8 @@ def _flattened(text: str) -> str:
     return "".join([*kept, text[start:]])
 
 
-def _set_aside(value: Any) -> Any:
-    """`value` with every record that holds something unusable replaced by `Unusable`, innermost records first."""
+def _replace_unusable(value: Any) -> Any:
+    """`value` with every record that holds something unusable replaced by `UnusableValue`, innermost records first."""
     if not isinstance(value, dict):
         return [_record(item) for item in value] if isinstance(value, list) else value
     for name in RECORD_LISTS & value.keys():
@@ -117,11 +117,11 @@ def _record(item: Any) -> Any:
     if not isinstance(item, dict):
         return item
     found = _find_unusable({name: value for name, value in item.items() if name not in RECORD_LISTS})
-    _set_aside(item)
+    _replace_unusable(item)
     if found is None:
         return item
     field, text, reason = found
-    return Unusable(item, field, text, reason, json.dumps(item, ensure_ascii=True, default=lambda nested: nested.record))
+    return UnusableValue(item, field, text, reason, json.dumps(item, ensure_ascii=True, default=lambda nested: nested.record))
 
 
 def _find_unusable(value: Any, path: str = "") -> tuple[str, str, str] | None:

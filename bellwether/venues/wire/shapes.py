@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def number_text(number: float) -> str:
+def format_number(number: float) -> str:
     """A JSON number as plain decimal text: 0.5 -> "0.5", 1e-05 -> "0.00001"."""
     return format(Decimal(repr(number)), "f")
 
@@ -36,7 +36,7 @@ class DecimalRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ObjectShape:
     """The fields of one kind of object that are typed, by kind.
 
     tickers: text that every object must have and that can stand in a list of tickers. texts: text as sent. text_lists: lists of texts, null

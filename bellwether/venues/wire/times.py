@@ -16,7 +16,7 @@ def is_plausible(at: datetime) -> bool:
     return _FIRST <= at < _END
 
 
-def instant_of(text: object) -> datetime | None:
+def parse_instant(text: object) -> datetime | None:
     """The aware UTC instant of an ISO 8601 time with a zone, cut to microseconds; None outside the years 1970 to 2200."""
     try:
         at = datetime.fromisoformat(text) if isinstance(text, str) else None

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.venues.polymarket.wire import parse_markets
-from bellwether.venues.wire.rejects import Origin, Parsed
+from bellwether.venues.wire.rejects import Origin, ParsedRecords
 
 DAY = date(2026, 3, 14)
 FETCHED = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
@@ -121,7 +121,7 @@ def book(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in (current | changes).items() if value is not ...}
 
 
-def read(*objects: Any) -> Parsed:
+def read(*objects: Any) -> ParsedRecords:
     """One page of Gamma's markets."""
     return parse_markets(list(objects), ORIGIN, day=DAY)
 

@@ -15,7 +15,7 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient
-from bellwether.venues.polymarket.quotes import midpoints_of
+from bellwether.venues.polymarket.quotes import parse_midpoints
 from tests.venues.polymarket.clients import CLOB, clob
 from tests.venues.venue import Naps, Script, answer
 
@@ -51,14 +51,14 @@ async def test_books_of_many_tokens_come_in_batches():
         pages = await client.books(TOKENS)
     assert [len(page.json) for page in pages] == [498, 500, 201]
     assert [book["asset_id"] for page in pages for book in page.json] == [*TOKENS[:3], *TOKENS[5:]]
-    assert [token for page in pages for token in routes.asked_tokens(page)] == TOKENS
+    assert [token for page in pages for token in routes.parse_requested_tokens(page)] == TOKENS
     assert venue.calls == [("POST", "/books")] * 3
 
 
 async def test_midpoints_of_many_tokens_come_in_batches():
     async with clob(Books(bookless=frozenset(TOKENS[:1]))) as client:
         pages = await client.midpoints(TOKENS)
-    assert midpoints_of(pages) == dict.fromkeys(TOKENS[1:], Decimal("0.5"))
+    assert parse_midpoints(pages) == dict.fromkeys(TOKENS[1:], Decimal("0.5"))
     assert len(pages) == 3
 
 
@@ -67,7 +67,7 @@ async def test_midpoints_of_a_refused_batch_are_asked_for_one_by_one(status: int
     venue = Books(refused=status, bookless=frozenset(TOKENS[1:2]))
     async with clob(venue) as client:
         pages = await client.midpoints(TOKENS[:4])
-    assert midpoints_of(pages) == {token: Decimal("0.25") for token in TOKENS[:4] if token != TOKENS[1]}
+    assert parse_midpoints(pages) == {token: Decimal("0.25") for token in TOKENS[:4] if token != TOKENS[1]}
     assert [page.status for page in pages] == [200, 404, 200, 200]
     assert venue.calls == [("POST", "/midpoints"), *[("GET", "/midpoint")] * 4]
 
@@ -111,18 +111,18 @@ def page(call: Any, body: Any, status: int = 200) -> VenuePage:
 
 @pytest.mark.parametrize("body", [{"mid": "0.0275"}, {"mid_price": "0.0275"}])
 def test_a_single_midpoint_is_read_under_either_name(body: dict[str, str]):
-    assert midpoints_of([page(routes.midpoint("9"), body)]) == {"9": Decimal("0.0275")}
+    assert parse_midpoints([page(routes.midpoint("9"), body)]) == {"9": Decimal("0.0275")}
 
 
 @pytest.mark.parametrize("body", [{}, {"mid": ""}, {"mid": None}, {"error": "none"}])
 def test_a_token_without_a_midpoint_is_left_out(body: dict[str, Any]):
-    assert midpoints_of([page(routes.midpoint("9"), body)]) == {}
+    assert parse_midpoints([page(routes.midpoint("9"), body)]) == {}
 
 
 @pytest.mark.parametrize("value", [1.5, "1.5", "-0.1", "half", "NaN", "0.5 ", 2, True, ["0.5"]])
 def test_a_midpoint_that_is_no_price_is_an_error(value: Any):
     with pytest.raises(VenueError, match="no decimal from 0 to 1"):
-        midpoints_of([page(routes.midpoints(["9"])[0], {"9": value})])
+        parse_midpoints([page(routes.midpoints(["9"])[0], {"9": value})])
 
 
 def test_the_usual_rate_is_below_the_documented_one():

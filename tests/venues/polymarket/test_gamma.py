@@ -134,7 +134,7 @@ async def follow(*pages: httpx.Response, known: bool = True) -> list[VenuePage]:
     script = Script(*pages)
     listing = routes.markets(closed=True)
     async with gamma(script) as client:
-        return [page async for page in client.follow(listing if known else routes.by_offset(listing))]
+        return [page async for page in client.follow(listing if known else routes.use_offsets(listing))]
 
 
 ENDS = {"absent": ..., "null": None, "empty": ""}

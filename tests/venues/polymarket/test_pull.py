@@ -27,7 +27,7 @@ from bellwether.tables.raw import (
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull import DayPull, PricePlan, pull_day
-from bellwether.venues.polymarket.resolution import resolutions
+from bellwether.venues.polymarket.resolution import build_resolutions
 from tests.venues.polymarket.clients import clob, gamma
 from tests.venues.polymarket.objects import event
 from tests.venues.polymarket.world import World, ending, ordinary, token
@@ -217,7 +217,7 @@ async def test_a_day_of_the_sandbox_is_pulled_whole_and_resolved_as_the_sandbox_
     assert sorted(found["markets"]["market_id"]) == sorted(truth)
     assert found["rejects"].is_empty()
     assert found["prices"]["market_id"].n_unique() == min(5, len(truth))
-    verdicts = resolutions(found["markets"].lazy(), found["winners"].lazy())
+    verdicts = build_resolutions(found["markets"].lazy(), found["winners"].lazy())
     assert dict(verdicts.select("market_id", "winner").iter_rows()) == {
         name: next((one["outcome"] for one in market["tokens"] if one["winner"]), None) for name, market in truth.items() if market
     }
@@ -245,7 +245,7 @@ async def test_v2_markets_have_prices_winners_and_outcomes_beside_v1_markets(ses
     assert (prices["51"], prices["52"], prices["11"]) == (token(51, 0), token(52, 0), token(11, 0))
     assert not any("7" * 76 in url for url in run.world.asked), "the other ids are those of no order book"
     assert {f"0x01{number:060x}00" for number in (51, 52)} < set(found["winners"]["condition_id"])
-    ends = resolutions(found["markets"].lazy(), found["winners"].lazy())
+    ends = build_resolutions(found["markets"].lazy(), found["winners"].lazy())
     decided = {row["market_id"]: (row["outcome"], row["rule"], row["final"]) for row in ends.iter_rows(named=True)}
     assert decided["51"] == ("yes", "winner flag and prices", True)
     assert decided["52"] == ("no", "winner flag and prices", True)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.tables.clean import RESOLUTIONS
-from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, SILENCE, resolutions, resolve
+from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, SILENCE, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.wire import parse_markets, parse_winners
 from tests.venues.polymarket.objects import DAY, NO, ORIGIN, YES, clob_market, market
 
@@ -43,7 +43,7 @@ def resolution(outcomes: Sequence[str] = ("Yes", "No"), **evidence: Any) -> Reso
     words = sorted(name.strip().lower() for name in outcomes)
     kind = "binary" if words == ["no", "yes"] else "named" if len(words) == 2 else "multi"
     row = {"market_id": "", "market_type": kind, "outcomes": list(outcomes), "closed": False, **evidence}
-    found = resolve(pl.DataFrame([row], schema=EVIDENCE, orient="row"))
+    found = resolve_markets(pl.DataFrame([row], schema=EVIDENCE, orient="row"))
     return Resolution._make(found.select(RESOLUTION).row(0))
 
 
@@ -225,7 +225,7 @@ def test_whatever_the_evidence_a_winner_is_closed_final_undisputed_and_contradic
 
 def table(markets: list[Any], flagged: list[Any]) -> pl.DataFrame:
     rows, flags = parse_markets(markets, ORIGIN, day=DAY).rows, parse_winners(flagged, ORIGIN, day=DAY).rows
-    return RESOLUTIONS.validate(resolutions(rows.lazy(), flags.lazy()))
+    return RESOLUTIONS.validate(build_resolutions(rows.lazy(), flags.lazy()))
 
 
 def test_the_table_holds_a_verdict_and_its_evidence_for_every_market():

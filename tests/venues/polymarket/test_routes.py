@@ -31,7 +31,7 @@ CALLS = [
         "GET /markets/keyset?closed=false&id=12&id=7&include_tag=true&limit=100",
     ),
     (routes.events(closed=True, ids=["5"], limit=500), "GET /events/keyset?closed=true&id=5&limit=500"),
-    (routes.by_offset(routes.markets(closed=True)), "GET /markets?closed=true&limit=100"),
+    (routes.use_offsets(routes.markets(closed=True)), "GET /markets?closed=true&limit=100"),
     (routes.midpoint(TOKEN), f"GET /midpoint?token_id={TOKEN}"),
     (
         routes.prices_history(TOKEN, start=DAY, end=DAY + timedelta(hours=1), fidelity_minutes=60),
@@ -53,7 +53,7 @@ def test_tokens_go_five_hundred_in_a_call_in_their_order():
         calls = build(tokens)
         assert [(call.method, call.path) for call in calls] == [("POST", path)] * 3
         assert [len(orjson.loads(call.body)) for call in calls] == [500, 500, 1]
-        assert [token for call in calls for token in routes.tokens_of(call.body)] == tokens
+        assert [token for call in calls for token in routes.parse_tokens(call.body)] == tokens
     assert routes.books([]) == []
 
 
@@ -115,4 +115,4 @@ def test_closed_has_no_default():
     ],
 )
 def test_the_tokens_of_a_call_can_be_read_back(call: VenueCall, tokens: list[str]):
-    assert routes.asked_tokens(VenuePage(call.request, 200, DAY, b"{}", 0, call.body)) == tokens
+    assert routes.parse_requested_tokens(VenuePage(call.request, 200, DAY, b"{}", 0, call.body)) == tokens

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_REJECTS
 from bellwether.venues.polymarket.wire import parse_events
-from bellwether.venues.wire.json_decoding import decode_any
+from bellwether.venues.wire.json_decoding import decode_json
 from tests.venues.polymarket.objects import DAY, FETCHED, NO, ORIGIN, YES, condition, event, market, read, reject, row
 
 
@@ -60,7 +60,7 @@ def test_prices_and_tokens_that_are_bare_numbers_inside_the_string_keep_every_di
 
 
 def test_tokens_that_are_bare_numbers_in_a_real_list_have_lost_digits_and_are_a_reject():
-    (found,) = decode_any(json.dumps([market(clobTokenIds=[int(YES), int(NO)])]).encode())
+    (found,) = decode_json(json.dumps([market(clobTokenIds=[int(YES), int(NO)])]).encode())
     assert reject(found)[::2] == ("clobTokenIds", "not a list of texts")
 
 

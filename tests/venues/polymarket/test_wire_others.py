@@ -11,26 +11,26 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_PRICES, POLYMARKET_REJECTS, POLYMARKET_WINNERS
-from bellwether.venues.polymarket.wire import History, parse_books, parse_histories, parse_prices, parse_winners
-from bellwether.venues.wire.rejects import Parsed
+from bellwether.venues.polymarket.wire import PriceHistory, parse_books, parse_histories, parse_prices, parse_winners
+from bellwether.venues.wire.rejects import ParsedRecords
 from tests.venues.polymarket.objects import DAY, NO, ORIGIN, YES, book, clob_market, condition, told
 
 
-def winners(*objects: Any) -> Parsed:
+def winners(*objects: Any) -> ParsedRecords:
     parsed = parse_winners(list(objects), ORIGIN, day=DAY)
     POLYMARKET_WINNERS.validate(parsed.rows)
     POLYMARKET_REJECTS.validate(parsed.rejects)
     return parsed
 
 
-def prices(*points: Any) -> Parsed:
+def prices(*points: Any) -> ParsedRecords:
     parsed = parse_prices(list(points), ORIGIN, day=DAY, market_id="7", token_id=YES, period_minutes=60)
     POLYMARKET_PRICES.validate(parsed.rows)
     POLYMARKET_REJECTS.validate(parsed.rejects)
     return parsed
 
 
-def books(*objects: Any) -> Parsed:
+def books(*objects: Any) -> ParsedRecords:
     parsed = parse_books(list(objects), ORIGIN, day=DAY)
     POLYMARKET_BOOK.validate(parsed.rows)
     POLYMARKET_REJECTS.validate(parsed.rejects)
@@ -175,7 +175,7 @@ def test_books_of_one_page_do_not_mix():
 
 def test_pages_of_prices_that_fit_are_parsed_at_once_with_the_same_rows() -> None:
     histories = [
-        History([{"t": 1767225600 + 3600 * hour, "p": price} for hour, price in enumerate(prices)], origin, market, token)
+        PriceHistory([{"t": 1767225600 + 3600 * hour, "p": price} for hour, price in enumerate(prices)], origin, market, token)
         for market, token, origin, prices in (
             ("7", "70", ORIGIN, (0.5, 1, 0.123456789)),
             ("7", "70", replace(ORIGIN, page=1, request="GET /prices-history?market=70&page=1"), (0.5, 0)),
@@ -199,6 +199,6 @@ def test_pages_of_prices_that_fit_are_parsed_at_once_with_the_same_rows() -> Non
     ids=["no price", "no time", "no object", "twice"],
 )
 def test_a_page_of_prices_that_needs_a_look_by_itself_is_not_parsed_with_others(points: list[Any]) -> None:
-    fitting = History([{"t": 1767225600, "p": 0.5}], ORIGIN, "7", "70")
+    fitting = PriceHistory([{"t": 1767225600, "p": 0.5}], ORIGIN, "7", "70")
     assert parse_histories([fitting], day=DAY, period_minutes=60) is not None
-    assert parse_histories([fitting, History(points, replace(ORIGIN, page=1), "8", "80")], day=DAY, period_minutes=60) is None
+    assert parse_histories([fitting, PriceHistory(points, replace(ORIGIN, page=1), "8", "80")], day=DAY, period_minutes=60) is None

@@ -17,9 +17,9 @@ from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull.conflicts import SUPERSEDED, build_keys, drop_superseded, reject_contradictions, select_records
-from bellwether.venues.kalshi.wire import Parsed, parse_markets
-from bellwether.venues.wire.rejects import Quarantine, is_processed, processed
-from bellwether.venues.wire.times import instant_of
+from bellwether.venues.kalshi.wire import ParsedRecords, parse_markets
+from bellwether.venues.wire.rejects import Quarantine, is_processed, parse_or_reject
+from bellwether.venues.wire.times import parse_instant
 
 LISTING = "archive"
 STEP = "markets"
@@ -28,7 +28,7 @@ STEP = "markets"
 def parse_cutoff(page: VenuePage) -> datetime:
     """The instant before which settled markets are only in the archive. Raises `VenueError` when the answer does not say."""
     text = page.answer.get("market_settled_ts")
-    cutoff = instant_of(text)
+    cutoff = parse_instant(text)
     if cutoff is None:
         raise VenueError(
             page.request,
@@ -174,8 +174,8 @@ def _same_instant(note: Note | None, known_at: datetime | None) -> bool:
     return (datetime.fromisoformat(stored) if stored else None) == known_at
 
 
-def _parse(page: VenuePage) -> Parsed:
+def _parse(page: VenuePage) -> ParsedRecords:
     day, quarantine = page.fetched_at.date(), Quarantine(KALSHI_ARCHIVE, "ticker", page.fetched_at.date(), page.origin)
-    return processed(
+    return parse_or_reject(
         lambda: parse_markets(page.items("markets"), page.origin, day=day, source="historical", table=KALSHI_ARCHIVE), quarantine
     )

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import KALSHI_MARKETS
-from bellwether.venues.kalshi.wire import Parsed
-from bellwether.venues.wire.rejects import Problem, Quarantine, constant
+from bellwether.venues.kalshi.wire import ParsedRecords
+from bellwether.venues.wire.rejects import Quarantine, RejectReason, repeat_value
 
 #: What two records of a market must agree on.
 AGREED = ("result", "settlement_value", "close_time")
@@ -32,9 +32,12 @@ SUPERSEDED = pl.Schema(
 )
 
 
-def build_keys(parsed: Parsed, listing: int) -> pl.DataFrame:
+def build_keys(parsed: ParsedRecords, listing: int) -> pl.DataFrame:
     """Keys of a page's markets, which decide the record of a ticker that counts; `listing` orders the sources of a pull."""
-    places = [pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()), constant(listing, pl.UInt8(), parsed.rows.height).alias("listing")]
+    places = [
+        pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()),
+        repeat_value(listing, pl.UInt8(), parsed.rows.height).alias("listing"),
+    ]
     return parsed.rows.hstack(places)[KEYS.names()]
 
 
@@ -76,11 +79,11 @@ def _take_first_difference(tell: Callable[[str], pl.Expr]) -> pl.Expr:
 
 def reject_contradictions(quarantine: Quarantine, objects: Sequence[Any], superseded: pl.DataFrame) -> pl.DataFrame:
     """Rows of raw/kalshi_rejects for those of `objects`, one page's, that another record contradicts; `superseded` are the page's, with a reason."""
-    problems = {row["ordinal"]: Problem(row["field"], row["value"], row["reason"]) for row in superseded.iter_rows(named=True)}
+    problems = {row["ordinal"]: RejectReason(row["field"], row["value"], row["reason"]) for row in superseded.iter_rows(named=True)}
     return quarantine.rows(objects, problems, dict(superseded.select("ordinal", "day").iter_rows()))
 
 
-def drop_superseded(parsed: Parsed, superseded: pl.DataFrame) -> pl.DataFrame:
+def drop_superseded(parsed: ParsedRecords, superseded: pl.DataFrame) -> pl.DataFrame:
     """The rows of one page that count; `superseded` are the page's."""
     if superseded.is_empty():
         return parsed.rows

@@ -21,7 +21,7 @@ from bellwether.venues.kalshi.pull.archive import find_covering_archive, parse_c
 from bellwether.venues.kalshi.pull.candle_plan import CandlePlan
 from bellwether.venues.kalshi.pull.day_markets import PAID_OUT, TABLES, DayMarkets, MarketCollector
 from bellwether.venues.kalshi.wire import CandlePage, parse_candle_pages, parse_candles, parse_events
-from bellwether.venues.wire.rejects import Parsed, processed
+from bellwether.venues.wire.rejects import ParsedRecords, parse_or_reject
 
 #: Events asked for by name in one call: with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
@@ -50,7 +50,7 @@ class DayPull(BaseDayPull):
     def other_rejects(self) -> Iterable[pl.DataFrame]:
         return self.markets_of_day.reject_contradictions(self.pull, self.archive)
 
-    def parse_events(self, page: VenuePage) -> Parsed:
+    def parse_events(self, page: VenuePage) -> ParsedRecords:
         return parse_events(page.items("events"), page.origin, day=self.day)
 
     def requested(self, page: VenuePage) -> frozenset[str]:
@@ -64,13 +64,13 @@ class DayPull(BaseDayPull):
         rows = parse_candle_pages(answers, day=self.day, period_minutes=self.plan.period_minutes)
         return None if rows is None else self.plan.within_window(rows, self.markets_of_day.rows)
 
-    def prices_of(self, step: str, page: VenuePage) -> Parsed:
+    def prices_of(self, step: str, page: VenuePage) -> ParsedRecords:
         asked, quarantine = self.requested(page), self.tables.prices.quarantine(self.day, page.origin)
         if page.status == _NOT_FOUND:
             reason = f"the venue has no candles of this market: {parse_error_text(page.body)}"
-            return Parsed(self.tables.prices.table.empty(), (), quarantine.in_vain(sorted(asked), reason))
+            return ParsedRecords(self.tables.prices.table.empty(), (), quarantine.in_vain(sorted(asked), reason))
         minutes = self.plan.period_minutes
-        parsed = processed(
+        parsed = parse_or_reject(
             lambda: parse_candles(page.answer, page.origin, day=self.day, source=_source(page), period_minutes=minutes), quarantine
         )
         ours = self.markets_of_day.rows.filter(pl.col("ticker").is_in(asked))

@@ -19,8 +19,8 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.pull.conflicts import KEYS, SUPERSEDED, build_keys, drop_superseded, reject_contradictions, select_records
-from bellwether.venues.kalshi.wire import Parsed, extract_nested_markets, parse_markets
-from bellwether.venues.wire.rejects import processed
+from bellwether.venues.kalshi.wire import ParsedRecords, extract_nested_markets, parse_markets
+from bellwether.venues.wire.rejects import parse_or_reject
 
 TABLES = DayTables(
     RecordType(KALSHI_MARKETS, "ticker", "ticker"),
@@ -43,9 +43,9 @@ def extract_markets(step: str, page: VenuePage) -> list[Any]:
     return extract_nested_markets(page.items("events")) if step == "events" else page.items("markets")
 
 
-def parse_step(step: str, page: VenuePage, day: date) -> Parsed:
+def parse_step(step: str, page: VenuePage, day: date) -> ParsedRecords:
     """The markets of a page, of whatever day; a page that cannot be processed is a reject."""
-    return processed(
+    return parse_or_reject(
         lambda: parse_markets(extract_markets(step, page), page.origin, day=day, source="live"),
         TABLES.markets.quarantine(day, page.origin),
     )
@@ -61,10 +61,10 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
 
     keys: list[pl.DataFrame] = field(default_factory=lambda: [pl.DataFrame(schema=KEYS)])
 
-    def parse(self, step: str, page: VenuePage) -> Parsed:
+    def parse(self, step: str, page: VenuePage) -> ParsedRecords:
         return parse_step(step, page, self.day)
 
-    def keep(self, step: str, page: VenuePage, parsed: Parsed) -> None:
+    def keep(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
         self.keys.append(build_keys(parsed, STEPS.index(step)))
 
     def ids(self) -> set[str]:

@@ -14,8 +14,8 @@ from bellwether.venues.http.pages import PageStore, StoredPull
 from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.wire import Parsed, parse_series
-from bellwether.venues.wire.rejects import Quarantine, processed
+from bellwether.venues.kalshi.wire import ParsedRecords, parse_series
+from bellwether.venues.wire.rejects import Quarantine, parse_or_reject
 
 STEP = "series"
 
@@ -39,12 +39,12 @@ class SeriesPull:
         """Folder and requests of the pull."""
         return {"pull": self.pull.folder, "requests": self.requests}
 
-    def _parsed(self) -> Iterator[Parsed]:
+    def _parsed(self) -> Iterator[ParsedRecords]:
         earlier: dict[str, Any] = {}
         for page in self.pull.pages(STEP):
             items = page.items("series")
             quarantine = Quarantine(KALSHI_SERIES, "ticker", page.fetched_at.date(), page.origin)
-            yield processed(partial(parse_series, items, page.origin, earlier=earlier), quarantine)
+            yield parse_or_reject(partial(parse_series, items, page.origin, earlier=earlier), quarantine)
             earlier |= {item["ticker"]: item for item in items if isinstance(item, dict) and isinstance(item.get("ticker"), str)} | earlier
 
 

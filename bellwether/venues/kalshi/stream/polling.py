@@ -16,7 +16,7 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_TICKERS
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, START, Frame, StreamStart
-from bellwether.venues.wire.times import instant_of
+from bellwether.venues.wire.times import parse_instant
 
 _SECOND = timedelta(seconds=1)
 _NEVER = datetime(1971, 1, 1, tzinfo=UTC)
@@ -138,4 +138,4 @@ def _is_named(market: Any) -> bool:
 
 def _created(trade: dict[str, Any]) -> datetime:
     """Time of a trade; long ago where it has none."""
-    return instant_of(trade.get("created_time")) or _NEVER
+    return parse_instant(trade.get("created_time")) or _NEVER

@@ -13,13 +13,13 @@ from bellwether.tables.order_books import KALSHI_BOOKS, LEVELS
 from bellwether.tables.schema import PRICE
 from bellwether.venues.kalshi.routes import parse_requested_tickers
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, PRICE_OF_CONTRACT
-from bellwether.venues.wire.columns import Columns, Problems, Record, records_of, repeats_of
-from bellwether.venues.wire.json_decoding import single_record
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
-from bellwether.venues.wire.shapes import DecimalRule, Shape
+from bellwether.venues.wire.columns import Record, RejectReasons, WireColumns, find_repeats, to_records
+from bellwether.venues.wire.json_decoding import decode_record
+from bellwether.venues.wire.rejects import Origin, ParsedRecords, Quarantine, repeat_value
+from bellwether.venues.wire.shapes import DecimalRule, ObjectShape
 
 SIDES = ("yes", "no")
-_BOOK = Shape(tickers=("ticker",))
+_BOOK = ObjectShape(tickers=("ticker",))
 
 
 def extract_books(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
@@ -28,10 +28,10 @@ def extract_books(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
         books = answer["orderbooks"]
         return books if isinstance(books, list) else [] if books is None else [books]
     asked = parse_requested_tickers(origin.request)
-    return [single_record({**answer, "ticker": next(iter(asked)) if len(asked) == 1 else None})]
+    return [decode_record({**answer, "ticker": next(iter(asked)) if len(asked) == 1 else None})]
 
 
-def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Parsed:
+def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> ParsedRecords:
     """Rows of raw/kalshi_books of partition `day` for the answer of one call, for one market or many.
 
     Reads `orderbook_fp`, and the older `orderbook` with dollars or integer cents; where several say the same, the newest is read. A side that is
@@ -39,9 +39,9 @@ def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Pars
     with a level that is no price between 0 and 1 with a size, or with two levels at one price.
     """
     objects = extract_books(answer, origin)
-    problems = Problems()
-    records = records_of(objects, "ticker", problems)
-    columns = Columns(records, problems)
+    problems = RejectReasons()
+    records = to_records(objects, "ticker", problems)
+    columns = WireColumns(records, problems)
     found = [_wire_book(index, record, problems) for index, record in enumerate(records)]
     sides = {side: _side(side, [book.sides[side] for book in found], problems) for side in SIDES}
     best = {side: levels.list.last().struct.field("price") for side, levels in sides.items()}
@@ -54,11 +54,11 @@ def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Pars
             "yes_bid": best["yes"],
             "yes_ask": (1 - best["no"]).cast(PRICE),
             "wire_format": pl.Series([book.wire_format for book in found], dtype=pl.String()),
-            "day": constant(day, pl.Date(), len(objects)),
+            "day": repeat_value(day, pl.Date(), len(objects)),
             "body": columns.bodies(objects),
         }
     )
-    repeats = repeats_of(frame.select("ticker"), objects, problems, field="ticker", what="book of the same market")
+    repeats = find_repeats(frame.select("ticker"), objects, problems, field="ticker", what="book of the same market")
     return Quarantine(KALSHI_BOOKS, "ticker", day, origin).sift(frame, objects, problems, unwanted=repeats)
 
 
@@ -77,7 +77,7 @@ class _WireBook:
     sides: dict[str, _Side] = field(default_factory=lambda: dict.fromkeys(SIDES, _Side()))
 
 
-def _wire_book(index: int, record: Record, problems: Problems) -> _WireBook:
+def _wire_book(index: int, record: Record, problems: RejectReasons) -> _WireBook:
     """The book of one record in the newest of the formats that it has; notes a record without one."""
     for name in ("orderbook_fp", "orderbook"):
         held = record.get(name)
@@ -95,7 +95,7 @@ def _wire_book(index: int, record: Record, problems: Problems) -> _WireBook:
     return _WireBook()
 
 
-def _wire_side(index: int, book: str, side: str, plain: Record, problems: Problems) -> _Side:
+def _wire_side(index: int, book: str, side: str, plain: Record, problems: RejectReasons) -> _Side:
     dollars = plain.get(f"{side}_dollars")
     name, levels = (side, plain.get(side)) if dollars is None else (f"{side}_dollars", dollars)
     if levels is not None and type(levels) is not list:
@@ -104,7 +104,7 @@ def _wire_side(index: int, book: str, side: str, plain: Record, problems: Proble
     return _Side(f"{book}.{name}", levels or (), cents=dollars is None)
 
 
-def _side(side: str, books: Sequence[_Side], problems: Problems) -> pl.Series:
+def _side(side: str, books: Sequence[_Side], problems: RejectReasons) -> pl.Series:
     """The levels of one side of every book, ascending by price; what is no level is noted against its book."""
     sent = [(index, level) for index, book in enumerate(books) for level in book.levels]
     levels = _typed_levels(books, sent)

@@ -11,17 +11,17 @@ import polars as pl
 
 from bellwether.tables.raw import KALSHI_CANDLES
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, QUOTE, TRADE
-from bellwether.venues.wire.columns import Columns, Problems, records_of, repeats_of
-from bellwether.venues.wire.json_decoding import single_record
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant, of_pages
-from bellwether.venues.wire.shapes import Shape
+from bellwether.venues.wire.columns import RejectReasons, WireColumns, find_repeats, to_records
+from bellwether.venues.wire.json_decoding import decode_record
+from bellwether.venues.wire.rejects import Origin, ParsedRecords, Quarantine, build_origin_columns, repeat_value
+from bellwether.venues.wire.shapes import ObjectShape
 
-CANDLE = Shape(tickers=("ticker",), decimals={"volume": CONTRACTS, "open_interest": CONTRACTS})
+CANDLE = ObjectShape(tickers=("ticker",), decimals={"volume": CONTRACTS, "open_interest": CONTRACTS})
 #: Nested object of a candle -> its members.
 PARTS = {
-    "yes_bid": Shape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close"), QUOTE)),
-    "yes_ask": Shape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close"), QUOTE)),
-    "price": Shape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close", "mean", "previous"), TRADE)),
+    "yes_bid": ObjectShape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close"), QUOTE)),
+    "yes_ask": ObjectShape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close"), QUOTE)),
+    "price": ObjectShape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close", "mean", "previous"), TRADE)),
 }
 
 
@@ -37,15 +37,15 @@ def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
             objects.append(group)
             continue
         named = {"ticker": group.get("market_ticker", group.get("ticker"))}
-        if type(single_record(named)) is not dict:
-            objects.append(single_record(group))
+        if type(decode_record(named)) is not dict:
+            objects.append(decode_record(group))
             continue
         candles = group.get("candlesticks") or []
         objects += [candle | named if type(candle) is dict else candle for candle in (candles if type(candles) is list else [group])]
     return objects
 
 
-def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, source: str, period_minutes: int) -> Parsed:
+def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, source: str, period_minutes: int) -> ParsedRecords:
     """Rows of raw/kalshi_candles for one answer, unique per market and end.
 
     `source` is live or historical: the live endpoint names members `open_dollars`, the historical one `open`, bodies before March 2026 have
@@ -53,9 +53,9 @@ def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, sourc
     A second candle of the same market and end is dropped when it is equal and a reject otherwise.
     """
     objects = extract_candles(answer)
-    problems = Problems()
-    frame = _candles(objects, problems, day, period_minutes).with_columns(constant(source, pl.String(), len(objects)).alias("source"))
-    repeats = repeats_of(
+    problems = RejectReasons()
+    frame = _candles(objects, problems, day, period_minutes).with_columns(repeat_value(source, pl.String(), len(objects)).alias("source"))
+    repeats = find_repeats(
         frame.select("ticker", "end_at"), objects, problems, field="end_period_ts", what="candle of the same market and end"
     )
     return Quarantine(KALSHI_CANDLES, "ticker", day, origin).sift(frame, objects, problems, unwanted=repeats)
@@ -77,7 +77,7 @@ def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes
     Many pages cost little more than one. None where a candle has a problem, or comes twice: then each page has to be parsed alone.
     """
     found = [extract_candles(page.answer) for page in pages]
-    problems = Problems()
+    problems = RejectReasons()
     frame = _candles([candle for objects in found for candle in objects], problems, day, period_minutes)
     if problems:
         return None
@@ -86,23 +86,23 @@ def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes
         schema={"number": pl.UInt32(), "source": pl.String(), "ticker": pl.String()},
         orient="row",
     )
-    frame = frame.hstack(of_pages([page.origin for page in pages], [len(objects) for objects in found]))
+    frame = frame.hstack(build_origin_columns([page.origin for page in pages], [len(objects) for objects in found]))
     if frame.select("number", "ticker", "end_at").is_duplicated().any():
         return None
     return frame.join(asked, on=["number", "ticker"], how="inner", maintain_order="left").select(KALSHI_CANDLES.names)
 
 
-def _candles(objects: Sequence[Any], problems: Problems, day: date, period_minutes: int) -> pl.DataFrame:
+def _candles(objects: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
     """Columns of candles; those that do not fit are noted in `problems`."""
-    columns = Columns(records_of(objects, "ticker", problems), problems)
+    columns = WireColumns(to_records(objects, "ticker", problems), problems)
     parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}
     columns.note_crossed(parts["yes_bid"]["close"], parts["yes_ask"]["close"], "yes_bid")
     return pl.DataFrame(
         {
             **columns.typed(CANDLE),
             **{f"{part}_{name}": series for part, members in parts.items() for name, series in members.items()},
-            "day": constant(day, pl.Date(), len(objects)),
-            "period_minutes": constant(period_minutes, pl.Int32(), len(objects)),
+            "day": repeat_value(day, pl.Date(), len(objects)),
+            "period_minutes": repeat_value(period_minutes, pl.Int32(), len(objects)),
             "end_at": columns.epoch("end_period_ts"),
         }
     )

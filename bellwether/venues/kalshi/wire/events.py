@@ -10,12 +10,12 @@ import polars as pl
 
 from bellwether.tables.raw import KALSHI_EVENTS, KALSHI_SERIES
 from bellwether.venues.kalshi.wire.rules import RATIO
-from bellwether.venues.wire.columns import Columns, Problems, records_of, repeats_of
-from bellwether.venues.wire.json_decoding import Unusable
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
-from bellwether.venues.wire.shapes import Shape
+from bellwether.venues.wire.columns import RejectReasons, WireColumns, find_repeats, to_records
+from bellwether.venues.wire.json_decoding import UnusableValue
+from bellwether.venues.wire.rejects import Origin, ParsedRecords, Quarantine, repeat_value
+from bellwether.venues.wire.shapes import ObjectShape
 
-EVENT = Shape(
+EVENT = ObjectShape(
     tickers=("event_ticker",),
     texts=("series_ticker", "title", "sub_title", "category", "collateral_return_type", "strike_period", "fee_type_override"),
     times={"strike_date": "strike_date", "last_updated_at": "last_updated_ts"},
@@ -24,25 +24,25 @@ EVENT = Shape(
 )
 
 
-def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
+def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
     """Rows of raw/kalshi_events of partition `day` for the event objects of one page; their bodies leave out the nested markets."""
-    problems = Problems()
-    records = records_of(objects, "event_ticker", problems)
-    columns = Columns(records, problems)
+    problems = RejectReasons()
+    records = to_records(objects, "event_ticker", problems)
+    columns = WireColumns(records, problems)
     bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
-    frame = pl.DataFrame({**columns.typed(EVENT), "day": constant(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
-    repeats = repeats_of(frame.select("event_ticker"), bodies, problems, field="event_ticker", what="event of the same ticker")
+    frame = pl.DataFrame({**columns.typed(EVENT), "day": repeat_value(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
+    repeats = find_repeats(frame.select("event_ticker"), bodies, problems, field="event_ticker", what="event of the same ticker")
     return Quarantine(KALSHI_EVENTS, "event_ticker", day, origin).sift(frame, bodies, problems, unwanted=repeats)
 
 
 def extract_nested_markets(objects: Sequence[Any]) -> list[Any]:
     """The market objects inside the event objects of one page, in order; an event whose markets are null or absent has none."""
-    events = [item.record if type(item) is Unusable else item for item in objects]
+    events = [item.record if type(item) is UnusableValue else item for item in objects]
     lists = [event["markets"] for event in events if type(event) is dict and event.get("markets") is not None]
     return [market for markets in lists for market in (markets if type(markets) is list else [markets])]
 
 
-SERIES = Shape(
+SERIES = ObjectShape(
     tickers=("ticker",),
     texts=("title", "frequency", "category", "fee_type", "contract_url", "contract_terms_url"),
     text_lists=("categories", "tags"),
@@ -51,14 +51,16 @@ SERIES = Shape(
 )
 
 
-def parse_series(objects: Sequence[Any], origin: Origin, *, earlier: Mapping[str, Any] | None = None) -> Parsed:
+def parse_series(objects: Sequence[Any], origin: Origin, *, earlier: Mapping[str, Any] | None = None) -> ParsedRecords:
     """Rows of raw/kalshi_series for the series objects of one page; null arrays are empty, rejects are filed under the day of the answer.
 
     A second object of a series, of this page or of those `earlier` by ticker, is dropped when it is equal and a reject otherwise.
     """
-    problems = Problems()
-    columns = Columns(records_of(objects, "ticker", problems), problems)
+    problems = RejectReasons()
+    columns = WireColumns(to_records(objects, "ticker", problems), problems)
     typed = columns.typed(SERIES)
     frame = pl.DataFrame({**typed, "series_ticker": typed["ticker"], "body": columns.bodies(objects)})
-    repeats = repeats_of(frame.select("ticker"), objects, problems, field="ticker", what="series of the same ticker", earlier=earlier or {})
+    repeats = find_repeats(
+        frame.select("ticker"), objects, problems, field="ticker", what="series of the same ticker", earlier=earlier or {}
+    )
     return Quarantine(KALSHI_SERIES, "ticker", origin.fetched_at.date(), origin).sift(frame, objects, problems, unwanted=repeats)

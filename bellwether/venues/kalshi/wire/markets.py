@@ -11,15 +11,15 @@ import polars as pl
 from bellwether.tables.raw import KALSHI_MARKETS
 from bellwether.tables.schema import Table
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, DOLLARS, PRICE_OF_CONTRACT, QUOTE, TRADE
-from bellwether.venues.wire.columns import Columns, Problems, Record, Typed, records_of
-from bellwether.venues.wire.rejects import MISSING, NO_RESULT, UNKNOWN_STATUS, Origin, Parsed, Quarantine, constant
-from bellwether.venues.wire.shapes import Shape
+from bellwether.venues.wire.columns import Record, RejectReasons, Typed, WireColumns, to_records
+from bellwether.venues.wire.rejects import MISSING, NO_RESULT, UNKNOWN_STATUS, Origin, ParsedRecords, Quarantine, repeat_value
+from bellwether.venues.wire.shapes import ObjectShape
 
 #: Words that /markets takes as a filter and that bodies of 2024 carry -> the response word of today.
 STATUS_SYNONYMS = {"unopened": "initialized", "open": "active", "paused": "inactive", "settled": "finalized"}
 STATUSES: frozenset[str] = frozenset({"initialized", "inactive", "active", "closed", "determined", "disputed", "amended", "finalized"})
 
-MARKET = Shape(
+MARKET = ObjectShape(
     tickers=("ticker", "event_ticker"),
     times={
         "created_at": "created_time",
@@ -65,7 +65,7 @@ MARKET = Shape(
 )
 
 
-def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: str, table: Table = KALSHI_MARKETS) -> Parsed:
+def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: str, table: Table = KALSHI_MARKETS) -> ParsedRecords:
     """Rows of `table` for the market objects of one page.
 
     `source` is live or historical. A row's day is the UTC day of its close time; a reject is filed under that day too, or under `day` where
@@ -73,8 +73,8 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: 
     Prefers `X_dollars` and `X_fp` over the integer cents and counts `X` of older formats, never both. Objects without a ticker, an event,
     a known status or a close time, and finalized ones without a result, are rejects, as is everything with a value that cannot be right.
     """
-    problems = Problems()
-    columns = Columns(records_of(objects, "ticker", problems), problems)
+    problems = RejectReasons()
+    columns = WireColumns(to_records(objects, "ticker", problems), problems)
     typed = columns.typed(MARKET)
     if typed["close_time"].null_count():
         columns.note_where(typed["close_time"].is_null(), "close_time", MISSING)
@@ -88,13 +88,13 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: 
             "is_combo": pl.Series([_is_combo(record) for record in columns.records], dtype=pl.Boolean()),
             "wire_format": pl.Series([_wire_format(record) for record in columns.records], dtype=pl.String()),
             "body": columns.bodies(objects),
-            "source": constant(source, pl.String(), len(objects)),
+            "source": repeat_value(source, pl.String(), len(objects)),
         }
     )
     return Quarantine(table, "ticker", day, origin).sift(frame, objects, problems)
 
 
-def _outcome(columns: Columns, result: pl.Series) -> Typed:
+def _outcome(columns: WireColumns, result: pl.Series) -> Typed:
     """Status and result of today's words; notes what is no status, and a settled market without a result."""
     words = [STATUS_SYNONYMS.get(word, word) if type(word) is str else None for word in columns.values("status")]
     status = pl.Series(words, dtype=pl.String())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bellwether.tables.schema import PRICE, SIZE
-from bellwether.venues.wire.shapes import DecimalRule, number_text
+from bellwether.venues.wire.shapes import DecimalRule, format_number
 
 
 def format_cents(cents: int) -> str:
@@ -22,4 +22,4 @@ PRICE_OF_CONTRACT = replace(DOLLARS, highest=1)
 QUOTE = replace(PRICE_OF_CONTRACT, absent=(0, 1))
 TRADE = replace(PRICE_OF_CONTRACT, absent=(0,))
 CONTRACTS = DecimalRule("_fp", str, r"^-?[0-9]{1,16}(\.[0-9]{1,2})?$", SIZE, "not a decimal of at most 16 digits and 2 decimals", 10**16)
-RATIO = replace(DOLLARS, suffix="", text=number_text, numbers=(int, float))
+RATIO = replace(DOLLARS, suffix="", text=format_number, numbers=(int, float))

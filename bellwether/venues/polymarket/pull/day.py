@@ -25,12 +25,12 @@ from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull.day_markets import CLOSINGS, LISTED, TABLES, DayMarkets, MarketCollector, parse_requested_ids
 from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, PricePlan
-from bellwether.venues.polymarket.resolution import resolutions
-from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
-from bellwether.venues.polymarket.wire.rules import instant_text
-from bellwether.venues.wire.json_decoding import MalformedBody, single_record
-from bellwether.venues.wire.rejects import Parsed, is_processed, of_single_pages, processed
-from bellwether.venues.wire.times import instant_of
+from bellwether.venues.polymarket.resolution import build_resolutions
+from bellwether.venues.polymarket.wire import PriceHistory, parse_events, parse_histories, parse_prices, parse_winners
+from bellwether.venues.polymarket.wire.rules import format_time
+from bellwether.venues.wire.json_decoding import MalformedBody, decode_record
+from bellwether.venues.wire.rejects import ParsedRecords, assign_origins, is_processed, parse_or_reject
+from bellwether.venues.wire.times import parse_instant
 
 #: Closings are listed of days that began at most so long before, because the listing begins with the latest.
 CLOSINGS_LISTED = timedelta(days=3)
@@ -56,7 +56,7 @@ class DayPull(BaseDayPull):
 
     plan: PricePlan
     markets_of_day: DayMarkets
-    _winners: list[Parsed] = field(default_factory=list, repr=False, compare=False)
+    _winners: list[ParsedRecords] = field(default_factory=list, repr=False, compare=False)
 
     def markets(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_markets, unique over all of them."""
@@ -75,45 +75,45 @@ class DayPull(BaseDayPull):
         yield from (parsed.rejects for parsed in self._all_winners())
         yield from self._without_prices()
 
-    def parse_events(self, page: VenuePage) -> Parsed:
+    def parse_events(self, page: VenuePage) -> ParsedRecords:
         return parse_events(page.items("events"), page.origin, day=self.day)
 
     def requested(self, page: VenuePage) -> list[str]:
-        return parse_requested_ids(page) or routes.asked_tokens(page)
+        return parse_requested_ids(page) or routes.parse_requested_tokens(page)
 
     def prices_together(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
         found, closes = [], []
         for page in pages:
-            (token,) = routes.asked_tokens(page)
+            (token,) = routes.parse_requested_tokens(page)
             market = self.markets_of_day.by_token.get(token)
             if page.status in _UNKNOWN or market is None:
                 return None
             points = replace(page).items("history")
-            found.append(History(points, page.origin, market["market_id"], token))
+            found.append(PriceHistory(points, page.origin, market["market_id"], token))
             closes += [market["close_time"]] * len(points)
         rows = parse_histories(found, day=self.day, period_minutes=self._minutes(step))
         return None if rows is None else self.plan.within_window(rows, pl.Series(closes, dtype=rows["at"].dtype))
 
-    def prices_of(self, step: str, page: VenuePage) -> Parsed:
+    def prices_of(self, step: str, page: VenuePage) -> ParsedRecords:
         """The prices of one page, those after the close and before the plan's days left out."""
-        (token,) = routes.asked_tokens(page)
+        (token,) = routes.parse_requested_tokens(page)
         quarantine = self.tables.prices.quarantine(self.day, page.origin)
         market = self.markets_of_day.by_token.get(token)
         if page.status in _UNKNOWN or market is None:
             reason = (
                 f"the venue has no prices of this token: {parse_error_text(page.body)}" if market else "a token of no market of this day"
             )
-            return Parsed(self.tables.prices.table.empty(), (), quarantine.in_vain([token], reason))
+            return ParsedRecords(self.tables.prices.table.empty(), (), quarantine.in_vain([token], reason))
         about = {"day": self.day, "market_id": market["market_id"], "token_id": token, "period_minutes": self._minutes(step)}
-        parsed = processed(lambda: parse_prices(page.items("history"), page.origin, **about), quarantine)
-        return Parsed(self.plan.within_window(parsed.rows, market["close_time"]), (), parsed.rejects)
+        parsed = parse_or_reject(lambda: parse_prices(page.items("history"), page.origin, **about), quarantine)
+        return ParsedRecords(self.plan.within_window(parsed.rows, market["close_time"]), (), parsed.rejects)
 
     def _minutes(self, step: str) -> int:
         return COARSE_MINUTES if step == _COARSE else self.plan.period_minutes
 
-    def _all_winners(self) -> list[Parsed]:
+    def _all_winners(self) -> list[ParsedRecords]:
         if not self._winners:
-            self._winners.extend(winners_of(_latest_winners(self.pull.pages), self.day))
+            self._winners.extend(parse_day_winners(_latest_winners(self.pull.pages), self.day))
         return self._winners
 
     def _without_prices(self) -> Iterator[pl.DataFrame]:
@@ -121,7 +121,7 @@ class DayPull(BaseDayPull):
         last: dict[str, VenuePage] = {}
         found: set[str] = set()
         for page in self.pull.pages(_COARSE):
-            (token,) = routes.asked_tokens(page)
+            (token,) = routes.parse_requested_tokens(page)
             last[token] = page
             found |= {token} if _has_content(page) else set()
         reason = f"traded, but the venue has no prices every {self.plan.period_minutes} or {COARSE_MINUTES} minutes"
@@ -130,23 +130,23 @@ class DayPull(BaseDayPull):
                 yield self.tables.prices.quarantine(self.day, page.origin).in_vain([token], reason)
 
 
-def winners_of(pages: Iterator[VenuePage], day: date) -> Iterator[Parsed]:
+def parse_day_winners(pages: Iterator[VenuePage], day: date) -> Iterator[ParsedRecords]:
     """The outcomes of the markets on pages of the CLOB, one market each; a market that it does not know is a reject."""
     while held := list(islice(pages, _PAGES_PER_FRAME)):
-        yield from (_unknown_market(page, day) for page in held if page.status in _UNKNOWN)
+        yield from (_reject_unknown(page, day) for page in held if page.status in _UNKNOWN)
         known = [page for page in held if page.status not in _UNKNOWN]
         if known:
-            together = _winners_on(known, day)
-            yield from [together] if is_processed(together) else [_winners_on([page], day) for page in known]
+            together = _parse_known_winners(known, day)
+            yield from [together] if is_processed(together) else [_parse_known_winners([page], day) for page in known]
 
 
-def _winners_on(pages: Sequence[VenuePage], day: date) -> Parsed:
+def _parse_known_winners(pages: Sequence[VenuePage], day: date) -> ParsedRecords:
     """The outcomes on pages of one known market each."""
     origins = [page.origin for page in pages]
-    found = processed(
-        lambda: parse_winners([single_record(page.json) for page in pages], origins[0], day=day), _WINNER.quarantine(day, origins[0])
+    found = parse_or_reject(
+        lambda: parse_winners([decode_record(page.json) for page in pages], origins[0], day=day), _WINNER.quarantine(day, origins[0])
     )
-    return of_single_pages(found, origins)
+    return assign_origins(found, origins)
 
 
 def _latest_winners(pages: Callable[[str], Iterable[VenuePage]]) -> Iterator[VenuePage]:
@@ -156,10 +156,10 @@ def _latest_winners(pages: Callable[[str], Iterable[VenuePage]]) -> Iterator[Ven
     yield from pages(_FOLLOWED_WINNERS)
 
 
-def _unknown_market(page: VenuePage, day: date) -> Parsed:
+def _reject_unknown(page: VenuePage, day: date) -> ParsedRecords:
     condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
     reason = f"the CLOB does not know this market: {parse_error_text(page.body)}"
-    return Parsed(POLYMARKET_WINNERS.empty(), (), _WINNER.quarantine(day, page.origin).in_vain([condition], reason))
+    return ParsedRecords(POLYMARKET_WINNERS.empty(), (), _WINNER.quarantine(day, page.origin).in_vain([condition], reason))
 
 
 class _Day(DayWork[DayMarkets, DayPull]):
@@ -204,7 +204,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         async with aclosing(puller.follow(CLOSINGS, [listing])) as pages:
             async for page in pages:
                 yield page
-                closed = [instant_of(instant_text(item.get("closedTime"))) for item in page.items("markets") if isinstance(item, dict)]
+                closed = [parse_instant(format_time(item.get("closedTime"))) for item in page.items("markets") if isinstance(item, dict)]
                 if any(at is not None and at < self.start for at in closed):
                     return
 
@@ -221,7 +221,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         empty: set[str] = set()
         found: set[str] = set()
         for page in puller.pages(_PRICES):
-            (found if _has_content(page) else empty).update(routes.asked_tokens(page))
+            (found if _has_content(page) else empty).update(routes.parse_requested_tokens(page))
         await self._prices(puller, _COARSE, self.plan.coarse_calls(markets.rows, empty - found))
 
     async def complete_followed(self, puller: Puller, markets: DayMarkets) -> None:
@@ -236,9 +236,9 @@ class _Day(DayWork[DayMarkets, DayPull]):
 
     def expected(self, puller: Puller, markets: DayMarkets) -> list[str]:
         """The markets of the day on which another resolution is expected, in order."""
-        parsed = winners_of(_latest_winners(puller.pages), self.day)
+        parsed = parse_day_winners(_latest_winners(puller.pages), self.day)
         winners = pl.concat([POLYMARKET_WINNERS.empty(), *(one.rows for one in parsed)])
-        return resolutions(markets.rows.lazy(), winners.lazy()).filter(~pl.col("final"))["market_id"].sort().to_list()
+        return build_resolutions(markets.rows.lazy(), winners.lazy()).filter(~pl.col("final"))["market_id"].sort().to_list()
 
     def result(self, puller: Puller, markets: DayMarkets) -> DayPull:
         return DayPull(self.day, puller.pull, self.plan, markets, puller.requests)

@@ -19,7 +19,7 @@ from bellwether.venues.http.pull_choice import LISTING
 from bellwether.venues.polymarket.wire import parse_markets
 from bellwether.venues.polymarket.wire.markets import DISTANT
 from bellwether.venues.polymarket.wire.rules import ID
-from bellwether.venues.wire.rejects import Parsed, processed
+from bellwether.venues.wire.rejects import ParsedRecords, parse_or_reject
 
 TABLES = DayTables(
     RecordType(POLYMARKET_MARKETS, "id", "market_id"),
@@ -37,10 +37,10 @@ CLOSINGS = "closings"
 HELD = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "description", "question", "request", "tags")]
 
 
-def parse_page(step: str, page: VenuePage, day: date, by_close: Collection[str]) -> Parsed:
+def parse_page(step: str, page: VenuePage, day: date, by_close: Collection[str]) -> ParsedRecords:
     """The markets of a page, of whatever day; those in `by_close` were found by their closing. A page that cannot be processed is a reject."""
     ended = None if step == CLOSINGS else by_close
-    return processed(
+    return parse_or_reject(
         lambda: parse_markets(page.items("markets"), page.origin, day=day, by_close=ended), TABLES.markets.quarantine(day, page.origin)
     )
 
@@ -64,12 +64,12 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
     by_close: set[str] = field(default_factory=set)
     followed: set[str] = field(default_factory=set)
 
-    def parse(self, step: str, page: VenuePage) -> Parsed:
+    def parse(self, step: str, page: VenuePage) -> ParsedRecords:
         if step == NAMED:
             self._add_closings(parse_page(CLOSINGS, page, self.day, ()).rows)
         return parse_page(step, page, self.day, self.by_close)
 
-    def keep(self, step: str, page: VenuePage, parsed: Parsed) -> None:
+    def keep(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
         rows = parsed.rows.select(HELD).with_columns(pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()), step=pl.lit(step))
         if step == CLOSINGS:
             rows = self._add_closings(rows)

@@ -18,44 +18,44 @@ from bellwether.venues.polymarket.wire.rules import (
     PRICE_PLACES,
     TRADE,
     USDC_PLACES,
-    id_text,
-    plain,
-    prepared,
-    renamed,
+    format_id,
+    prepare_records,
+    rename_columns,
+    to_plain_decimal,
 )
-from bellwether.venues.wire.columns import Columns, Problems, Record, records_of
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine
-from bellwether.venues.wire.shapes import Shape
+from bellwether.venues.wire.columns import Record, RejectReasons, WireColumns, to_records
+from bellwether.venues.wire.rejects import Origin, ParsedRecords, Quarantine
+from bellwether.venues.wire.shapes import ObjectShape
 
 NAMES = {"token_id": "asset_id", "condition_id": "market"}
-BOOK = Shape(
+BOOK = ObjectShape(
     tickers=("asset_id",),
     texts=("market", "hash"),
     decimals={"tick_size": PRICE, "min_order_size": ORDER_SIZE, "last_trade_price": TRADE},
     flags=("neg_risk",),
 )
-LEVEL = Shape(tickers=(), decimals={"price": PRICE, "size": AMOUNT})
+LEVEL = ObjectShape(tickers=(), decimals={"price": PRICE, "size": AMOUNT})
 
 
-def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
+def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
     """Levels (columns of raw/polymarket_book) of the order books of one page, several per book; rejects are filed under `day`.
 
     On the wire both sides list their best price last, bids ascending and asks descending; here level 0 is the best. A book without levels
     has no row. Unusable levels are left out and counted in `skipped_levels`; a book without a usable one, in another order, or crossed is a reject
     as a whole. `ordinals` of the result are those of the books, once per level.
     """
-    problems = Problems()
-    price, amount = partial(plain, places=PRICE_PLACES), partial(plain, places=USDC_PLACES)
-    records = prepared(
-        records_of(objects, "asset_id", problems),
-        asset_id=id_text,
-        timestamp=id_text,
+    problems = RejectReasons()
+    price, amount = partial(to_plain_decimal, places=PRICE_PLACES), partial(to_plain_decimal, places=USDC_PLACES)
+    records = prepare_records(
+        to_records(objects, "asset_id", problems),
+        asset_id=format_id,
+        timestamp=format_id,
         tick_size=price,
         min_order_size=amount,
         last_trade_price=price,
     )
-    columns = Columns(records, problems)
-    books = pl.DataFrame(renamed(columns, BOOK, NAMES)).with_columns(at=columns.epoch_millis("timestamp")).with_row_index("book")
+    columns = WireColumns(records, problems)
+    books = pl.DataFrame(rename_columns(columns, BOOK, NAMES)).with_columns(at=columns.epoch_millis("timestamp")).with_row_index("book")
     columns.note_where(~books["token_id"].str.contains(ID), "asset_id", "not a number in text")
     levels = _usable(pl.concat([_side(records, side, columns) for side in ("bid", "ask")]), books, problems)
     _check_order(columns, levels)
@@ -63,11 +63,11 @@ def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
     frame = levels.filter(~pl.col("book").is_in(list(problems))).join(books, on="book", how="left", maintain_order="left")
     frame = frame.sort("book", "side", "level", descending=[False, True, False])
     rejects = Quarantine(POLYMARKET_BOOK, "asset_id", day, origin)
-    whole = rejects.sift(frame, objects, Problems())
-    return Parsed(whole.rows, frame["book"].to_list(), rejects.rows(objects, problems, {}))
+    whole = rejects.sift(frame, objects, RejectReasons())
+    return ParsedRecords(whole.rows, frame["book"].to_list(), rejects.rows(objects, problems, {}))
 
 
-def _side(records: Sequence[Record], side: str, books: Columns) -> pl.DataFrame:
+def _side(records: Sequence[Record], side: str, books: WireColumns) -> pl.DataFrame:
     """The levels of one side of all books, best first; null prices for those that are unusable."""
     field, owners, listed = f"{side}s", [], []
     for index, record in enumerate(records):
@@ -77,15 +77,17 @@ def _side(records: Sequence[Record], side: str, books: Columns) -> pl.DataFrame:
             continue
         owners += [index] * len(levels)
         listed += [level if type(level) is dict else {} for level in levels[::-1]]
-    numbers = prepared(listed, price=partial(plain, places=PRICE_PLACES), size=partial(plain, places=USDC_PLACES))
-    unusable = Problems()
-    typed = Columns(numbers, unusable, f"{field}.").typed(LEVEL)
+    numbers = prepare_records(
+        listed, price=partial(to_plain_decimal, places=PRICE_PLACES), size=partial(to_plain_decimal, places=USDC_PLACES)
+    )
+    unusable = RejectReasons()
+    typed = WireColumns(numbers, unusable, f"{field}.").typed(LEVEL)
     frame = pl.DataFrame({"book": pl.Series(owners, dtype=pl.UInt32()), **typed})
     fits = ~pl.Series([place in unusable for place in range(len(owners))], dtype=pl.Boolean())
     return frame.with_columns(pl.when(fits & pl.col("size").is_not_null()).then("price"), side=pl.lit(side))
 
 
-def _usable(levels: pl.DataFrame, books: pl.DataFrame, problems: Problems) -> pl.DataFrame:
+def _usable(levels: pl.DataFrame, books: pl.DataFrame, problems: RejectReasons) -> pl.DataFrame:
     """The levels that can be traded, numbered from the best, with the number of the others of their book.
 
     Each is judged alone: by a readable price and size, a price between 0 and 1 and the tick size that its book states.
@@ -103,14 +105,14 @@ def _usable(levels: pl.DataFrame, books: pl.DataFrame, problems: Problems) -> pl
     return kept.with_columns(level=pl.int_range(pl.len(), dtype=pl.Int32()).over("book", "side"))
 
 
-def _check_order(books: Columns, levels: pl.DataFrame) -> None:
+def _check_order(books: WireColumns, levels: pl.DataFrame) -> None:
     step = pl.col("price").diff().over("book", "side")
     wrong = levels.filter(pl.when(pl.col("side") == "bid").then(step >= 0).otherwise(step <= 0))
     for index, side, price in wrong.select("book", "side", "price").iter_rows():
         books.problems.note(index, f"{side}s", str(price), "not in order: the best price comes last")
 
 
-def _check_crossed(books: Columns, levels: pl.DataFrame) -> None:
+def _check_crossed(books: WireColumns, levels: pl.DataFrame) -> None:
     best = levels.filter(level=0).pivot("side", index="book", values="price")
     if {"bid", "ask"} <= set(best.columns):
         for index, bid, ask in best.filter(pl.col("bid") >= pl.col("ask")).select("book", "bid", "ask").rows():

@@ -14,20 +14,20 @@ from bellwether.venues.polymarket.wire.markets import ID
 from bellwether.venues.polymarket.wire.rules import (
     AMOUNT,
     USDC_PLACES,
-    first_object,
-    id_text,
-    instant_text,
-    plain,
-    prepared,
-    renamed,
-    texts_of,
+    extract_texts,
+    format_id,
+    format_time,
+    prepare_records,
+    rename_columns,
+    take_first,
+    to_plain_decimal,
 )
-from bellwether.venues.wire.columns import Columns, Problems, Record, records_of, repeats_of
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
-from bellwether.venues.wire.shapes import Shape
+from bellwether.venues.wire.columns import Record, RejectReasons, WireColumns, find_repeats, to_records
+from bellwether.venues.wire.rejects import Origin, ParsedRecords, Quarantine, repeat_value
+from bellwether.venues.wire.shapes import ObjectShape
 
 NAMES = {"event_id": "id", "neg_risk": "negRisk"}
-EVENT = Shape(
+EVENT = ObjectShape(
     tickers=("id",),
     texts=("slug", "ticker", "title", "description", "category", "series_id", "series_slug", "series_title"),
     text_lists=("tags", "tag_labels"),
@@ -44,28 +44,28 @@ EVENT = Shape(
 
 
 def _record(record: Record) -> Record:
-    series = first_object(record.get("series"))
+    series = take_first(record.get("series"))
     series = series if type(series) is dict else {}
     return {
         **record,
-        "tags": texts_of(record.get("tags"), "slug"),
-        "tag_labels": texts_of(record.get("tags"), "label"),
-        "series_id": id_text(series.get("id")),
+        "tags": extract_texts(record.get("tags"), "slug"),
+        "tag_labels": extract_texts(record.get("tags"), "label"),
+        "series_id": format_id(series.get("id")),
         "series_slug": record.get("seriesSlug") or series.get("slug"),
         "series_title": series.get("title"),
     }
 
 
-def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
+def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
     """Rows of raw/polymarket_events of partition `day` for Gamma's event objects of one page; their bodies leave out the nested markets."""
-    problems = Problems()
-    amount = partial(plain, places=USDC_PLACES)
-    records = [_record(record) if record else record for record in records_of(objects, "id", problems)]
-    times = dict.fromkeys(EVENT.times.values(), instant_text)
-    columns = Columns(prepared(records, id=id_text, volume=amount, liquidity=amount, **times), problems)
-    typed = renamed(columns, EVENT, NAMES)
+    problems = RejectReasons()
+    amount = partial(to_plain_decimal, places=USDC_PLACES)
+    records = [_record(record) if record else record for record in to_records(objects, "id", problems)]
+    times = dict.fromkeys(EVENT.times.values(), format_time)
+    columns = WireColumns(prepare_records(records, id=format_id, volume=amount, liquidity=amount, **times), problems)
+    typed = rename_columns(columns, EVENT, NAMES)
     columns.note_where(~typed["event_id"].str.contains(ID), "id", "not a number in text")
     bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
-    frame = pl.DataFrame({**typed, "day": constant(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
-    repeats = repeats_of(frame.select("event_id"), bodies, problems, field="id", what="event of the same id")
+    frame = pl.DataFrame({**typed, "day": repeat_value(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
+    repeats = find_repeats(frame.select("event_id"), bodies, problems, field="id", what="event of the same id")
     return Quarantine(POLYMARKET_EVENTS, "id", day, origin).sift(frame, bodies, problems, unwanted=repeats)

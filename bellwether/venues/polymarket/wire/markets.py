@@ -22,21 +22,21 @@ from bellwether.venues.polymarket.wire.rules import (
     RATIO,
     TRADE,
     USDC_PLACES,
-    first_object,
-    id_text,
-    ids_of,
-    instant_text,
-    plain,
-    plain_list,
-    prepared,
-    price_lists,
-    renamed,
-    texts_of,
-    unpacked,
+    extract_texts,
+    format_id,
+    format_time,
+    parse_price_lists,
+    prepare_records,
+    rename_columns,
+    take_first,
+    to_plain_decimal,
+    unpack_decimals,
+    unpack_ids,
+    unpack_list,
 )
-from bellwether.venues.wire.columns import Columns, Problems, Record, Typed, records_of
-from bellwether.venues.wire.rejects import NO_TRADING_IDS, UNKNOWN_VERSION, WITHOUT_END, Origin, Parsed, Quarantine
-from bellwether.venues.wire.shapes import Shape
+from bellwether.venues.wire.columns import Record, RejectReasons, Typed, WireColumns, to_records
+from bellwether.venues.wire.rejects import NO_TRADING_IDS, UNKNOWN_VERSION, WITHOUT_END, Origin, ParsedRecords, Quarantine
+from bellwether.venues.wire.shapes import ObjectShape
 
 #: Column of the table -> field of the wire, where they differ.
 NAMES = {
@@ -65,7 +65,7 @@ NAMES = {
 }
 #: Protocol version -> field with the ids that its markets trade by. The other field may be present too: combos of V1 markets have position ids.
 TRADING_IDS = {"v1": "clobTokenIds", "v2": "positionIds"}
-MARKET = Shape(
+MARKET = ObjectShape(
     tickers=("id",),
     texts=(
         "conditionId",
@@ -104,9 +104,9 @@ MARKET = Shape(
     },
     flags=("negRisk", "closed", "active", "archived", "acceptingOrders", "feesEnabled"),
 )
-FEES = Shape(tickers=(), decimals={"rate": RATIO, "exponent": RATIO, "rebateRate": RATIO}, flags=("takerOnly",))
+FEES = ObjectShape(tickers=(), decimals={"rate": RATIO, "exponent": RATIO, "rebateRate": RATIO}, flags=("takerOnly",))
 FEE_NAMES = {"fee_rate": "rate", "fee_exponent": "exponent", "rebate_rate": "rebateRate", "taker_only": "takerOnly"}
-EVENT = Shape(tickers=(), texts=("id", "slug", "title", "seriesSlug"))
+EVENT = ObjectShape(tickers=(), texts=("id", "slug", "title", "seriesSlug"))
 EVENT_NAMES = {"event_id": "id", "event_slug": "slug", "event_title": "title", "series_slug": "seriesSlug"}
 
 #: A market that was answered so long before its scheduled end is of the day on which it closed, where its closing is listed.
@@ -119,20 +119,20 @@ _LENGTHS = "not as many as there are outcomes"
 
 def _record(record: Record) -> Record:
     """The object with its lists unpacked, its numbers as plain text, amounts from one of two names and none but its trading ids."""
-    event = first_object(record.get("events"))
+    event = take_first(record.get("events"))
     tags = record.get("tags") or (event.get("tags") if type(event) is dict else None)
-    amounts = {name: plain(_either(record, name, f"{name}Num"), USDC_PLACES) for name in ("volume", "liquidity")}
+    amounts = {name: to_plain_decimal(_either(record, name, f"{name}Num"), USDC_PLACES) for name in ("volume", "liquidity")}
     protocol = _protocol(record)
-    ids = {field: ids_of(record.get(field)) if version == protocol else None for version, field in TRADING_IDS.items()}
+    ids = {field: unpack_ids(record.get(field)) if version == protocol else None for version, field in TRADING_IDS.items()}
     names = {"protocol": protocol, "conditionId": None if record.get("conditionId") in _NOT_DEPLOYED else record["conditionId"]}
-    return {**record, **amounts, **ids, **names, "event": _event(event), "tags": texts_of(tags, "slug")}
+    return {**record, **amounts, **ids, **names, "event": _event(event), "tags": extract_texts(tags, "slug")}
 
 
 def _protocol(record: Record) -> str | None:
     """v1 or v2; objects from before Protocol V2 have no version. None for another version, and for none with nothing but position ids."""
     stated = record.get("version")
     if stated in (None, ""):
-        only_positions = ids_of(record.get("positionIds")) and not ids_of(record.get("clobTokenIds"))
+        only_positions = unpack_ids(record.get("positionIds")) and not unpack_ids(record.get("clobTokenIds"))
         return None if only_positions else "v1"
     word = f"v{str(stated).strip().lower().removeprefix('v').removesuffix('.0')}"
     return word if word in TRADING_IDS else None
@@ -141,16 +141,16 @@ def _protocol(record: Record) -> str | None:
 def _event(event: Any) -> Any:
     if type(event) is not dict:
         return event
-    series = first_object(event.get("series"))
+    series = take_first(event.get("series"))
     slug = event.get("seriesSlug") or (series.get("slug") if type(series) is dict else None)
-    return event | {"id": id_text(event.get("id")), "seriesSlug": slug}
+    return event | {"id": format_id(event.get("id")), "seriesSlug": slug}
 
 
 def _either(record: Record, name: str, twin: str) -> Any:
     return record.get(twin) if record.get(name) in (None, "") else record[name]
 
 
-def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close: Collection[str] | None = ()) -> Parsed:
+def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close: Collection[str] | None = ()) -> ParsedRecords:
     """Rows of raw/polymarket_markets for Gamma's market objects of one page.
 
     A row's day is the UTC day of its endDate; that of its closedTime for the markets in `by_close` (None: for all) that have no endDate, which
@@ -158,14 +158,14 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
     id or an endDate, with ids of another form, with more or fewer prices or tokens than outcomes, and with a value that cannot be right are
     rejects, and so are those whose trading ids cannot be determined. Missing keys are null, missing lists are empty.
     """
-    problems = Problems()
-    price, amount = partial(plain, places=PRICE_PLACES), partial(plain, places=USDC_PLACES)
-    records = prepared(
-        [_record(record) for record in records_of(objects, "id", problems)],
-        id=id_text,
-        outcomes=unpacked,
-        outcomePrices=partial(plain_list, places=PRICE_PLACES),
-        umaResolutionStatuses=unpacked,
+    problems = RejectReasons()
+    price, amount = partial(to_plain_decimal, places=PRICE_PLACES), partial(to_plain_decimal, places=USDC_PLACES)
+    records = prepare_records(
+        [_record(record) for record in to_records(objects, "id", problems)],
+        id=format_id,
+        outcomes=unpack_list,
+        outcomePrices=partial(unpack_decimals, places=PRICE_PLACES),
+        umaResolutionStatuses=unpack_list,
         bestBid=price,
         bestAsk=price,
         lastTradePrice=price,
@@ -173,14 +173,14 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
         orderMinSize=amount,
         lowerBound=amount,
         upperBound=amount,
-        **dict.fromkeys(MARKET.times.values(), instant_text),
+        **dict.fromkeys(MARKET.times.values(), format_time),
     )
-    columns = Columns(records, problems)
-    typed = renamed(columns, MARKET, NAMES)
+    columns = WireColumns(records, problems)
+    typed = rename_columns(columns, MARKET, NAMES)
     by_field = [typed.pop(field) for field in TRADING_IDS.values()]
     typed["token_ids"] = by_field[0].zip_with(by_field[0].list.len() > 0, by_field[1])
-    typed["outcome_prices"] = price_lists(columns, "outcomePrices", typed["outcome_prices"])
-    typed |= renamed(columns.part("feeSchedule"), FEES, FEE_NAMES) | renamed(columns.part("event"), EVENT, EVENT_NAMES)
+    typed["outcome_prices"] = parse_price_lists(columns, "outcomePrices", typed["outcome_prices"])
+    typed |= rename_columns(columns.part("feeSchedule"), FEES, FEE_NAMES) | rename_columns(columns.part("event"), EVENT, EVENT_NAMES)
     end, closed = typed["end_time"], typed["closed_at"]
     named = pl.repeat(True, len(end), eager=True) if by_close is None else typed["market_id"].is_in(list(by_close))
     is_off = named & closed.is_not_null() & (end.is_null() | (end > closed + DISTANT))
@@ -195,7 +195,7 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
     return Quarantine(POLYMARKET_MARKETS, "id", day, origin).sift(frame, objects, problems)
 
 
-def _check_forms(columns: Columns, typed: Typed) -> None:
+def _check_forms(columns: WireColumns, typed: Typed) -> None:
     columns.note_where(~typed["market_id"].str.contains(ID), "id", "not a number in text")
     columns.note_where(~typed["condition_id"].str.contains(CONDITION_ID), "conditionId", "not 0x and 62 or 64 hexadecimal digits")
     columns.note_where(~typed["event_id"].str.contains(ID), "events", "the event's id is not a number in text")
@@ -203,7 +203,7 @@ def _check_forms(columns: Columns, typed: Typed) -> None:
     columns.note_where((lengths > 0) & (lengths != typed["outcomes"].list.len()), "outcomePrices", _LENGTHS)
 
 
-def _check_trading_ids(columns: Columns, typed: Typed) -> None:
+def _check_trading_ids(columns: WireColumns, typed: Typed) -> None:
     """Note the markets whose trading ids cannot be determined. Those without an order book need none: not deployed yet, or of the years before."""
     versions = pl.Series(columns.values("protocol"), dtype=pl.String())
     columns.note_where(versions.is_null(), "version", UNKNOWN_VERSION)

@@ -11,32 +11,32 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import POLYMARKET_PRICES
-from bellwether.venues.polymarket.wire.rules import PRICE, PRICE_PLACES, plain, prepared
-from bellwether.venues.wire.columns import Columns, Problems, records_of, repeats_of
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant, of_pages
-from bellwether.venues.wire.shapes import Shape
+from bellwether.venues.polymarket.wire.rules import PRICE, PRICE_PLACES, prepare_records, to_plain_decimal
+from bellwether.venues.wire.columns import RejectReasons, WireColumns, find_repeats, to_records
+from bellwether.venues.wire.rejects import Origin, ParsedRecords, Quarantine, build_origin_columns, repeat_value
+from bellwether.venues.wire.shapes import ObjectShape
 
-POINT = Shape(tickers=(), decimals={"p": PRICE})
+POINT = ObjectShape(tickers=(), decimals={"p": PRICE})
 
 
-def parse_prices(points: Sequence[Any], origin: Origin, *, day: date, market_id: str, token_id: str, period_minutes: int) -> Parsed:
+def parse_prices(points: Sequence[Any], origin: Origin, *, day: date, market_id: str, token_id: str, period_minutes: int) -> ParsedRecords:
     """Rows of raw/polymarket_prices for the points {t, p} of one token, unique by t.
 
     A second point of the same instant is dropped when it is equal and a reject otherwise; a point without a price is a reject.
     """
-    problems = Problems()
+    problems = RejectReasons()
     frame = _points(points, problems, day, period_minutes).hstack(
         [
-            constant(market_id, pl.String(), len(points)).alias("market_id"),
-            constant(token_id, pl.String(), len(points)).alias("token_id"),
+            repeat_value(market_id, pl.String(), len(points)).alias("market_id"),
+            repeat_value(token_id, pl.String(), len(points)).alias("token_id"),
         ]
     )
-    repeats = repeats_of(frame.select("at"), points, problems, field="p", what="price of the same instant")
+    repeats = find_repeats(frame.select("at"), points, problems, field="p", what="price of the same instant")
     return Quarantine(POLYMARKET_PRICES, "t", day, origin).sift(frame, points, problems, unwanted=repeats)
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class PriceHistory:
     """The points {t, p} of one token on one page, and what they are the prices of."""
 
     points: Sequence[Any]
@@ -45,32 +45,32 @@ class History:
     token_id: str
 
 
-def parse_histories(histories: Sequence[History], *, day: date, period_minutes: int) -> pl.DataFrame | None:
+def parse_histories(histories: Sequence[PriceHistory], *, day: date, period_minutes: int) -> pl.DataFrame | None:
     """The rows that `parse_prices` gives for each of `histories`, one after the other, at little more than the cost of one of them.
 
     None where a point has a problem, or comes twice: then each page has to be parsed alone.
     """
-    problems = Problems()
+    problems = RejectReasons()
     frame = _points([point for history in histories for point in history.points], problems, day, period_minutes)
     if problems:
         return None
     counts = [len(one.points) for one in histories]
-    frame = frame.hstack(of_pages([one.origin for one in histories], counts)).with_columns(
+    frame = frame.hstack(build_origin_columns([one.origin for one in histories], counts)).with_columns(
         market_id=pl.Series([one.market_id for one, count in zip(histories, counts, strict=True) for _ in range(count)], dtype=pl.String()),
         token_id=pl.Series([one.token_id for one, count in zip(histories, counts, strict=True) for _ in range(count)], dtype=pl.String()),
     )
     return None if frame.select("number", "at").is_duplicated().any() else frame.select(POLYMARKET_PRICES.names)
 
 
-def _points(points: Sequence[Any], problems: Problems, day: date, period_minutes: int) -> pl.DataFrame:
+def _points(points: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
     """Times and prices of points; those that do not fit are noted in `problems`."""
-    columns = Columns(prepared(records_of(points, "t", problems), p=partial(plain, places=PRICE_PLACES)), problems)
+    columns = WireColumns(prepare_records(to_records(points, "t", problems), p=partial(to_plain_decimal, places=PRICE_PLACES)), problems)
     frame = pl.DataFrame(
         {
             "at": columns.epoch("t"),
             "price": columns.typed(POINT)["p"],
-            "day": constant(day, pl.Date(), len(points)),
-            "period_minutes": constant(period_minutes, pl.Int32(), len(points)),
+            "day": repeat_value(day, pl.Date(), len(points)),
+            "period_minutes": repeat_value(period_minutes, pl.Int32(), len(points)),
         }
     )
     columns.note_where(frame["price"].is_null(), "p", "missing")

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import polars as pl
 
 from bellwether.tables.schema import EXACT_PRICE, SIZE, USDC
-from bellwether.venues.wire.columns import Columns, Record, Typed
-from bellwether.venues.wire.shapes import DecimalRule, Shape, number_text
+from bellwether.venues.wire.columns import Record, Typed, WireColumns
+from bellwether.venues.wire.shapes import DecimalRule, ObjectShape, format_number
 
 #: Decimals that a column of prices and a column of amounts keep; what the wire has beyond them is cut, never rounded: no price becomes 1.
 PRICE_PLACES, USDC_PLACES = 20, 6
@@ -28,9 +28,9 @@ E = TypeVar("E", pl.Series, pl.Expr)
 _SHORT_ZONE = re.compile(r"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d)$")
 
 
-def plain(value: Any, places: int) -> Any:
+def to_plain_decimal(value: Any, places: int) -> Any:
     """A number of the wire, a JSON number or text, as plain decimal text cut after `places` decimals; anything else unchanged."""
-    text = number_text(value) if type(value) in (int, float) else value
+    text = format_number(value) if type(value) in (int, float) else value
     if type(text) is not str:
         return value
     if "e" in text or "E" in text:
@@ -48,7 +48,7 @@ def plain(value: Any, places: int) -> Any:
 def _decimal(dtype: pl.DataType, digits: int, places: int, highest: int) -> DecimalRule:
     return DecimalRule(
         "",
-        lambda value: plain(value, places),
+        lambda value: to_plain_decimal(value, places),
         rf"^-?[0-9]{{1,{digits}}}(\.[0-9]{{1,{places}}})?$",
         dtype,
         f"not a decimal of at most {digits} digits and {places} decimals",
@@ -64,10 +64,10 @@ TRADE = replace(PRICE, absent=(0,))
 AMOUNT = _decimal(USDC, 18, USDC_PLACES, 10**18)
 ORDER_SIZE = _decimal(SIZE, 16, 2, 10**16)
 RATIO = _decimal(pl.Decimal(10, 6), 4, 6, 9999)
-BASIS_POINTS = DecimalRule("", number_text, r"^[0-9]{1,9}$", pl.Int64(), "not a whole number of basis points", 10**9)
+BASIS_POINTS = DecimalRule("", format_number, r"^[0-9]{1,9}$", pl.Int64(), "not a whole number of basis points", 10**9)
 
 
-def unpacked(value: Any) -> Any:
+def unpack_list(value: Any) -> Any:
     """A list of the wire: a JSON list inside a text, with numbers as text, or the list itself; anything else unchanged.
 
     An empty text is no list. Inside a text integers of any length survive, since they are never read as numbers; in a real list a number may
@@ -81,53 +81,53 @@ def unpacked(value: Any) -> Any:
     return value
 
 
-def ids_of(value: Any) -> Any:
-    """As `unpacked`, with whole numbers as text: those of a real list are exact as long as they are small; larger ones are floats by now."""
-    items = unpacked(value)
-    return [id_text(item) for item in items] if type(items) is list else items
+def unpack_ids(value: Any) -> Any:
+    """As `unpack_list`, with whole numbers as text: those of a real list are exact as long as they are small; larger ones are floats by now."""
+    items = unpack_list(value)
+    return [format_id(item) for item in items] if type(items) is list else items
 
 
-def canonical_condition(condition: E) -> E:
+def normalize_condition(condition: E) -> E:
     """Condition ids in one spelling: lower case, and 64 digits where Protocol V2 leaves out the outcome byte, which is zero."""
     return condition.str.to_lowercase().str.pad_end(66, "0")
 
 
-def plain_list(value: Any, places: int) -> Any:
-    """As `unpacked`, with every element as plain decimal text."""
-    items = unpacked(value)
-    return [plain(item, places) for item in items] if type(items) is list else items
+def unpack_decimals(value: Any, places: int) -> Any:
+    """As `unpack_list`, with every element as plain decimal text."""
+    items = unpack_list(value)
+    return [to_plain_decimal(item, places) for item in items] if type(items) is list else items
 
 
-def instant_text(value: Any) -> Any:
+def format_time(value: Any) -> Any:
     """A time of the wire in the form of RFC 3339: 2026-07-24 00:00:16+00 becomes 2026-07-24T00:00:16+00:00."""
     return _SHORT_ZONE.sub(r"\1T\2:00", value) if type(value) is str else value
 
 
-def id_text(value: Any) -> Any:
+def format_id(value: Any) -> Any:
     """An id as text; some answers write it as a number."""
     return str(value) if type(value) is int else value
 
 
-def first_object(value: Any) -> Any:
+def take_first(value: Any) -> Any:
     """The first element of a list, None of an empty one; anything else unchanged."""
     return (value[0] if value else None) if type(value) is list else value
 
 
-def texts_of(value: Any, field: str) -> Any:
+def extract_texts(value: Any, field: str) -> Any:
     """The texts under `field` of a list of objects, where each has one; null is empty, anything else unchanged."""
     if type(value) is not list or not all(type(item) is dict for item in value):
         return value
     return [item[field] for item in value if item.get(field)]
 
 
-def renamed(columns: Columns, shape: Shape, names: Mapping[str, str]) -> Typed:
+def rename_columns(columns: WireColumns, shape: ObjectShape, names: Mapping[str, str]) -> Typed:
     """The columns of `shape` under the names of the table: `names` maps column -> field; fields that it leaves out keep theirs."""
     typed = columns.typed(shape)
     fields = {field: column for column, field in names.items()}
     return {fields.get(field, field): series for field, series in typed.items()}
 
 
-def price_lists(columns: Columns, field: str, texts: pl.Series) -> pl.Series:
+def parse_price_lists(columns: WireColumns, field: str, texts: pl.Series) -> pl.Series:
     """The lists of prices in [0, 1] that lists of plain decimal texts say; `field` is where they stand on the wire."""
     fits = texts.list.eval(pl.element().str.contains(PRICE.pattern)).list.all()
     columns.note_where(~fits, field, f"a price in it is {PRICE.unfit}")
@@ -136,6 +136,6 @@ def price_lists(columns: Columns, field: str, texts: pl.Series) -> pl.Series:
     return lists
 
 
-def prepared(records: Sequence[Record], **readers: Any) -> list[Record]:
+def prepare_records(records: Sequence[Record], **readers: Any) -> list[Record]:
     """`records` with the fields named in `readers` replaced by what their reader makes of them."""
     return [{**record, **{name: read(record.get(name)) for name, read in readers.items()}} if record else record for record in records]

@@ -10,23 +10,23 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import POLYMARKET_WINNERS
-from bellwether.venues.polymarket.wire.rules import CONDITION_ID, PRICE, PRICE_PLACES, id_text, plain, prepared
-from bellwether.venues.wire.columns import Columns, Problems, records_of
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
-from bellwether.venues.wire.shapes import Shape
+from bellwether.venues.polymarket.wire.rules import CONDITION_ID, PRICE, PRICE_PLACES, format_id, prepare_records, to_plain_decimal
+from bellwether.venues.wire.columns import RejectReasons, WireColumns, to_records
+from bellwether.venues.wire.rejects import Origin, ParsedRecords, Quarantine, repeat_value
+from bellwether.venues.wire.shapes import ObjectShape
 
-MARKET = Shape(tickers=("condition_id",), flags=("is_50_50_outcome", "closed", "accepting_orders"))
-TOKEN = Shape(tickers=(), texts=("token_id", "outcome"), decimals={"price": PRICE}, flags=("winner",))
+MARKET = ObjectShape(tickers=("condition_id",), flags=("is_50_50_outcome", "closed", "accepting_orders"))
+TOKEN = ObjectShape(tickers=(), texts=("token_id", "outcome"), decimals={"price": PRICE}, flags=("winner",))
 
 
-def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
+def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
     """Rows of raw/polymarket_winners of partition `day` for the CLOB's market objects of one page, several per object.
 
     `ordinals` of the result are those of the objects, once per row. An object with one outcome that does not fit is a reject as a whole, and
     so is one without outcomes.
     """
-    problems = Problems()
-    columns = Columns(records_of(objects, "condition_id", problems), problems)
+    problems = RejectReasons()
+    columns = WireColumns(to_records(objects, "condition_id", problems), problems)
     markets = pl.DataFrame(columns.typed(MARKET))
     columns.note_where(~markets["condition_id"].str.contains(CONDITION_ID), "condition_id", "not 0x and 62 or 64 hexadecimal digits")
     lists = columns.values("tokens")
@@ -39,18 +39,18 @@ def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> Parse
     frame = (
         markets[owners]
         .hstack(tokens)
-        .with_columns(day=constant(day, pl.Date(), len(owners)), position=pl.Series(positions, dtype=pl.Int32()))
+        .with_columns(day=repeat_value(day, pl.Date(), len(owners)), position=pl.Series(positions, dtype=pl.Int32()))
     )
     rejects = Quarantine(POLYMARKET_WINNERS, "condition_id", day, origin)
-    whole = rejects.sift(frame[kept], objects, Problems())
-    return Parsed(whole.rows, [owners[place] for place in kept], rejects.rows(objects, problems, {}))
+    whole = rejects.sift(frame[kept], objects, RejectReasons())
+    return ParsedRecords(whole.rows, [owners[place] for place in kept], rejects.rows(objects, problems, {}))
 
 
-def _tokens(tokens: Sequence[Any], owners: Sequence[int], markets: Columns) -> pl.DataFrame:
+def _tokens(tokens: Sequence[Any], owners: Sequence[int], markets: WireColumns) -> pl.DataFrame:
     """The outcomes of all objects; what does not fit counts against the object that it belongs to."""
-    problems = Problems()
-    records = prepared(tokens, token_id=id_text, price=partial(plain, places=PRICE_PLACES))
-    frame = pl.DataFrame(Columns(records, problems, "tokens.").typed(TOKEN))
+    problems = RejectReasons()
+    records = prepare_records(tokens, token_id=format_id, price=partial(to_plain_decimal, places=PRICE_PLACES))
+    frame = pl.DataFrame(WireColumns(records, problems, "tokens.").typed(TOKEN))
     for place, problem in problems.items():
         markets.problems.note(owners[place], problem.field, problem.value, problem.reason)
     return frame
