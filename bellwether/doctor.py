@@ -25,7 +25,7 @@ from bellwether.deployment import Finding, deployment
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.files import is_former
 from bellwether.forecasting import forecasters
-from bellwether.lake.warehouse import modified, query
+from bellwether.lake.warehouse import publication_time, query
 from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_formed, set_variable
 from bellwether.questions import releases
 from bellwether.settings import Settings, Venue, World
@@ -123,7 +123,7 @@ def ask_venues(config: Settings) -> Iterator[Finding]:
 
 
 def _warehouse(config: Settings) -> Iterator[Finding]:
-    if not modified(config.warehouse_uri):
+    if not publication_time(config.warehouse_uri):
         yield Finding("published warehouse", "note", "not published yet", "run `make demo`")
         return
     tables = query(config.warehouse_uri, "SELECT count(*) AS n FROM meta.tables")["n"][0]

@@ -8,7 +8,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from bellwether.lake.dictionary import dictionary
+from bellwether.lake.dictionary import build_dictionary
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Files outside of `docs/` that are pages of the site, by their address.
@@ -21,7 +21,7 @@ PAGES = {
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not files of `docs/`."""
-    files.append(File.generated(config, "data-dictionary.md", content=dictionary()))
+    files.append(File.generated(config, "data-dictionary.md", content=build_dictionary()))
     for name, path in PAGES.items():
         files.append(File.generated(config, name, content=path.read_text(encoding="utf-8").replace("](../docs/", "](")))
     return files

@@ -20,7 +20,7 @@ from bellwether.domains import resolve_reference
 from bellwether.errors import QualityError
 from bellwether.lake import Lake
 from bellwether.lake.partitions import Partition
-from bellwether.lake.staleness import Recipe, Staleness, reads
+from bellwether.lake.staleness import Staleness, TableInputs, is_read
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table
 from bellwether.tables.schema import external_table
@@ -36,11 +36,11 @@ BACK_OFF = timedelta(minutes=5)
 MADE_FROM = "bellwether/made_from"
 
 
-def recipe(graph: Any, key: dg.AssetKey) -> Recipe:
+def recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
     """The inputs of an asset among the tables of the lake."""
     node, follow = graph.get(key), follows(graph, key)
     inputs = sorted(name for parent in node.parent_keys if (name := "/".join(parent.path)) in TABLES and parent != key)
-    return Recipe(
+    return TableInputs(
         declared(graph, key),
         tuple(TABLES[name] for name in inputs),
         frozenset(follow.ignored if follow else ()),
@@ -99,11 +99,11 @@ class Plan:
     def _of(self, key: dg.AssetKey, follow: Follow) -> Iterator[Due]:
         found, candidates = recipe(self._graph, key), self._partitions(key, {})
         candidates &= set(
-            resolve_reference(follow.candidates)(self._state.stored(found.followed[0]))
+            resolve_reference(follow.candidates)(self._state.stored_partitions(found.followed[0]))
             if follow.candidates
-            else self._state.makeable(found)
+            else self._state.buildable(found)
         )
-        due = set(self._state.due(found, candidates))
+        due = set(self._state.find_outdated(found, candidates))
         for partition in sorted(candidates - self._changing[found.table.name]):
             waits = self._has_input(self._changing, found, partition) or self._has_input(self._requested, found, partition, apart=True)
             wanted = partition in due or self._has_input(self._requested, found, partition)
@@ -113,13 +113,13 @@ class Plan:
                 self._requested[found.table.name].add(partition)
                 yield Due(key, partition, self._made_from(found, partition), follow.attempts)
 
-    def _is_blocked(self, found: Recipe, partition: Partition) -> bool:
+    def _is_blocked(self, found: TableInputs, partition: Partition) -> bool:
         """Whether rows of the same partition of an input break a blocking rule. A file is examined once in a process."""
         for source in found.followed:
-            made = self._state.stored(source).get(partition) if source.partitioned_by == found.table.partitioned_by else None
+            made = self._state.stored_partitions(source).get(partition) if source.partitioned_by == found.table.partitioned_by else None
             if made is not None and made.sha256 not in _BLOCKED:
                 try:
-                    checks.require(source.name, self._lake.slice_of(source, {partition: made}).scan())
+                    checks.require(source.name, self._lake.slice_from(source, {partition: made}).scan())
                     _BLOCKED[made.sha256] = False
                 except QualityError:
                     _BLOCKED[made.sha256] = True
@@ -127,10 +127,10 @@ class Plan:
                 return True
         return False
 
-    def _has_input(self, among: Mapping[str, set[Partition]], found: Recipe, partition: Partition, *, apart: bool = False) -> bool:
+    def _has_input(self, among: Mapping[str, set[Partition]], found: TableInputs, partition: Partition, *, apart: bool = False) -> bool:
         """Whether a partition has an input among some partitions. apart: one that another run makes."""
         return any(
-            reads(found.table, partition, source, other)
+            is_read(found.table, partition, source, other)
             for source in found.followed
             if not (apart and source.partitioned_by == found.table.partitioned_by)
             for other in among[source.name]
@@ -141,8 +141,8 @@ class Plan:
         table, definition = declared(self._graph, key), self._graph.get(key).partitions_def
         return {of_key(table, name) if definition else () for name in keys_of_run(definition, tags, self._instance)}
 
-    def _made_from(self, found: Recipe, partition: Partition) -> str:
-        made = self._state.stored(found.table).get(partition)
+    def _made_from(self, found: TableInputs, partition: Partition) -> str:
+        made = self._state.stored_partitions(found.table).get(partition)
         return f"{found.table.name} {partition} {made.run_id if made else ''} {sorted(self._state.versions(found, partition).items())}"
 
 

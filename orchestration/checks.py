@@ -77,7 +77,7 @@ def _checked(
     rows = lake.lake.slice(declared, partitions, missing="skip")
     stored = [manifest.partition for manifest in rows.manifests]
     size = CHUNK if declared.partitioned_by == ("day",) else 1
-    chunks = [rows.only(stored[start : start + size]) for start in range(0, len(stored), size)] or [rows]
+    chunks = [rows.restrict(stored[start : start + size]) for start in range(0, len(stored), size)] or [rows]
     of_chunks = [_outcomes(lake, chunk, rules) for chunk in chunks]
     for number, rule in enumerate(rules):
         outcomes = [outcomes[number] for outcomes in of_chunks]
@@ -101,7 +101,7 @@ def _broken(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str, Exception]
     """The partitions in which a rule is broken."""
     found: dict[str, Exception] = {}
     for manifest in rows.manifests:
-        (outcome,) = _outcomes(lake, rows.only([manifest.partition]), [rule])
+        (outcome,) = _outcomes(lake, rows.restrict([manifest.partition]), [rule])
         if not outcome.passed:
             reason = f"{outcome.failing_rows} of {outcome.rows} rows of {rows.table.name} break the rule {rule.name} ({rule.description})"
             found[to_key(rows.table, manifest.partition)] = QualityError(reason)

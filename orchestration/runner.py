@@ -273,7 +273,7 @@ class Runner:
 
         The venue is queried again where it was before. refresh: run in any case, and take nothing that is stored.
         """
-        made = self.lake.legible(table(name)).get(())
+        made = self.lake.readable_manifests(table(name)).get(())
         if not refresh and made is not None and datetime.now(UTC) - made.written_at < most_age and not self.due((name, *others)):
             self.stats.fresh += 1
             return
@@ -286,7 +286,7 @@ class Runner:
     def due(self, names: Iterable[str], wanted: Iterable[Partition] = ((),), state: Staleness | None = None) -> list[Partition]:
         """The partitions among `wanted` of which one of some tables is missing, damaged or out of date."""
         state, graph, wanted = state or self.state(), self._defs.resolve_asset_graph(), list(wanted)
-        found = {partition for name in names for partition in state.due(recipe(graph, key(name)), wanted, sound=True)}
+        found = {partition for name in names for partition in state.find_outdated(recipe(graph, key(name)), wanted, sound=True)}
         return [partition for partition in wanted if partition in found]
 
     def run_if_due(self, job: Any, names: Sequence[str], label: str, partition: Partition = ()) -> None:

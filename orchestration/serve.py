@@ -24,7 +24,7 @@ from bellwether.domains import load_domains
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file
 from bellwether.lake import Lake
-from bellwether.lake.upgrades import renew
+from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.settings import Settings
 from orchestration.fleet import DAEMON_LOCK, AdvisoryLock
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
@@ -61,7 +61,7 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
         try:
             if answers(port):
                 raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
-            renew(Lake(config.lake_uri))
+            upgrade_partitions(Lake(config.lake_uri))
             end_orphans(instance, of_ui=True)
             code = _run(home, port, process, say, config.alarms_path)
             if code == 0:

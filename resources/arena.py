@@ -11,7 +11,7 @@ import dagster as dg
 from pydantic import Field
 
 from bellwether import concurrency
-from bellwether.lake.upgrades import renew
+from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.settings import Settings, settings
 from resources.journal import JournalResource
 from resources.lake import LakeResource
@@ -55,7 +55,7 @@ class ArenaResource(dg.ConfigurableResource):
         """What a run runs the arena in. dollars: the most that its calls may cost; BELLWETHER_BUDGET when left out."""
         from bellwether.arena.weekly.context import WeekBudgets, WeekContext
 
-        renew(self.lake.lake)
+        upgrade_partitions(self.lake.lake)
         config = settings()
         allowed = limits(dollars)
         return WeekContext(

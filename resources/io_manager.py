@@ -16,9 +16,9 @@ from pydantic import PrivateAttr
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.lake import Lake, Manifest, Slice
-from bellwether.lake.partitions import Partition, split
-from bellwether.lake.preview import markdown
-from bellwether.lake.staleness import AsRead, Recipe
+from bellwether.lake.partitions import Partition, split_rows
+from bellwether.lake.preview import preview_markdown
+from bellwether.lake.staleness import LoadedLake, TableInputs
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
 from resources.lake import LakeResource
@@ -75,10 +75,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
             for key, manifest in written.items():
                 step.add_asset_metadata({"dagster/partition_row_count": manifest.rows}, context.asset_key, key)
         else:
-            rows = lake.slice_of(declared, {manifest.partition: manifest for manifest in written.values()})
+            rows = lake.slice_from(declared, {manifest.partition: manifest for manifest in written.values()})
             first = obj.select(declared.names).head() if isinstance(obj, pl.DataFrame) else rows.head()
             context.add_output_metadata(
-                {**_metadata(lake, rows), "seconds": round(seconds, 3), "preview": dg.MetadataValue.md(markdown(first))}
+                {**_metadata(lake, rows), "seconds": round(seconds, 3), "preview": dg.MetadataValue.md(preview_markdown(first))}
             )
 
     def load_input(self, context: dg.InputContext) -> Slice:
@@ -112,9 +112,9 @@ class LakeIOManager(dg.ConfigurableIOManager):
             return lambda partition: {}
         declared = table("/".join(key.path))
         names = ["/".join(parent.path) for parent in step.assets_def.asset_deps[key]]
-        recipe = Recipe(declared, tuple(TABLES[name] for name in sorted(names) if name in TABLES and name != declared.name))
+        recipe = TableInputs(declared, tuple(TABLES[name] for name in sorted(names) if name in TABLES and name != declared.name))
         loaded, code = self._loaded.get(step.step.key, {}), step.assets_def.code_versions_by_key.get(key)
-        state = AsRead(self.lake.lake, settings().now().date(), loaded, since=self._since, run_id=step.run_id)
+        state = LoadedLake(self.lake.lake, settings().now().date(), loaded, since=self._since, run_id=step.run_id)
         return lambda partition: {"inputs": state.versions(recipe, partition), "code_version": code}
 
 
@@ -123,9 +123,9 @@ def note(lake: Lake, context: dg.AssetExecutionContext, declared: Table, read: M
     loaded = {rows.table.name: {one.partition: one for one in rows.manifests} for rows in read.values()}
     partition = (context.partition_key,) if declared.partitioned_by else ()
     began = datetime.fromtimestamp(0, UTC)  # what was not loaded was not read
-    state = AsRead(lake, settings().now().date(), loaded, since=began, run_id=context.run_id)
-    recipe = Recipe(declared, tuple(rows.table for rows in read.values()))
-    lake.note(declared, partition, run_id=context.run_id, inputs=state.versions(recipe, partition))
+    state = LoadedLake(lake, settings().now().date(), loaded, since=began, run_id=context.run_id)
+    recipe = TableInputs(declared, tuple(rows.table for rows in read.values()))
+    lake.record_inputs(declared, partition, run_id=context.run_id, inputs=state.versions(recipe, partition))
 
 
 def lake_partition(declared: Table, key: str) -> Partition:
@@ -157,7 +157,7 @@ def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any
         return _by_chunk(declared, partitions, obj)
     if not isinstance(obj, pl.DataFrame):
         raise _not_by_partition(declared, partitions, obj)
-    rows = split(declared, obj, partitions.values())
+    rows = split_rows(declared, obj, partitions.values())
     return [(key, partition, rows[partition]) for key, partition in partitions.items()]
 
 
@@ -168,7 +168,7 @@ def _by_chunk(
         if not isinstance(chunk, tuple):
             raise _not_by_partition(declared, partitions, chunks)
         keys, frame = chunk
-        rows = split(declared, frame, [partitions[key] for key in keys])
+        rows = split_rows(declared, frame, [partitions[key] for key in keys])
         yield from ((key, partitions[key], rows[partitions[key]]) for key in keys)
 
 

@@ -15,7 +15,7 @@ from dagster_duckdb import DuckDBResource
 from pydantic import Field
 
 from bellwether.lake import Lake, warehouse
-from bellwether.lake.warehouse import Published
+from bellwether.lake.warehouse import Publication
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,7 +33,7 @@ class WarehouseResource(DuckDBResource):
 
     lock_timeout: float = Field(default=60.0, gt=0, description="seconds to wait for another publisher")
 
-    def publish(self, lake: Lake, *, complete: bool = False) -> Published:
+    def publish(self, lake: Lake, *, complete: bool = False) -> Publication:
         """Publish the current lake as a whole. Once a day, or if `complete`, every partition is looked at."""
         return warehouse.publish(
             lake, self.database, complete_every=timedelta(0) if complete else COMPLETE_EVERY, lock_timeout=self.lock_timeout

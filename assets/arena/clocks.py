@@ -100,7 +100,7 @@ def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: 
     prices = recipe(context.repository_def.asset_graph, key("arena/prices"))
     days = [(name,) for day in reconstructed_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
     asked = []
-    for start, end in spans(day for (day,) in state.due(prices, days)):
+    for start, end in spans(day for (day,) in state.find_outdated(prices, days)):
         facts = sha256(repr(sorted(state.versions(prices, (end,)).items())).encode()).hexdigest()[:12]
         tags = {RANGE_START: start, RANGE_END: end, **AUTOMATIC}
         asked.append(dg.RunRequest(run_key=f"{start}..{end}@{facts} {datetime.now(UTC):%Y-%m-%d}", tags=tags))

@@ -14,7 +14,7 @@ from bellwether.arena.lineup import load_registered_families
 from bellwether.arena.methodology import methodologies
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake
-from bellwether.lake.upgrades import renew
+from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.settings import settings
 from bellwether.tables import Table
 from bellwether.tables.arena import DECISIONS
@@ -51,7 +51,7 @@ def rows_known(known_at: datetime | None) -> TableReader:
 def arena_lake() -> Lake:
     """The lake of the settings, in which this version reads what an older one stored."""
     lake = Lake(settings().lake_uri)
-    renew(lake)
+    upgrade_partitions(lake)
     return lake
 
 

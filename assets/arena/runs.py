@@ -77,12 +77,12 @@ def resolve(work: Runner, market_id: str) -> None:
 def _set_aside_damaged(work: Runner) -> None:
     """Count partitions as missing whose manifests are damaged, where their rows can be rebuilt."""
     tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
-    if all(len(work.lake.legible(one)) == len(work.lake.partitions(one)) for one in tables):
+    if all(len(work.lake.readable_manifests(one)) == len(work.lake.partitions(one)) for one in tables):
         return
     with reading(run="manifests") as world:
         if is_all_reconstructed(world):
             for one in tables:
-                work.lake.set_aside(one)
+                work.lake.set_aside_damaged(one)
 
 
 def renew(work: Runner) -> None:
@@ -136,7 +136,7 @@ def _is_left(work: Runner, week: date) -> bool:
     name = week.isoformat()
     # A week without earlier states is one of an older version.
     needed = {"arena/universe", *DECIDED_TABLES} - {DECISION_VERSIONS.name}
-    if any((name,) not in work.lake.intact(table(one)) for one in needed):
+    if any((name,) not in work.lake.intact_manifests(table(one)) for one in needed):
         return True
     agents = work.lake.slice(table("arena/agents"), missing="skip")
     if agents.damaged():

@@ -120,7 +120,7 @@ def forecasts(
     def make(pair: str) -> Rows:
         release, name = _pair(pair)
         asking = models.of_run(config.paid_by or payer(context.run), _limits(config))
-        frame = forecasting.forecaster(name).forecast(questions.only([(release,)]).read(), asking)
+        frame = forecasting.forecaster(name).forecast(questions.restrict([(release,)]).read(), asking)
         return {"benchmark/forecasts": frame}, {"benchmark/forecasts": _came_of_it(frame)}
 
     yield from make_each(context, io_manager, ("benchmark/forecasts",), make)
@@ -169,7 +169,7 @@ def scores(
 
     def make(pair: str) -> Rows:
         release, name = _pair(pair)
-        frame = score(forecasts.only([(release, name)]).read(), questions.only([(release,)]).read(), **config.model_dump())
+        frame = score(forecasts.restrict([(release, name)]).read(), questions.restrict([(release,)]).read(), **config.model_dump())
         overall = frame.filter((pl.col("scope") == "all") & pl.col("value").is_not_null())
         return {"benchmark/scores": frame}, {"benchmark/scores": dict(zip(overall["metric"], overall["value"], strict=True))}
 
@@ -191,8 +191,8 @@ def reliability(
 
     def make(pair: str) -> Rows:
         release, name = _pair(pair)
-        asked, title = questions.only([(release,)]).read(), f"{name} on {release}"
-        answers = forecasts.only([(release, name)]).read()
+        asked, title = questions.restrict([(release,)]).read(), f"{name} on {release}"
+        answers = forecasts.restrict([(release, name)]).read()
         frame = bins(answers, asked)
         shown = {
             "reliability diagram": picture(reliability_picture(frame, answers, asked, title)),

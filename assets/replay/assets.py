@@ -157,7 +157,7 @@ def books(
     from bellwether.replay.results.books import books as rows_of
 
     def make(name: str) -> Rows:
-        known_at = episodes.only([(name,)]).read()["known_at"].to_list()[0]
+        known_at = episodes.restrict([(name,)]).read()["known_at"].to_list()[0]
         rows = rows_of(prepare(store.load(name), cache=store.cache).tape, name, known_at)
         return {"replay/books": rows}, {"replay/books": {"markets": rows["ticker"].n_unique(), "instants": rows["at"].n_unique()}}
 
@@ -204,7 +204,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
         if entry.asks is not None:
             _give_models(agent, models.of_run(payer(context.run), limits(config.dollars)))
         done = run(store.load(episode), agent, _settings(config, entry), isolated=entry.limits or False, cache=store.cache)
-        made = frames(done, known_at=episodes.only([(episode,)]).read()["known_at"].to_list()[0])
+        made = frames(done, known_at=episodes.restrict([(episode,)]).read()["known_at"].to_list()[0])
         return made, {"replay/backtests": _of_backtest(done, made)}
 
     yield from make_each(context, io_manager, BACKTEST_TABLES, make)

@@ -33,7 +33,7 @@ class Chunk:
     def of(self, **inputs: Slice) -> dict[str, Slice]:
         """The inputs of these days."""
         days = [(key,) for key in self.keys]
-        return {name: rows.only(days) if rows.table.partitioned_by else rows for name, rows in inputs.items()}
+        return {name: rows.restrict(days) if rows.table.partitioned_by else rows for name, rows in inputs.items()}
 
 
 def _by_chunk(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl.DataFrame]) -> Any:

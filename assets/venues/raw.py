@@ -211,7 +211,7 @@ def _of_list(tables: tuple[str, str], rows: Any, pull: Any) -> Iterator[dg.Outpu
 
 def rows_of(lake: Lake, name: str, part: str, pull: Any) -> Any:
     """The rows that a day's pull has for a table; `Unchanged` where it only followed open markets, which bring nothing of this kind."""
-    if part in NOT_FOLLOWED and pull.pull.base is not None and (pull.day.isoformat(),) in lake.intact(table(name)):
+    if part in NOT_FOLLOWED and pull.pull.base is not None and (pull.day.isoformat(),) in lake.intact_manifests(table(name)):
         return Unchanged()
     return getattr(pull, part)()
 

@@ -13,7 +13,7 @@ from assets.venues.clean import CLEAN_TABLES
 from assets.venues.raw import ARCHIVE_TABLES, DAY_TABLES, SERIES_TABLES
 from bellwether.errors import BellwetherError, QualityError
 from bellwether.lake import Lake
-from bellwether.lake.staleness import Recipe
+from bellwether.lake.staleness import TableInputs
 from bellwether.settings import World, settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
@@ -151,7 +151,7 @@ def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
     """Days that lack a table, or have one that is older than what it is made of, or whose last pull was not final."""
     partitions = [(day,) for day in wanted]
     state = work.state()
-    missing = [day for name in DAY_TABLES for day in state.due(Recipe(table(name)), partitions, sound=True)]
+    missing = [day for name in DAY_TABLES for day in state.find_outdated(TableInputs(table(name)), partitions, sound=True)]
     due = {day for (day,) in (*missing, *work.due(CLEAN_TABLES, partitions, state))}
     # The clocks of sandbox and playback are fixed: no resolution arrives there.
     verdicts = settings().world is World.LIVE

@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 
 from bellwether.checks.data_docs import build_data_docs
-from bellwether.lake.warehouse import named_files
+from bellwether.lake.warehouse import covered_files
 from bellwether.settings import settings
 from bellwether.tables import TABLES
 from orchestration.declare import OWNER, key
@@ -42,7 +42,7 @@ def warehouse(
         context.log.error(f"left out {name}: {reason}")
     removed: tuple[str, ...] = ()
     if published.complete:
-        removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=named_files(published.path)).files
+        removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=covered_files(published.path)).files
     return dg.MaterializeResult(
         metadata={
             "path": dg.MetadataValue.path(str(published.path))

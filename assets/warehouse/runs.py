@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from assets.warehouse import jobs
 from bellwether.errors import BellwetherError
-from bellwether.lake.warehouse import current_files, modified, published_files, written_since
+from bellwether.lake.warehouse import current_files, publication_time, published_files, tables_written_since
 from bellwether.settings import settings
 from bellwether.site import shown, wanted
 from orchestration.runner import Runner
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def publish(work: Runner) -> None:
     """Publish the warehouse, and rebuild an existing site, unless they are up to date."""
     database = work.resource("warehouse").database
-    if not modified(database) or not _shows(database, work.lake):
+    if not publication_time(database) or not _shows(database, work.lake):
         work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"complete": False}}}})
     else:
         work.stats.fresh += 1
@@ -38,14 +38,14 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 def _shows(path: str, lake: Lake) -> bool:
     """Return whether the published file shows the lake as it is: it may be lost or damaged, or copied with its home."""
-    written = written_since(lake, path)
+    written = tables_written_since(lake, path)
     return not written or current_files(lake, written) == published_files(path, written)
 
 
 def _data_docs_are_behind(database: str) -> bool:
     """True if Data Docs are missing or older than the published warehouse."""
     index = settings().data_docs_path / "index.html"
-    return not index.exists() or index.stat().st_mtime_ns < modified(database)
+    return not index.exists() or index.stat().st_mtime_ns < publication_time(database)
 
 
 def _site_is_behind() -> bool:

@@ -10,7 +10,7 @@ import dagster as dg
 
 from assets.warehouse.jobs import DATA_DOCS, PUBLISH, SITE
 from bellwether.errors import LakeError
-from bellwether.lake.warehouse import current_files, modified, published_files, written_since
+from bellwether.lake.warehouse import current_files, publication_time, published_files, tables_written_since
 from bellwether.settings import settings
 from bellwether.tables import TABLES
 from orchestration.orphans import UNFINISHED, is_orphan, running_commands
@@ -47,9 +47,9 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     """
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     complete = context.cursor != f"{today} {_PROCESS}"
-    published = (warehouse.database, modified(warehouse.database))
+    published = (warehouse.database, publication_time(warehouse.database))
     marks = lake.lake.marks()
-    written = written_since(lake.lake, warehouse.database)
+    written = tables_written_since(lake.lake, warehouse.database)
     if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
         return dg.SkipReason("the published warehouse shows the lake as it is")
     if not complete and all(one.often for one in written) and _age(published[1]) < _OFTEN:
@@ -80,7 +80,7 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     """
     from bellwether.site import shown, wanted
 
-    mark = f"{warehouse.database} {modified(warehouse.database)} {_PROCESS}"
+    mark = f"{warehouse.database} {publication_time(warehouse.database)} {_PROCESS}"
     if context.cursor == mark:
         return dg.SkipReason("the site shows the published warehouse")
     built = shown(settings().site_path)
@@ -93,7 +93,7 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     if state == built:
         context.update_cursor(mark)
         return dg.SkipReason("the site shows the published warehouse")
-    if why := _waits(context.instance, SITE.name, modified(warehouse.database)):
+    if why := _waits(context.instance, SITE.name, publication_time(warehouse.database)):
         return dg.SkipReason(why)
     return dg.RunRequest(run_key=f"{state}@{datetime.now(UTC):%Y-%m-%d}", tags=AUTOMATIC)
 
@@ -107,7 +107,7 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
 )
 def daily_data_docs(context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
     """One run a day, once a warehouse is published."""
-    return dg.RunRequest(tags=AUTOMATIC) if modified(warehouse.database) else dg.SkipReason("nothing is published")
+    return dg.RunRequest(tags=AUTOMATIC) if publication_time(warehouse.database) else dg.SkipReason("nothing is published")
 
 
 def _age(published: int) -> timedelta:

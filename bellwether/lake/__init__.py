@@ -1,4 +1,4 @@
-"""The lake: every table's rows as Parquet, one file per partition, and the DuckDB file published over it."""
+"""The lake: the rows of every table as Parquet, one file per partition, and the DuckDB warehouse published over it."""
 
 from bellwether.lake.lake import Lake
 from bellwether.lake.manifest import Manifest

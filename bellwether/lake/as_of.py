@@ -1,4 +1,4 @@
-"""Newer knowledge is not replaced by older: what a partition is known as of never goes back."""
+"""Guard against older knowledge: the `known_at` of a partition never goes back."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from bellwether.tables import Table
 
 
 def require_newer(lake: Lake, table: Table, partition: Partition, known_at: datetime) -> None:
-    """Raise `LakeError` when the lake has rows of `partition` that were known later than `known_at` (aware).
+    """Raise `LakeError` if the lake has rows of `partition` that were known later than `known_at` (aware).
 
-    A damaged manifest counts as missing: the rows that are about to be written restore it.
+    A damaged manifest counts as missing: the new rows restore it.
     """
-    stored = lake.legible(table, [partition]).get(partition)
+    stored = lake.readable_manifests(table, [partition]).get(partition)
     if stored is None or stored.known_at is None or stored.known_at <= known_at:
         return
     raise LakeError(
-        f"writing {table.name} {'/'.join(partition)}: these answers are of {known_at:%Y-%m-%d %H:%M:%S} UTC, the lake has answers of "
-        f"{stored.known_at:%Y-%m-%d %H:%M:%S}, which stay. A clock was set back: set the venue's clock right (in the sandbox BELLWETHER_SANDBOX_NOW), "
+        f"writing {table.name} {'/'.join(partition)}: the new rows were known at {known_at:%Y-%m-%d %H:%M:%S} UTC, the stored rows at "
+        f"{stored.known_at:%Y-%m-%d %H:%M:%S}; the stored rows are kept. A clock was set back: correct the venue's clock (in the sandbox BELLWETHER_SANDBOX_NOW), "
         "or use another BELLWETHER_HOME"
     )

@@ -1,4 +1,4 @@
-"""Construction of the warehouse's file: complete, or from a copy of the last one in which the changed tables are updated."""
+"""Construction of the warehouse file: complete, or a copy of the previous file with the changed tables updated."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.lake import duckdb_connection, history, meta, views
 from bellwether.lake.duckdb_connection import identifier, literal
-from bellwether.lake.inventory import UNKNOWN, Former, Row, Survey, survey
+from bellwether.lake.inventory import NOTHING_KNOWN, Inventory, KnownRows, Row, take_inventory
 from bellwether.lake.lake import Lake
-from bellwether.lake.partitions import of_folder, values
+from bellwether.lake.partitions import partition_of_folder, partition_values
 from bellwether.lake.storage import writing
 from bellwether.settings import settings
 from bellwether.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What a published file says about how it was made; see `meta.PUBLICATION`."""
+class BuildState:
+    """How a published file was built; see `meta.PUBLICATION`."""
 
     published_at: datetime
     looked_at: datetime
@@ -41,8 +41,8 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """What a file shows; see `warehouse.Published`."""
+class BuildResult:
+    """Contents of a built file; see `warehouse.Publication`."""
 
     published_at: datetime
     tables: int
@@ -54,70 +54,77 @@ class Built:
     damaged: Mapping[str, str]
 
 
-def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, place: str, complete_every: timedelta) -> Built:
-    """Build `draft` from the current lake and from a file of the publication at `place` that it is to replace; that file may be missing."""
+def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, place: str, complete_every: timedelta) -> BuildResult:
+    """Build `draft` from the lake and from `former`, the file of the publication to be replaced, which may be missing."""
     now = datetime.now(UTC)
-    # Before anything is read: what is written from now on has another mark.
+    # Read the marks first: tables written later have another mark.
     marks = [f"{name} {mark}" for name, mark in lake.marks(tables).items() if mark is not None]
-    made = {"lake": lake.uri, "place": place, "declarations": _digest(tables), "looked_at": now, "complete_at": now, "marks": marks}
+    made = {
+        "lake": lake.uri,
+        "place": place,
+        "declarations": _digest_declarations(tables),
+        "looked_at": now,
+        "complete_at": now,
+        "marks": marks,
+    }
     made["world"] = settings().world.value
-    old = state(former)
+    old = read_state(former)
     if old is not None and (old.lake, old.place) != (lake.uri, place):
         old = None
     if old is not None and old.declarations == made["declarations"] and now - old.complete_at < complete_every:
         made["complete_at"] = old.complete_at
         changed = [table for table in tables if f"{table.name} {old.marks.get(table.name)}" not in marks]
-        known = _known(former, changed, old.looked_at)
-        surveys = [survey(lake, table, known[table.name], complete=False) for table in changed]
+        known = _known_rows(former, changed, old.looked_at)
+        surveys = [take_inventory(lake, table, known[table.name], complete=False) for table in changed]
         with writing(str(draft)):
             shutil.copyfile(former, draft)
-        return _write(lake, draft, surveys, made, known, tables=tables, known=_history(former, made))
-    known = _known(former, tables, old.looked_at) if old else {}
-    surveys = [survey(lake, table, known.get(table.name, UNKNOWN)) for table in tables]
-    return _write(lake, draft, surveys, made, None, tables=tables, known=_history(former, made))
+        return _write(lake, draft, surveys, made, known, tables=tables, known=_former_history(former, made))
+    known = _known_rows(former, tables, old.looked_at) if old else {}
+    surveys = [take_inventory(lake, table, known.get(table.name, NOTHING_KNOWN)) for table in tables]
+    return _write(lake, draft, surveys, made, None, tables=tables, known=_former_history(former, made))
 
 
-def state(path: Path) -> State | None:
-    """How the published file was made; None where there is none, where it says nothing of it, and where others have written to it since."""
+def read_state(path: Path) -> BuildState | None:
+    """Return how a published file was built; None if it is missing, states nothing about it, or was modified after its publication."""
     try:
         stat = path.stat()
     except FileNotFoundError:
         return None
-    return _state(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    return _read_state(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
-def date(draft: Path, published_at: datetime) -> None:
-    """Give a finished file the time of its publication, which tells `state` that nobody else has written to it."""
-    os.utime(draft, ns=(nanoseconds(published_at), nanoseconds(published_at)))
+def stamp_publication(draft: Path, published_at: datetime) -> None:
+    """Set the modification time of a finished file to its publication, by which `read_state` detects later writes."""
+    os.utime(draft, ns=(to_nanoseconds(published_at), to_nanoseconds(published_at)))
 
 
 @lru_cache(maxsize=4)
-def _state(path: Path, _inode: int, _size: int, modified: int) -> State | None:
+def _read_state(path: Path, _inode: int, _size: int, modified: int) -> BuildState | None:
     row = _rows(path, "FROM meta.publication", {})
     if not row:
         return None
-    if row[0].keys() != {one.name for one in fields(State)}:
+    if row[0].keys() != {one.name for one in fields(BuildState)}:
         return None  # of another version
-    found = State(**{**row[0], "marks": dict(mark.rsplit(" ", 1) for mark in row[0]["marks"])})
-    return found if nanoseconds(found.published_at) == modified else None
+    found = BuildState(**{**row[0], "marks": dict(mark.rsplit(" ", 1) for mark in row[0]["marks"])})
+    return found if to_nanoseconds(found.published_at) == modified else None
 
 
-def nanoseconds(instant: datetime) -> int:
-    """Nanoseconds since 1970, exactly."""
+def to_nanoseconds(instant: datetime) -> int:
+    """Return the exact number of nanoseconds since 1970."""
     return (instant - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
 
 
-def _known(path: Path, tables: Sequence[Table], looked_at: datetime) -> dict[str, Former]:
+def _known_rows(path: Path, tables: Sequence[Table], looked_at: datetime) -> dict[str, KnownRows]:
     found: dict[str, list[Row]] = {table.name: [] for table in tables}
     names = {table.sql_name: table.name for table in tables}
     rows = _rows(path, "FROM meta.partitions WHERE list_contains($tables, table_name)", {"tables": list(names)})
     for row in rows:
         found[names[row["table_name"]]].append(row)
-    return {name: Former.of(own, looked_at) for name, own in found.items()}
+    return {name: KnownRows.of(own, looked_at) for name, own in found.items()}
 
 
 def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of a published file; none where it cannot be read."""
+    """Return rows of a published file; empty if it cannot be read."""
     try:
         with duckdb_connection.connect() as connection:
             connection.execute(f"ATTACH {literal(str(path))} AS warehouse (READ_ONLY)")
@@ -127,8 +134,8 @@ def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any
         return []
 
 
-def _history(path: Path, made: Mapping[str, Any]) -> dict[str, Sequence[Row]]:
-    """Rows of a publication of the same lake at the same place that the next one continues; none of another."""
+def _former_history(path: Path, made: Mapping[str, Any]) -> dict[str, Sequence[Row]]:
+    """Return rows of the previous publication, if it is of the same lake at the same place."""
     if [made[name] for name in ("lake", "place")] != [
         row for one in _rows(path, "SELECT lake, place FROM meta.publication", {}) for row in one.values()
     ]:
@@ -136,21 +143,21 @@ def _history(path: Path, made: Mapping[str, Any]) -> dict[str, Sequence[Row]]:
     return {table.name: _rows(path, f"FROM {table.sql_name} ORDER BY ALL", {}) for table in (meta.NAMES, meta.STANDINGS)}
 
 
-def _digest(tables: Iterable[Table]) -> str:
-    return hashlib.sha256(f"{duckdb.__version__} {list(tables)!r} {list(meta.ALL)!r} {views.texts()!r}".encode()).hexdigest()
+def _digest_declarations(tables: Iterable[Table]) -> str:
+    return hashlib.sha256(f"{duckdb.__version__} {list(tables)!r} {list(meta.ALL)!r} {views.view_texts()!r}".encode()).hexdigest()
 
 
 def _write(
     lake: Lake,
     draft: Path,
-    surveys: Sequence[Survey],
+    surveys: Sequence[Inventory],
     made: dict[str, Any],
-    former: Mapping[str, Former] | None,
+    former: Mapping[str, KnownRows] | None,
     *,
     tables: Sequence[Table],
     known: Mapping[str, Sequence[Row]],
-) -> Built:
-    """Write what the surveys found: into an empty file, or, with what was known before, into a copy of the last one. known: its history."""
+) -> BuildResult:
+    """Write the inventories to an empty file, or to a copy of the previous one with its rows in `former`. known: history of the previous publication."""
     try:
         with duckdb_connection.connect(draft) as connection:
             if any(duckdb_connection.is_s3(file) for one in surveys for file in one.files):
@@ -164,7 +171,7 @@ def _write(
                 connection.execute("DELETE FROM meta.publication")
             made = {**made, "published_at": datetime.now(UTC)}
             _insert(connection, meta.PUBLICATION, meta.PUBLICATION.frame([made]))
-            found = history.rows(connection, [table.name for table in tables], made["published_at"], known)
+            found = history.history_rows(connection, [table.name for table in tables], made["published_at"], known)
             for table in (meta.NAMES, meta.STANDINGS):
                 connection.execute(f"DELETE FROM {_name(table)}")  # noqa: S608 - a quoted name
                 _insert(connection, table, table.frame(found[table.name]))
@@ -174,30 +181,30 @@ def _write(
             return done
     except duckdb.Error as error:
         raise LakeError(
-            f"building the warehouse {draft}: {error}. What was published before stays; mend the cause and publish again"
+            f"building the warehouse {draft}: {error}. The previous publication is unchanged; fix the cause and publish again"
         ) from error
 
 
-def _create_all(connection: duckdb.DuckDBPyConnection, surveys: Sequence[Survey]) -> None:
+def _create_all(connection: duckdb.DuckDBPyConnection, surveys: Sequence[Inventory]) -> None:
     for schema in sorted({one.table.group for one in surveys} | {"meta"}):
         connection.execute(f"CREATE SCHEMA {identifier(schema)}")
     for one in surveys:
-        _create(connection, one.table, duckdb_connection.select(one.table, one.local(one.files) if one.table.mart else one.files))
+        _create(connection, one.table, duckdb_connection.select_statement(one.table, one.local(one.files) if one.table.mart else one.files))
     for table in meta.ALL:
-        _create(connection, table, duckdb_connection.select(table, ()))
+        _create(connection, table, duckdb_connection.select_statement(table, ()))
     _comment(connection, [*(one.table for one in surveys), *meta.ALL])
-    _insert(connection, meta.PARTITIONS, meta.partitions(surveys))
-    _insert(connection, meta.TABLES, meta.tables(surveys))
-    _insert(connection, meta.COLUMNS, meta.columns(one.table for one in surveys))
-    views.create(connection, [one.table.name for one in surveys])
+    _insert(connection, meta.PARTITIONS, meta.partition_rows(surveys))
+    _insert(connection, meta.TABLES, meta.table_rows(surveys))
+    _insert(connection, meta.COLUMNS, meta.column_rows(one.table for one in surveys))
+    views.create_views(connection, [one.table.name for one in surveys])
 
 
-def _update(connection: duckdb.DuckDBPyConnection, found: Survey, former: Former) -> None:
-    """Bring one table of a copy up to date: its rows or its view, and what `meta` says of it."""
+def _update(connection: duckdb.DuckDBPyConnection, found: Inventory, former: KnownRows) -> None:
+    """Update one table of a copy: its rows or view, and its rows in `meta`."""
     table = found.table
     if not table.mart:
         connection.execute(f"DROP VIEW {_name(table)}")
-        _create(connection, table, duckdb_connection.select(table, found.files))
+        _create(connection, table, duckdb_connection.select_statement(table, found.files))
         _comment(connection, [table])
     else:
         shown = [file for file, row in former.rows.items() if row["published"]]
@@ -205,17 +212,17 @@ def _update(connection: duckdb.DuckDBPyConnection, found: Survey, former: Former
             _delete(connection, table, file)
         new = tuple(file for file in found.files if file not in shown)
         if new:
-            connection.execute(f"INSERT INTO {_name(table)} {duckdb_connection.select(table, found.local(new))}")
+            connection.execute(f"INSERT INTO {_name(table)} {duckdb_connection.select_statement(table, found.local(new))}")
     connection.execute("DELETE FROM meta.partitions WHERE table_name = $name", {"name": table.sql_name})
     connection.execute("DELETE FROM meta.tables WHERE table_name = $name", {"name": table.sql_name})
-    _insert(connection, meta.PARTITIONS, meta.partitions([found]))
-    _insert(connection, meta.TABLES, meta.tables([found]))
+    _insert(connection, meta.PARTITIONS, meta.partition_rows([found]))
+    _insert(connection, meta.TABLES, meta.table_rows([found]))
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, table: Table, file: str) -> None:
-    """Delete the rows of the partition that a file was of."""
+    """Delete the rows of the partition that a file stored."""
     folder = file.rpartition("/")[0].split("/")[-len(table.partitioned_by) :] if table.partitioned_by else []
-    found = values(table, of_folder(table, "/".join((table.name, *folder))))
+    found = partition_values(table, partition_of_folder(table, "/".join((table.name, *folder))))
     wanted = " AND ".join(f"{identifier(name)} = ${name}" for name in found) or "true"
     connection.execute(f"DELETE FROM {_name(table)} WHERE {wanted}", found)  # noqa: S608 - every name is quoted
 
@@ -225,14 +232,14 @@ def _create(connection: duckdb.DuckDBPyConnection, table: Table, select: str) ->
 
 
 def _comment(connection: duckdb.DuckDBPyConnection, tables: Iterable[Table]) -> None:
-    """Say what a row and what each column of views and tables is; the comment of a column ends with its unit."""
+    """Comment views, tables and columns with their descriptions; the comment of a column ends with its unit."""
     comments = []
     for table in tables:
         comments.append(f"COMMENT ON {_kind(table)} {_name(table)} IS {literal(table.row)}")
         for column in table.columns:
             text = f"{column.description} [{column.unit}]" if column.unit else column.description
             comments.append(f"COMMENT ON COLUMN {_name(table)}.{identifier(column.name)} IS {literal(text)}")
-    # The optimizer takes half of the time of a thousand comments, and has nothing to do.
+    # The optimizer would take half of the time of a thousand comments.
     connection.execute("; ".join(["PRAGMA disable_optimizer", *comments, "PRAGMA enable_optimizer"]))
 
 
@@ -250,15 +257,15 @@ def _name(table: Table) -> str:
     return f"{identifier(table.group)}.{identifier(table.short_name)}"
 
 
-def _describe(connection: duckdb.DuckDBPyConnection, published_at: datetime, *, complete: bool) -> Built:
-    """What the file shows, as its own `meta` says."""
+def _describe(connection: duckdb.DuckDBPyConnection, published_at: datetime, *, complete: bool) -> BuildResult:
+    """Summarize the file from its own `meta` tables."""
     tables, partitions, rows, known_at = connection.execute(
         "SELECT count(*), sum(partitions)::BIGINT, sum(rows)::BIGINT, max(known_at) FROM meta.tables"
     ).fetchall()[0]
     left_out = connection.execute(
         "SELECT rtrim(replace(table_name, '.', '/') || ' ' || partition), damage FROM meta.partitions WHERE NOT published ORDER BY ALL"
     ).fetchall()
-    return Built(
+    return BuildResult(
         published_at=published_at,
         tables=tables,
         partitions=partitions or 0,

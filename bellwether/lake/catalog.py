@@ -1,4 +1,4 @@
-"""The manifests of the lake's tables: a file per partition in a folder, one index per table on a store with conditional writes.
+"""Catalog of manifests: a file per partition in a folder, one index per table on a store with conditional writes.
 
 Both are read as small texts by name, such as `clean/prices/2026-03-09/manifest.json`.
 """
@@ -26,36 +26,36 @@ from bellwether.lake.storage import Storage, writing
 INDEX = "_index"
 _SUFFIX = ".json.gz"
 _VERSION = 1
-#: Commits that an index names, so that a writer that lost an answer knows whether its own was applied.
+#: Number of commits listed in an index. A writer that lost a response finds out whether its commit was applied.
 _COMMITS = 64
-#: Seconds for which a commit is tried against other writers and a store that does not answer.
+#: Seconds for which a commit is retried on conflicts and missing responses.
 PATIENCE = 60.0
-#: Attempts to read an index that does not arrive whole.
+#: Attempts to read an index whose download is incomplete.
 _ATTEMPTS = 4
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, ValueError, KeyError)
 
 #: Indexes as this process last read or wrote them, with their ETags, by endpoint and place.
-_known: dict[tuple[str, str], tuple[bytes, str]] = {}
+_cached_indexes: dict[tuple[str, str], tuple[bytes, str]] = {}
 
 
 class Catalog(Protocol):
     """Texts about the partitions of tables. `table` is `group/name`."""
 
     def names(self, table: str, listed: Iterable[str] | None = None) -> list[str]:
-        """Names of all texts of a table. listed: names of the table's files, where the caller has them."""
+        """Return the names of all texts of a table. listed: names of the table's files if already known."""
 
     def read(self, table: str, names: Sequence[str] | None = None) -> dict[str, bytes]:
-        """Those of `names` that exist, or all."""
+        """Return the existing texts of `names`, or all texts."""
 
     def put(self, table: str, changes: Mapping[str, bytes | None]) -> None:
         """Store texts, and remove those given as None."""
 
     def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
-        """By table a text that changes with every commit; "" for a table without any, None where a store has no marks."""
+        """Return a text per table that changes with every commit: "" for a table without commits, None if the store has no marks."""
 
 
 class FileCatalog:
-    """Each text is a file of its name."""
+    """Catalog with one file per text."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -68,7 +68,7 @@ class FileCatalog:
         return self._storage.read(self.names(table) if names is None else names)
 
     def put(self, table: str, changes: Mapping[str, bytes | None]) -> None:
-        # Before as well: a writer that is killed between the two leaves a mark.
+        # Touch before writing too: a writer killed in between leaves a changed mark.
         self._touch(table)
         for name, text in changes.items():
             if text is None:
@@ -86,9 +86,9 @@ class FileCatalog:
 
 
 class IndexCatalog:
-    """All texts of a table are one object, replaced only if it has not changed since it was read: that is the commit.
+    """Catalog with one object per table, replaced only if unchanged since it was read: that is a commit.
 
-    A table without an index was written by version 0.3 or earlier: its texts are files, until the first commit copies them into an index.
+    A table without an index was written by version 0.3 or earlier. Its texts are files until the first commit copies them into an index.
     """
 
     def __init__(self, storage: S3Store) -> None:
@@ -106,14 +106,14 @@ class IndexCatalog:
 
     def put(self, table: str, changes: Mapping[str, bytes | None]) -> None:
         commit, deadline = secrets.token_hex(8), time.monotonic() + PATIENCE
-        known = _known.get(self._place(table))
+        known = _cached_indexes.get(self._place(table))
         index, etag = (_load(known[0]), known[1]) if known else self._fetch(table)
-        with writing(self._storage.location(_name(table))):
+        with writing(self._storage.location(_index_name(table))):
             for attempt in count():
                 if index is not None and commit in index["commits"]:
-                    return  # applied, and only the answer was lost
+                    return  # applied; only the response was lost
                 try:
-                    if self._swap(table, _changed(index or self._first(table), changes, commit), etag):
+                    if self._swap(table, _apply_changes(index or self._new_index(table), changes, commit), etag):
                         return
                     failure: OSError | None = None
                 except (FileNotFoundError, PermissionError):
@@ -121,41 +121,41 @@ class IndexCatalog:
                 except OSError as error:
                     failure = error
                 if time.monotonic() > deadline:
-                    raise failure or OSError(f"{attempt + 1} attempts met commits of others")
+                    raise failure or OSError(f"{attempt + 1} attempts conflicted with commits of other writers")
                 time.sleep(random.uniform(0, min(2.0, 0.02 * 2**attempt)))
                 index, etag = self._fetch(table)
 
     def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
         found = {entry.name: entry.etag for entry in self._storage.files(INDEX)}
-        return {table: found.get(_name(table), "") for table in tables}
+        return {table: found.get(_index_name(table), "") for table in tables}
 
     def _place(self, table: str) -> tuple[str, str]:
-        return self._storage.reader_options.get("aws_endpoint_url", ""), self._storage.location(_name(table))
+        return self._storage.reader_options.get("aws_endpoint_url", ""), self._storage.location(_index_name(table))
 
     def _fetch(self, table: str) -> tuple[dict[str, Any] | None, str | None]:
-        """The index of a table with its ETag; None without one. Raises `LakeError` when it is damaged or the store does not answer."""
-        name, place = _name(table), self._place(table)
+        """Return the index of a table and its ETag; None without one. Raises `LakeError` if it is damaged or the store does not respond."""
+        name, place = _index_name(table), self._place(table)
         for attempt in range(_ATTEMPTS):
-            data, etag = _known.get(place, (b"", None)) if attempt == 0 else (b"", None)
+            data, etag = _cached_indexes.get(place, (b"", None)) if attempt == 0 else (b"", None)
             try:
                 if found := self._storage.get(name, etag):
                     data, etag = found
                 index = _load(data)
             except FileNotFoundError:
-                _known.pop(place, None)
+                _cached_indexes.pop(place, None)
                 return None, None
             except (OSError, *_DAMAGED) as error:
                 answered = getattr(error.__cause__, "response", None) is not None
                 if answered or attempt == _ATTEMPTS - 1:
-                    raise _unread(self._storage.location(name), error) from error
+                    raise _read_error(self._storage.location(name), error) from error
                 time.sleep(0.1 * 2**attempt)
             else:
-                _known[place] = data, str(etag)
+                _cached_indexes[place] = data, str(etag)
                 return index, etag
         raise AssertionError("the last attempt returns or raises")
 
-    def _first(self, table: str) -> dict[str, Any]:
-        """The first index of a table: what earlier versions stored in files."""
+    def _new_index(self, table: str) -> dict[str, Any]:
+        """Create the first index of a table from the files of earlier versions."""
         return {
             "version": _VERSION,
             "commits": [],
@@ -164,41 +164,41 @@ class IndexCatalog:
 
     def _swap(self, table: str, index: dict[str, Any], etag: str | None) -> bool:
         data = gzip.compress(orjson.dumps(index), compresslevel=3, mtime=0)
-        made = self._storage.swap(_name(table), data, etag)
+        made = self._storage.swap(_index_name(table), data, etag)
         if made is None:
             return False
-        if etag is None and self._storage.swap(_name(table), data, '"of no object"'):
+        if etag is None and self._storage.swap(_index_name(table), data, '"of no object"'):
             raise LakeError(
-                f"writing {self._storage.location(_name(table))}: the store ignores If-Match, so that commits would be lost; "
+                f"writing {self._storage.location(_index_name(table))}: the store ignores If-Match, so commits would be lost; "
                 "use a store with conditional writes, or a folder"
             )
-        _known[self._place(table)] = data, made
+        _cached_indexes[self._place(table)] = data, made
         return True
 
 
-def catalog(storage: Storage) -> Catalog:
-    """The catalog of a lake."""
+def open_catalog(storage: Storage) -> Catalog:
+    """Return the catalog of a lake."""
     return IndexCatalog(storage) if isinstance(storage, S3Store) else FileCatalog(storage)
 
 
-def _name(table: str) -> str:
+def _index_name(table: str) -> str:
     return f"{INDEX}/{table}{_SUFFIX}"
 
 
-def _unread(location: str, error: Exception) -> LakeError:
+def _read_error(location: str, error: Exception) -> LakeError:
     if isinstance(error, _DAMAGED):
-        return LakeError(f"reading {location}: the index is damaged ({error}); put back an older version of the object")
+        return LakeError(f"reading {location}: the index is damaged ({error}); restore an older version of the object")
     return LakeError(f"reading {location}: the store did not return it ({error}); try again when the store answers")
 
 
 def _load(data: bytes) -> dict[str, Any]:
     index: dict[str, Any] = orjson.loads(gzip.decompress(data))
     if index["version"] != _VERSION:
-        raise LakeError(f"reading an index of the lake: it has version {index['version']}, this code knows {_VERSION}; update bellwether")
+        raise LakeError(f"reading an index of the lake: its version is {index['version']}, this code reads {_VERSION}; update bellwether")
     return index
 
 
-def _changed(index: Mapping[str, Any], changes: Mapping[str, bytes | None], commit: str) -> dict[str, Any]:
+def _apply_changes(index: Mapping[str, Any], changes: Mapping[str, bytes | None], commit: str) -> dict[str, Any]:
     kept = {name: text for name, text in index["texts"].items() if name not in changes}
     new = {name: text.decode(errors="replace") for name, text in changes.items() if text is not None}
     return {"version": _VERSION, "commits": [*index["commits"], commit][-_COMMITS:], "texts": dict(sorted({**kept, **new}.items()))}

@@ -1,4 +1,4 @@
-"""Compares files of the lake with the checksums of their manifests."""
+"""Verification of the lake's files against the checksums of their manifests."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import BinaryIO
 
 from bellwether.errors import LakeError
 from bellwether.lake.manifest import Manifest
-from bellwether.lake.repair import remedy_of
+from bellwether.lake.repair import describe_repair_by_name
 
-#: Local files that this process found sound, as path, size, time of modification and checksum: a file of the lake is never changed in place.
+#: Local files verified by this process, as path, size, modification time and checksum. Files of the lake are never changed in place.
 _sound: set[tuple[str, int, int, str]] = set()
 
 
-def compare(manifest: Manifest, location: str, file: BinaryIO) -> None:
-    """Raise `LakeError` when the bytes of `file` are not those that `manifest` was written for."""
+def verify_checksum(manifest: Manifest, location: str, file: BinaryIO) -> None:
+    """Raise `LakeError` if the SHA-256 of `file` differs from the manifest's."""
     sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     if sha256 != manifest.sha256:
         raise LakeError(
             f"verifying {manifest.table}: {location} is damaged: its SHA-256 is {sha256[:8]}…, the manifest's {manifest.sha256[:8]}…; "
-            f"{remedy_of(manifest.table, manifest.partition)}"
+            f"{describe_repair_by_name(manifest.table, manifest.partition)}"
         )
 
 
-def missing(manifest: Manifest, location: str) -> LakeError:
-    """The error about a file that is not there."""
-    return LakeError(f"verifying {manifest.table}: {location} is missing; {remedy_of(manifest.table, manifest.partition)}")
+def missing_file_error(manifest: Manifest, location: str) -> LakeError:
+    """Return the error about a missing file."""
+    return LakeError(f"verifying {manifest.table}: {location} is missing; {describe_repair_by_name(manifest.table, manifest.partition)}")
 
 
-def compare_once(manifest: Manifest, location: str) -> None:
-    """As `compare`, of a local file, unless this process has done so since the file was last modified. Raises `LakeError` also when it is missing.
+def verify_checksum_once(manifest: Manifest, location: str) -> None:
+    """Verify a local file unless this process has done so since its last modification. Raises `LakeError` also if it is missing.
 
-    Nothing is done for a file in an object store, which has checksums of its own.
+    Files in an object store are skipped: the store has checksums of its own.
     """
     if "://" in location:
         return
@@ -41,16 +41,16 @@ def compare_once(manifest: Manifest, location: str) -> None:
             found = os.fstat(file.fileno())
             seen = (location, found.st_size, found.st_mtime_ns, manifest.sha256)
             if seen not in _sound:
-                compare(manifest, location, file)
+                verify_checksum(manifest, location, file)
                 _sound.add(seen)
     except FileNotFoundError:
-        raise missing(manifest, location) from None
+        raise missing_file_error(manifest, location) from None
 
 
 def is_sound(manifest: Manifest, location: str) -> bool:
-    """Whether `compare_once` finds nothing wrong."""
+    """Return whether `verify_checksum_once` passes."""
     try:
-        compare_once(manifest, location)
+        verify_checksum_once(manifest, location)
     except LakeError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""The data dictionary: every table and column as declared, as one Markdown page of the documentation."""
+"""Data dictionary: every declared table and column as one Markdown page of the documentation."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ A table's name is the same everywhere: the asset `clean/markets` is the folder `
 """
 
 
-def dictionary(tables: Iterable[Table] = (*TABLES.values(), *meta.ALL)) -> str:
-    """The page: one section per group, one part per table, one line per column."""
+def build_dictionary(tables: Iterable[Table] = (*TABLES.values(), *meta.ALL)) -> str:
+    """Return the page: a section per group, a subsection per table, a line per column."""
     tables = tuple(tables)
-    parts, group = [_OPENING, _index(tables)], ""
+    parts, group = [_OPENING, _render_index(tables)], ""
     for table in tables:
         if table.group != group:
             group = table.group
             parts.append(f"## {group}\n")
-        parts.append(_table(table))
+        parts.append(_render_table(table))
     return "\n".join(parts)
 
 
-def _index(tables: Iterable[Table]) -> str:
-    """One line per table, with its partition and what a row is."""
+def _render_index(tables: Iterable[Table]) -> str:
+    """Render one line per table: its name, partition and row description."""
     rows = ((f"`{table.name}`", " × ".join(table.partitioned_by) or "none", table.row) for table in tables)
     return "\n".join([*markdown_table(["table", "partition", "one row is"], rows), ""])
 
 
-def _table(table: Table) -> str:
-    facts = [f"Key: {_names(table.key)}."]
+def _render_table(table: Table) -> str:
+    facts = [f"Key: {_join_names(table.key)}."]
     if table.partitioned_by:
-        facts.append(f"Partition: {_names(table.partitioned_by)}.")
+        facts.append(f"Partition: {_join_names(table.partitioned_by)}.")
     if table.sort:
-        facts.append(f"Order: {_names(table.sort)}.")
+        facts.append(f"Order: {_join_names(table.sort)}.")
     facts.append(f"In the warehouse: {'a table' if table.mart else 'a view'}. Version {table.version}.")
     lines = [
         f"### {table.name}\n",
         f"{table.row} {' '.join(facts)}\n",
-        *markdown_table(["column", "type", "unit", "null", "meaning"], map(_column, table.columns)),
+        *markdown_table(["column", "type", "unit", "null", "meaning"], map(_column_cells, table.columns)),
     ]
     return "\n".join([*lines, ""])
 
 
-def _column(column: Column) -> list[str]:
+def _column_cells(column: Column) -> list[str]:
     cells = (f"`{column.name}`", sql_type(column.dtype), column.unit or "", "yes" if column.nullable else "", column.description)
     return [*map(escape_cell, cells)]
 
 
-def _names(columns: Iterable[str]) -> str:
+def _join_names(columns: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in columns)

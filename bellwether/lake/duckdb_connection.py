@@ -1,6 +1,6 @@
-"""DuckDB over the lake: how a connection is opened and how a slice becomes a view.
+"""DuckDB connections over the lake, and slices as views.
 
-The only SQL written in Python is here and where the warehouse is built: statements that consist of quoted names and quoted text.
+SQL is written in Python only here and in the construction of the warehouse: statements of quoted names and quoted text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bellwether.errors import LakeError, SchemaError
 from bellwether.lake.slices import Slice
 from bellwether.tables import Table
 
-#: Several steps of a run compute at the same time; none takes the whole machine.
+#: Limited because several steps of a run compute at the same time.
 THREADS = min(4, os.cpu_count() or 1)
 _HTTPFS = "duckdb_extension_httpfs"
 _TYPES: dict[pl.DataType, str] = {
@@ -33,13 +33,13 @@ _TYPES: dict[pl.DataType, str] = {
     pl.Int64(): "BIGINT",
     pl.Float64(): "DOUBLE",
     pl.Datetime("us", "UTC"): "TIMESTAMP WITH TIME ZONE",
-    # DuckDB has no zoned time of nanoseconds: it reads such a column cut to microseconds.
+    # DuckDB has no zoned nanoseconds: it truncates such a column to microseconds.
     pl.Datetime("ns", "UTC"): "TIMESTAMP WITH TIME ZONE",
 }
 
 
 def sql_type(dtype: pl.DataType) -> str:
-    """DuckDB's name of a column's dtype; raises `SchemaError` for one that no table uses yet."""
+    """Return the DuckDB type of a column's dtype; raises `SchemaError` for an unsupported dtype."""
     if isinstance(dtype, pl.Decimal):
         return f"DECIMAL({dtype.precision},{dtype.scale})"
     if isinstance(dtype, pl.List):
@@ -51,18 +51,21 @@ def sql_type(dtype: pl.DataType) -> str:
 
 
 def identifier(name: str) -> str:
-    """`name` quoted as an SQL identifier."""
+    """Quote `name` as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """`text` quoted as an SQL string."""
+    """Quote `text` as an SQL string."""
     return "'" + text.replace("'", "''") + "'"
 
 
 @contextmanager
 def connect(path: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """An embedded DuckDB, in memory or building the file `path`; it downloads nothing, shows times in UTC and is closed at the end."""
+    """Open an embedded DuckDB, in memory or building the file `path`; closed at the end.
+
+    It downloads nothing and shows times in UTC.
+    """
     settings: dict[str, Any] = {
         "threads": THREADS,
         "autoinstall_known_extensions": False,
@@ -70,7 +73,7 @@ def connect(path: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
         "temp_directory": str(Path(tempfile.gettempdir()) / f"bellwether-duckdb-{os.getpid()}"),
     }
     if path:
-        # Read by DuckDB 1.5 and by everything newer, whichever version writes it.
+        # Readable by DuckDB 1.5 and newer, whichever version writes it.
         settings["storage_compatibility_version"] = "v1.5.0"
     connection = duckdb.connect(str(path or ":memory:"), config=settings)
     try:
@@ -80,8 +83,8 @@ def connect(path: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.close()
 
 
-def httpfs() -> Path | None:
-    """DuckDB's extension for object stores, where the package of this DuckDB version is installed."""
+def find_httpfs() -> Path | None:
+    """Return the path of DuckDB's extension for object stores; None if the package for this DuckDB version is not installed."""
     spec = find_spec(_HTTPFS)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / "extensions" / f"v{duckdb.__version__}" / "httpfs.duckdb_extension"
@@ -91,8 +94,8 @@ def httpfs() -> Path | None:
 
 
 def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) -> None:
-    """Let `connection` read s3:// files with resolved options; raises `LakeError` where the extension is not installed."""
-    extension = httpfs()
+    """Enable `connection` to read s3:// files with resolved options; raises `LakeError` if the extension is not installed."""
+    extension = find_httpfs()
     if extension is None:
         raise LakeError(
             f"reading an s3:// lake with DuckDB {duckdb.__version__}: its extension httpfs is not installed; "
@@ -101,17 +104,17 @@ def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) 
     connection.execute(f"LOAD {literal(str(extension))}")
     fields = "".join(f", {name} {literal(value)}" for name, value in places.for_duckdb(options).items())
     connection.execute(f"CREATE OR REPLACE SECRET lake (TYPE s3{fields})")
-    # The lake replaces no file: a connection asks for the size of each once.
+    # Files of the lake are never replaced, so their sizes can be cached.
     connection.execute("SET enable_http_metadata_cache = true")
 
 
 def is_s3(location: str) -> bool:
-    """True for a file that DuckDB reads through its extension."""
+    """Return whether DuckDB reads a file through its extension."""
     return location.split("://", 1)[0] in places.SCHEMES
 
 
-def select(table: Table, files: tuple[str, ...]) -> str:
-    """A query for the rows of a table's files; without any file one of the same columns that has no rows."""
+def select_statement(table: Table, files: tuple[str, ...]) -> str:
+    """Return a query for the rows of a table's files; without files, one with the same columns and no rows."""
     if not files:
         nulls = ", ".join(f"CAST(NULL AS {sql_type(column.dtype)}) AS {identifier(column.name)}" for column in table.columns)
         return f"SELECT {nulls} WHERE false"
@@ -121,8 +124,8 @@ def select(table: Table, files: tuple[str, ...]) -> str:
 
 
 def add_input(connection: duckdb.DuckDBPyConnection, name: str, rows: Slice | pl.DataFrame) -> None:
-    """Make `rows` readable in SQL as `name`. Raises `LakeError` for files that are damaged or of another schema."""
+    """Make `rows` readable in SQL as `name`. Raises `LakeError` for files that are damaged or have another schema."""
     if isinstance(rows, pl.DataFrame):
         connection.register(name, rows.to_arrow())
         return
-    connection.execute(f"CREATE VIEW {identifier(name)} AS {select(rows.table, rows.check())}")
+    connection.execute(f"CREATE VIEW {identifier(name)} AS {select_statement(rows.table, rows.check())}")

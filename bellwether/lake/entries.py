@@ -11,15 +11,15 @@ from polars.exceptions import PolarsError
 
 from bellwether.errors import LakeError
 
-#: Part of the name of every file that is still being written.
+#: Part of the name of every unfinished file.
 TEMPORARY = ".tmp-"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One stored file: its name below the root, its size, when it was last written and when anything about it last changed (UTC).
+class StorageEntry:
+    """Stored file: name below the root, size, and times (UTC) of its last write and of its last change of any kind.
 
-    A copy or a move may keep the first time of a local file, never the second. etag: version of an object; empty where a store has none.
+    A copy or move may keep `modified` of a local file, never `changed`. etag: version of an object; empty if the store has none.
     """
 
     name: str
@@ -36,13 +36,13 @@ def writing(what: str) -> Iterator[None]:
         yield
     except (OSError, PolarsError) as error:
         raise LakeError(
-            f"writing {what}: {error}. Nothing was published, what was there before still is; free space or fix its permissions, and run again"
+            f"writing {what}: {error}. Nothing was published and the previous contents are unchanged; free space or fix its permissions, and run again"
         ) from error
 
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn a failed read into a `LakeError` about `what`; a file that is not there stays a `FileNotFoundError`."""
+    """Turn a failed read into a `LakeError` about `what`; a missing file stays a `FileNotFoundError`."""
     try:
         yield
     except FileNotFoundError:

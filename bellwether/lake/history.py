@@ -1,4 +1,4 @@
-"""Rows about a publication that continue those of the one before it: the order of names, which is that of their colours, and standings."""
+"""Rows of a publication that continue those of the previous one: numbers of names, which choose colours, and standings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import duckdb
 
 from bellwether.lake import meta
 
-#: Names in the order in which they are numbered, by table: marts only, as others may be on a store.
+#: Query of names in the order of their numbers, by table. Only marts: other tables may be on a store.
 _NAMES = {
     "benchmark/leaderboard": "SELECT forecaster FROM benchmark.leaderboard GROUP BY ALL ORDER BY min(known_at), forecaster",
     "replay/backtests": "SELECT agent FROM replay.backtests GROUP BY ALL ORDER BY min(known_at), agent",
@@ -31,8 +31,8 @@ _COLUMNS = ("area", "board", "metric", "name", "place", "value")
 Row = Mapping[str, Any]
 
 
-def names(connection: duckdb.DuckDBPyConnection, tables: Collection[str], former: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows of meta.names: those of the former publication, then new names of the declared tables."""
+def name_rows(connection: duckdb.DuckDBPyConnection, tables: Collection[str], former: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return rows of meta.names: those of the previous publication, then new names of the declared tables."""
     known = {str(row["name"]): int(row["number"]) for row in former}
     for table, sql in _NAMES.items():
         if table in tables:
@@ -41,27 +41,27 @@ def names(connection: duckdb.DuckDBPyConnection, tables: Collection[str], former
     return [{"name": name, "number": number} for name, number in known.items()]
 
 
-def standings(
+def standing_rows(
     connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Sequence[Row]
 ) -> list[dict[str, Any]]:
-    """Rows of meta.standings: those of this publication, and those of the last one before it that had others."""
+    """Return rows of meta.standings: those of this publication, and those of the last previous one that differs."""
     found = [row for table, sql in _STANDINGS.items() if table in tables for row in connection.execute(sql).fetchall()]
     current = [{**dict(zip(_COLUMNS, row, strict=True)), "published_at": published_at, "current": True} for row in found]
     shown = [row for row in former if row["current"]]
-    changed = {_standing(row) for row in current} != {_standing(row) for row in shown}
+    changed = {_standing_values(row) for row in current} != {_standing_values(row) for row in shown}
     before = [{**row, "current": False} for row in shown] if changed else [dict(row) for row in former if not row["current"]]
     return [*current, *before]
 
 
-def _standing(row: Row) -> tuple[Any, ...]:
+def _standing_values(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in _COLUMNS)
 
 
-def rows(
+def history_rows(
     connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Mapping[str, Sequence[Row]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the tables of this module by their names, to replace what a copied file has. former: those of the former publication."""
+    """Return rows of the history tables by table name. former: rows of the previous publication."""
     return {
-        meta.NAMES.name: names(connection, tables, former.get(meta.NAMES.name, ())),
-        meta.STANDINGS.name: standings(connection, tables, published_at, former.get(meta.STANDINGS.name, ())),
+        meta.NAMES.name: name_rows(connection, tables, former.get(meta.NAMES.name, ())),
+        meta.STANDINGS.name: standing_rows(connection, tables, published_at, former.get(meta.STANDINGS.name, ())),
     }

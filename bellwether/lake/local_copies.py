@@ -1,4 +1,4 @@
-"""Local copies of files in an object store: each is fetched once, compared with its checksum and never changes."""
+"""Local copies of files in an object store: each is downloaded once and verified against its checksum."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from functools import cache
 from pathlib import Path
 
 from bellwether.errors import LakeError
-from bellwether.lake.checksums import compare, compare_once
+from bellwether.lake.checksums import verify_checksum, verify_checksum_once
 from bellwether.lake.manifest import Manifest
-from bellwether.lake.repair import remedy_of
+from bellwether.lake.repair import describe_repair_by_name
 from bellwether.lake.storage import TEMPORARY, Storage, reading
 
-#: Files fetched at a time.
+#: Concurrent downloads.
 _READERS = 16
-#: A copy that was not used for so many seconds is deleted.
+#: Seconds after which an unused copy is deleted.
 _UNUSED = 7 * 86_400.0
 _ATTEMPTS = 3
 
@@ -28,32 +28,32 @@ _ATTEMPTS = 3
 class Copies:
     """Copies of a lake's files in a folder, named after their checksums.
 
-    folder: shared by the processes of a machine; one that ends with the process when left out. It may be deleted while no process runs.
+    folder: shared by the processes of a machine; by default a temporary folder of this process. It may be deleted while no process runs.
     """
 
     def __init__(self, storage: Storage, folder: Path | None = None) -> None:
         self._storage, self._folder = storage, folder
 
     def local(self, manifests: Sequence[Manifest]) -> tuple[str, ...]:
-        """Paths of whole copies of the files that the manifests name. Raises `LakeError` for a file that is missing or damaged."""
+        """Return paths of verified copies of the manifests' files. Raises `LakeError` for a file that is missing or damaged."""
         if not manifests:
             return ()
-        folder = self._folder or Path(_temporary().name)
+        folder = self._folder or Path(_temporary_folder().name)
         folder.mkdir(parents=True, exist_ok=True)
-        _forget(folder)
+        _delete_unused(folder)
         with ThreadPoolExecutor(min(_READERS, len(manifests))) as pool:
-            return tuple(pool.map(lambda manifest: self._one(folder, manifest), manifests))
+            return tuple(pool.map(lambda manifest: self._open_copy(folder, manifest), manifests))
 
     def verify(self, manifest: Manifest) -> None:
-        """Fetch a file whether or not there is a copy. Raises `LakeError` when it is damaged, `FileNotFoundError` when it is missing."""
+        """Download and verify a file even if there is a copy. Raises `LakeError` if it is damaged, `FileNotFoundError` if it is missing."""
         location = self._storage.location(manifest.file)
         with tempfile.TemporaryDirectory(prefix="bellwether-") as folder, reading(location):
             self._fetch(manifest, location, Path(folder) / "file")
 
-    def _one(self, folder: Path, manifest: Manifest) -> str:
+    def _open_copy(self, folder: Path, manifest: Manifest) -> str:
         path = folder / f"{manifest.sha256}.parquet"
         with suppress(LakeError, FileNotFoundError):
-            compare_once(manifest, str(path))
+            verify_checksum_once(manifest, str(path))
             os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
             return str(path)
         location = self._storage.location(manifest.file)
@@ -63,19 +63,19 @@ class Copies:
                 self._fetch(manifest, location, draft)
             os.replace(draft, path)
         except FileNotFoundError:
-            advice = remedy_of(manifest.table, manifest.partition)
-            raise LakeError(f"reading {location}: there is no such file although a manifest names it; {advice}") from None
+            advice = describe_repair_by_name(manifest.table, manifest.partition)
+            raise LakeError(f"reading {location}: the file is missing although a manifest names it; {advice}") from None
         finally:
             draft.unlink(missing_ok=True)
         return str(path)
 
     def _fetch(self, manifest: Manifest, location: str, draft: Path) -> None:
-        """Download a file until its bytes are those of the manifest."""
+        """Download a file, again while its checksum differs from the manifest's."""
         for attempt in range(_ATTEMPTS):
             try:
                 self._storage.download(manifest.file, draft)
                 with draft.open("rb") as file:
-                    compare(manifest, location, file)
+                    verify_checksum(manifest, location, file)
             except LakeError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -84,14 +84,14 @@ class Copies:
 
 
 @cache
-def _temporary() -> tempfile.TemporaryDirectory[str]:
-    """A folder that ends with the process."""
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder that is deleted when the process ends."""
     return tempfile.TemporaryDirectory(prefix="bellwether-lake-")
 
 
 @cache
-def _forget(folder: Path) -> None:
-    """Delete copies and drafts that no process has used for long; once per process."""
+def _delete_unused(folder: Path) -> None:
+    """Delete copies and drafts that were not used for a week; once per process."""
     before = time.time() - _UNUSED
     for path in folder.iterdir():
         with suppress(FileNotFoundError):

@@ -1,6 +1,6 @@
-"""What a partition's manifest says: the one file that holds its rows, and where that file comes from.
+"""Manifest of a partition: the file with its rows, and the origin of that file.
 
-A partition is what its manifest names; files that no manifest names do not belong to the lake.
+A partition is defined by its manifest; files that no manifest names do not belong to the lake.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bellwether.errors import LakeError
 
 #: Name of the manifest in a partition's folder.
 FILE_NAME = "manifest.json"
-#: Name of what is recorded of files outside the lake.
+#: Name of the record of inputs of files outside the lake.
 NOTE_NAME = "inputs.json"
 
 
@@ -26,16 +26,16 @@ class Manifest:
 
     Attributes:
         table: `group/name`.
-        partition: the values of the partition, one per partition column; () when unpartitioned.
+        partition: values of the partition columns; () if unpartitioned.
         file: name of the Parquet file below the lake's root.
         rows, bytes: size of that file.
-        sha256: of that file's bytes, in hex.
-        version: of the table's rules when the rows were made.
+        sha256: of that file, in hex.
+        version: of the table's rules when the rows were computed.
         run_id: the run that wrote it.
-        written_at: when it was written, UTC.
-        known_at: the latest `known_at` of its rows, UTC; None when there is none.
-        inputs: by input table, a digest of the versions that the rows were made from (`bellwether.lake.staleness`); None in older manifests, empty outside of the graph.
-        code_version: of the code that made the rows; None in older manifests and where no asset made them.
+        written_at: time of writing, UTC.
+        known_at: latest `known_at` of its rows, UTC; None without one.
+        inputs: digest of the versions of each input table (`bellwether.lake.staleness`); None in older manifests, empty outside the graph.
+        code_version: of the code that computed the rows; None in older manifests and for rows that no asset computed.
     """
 
     table: str
@@ -53,13 +53,13 @@ class Manifest:
 
 
 def dump(manifest: Manifest) -> bytes:
-    """The manifest as it is stored."""
+    """Serialize a manifest."""
     stored = {field.name: getattr(manifest, field.name) for field in fields(manifest)}
     return orjson.dumps(stored, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def load(text: bytes, location: str, advice: str = "materialize that partition again") -> Manifest:
-    """The manifest stored as `text` at `location`; raises `LakeError`, which ends with `advice`, when it is not one."""
+    """Parse the manifest stored at `location`; raises `LakeError`, which ends with `advice`, if it is damaged."""
     try:
         stored: dict[str, Any] = orjson.loads(text)
         times = {name: datetime.fromisoformat(stored[name]) if stored[name] else None for name in ("written_at", "known_at")}

@@ -1,4 +1,4 @@
-"""The warehouse's tables about itself: what was published, from which files, and what every column means."""
+"""Tables of the warehouse about itself: publication, partitions, tables, columns, names and standings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.lake.duckdb_connection import sql_type
-from bellwether.lake.inventory import Survey
+from bellwether.lake.inventory import Inventory
 from bellwether.tables import Table
 from bellwether.tables.schema import TEXT, TIME, UTC, Column
 
@@ -130,22 +130,22 @@ STANDINGS = Table(
 ALL = (PARTITIONS, TABLES, COLUMNS, PUBLICATION, NAMES, STANDINGS)
 
 
-def tables(surveys: Sequence[Survey]) -> pl.DataFrame:
-    """The rows of meta.tables."""
-    return TABLES.frame([_table(one) for one in surveys])
+def table_rows(surveys: Sequence[Inventory]) -> pl.DataFrame:
+    """Return the rows of meta.tables."""
+    return TABLES.frame([_table_row(one) for one in surveys])
 
 
-def partitions(surveys: Sequence[Survey]) -> pl.DataFrame:
-    """The rows of meta.partitions."""
+def partition_rows(surveys: Sequence[Inventory]) -> pl.DataFrame:
+    """Return the rows of meta.partitions."""
     return PARTITIONS.frame([row for one in surveys for row in one.rows.values()])
 
 
-def columns(declared: Iterable[Table]) -> pl.DataFrame:
-    """The rows of meta.columns."""
-    return COLUMNS.frame([_column(table, ordinal, column) for table in declared for ordinal, column in enumerate(table.columns)])
+def column_rows(declared: Iterable[Table]) -> pl.DataFrame:
+    """Return the rows of meta.columns."""
+    return COLUMNS.frame([_column_row(table, ordinal, column) for table in declared for ordinal, column in enumerate(table.columns)])
 
 
-def _table(survey: Survey) -> Mapping[str, Any]:
+def _table_row(survey: Inventory) -> Mapping[str, Any]:
     table, shown = survey.table, [row for row in survey.rows.values() if row["published"]]
     return {
         "table_name": table.sql_name,
@@ -160,7 +160,7 @@ def _table(survey: Survey) -> Mapping[str, Any]:
     }
 
 
-def _column(table: Table, ordinal: int, column: Column) -> Mapping[str, Any]:
+def _column_row(table: Table, ordinal: int, column: Column) -> Mapping[str, Any]:
     return {
         "table_name": table.sql_name,
         "ordinal": ordinal,

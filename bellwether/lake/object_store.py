@@ -1,4 +1,4 @@
-"""The lake's files in an object store, through fsspec; an object appears when it is finished."""
+"""Storage of the lake's files in an object store through fsspec; an object appears when it is complete."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bellwether import places
-from bellwether.lake.entries import Entry, reading, writing
+from bellwether.lake.entries import StorageEntry, reading, writing
 
 
 class ObjectStore:
-    """A tree of objects in a bucket of any scheme that fsspec serves."""
+    """Tree of objects in a bucket of any scheme that fsspec supports."""
 
-    #: Arguments with which a whole object is read.
+    #: Arguments for reading a whole object.
     _whole: Mapping[str, Any] = {}
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
@@ -72,13 +72,13 @@ class ObjectStore:
                 return False
         return True
 
-    def files(self, prefix: str) -> list[Entry]:
+    def files(self, prefix: str) -> list[StorageEntry]:
         with reading(self.location(prefix)), _errors():
             found = self._find(prefix)
         entries = []
         for path, info in sorted(found.items()):
             modified = self._modified(path, info)
-            entries.append(Entry(path.removeprefix(f"{self._key}/"), info["size"], modified, modified, str(info.get("ETag", ""))))
+            entries.append(StorageEntry(path.removeprefix(f"{self._key}/"), info["size"], modified, modified, str(info.get("ETag", ""))))
         return entries
 
     def _find(self, prefix: str) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class ObjectStore:
             self._fs.rm_file(f"{self._key}/{name}")
 
     def prune(self, prefix: str) -> None:
-        """A store has no folders of its own."""
+        """Do nothing: a store has no folders of its own."""
 
     def touch(self, folder: str) -> None:
         return None
@@ -106,13 +106,13 @@ class ObjectStore:
 
 
 class S3Store(ObjectStore):
-    """S3 and servers of its protocol, which replace an object only if it has not changed since it was read."""
+    """S3 and compatible servers, which replace an object only if it is unchanged since it was read."""
 
     # Otherwise s3fs sends a HEAD before each GET.
     _whole: Mapping[str, Any] = {"max_concurrency": 1}
 
     def get(self, name: str, etag: str | None = None) -> tuple[bytes, str] | None:
-        """Contents and ETag of an object; None when its ETag is still `etag`. Raises `FileNotFoundError`, and `OSError` without an answer."""
+        """Return contents and ETag of an object; None if its ETag is still `etag`. Raises `FileNotFoundError`, and `OSError` without a response."""
         from fsspec.asyn import sync
 
         bucket, key, _ = self._fs.split_path(f"{self._key}/{name}")
@@ -127,9 +127,9 @@ class S3Store(ObjectStore):
                 return sync(self._fs.loop, body.read), answer["ETag"]
 
     def swap(self, name: str, data: bytes, etag: str | None) -> str | None:
-        """Replace the object whose ETag is `etag`, or create it when that is None, and return the new ETag; None when another was there.
+        """Replace the object whose ETag is `etag`, or create it if that is None; return the new ETag, or None on a conflict.
 
-        Raises `OSError` when no answer came: the object may have been replaced all the same.
+        Raises `OSError` without a response: the object may have been replaced nevertheless.
         """
         condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
         with _errors():
@@ -142,7 +142,7 @@ class S3Store(ObjectStore):
                 return None
 
     def _find(self, prefix: str) -> dict[str, Any]:
-        # Given as a part of names, not as a folder, of which s3fs asks more when it is empty.
+        # Passed as a prefix of names: for an empty folder s3fs sends more requests.
         return self._fs.find(self._key, detail=True, prefix=f"{prefix}/" if prefix else "")
 
 

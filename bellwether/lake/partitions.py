@@ -1,4 +1,4 @@
-"""Which folder a partition has, and which rows belong to it."""
+"""Partitions: their folders, their values, and the rows that belong to them."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ from bellwether.tables import Table
 
 Partition = tuple[str, ...]
 
-#: How a partition's text is read as a value of its column.
-_READ: dict[pl.DataType, Callable[[str], Any]] = {pl.String(): str, pl.Date(): date.fromisoformat, pl.Int32(): int, pl.Int64(): int}
+#: Parser of a partition's text by the dtype of its column.
+_PARSERS: dict[pl.DataType, Callable[[str], Any]] = {pl.String(): str, pl.Date(): date.fromisoformat, pl.Int32(): int, pl.Int64(): int}
 
 
-def folder(table: Table, partition: Partition) -> str:
-    """Folder of a partition below the lake's root, every part quoted as in a URL; raises `LakeError` when the parts do not fit the table."""
+def partition_folder(table: Table, partition: Partition) -> str:
+    """Return the folder of a partition below the lake's root, each part URL-quoted; raises `LakeError` if the parts do not fit the table."""
     if len(partition) != len(table.partitioned_by) or not all(partition):
         raise LakeError(
-            f"table {table.name}: {partition!r} is no partition of it; it is partitioned by ({', '.join(table.partitioned_by)})"
+            f"table {table.name}: {partition!r} is not a partition of it; it is partitioned by ({', '.join(table.partitioned_by)})"
         )
-    return "/".join((table.name, *map(_quoted, partition)))
+    return "/".join((table.name, *map(_quote_part, partition)))
 
 
-def _quoted(part: str) -> str:
+def _quote_part(part: str) -> str:
     text = quote(part, safe="")
     return text.replace(".", "%2E", 1) if text.startswith(".") else text
 
 
-def of_folder(table: Table, folder: str) -> Partition:
-    """The partition whose folder it is."""
+def partition_of_folder(table: Table, folder: str) -> Partition:
+    """Return the partition of a folder."""
     return tuple(map(unquote, folder.removeprefix(table.name).split("/")[1:]))
 
 
-def values(table: Table, partition: Partition) -> dict[str, Any]:
-    """Column name -> value of a partition, in the columns' own types; raises `LakeError` for a text that is no such value."""
+def partition_values(table: Table, partition: Partition) -> dict[str, Any]:
+    """Return the values of a partition by column name, in the columns' types; raises `LakeError` for an invalid text."""
     found = {}
     for name, text in zip(table.partitioned_by, partition, strict=True):
         dtype = table.schema[name]
         try:
-            found[name] = _READ[dtype](text)
+            found[name] = _PARSERS[dtype](text)
         except (KeyError, ValueError):
-            raise LakeError(f"table {table.name}: {text!r} is no value of the partition column {name} ({dtype})") from None
+            raise LakeError(f"table {table.name}: {text!r} is not a value of the partition column {name} ({dtype})") from None
     return found
 
 
-def require(table: Table, partition: Partition, frame: pl.DataFrame) -> None:
-    """Raise `SchemaError` when a row of `frame` belongs to another partition; shows the first such row's key."""
-    for name, value in values(table, partition).items():
+def require_partition(table: Table, partition: Partition, frame: pl.DataFrame) -> None:
+    """Raise `SchemaError` with the first such row's key if a row of `frame` belongs to another partition."""
+    for name, value in partition_values(table, partition).items():
         own = frame[name] == value
         if not own.all():
             row = frame.filter(~own).select(table.key).row(0, named=True)
             raise SchemaError(f"table {table.name}, partition {'/'.join(partition)}: {(~own).sum()} rows have another {name}; first {row}")
 
 
-def split(table: Table, frame: pl.DataFrame, partitions: Iterable[Partition]) -> dict[Partition, pl.DataFrame]:
-    """Rows of `frame` by partition, one frame for each of `partitions`, an empty one where there are no rows.
+def split_rows(table: Table, frame: pl.DataFrame, partitions: Iterable[Partition]) -> dict[Partition, pl.DataFrame]:
+    """Split `frame` by partition: one frame for each of `partitions`, empty if it has no rows.
 
-    Raises `SchemaError` when a row belongs to none of them.
+    Raises `SchemaError` if a row belongs to none of them.
     """
     missing = [name for name in table.partitioned_by if name not in frame.columns]
     if missing:

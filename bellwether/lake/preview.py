@@ -1,4 +1,4 @@
-"""The first rows of a table as Markdown that is safe to show: untrusted text can neither format nor link."""
+"""Preview of a table as safe Markdown: untrusted text can neither format nor link."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ import polars as pl
 
 from bellwether.formatting import markdown_table
 
-#: Characters of a text that are shown.
+#: Maximum characters of a text.
 WIDTH = 40
-#: Columns that are shown.
+#: Maximum number of columns.
 COLUMNS = 12
 
 
-def markdown(frame: pl.DataFrame) -> str:
-    """`frame` and its first columns as a Markdown table; every text is cut and set in code."""
+def preview_markdown(frame: pl.DataFrame) -> str:
+    """Render the first columns of `frame` as a Markdown table; every text is truncated and set as code."""
     shown = frame.select(frame.columns[:COLUMNS])
-    lines = markdown_table([_code(name) for name in shown.columns], ([_cell(value) for value in row] for row in shown.iter_rows()))
+    lines = markdown_table(
+        [_render_code(name) for name in shown.columns], ([_render_cell(value) for value in row] for row in shown.iter_rows())
+    )
     left = frame.width - shown.width
     return "\n".join([*lines, "", f"{left} more columns"] if left else lines)
 
 
-def _cell(value: object) -> str:
-    return "" if value is None else _code(str(value))
+def _render_cell(value: object) -> str:
+    return "" if value is None else _render_code(str(value))
 
 
-def _code(text: str) -> str:
+def _render_code(text: str) -> str:
     cut = text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
     plain = "".join(character if character.isprintable() else " " for character in cut)
     return f"`{plain.replace('`', chr(39)).replace('|', '¦')}`" if plain.strip() else ""

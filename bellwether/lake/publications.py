@@ -28,11 +28,11 @@ from bellwether.settings import settings
 
 #: Object that names the latest publication of a store.
 POINTER = "pointer.json"
-#: Time for which a superseded publication stays on a store.
+#: Retention of a superseded publication on a store.
 GRACE = timedelta(days=1)
 _TRIES = 4
 _POLL_SECONDS = 0.05
-#: A Postgres server notices within a minute that the machine of a publisher is gone.
+#: With these settings, a Postgres server detects a lost publisher within a minute.
 _KEEPALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
 
 
@@ -45,33 +45,33 @@ class Place(Protocol):
 
     name: str
 
-    def state(self) -> build.State | None:
-        """Build state of the latest publication; None without a readable one."""
+    def state(self) -> build.BuildState | None:
+        """Return the build state of the latest publication; None without a readable one."""
 
     def modified(self) -> int:
-        """Time of the latest publication in nanoseconds since 1970; 0 without one."""
+        """Return the time of the latest publication in nanoseconds since 1970; 0 without one."""
 
-    def opened(self) -> AbstractContextManager[Path]:
-        """A local file of the latest publication, kept until the block ends. Raises `LakeError` without one."""
+    def open_file(self) -> AbstractContextManager[Path]:
+        """Provide a local file of the latest publication until the block ends. Raises `LakeError` without one."""
 
-    def only_publisher(self, timeout: float) -> AbstractContextManager[None]:
-        """The lock of publishers, free when its process dies. Raises `LakeError` after `timeout` seconds."""
+    def lock_publishing(self, timeout: float) -> AbstractContextManager[None]:
+        """Hold the lock of publishers, released if the process dies. Raises `LakeError` after `timeout` seconds."""
 
-    def former(self) -> AbstractContextManager[Path]:
-        """A local path of the publication to be replaced; a missing file if there is none."""
+    def open_former(self) -> AbstractContextManager[Path]:
+        """Provide a local file of the publication to be replaced; a missing path without one."""
 
     def draft(self) -> Path:
-        """A new local path for the next publication. Drafts of dead publishers are removed; only the holder of the lock may call this."""
+        """Return a new local path for the next publication and delete drafts of dead publishers. Requires the lock."""
 
-    def discard(self) -> None:
-        """Remove all drafts; only the holder of the lock may."""
+    def remove_drafts(self) -> None:
+        """Delete all drafts. Requires the lock."""
 
-    def replace(self, draft: Path, built: build.Built) -> bool:
-        """Publish a finished draft in place of `former`; False if another publisher has replaced that meanwhile."""
+    def replace(self, draft: Path, built: build.BuildResult) -> bool:
+        """Publish a finished draft in place of `former`; return False if another publisher replaced it in the meantime."""
 
 
-def place_of(where: Path | str) -> Place:
-    """The place at a local path or an `s3://` URL. Raises `ConfigError` for a store without conditional writes."""
+def open_place(where: Path | str) -> Place:
+    """Return the place at a local path or an `s3://` URL. Raises `ConfigError` for a store without conditional writes."""
     name = str(where)
     if "://" not in name:
         return FilePlace(Path(name).expanduser().absolute())
@@ -83,14 +83,14 @@ def place_of(where: Path | str) -> Place:
 
 
 class FilePlace:
-    """One local file, replaced by renaming a draft over it; open readers keep the previous file."""
+    """Local file, replaced by renaming a draft over it; open readers keep the previous file."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._path = path
 
-    def state(self) -> build.State | None:
-        return build.state(self._path)
+    def state(self) -> build.BuildState | None:
+        return build.read_state(self._path)
 
     def modified(self) -> int:
         try:
@@ -99,34 +99,34 @@ class FilePlace:
             return 0
 
     @contextmanager
-    def opened(self) -> Iterator[Path]:
+    def open_file(self) -> Iterator[Path]:
         if not self._path.is_file():
-            raise _missing(f"there is no file {self._path}")
+            raise _not_published_error(f"there is no file {self._path}")
         yield self._path
 
     @contextmanager
-    def only_publisher(self, timeout: float) -> Iterator[None]:
+    def lock_publishing(self, timeout: float) -> Iterator[None]:
         with writing(self.name):
             self._path.parent.mkdir(parents=True, exist_ok=True)
         with _file_lock(self._path.with_name(f"{self._path.name}.lock"), self.name, timeout):
             yield
 
     @contextmanager
-    def former(self) -> Iterator[Path]:
+    def open_former(self) -> Iterator[Path]:
         yield self._path
 
     def draft(self) -> Path:
-        self.discard()
+        self.remove_drafts()
         return self._path.with_name(f"{self._path.name}{TEMPORARY}{secrets.token_hex(4)}")
 
-    def discard(self) -> None:
-        _remove(self._path.parent, f"{glob.escape(self._path.name)}{TEMPORARY}*")
+    def remove_drafts(self) -> None:
+        _remove_files(self._path.parent, f"{glob.escape(self._path.name)}{TEMPORARY}*")
 
-    def replace(self, draft: Path, built: build.Built) -> bool:
+    def replace(self, draft: Path, built: build.BuildResult) -> bool:
         with writing(self.name):
-            build.date(draft, built.published_at)
+            build.stamp_publication(draft, built.published_at)
             sync(draft)
-            # A log that another tool left next to the old file must not meet the new one.
+            # Another tool may have left a log of the old file.
             self._path.with_name(f"{self._path.name}.wal").unlink(missing_ok=True)
             os.replace(draft, self._path)
             sync(self._path.parent)
@@ -135,35 +135,35 @@ class FilePlace:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Contents of the pointer: the object of the latest publication, how it was built, and the objects before it with the time of their replacement."""
+    """Contents of the pointer: object and build state of the latest publication, and the superseded objects with the time of their replacement."""
 
     object: str
     size: int
     sha256: str
     published_at: datetime
-    state: build.State | None
+    state: build.BuildState | None
     superseded: Mapping[str, datetime]
 
     def dump(self) -> bytes:
-        """The pointer as JSON."""
+        """Serialize as JSON."""
         return json.dumps(asdict(self), default=datetime.isoformat, indent=1).encode()
 
     @classmethod
     def load(cls, text: bytes) -> Pointer:
-        """The pointer in JSON. Raises `ValueError`, `KeyError` or `TypeError` for anything else."""
+        """Parse JSON. Raises `ValueError`, `KeyError` or `TypeError` for invalid contents."""
         found = json.loads(text)
         return cls(
             object=str(found["object"]),
             size=int(found["size"]),
             sha256=str(found["sha256"]),
             published_at=datetime.fromisoformat(found["published_at"]),
-            state=_state(found["state"]),
+            state=_parse_state(found["state"]),
             superseded={name: datetime.fromisoformat(value) for name, value in found["superseded"].items()},
         )
 
 
 class StorePlace:
-    """A prefix of an object store: an immutable object per publication, and a pointer that is switched by a conditional write."""
+    """Prefix of an object store: an immutable object per publication, and a pointer that is switched by a conditional write."""
 
     def __init__(self, store: S3Store) -> None:
         self.name = store.uri
@@ -171,22 +171,22 @@ class StorePlace:
         self._cache = settings().cache_path / "warehouse" / hashlib.sha256(self.name.encode()).hexdigest()[:16]
         self._replaced: tuple[Pointer | None, str | None] = (None, None)
 
-    def state(self) -> build.State | None:
-        pointer, _ = self._read()
+    def state(self) -> build.BuildState | None:
+        pointer, _ = self._read_pointer()
         return pointer.state if pointer else None
 
     def modified(self) -> int:
-        pointer, _ = self._read()
-        return build.nanoseconds(pointer.published_at) if pointer else 0
+        pointer, _ = self._read_pointer()
+        return build.to_nanoseconds(pointer.published_at) if pointer else 0
 
     @contextmanager
-    def opened(self) -> Iterator[Path]:
-        path, file = self._held()
+    def open_file(self) -> Iterator[Path]:
+        path, file = self._open_latest()
         with file:
             yield path
 
     @contextmanager
-    def only_publisher(self, timeout: float) -> Iterator[None]:
+    def lock_publishing(self, timeout: float) -> Iterator[None]:
         postgres = settings().postgres
         with writing(str(self._cache)):
             self._cache.mkdir(parents=True, exist_ok=True)
@@ -199,10 +199,10 @@ class StorePlace:
             yield
 
     @contextmanager
-    def former(self) -> Iterator[Path]:
-        pointer, _ = self._replaced = self._read()
+    def open_former(self) -> Iterator[Path]:
+        pointer, _ = self._replaced = self._read_pointer()
         try:
-            path, file = self._hold(pointer) if pointer else (self._cache / "none", None)
+            path, file = self._open_cached(pointer) if pointer else (self._cache / "none", None)
         except (LakeError, FileNotFoundError):  # a lost or damaged object is replaced by a complete publication
             path, file = self._cache / "none", None
         try:
@@ -212,15 +212,15 @@ class StorePlace:
                 file.close()
 
     def draft(self) -> Path:
-        self.discard()
+        self.remove_drafts()
         return self._cache / f"draft{TEMPORARY}{secrets.token_hex(4)}"
 
-    def discard(self) -> None:
-        _remove(self._cache, f"draft{TEMPORARY}*")
+    def remove_drafts(self) -> None:
+        _remove_files(self._cache, f"draft{TEMPORARY}*")
 
-    def replace(self, draft: Path, built: build.Built) -> bool:
+    def replace(self, draft: Path, built: build.BuildResult) -> bool:
         pointer, etag = self._replaced
-        build.date(draft, built.published_at)
+        build.stamp_publication(draft, built.published_at)
         now = datetime.now(UTC)
         superseded = {**pointer.superseded, pointer.object: now} if pointer else {}
         new = Pointer(
@@ -228,27 +228,27 @@ class StorePlace:
             size=draft.stat().st_size,
             sha256=checksum(draft),
             published_at=built.published_at,
-            state=build.state(draft),
+            state=build.read_state(draft),
             superseded={name: at for name, at in superseded.items() if now - at < GRACE},
         )
-        self._store.publish(draft, new.object)  # an existing object is a repeated request of this upload: the name is random
-        if not self._switch(new, etag):
+        self._store.publish(draft, new.object)  # names are random: an existing object is this upload, retried
+        if not self._switch_pointer(new, etag):
             return False
         with suppress(OSError):
             os.replace(draft, self._cache / new.object)
-        self._sweep(new.object)
+        self._remove_unused(new.object)
         self._vacuum(new, superseded, complete=built.complete)
         return True
 
-    def _switch(self, new: Pointer, etag: str | None) -> bool:
-        """Replace the pointer if it still has the ETag; True also if an earlier try of this request did, whose answer was lost."""
+    def _switch_pointer(self, new: Pointer, etag: str | None) -> bool:
+        """Replace the pointer if its ETag is unchanged; also return True if an earlier try, whose response was lost, succeeded."""
         failure = None
         try:
             if self._store.swap(POINTER, new.dump(), etag):
                 return True
         except OSError as error:
             failure = error
-        found, current = self._read()
+        found, current = self._read_pointer()
         if found and (found.object == new.object or new.object in found.superseded):
             return True
         if failure and current == etag:
@@ -256,7 +256,7 @@ class StorePlace:
         return False
 
     def _vacuum(self, pointer: Pointer, superseded: Mapping[str, datetime], *, complete: bool) -> None:
-        """Delete objects that were superseded longer ago than the grace period; after a complete publication also uploads that were never published."""
+        """Delete objects superseded before the grace period; after a complete publication also uploads that were never published."""
         old, kept = set(superseded) - set(pointer.superseded), {pointer.object, *pointer.superseded}
         with suppress(LakeError):  # deleted by the next complete publication
             if complete:
@@ -265,10 +265,10 @@ class StorePlace:
             for name in sorted(old):
                 self._store.delete(name)
 
-    def _read(self) -> tuple[Pointer | None, str | None]:
-        """The pointer and its ETag; None without one."""
+    def _read_pointer(self) -> tuple[Pointer | None, str | None]:
+        """Return the pointer and its ETag; None without one."""
         try:
-            with _reading(f"{self.name}/{POINTER}"):
+            with _store_errors(f"{self.name}/{POINTER}"):
                 found = self._store.get(POINTER)
         except FileNotFoundError:
             found = None
@@ -281,22 +281,22 @@ class StorePlace:
                 f"reading {self.name}/{POINTER}: it is damaged ({error!r}); delete it and publish again: `bellwether warehouse`"
             ) from error
 
-    def _held(self) -> tuple[Path, IO[bytes]]:
-        """The cached file of the latest publication, locked against removal."""
+    def _open_latest(self) -> tuple[Path, IO[bytes]]:
+        """Open the cached file of the latest publication, locked against removal."""
         for _ in range(_TRIES):
-            pointer, _ = self._read()
+            pointer, _ = self._read_pointer()
             if pointer is None:
-                raise _missing(f"nothing is published at {self.name}")
+                raise _not_published_error(f"nothing is published at {self.name}")
             with suppress(FileNotFoundError):  # replaced and removed meanwhile
-                return self._hold(pointer)
+                return self._open_cached(pointer)
         raise LakeError(f"opening the warehouse {self.name}: its object is missing; publish it again: `bellwether warehouse`")
 
-    def _hold(self, pointer: Pointer) -> tuple[Path, IO[bytes]]:
-        """The cached file of a publication, downloaded if necessary and locked against removal. Raises `FileNotFoundError`."""
+    def _open_cached(self, pointer: Pointer) -> tuple[Path, IO[bytes]]:
+        """Open the cached file of a publication, downloaded if necessary and locked against removal. Raises `FileNotFoundError`."""
         path = self._cache / pointer.object
-        if not _is_copy(path, pointer):
+        if not _is_intact_copy(path, pointer):
             with locked(self._cache / "download.lock"):
-                if not _is_copy(path, pointer):
+                if not _is_intact_copy(path, pointer):
                     self._download(pointer, path)
         file = path.open("rb")
         if try_lock(file, shared=True) and os.fstat(file.fileno()).st_nlink:
@@ -305,24 +305,24 @@ class StorePlace:
         raise FileNotFoundError(path)
 
     def _download(self, pointer: Pointer, path: Path) -> None:
-        """Store a publication in the cache, whole; the holder of the cache's lock may."""
-        _remove(self._cache, f"download{TEMPORARY}*")
+        """Download a publication to the cache. Requires the cache's lock."""
+        _remove_files(self._cache, f"download{TEMPORARY}*")
         draft = self._cache / f"download{TEMPORARY}{secrets.token_hex(4)}"
         for _ in range(_TRIES):
-            with _reading(f"{self.name}/{pointer.object}"):
+            with _store_errors(f"{self.name}/{pointer.object}"):
                 self._store.download(pointer.object, draft)
             if draft.stat().st_size == pointer.size and checksum(draft) == pointer.sha256:
-                build.date(draft, pointer.published_at)
+                build.stamp_publication(draft, pointer.published_at)
                 os.replace(draft, path)
-                self._sweep(pointer.object)
+                self._remove_unused(pointer.object)
                 return
         draft.unlink()
         raise LakeError(
             f"reading {self.name}/{pointer.object}: it is not the file that was published (size or checksum differ); publish it again: `bellwether warehouse`"
         )
 
-    def _sweep(self, latest: str) -> None:
-        """Remove the other cached files that no reader has open."""
+    def _remove_unused(self, latest: str) -> None:
+        """Delete the other cached files that no reader has open."""
         for path in self._cache.glob("*.duckdb"):
             if path.name != latest:
                 with suppress(FileNotFoundError), path.open("rb") as file:
@@ -330,34 +330,34 @@ class StorePlace:
                         path.unlink()
 
 
-def _is_copy(path: Path, pointer: Pointer) -> bool:
-    """Return whether a cached file is the publication, unchanged since it was stored."""
+def _is_intact_copy(path: Path, pointer: Pointer) -> bool:
+    """Return whether a cached file is the unmodified publication."""
     try:
         stat = path.stat()
     except FileNotFoundError:
         return False
-    return (stat.st_size, stat.st_mtime_ns) == (pointer.size, build.nanoseconds(pointer.published_at))
+    return (stat.st_size, stat.st_mtime_ns) == (pointer.size, build.to_nanoseconds(pointer.published_at))
 
 
-def _state(found: Mapping[str, Any] | None) -> build.State | None:
-    """The stored state of a publication; None if another version of the code published it."""
-    if found is None or found.keys() != {field.name for field in fields(build.State)}:
+def _parse_state(found: Mapping[str, Any] | None) -> build.BuildState | None:
+    """Parse the stored state of a publication; None if another version of the code published it."""
+    if found is None or found.keys() != {field.name for field in fields(build.BuildState)}:
         return None
     times = ("published_at", "looked_at", "complete_at")
-    return build.State(**{**found, **{name: datetime.fromisoformat(found[name]) for name in times}})
+    return build.BuildState(**{**found, **{name: datetime.fromisoformat(found[name]) for name in times}})
 
 
-def _missing(reason: str) -> LakeError:
-    return LakeError(f"opening the warehouse: {reason}; publish it: `bellwether warehouse`, or make a first one: `make demo`")
+def _not_published_error(reason: str) -> LakeError:
+    return LakeError(f"opening the warehouse: {reason}; publish it with `bellwether warehouse`, or create a first one with `make demo`")
 
 
-def _remove(folder: Path, pattern: str) -> None:
+def _remove_files(folder: Path, pattern: str) -> None:
     for path in folder.glob(pattern):
         path.unlink(missing_ok=True)
 
 
 @contextmanager
-def _reading(what: str) -> Iterator[None]:
+def _store_errors(what: str) -> Iterator[None]:
     """Turn errors of a store into `LakeError`, except a missing object."""
     try:
         yield
@@ -369,17 +369,17 @@ def _reading(what: str) -> Iterator[None]:
 
 @contextmanager
 def _file_lock(path: Path, place: str, timeout: float) -> Iterator[None]:
-    """The lock of publishers on one machine; the system frees it when its process dies."""
+    """Hold the lock of publishers on this machine; the system releases it if the process dies."""
     with writing(str(path)):
         file = path.open("w")
     with file:
-        _wait(lambda: try_lock(file), place, timeout)
+        _wait_for_lock(lambda: try_lock(file), place, timeout)
         yield
 
 
 @contextmanager
 def _postgres_lock(url: str, place: str, timeout: float) -> Iterator[None]:
-    """The lock of publishers on all machines; Postgres frees it when the connection ends."""
+    """Hold the lock of publishers on all machines; Postgres releases it when the connection ends."""
     import sqlalchemy as sa
 
     key = int.from_bytes(hashlib.sha256(f"warehouse {place}".encode()).digest()[:8], signed=True)
@@ -389,19 +389,21 @@ def _postgres_lock(url: str, place: str, timeout: float) -> Iterator[None]:
         connection = engine.connect()
     except (ImportError, sa.exc.SQLAlchemyError) as error:
         raise LakeError(
-            f"publishing {place}: the lock in Postgres cannot be taken ({getattr(error, 'orig', error)}); check BELLWETHER_POSTGRES"
+            f"publishing {place}: the lock in Postgres is not available ({getattr(error, 'orig', error)}); check BELLWETHER_POSTGRES"
         ) from None
     try:
-        _wait(lambda: bool(connection.scalar(sa.select(sa.func.pg_try_advisory_lock(key)))), place, timeout)
+        _wait_for_lock(lambda: bool(connection.scalar(sa.select(sa.func.pg_try_advisory_lock(key)))), place, timeout)
         yield
     finally:
         with suppress(sa.exc.SQLAlchemyError):
             connection.close()
 
 
-def _wait(take: Callable[[], bool], place: str, timeout: float) -> None:
+def _wait_for_lock(take: Callable[[], bool], place: str, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     while not take():
         if time.monotonic() > deadline:
-            raise LakeError(f"publishing {place}: others have been publishing for {timeout:g} s; wait for them, or end what hangs")
+            raise LakeError(
+                f"publishing {place}: the lock of publishers was not free within {timeout:g} s; wait for the other publisher, or end it if it hangs"
+            )
         time.sleep(_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""What a query of the command line may do: read the published warehouse and the files of its lake, and nothing else."""
+"""Access of command-line queries: they read the published warehouse and the files of its lake, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from bellwether.errors import ConfigError
 from bellwether.lake.duckdb_connection import literal
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*(ANALYZE|FORMAT)\b[^)]*\)|\s+ANALYZE\b)?", re.IGNORECASE)
-#: DuckDB makes a temporary type for a PIVOT. What else a query may create is in memory: the warehouse is attached read-only.
-_READING = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.CREATE})
+#: DuckDB creates a temporary type for a PIVOT. Any other created object is in memory: the warehouse is attached read-only.
+_READ_ONLY = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.CREATE})
 
 
-def require_reading(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Raise `ConfigError` for SQL that does more than read, `duckdb.Error` for what is no SQL."""
+def require_read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Raise `ConfigError` for SQL that does more than read, `duckdb.Error` for invalid SQL."""
     for statement in connection.extract_statements(sql):
         if statement.type == duckdb.StatementType.EXPLAIN and (begin := _EXPLAIN.match(statement.query)):
-            require_reading(connection, statement.query[begin.end() :])
-        elif statement.type not in _READING:
+            require_read_only(connection, statement.query[begin.end() :])
+        elif statement.type not in _READ_ONLY:
             raise ConfigError(
                 f"querying the warehouse with {statement.type.name}: it is read-only; use SELECT, or another DuckDB client for anything else"
             )
 
 
-def require_values(connection: duckdb.DuckDBPyConnection, sql: str, given: Collection[str]) -> None:
-    """Raise `ConfigError` unless exactly the parameters of the SQL, `$name`, are given; `duckdb.Error` for what is no SQL."""
+def require_parameters(connection: duckdb.DuckDBPyConnection, sql: str, given: Collection[str]) -> None:
+    """Raise `ConfigError` unless exactly the `$name` parameters of the SQL are given; `duckdb.Error` for invalid SQL."""
     wanted = {name for statement in connection.extract_statements(sql) for name in statement.named_parameters}
     if missing := sorted(wanted - set(given)):
         values = " ".join(f"--set {name}=VALUE" for name in missing)
@@ -38,14 +38,14 @@ def require_values(connection: duckdb.DuckDBPyConnection, sql: str, given: Colle
         raise ConfigError(f"querying the warehouse: the query does not use ${unknown[0]}; it has {have}")
 
 
-def confine(connection: duckdb.DuckDBPyConnection, files: Iterable[str]) -> None:
-    """Let `connection` open nothing from here on but files of the lake, of which `files` are some, and change no setting."""
+def restrict_access(connection: duckdb.DuckDBPyConnection, files: Iterable[str]) -> None:
+    """Restrict `connection` to the files of the lake, of which `files` are some, and lock its settings."""
     folders = [name.rpartition("/")[0] for name in files]
-    allowed = f"[{literal(_common(folders) + '/')}]" if folders else "[]"
+    allowed = f"[{literal(_common_folder(folders) + '/')}]" if folders else "[]"
     connection.execute(f"SET allowed_directories = {allowed}; SET enable_external_access = false; SET lock_configuration = true")
 
 
-def _common(folders: list[str]) -> str:
-    """The folder, or address of an object store, that holds all of them."""
+def _common_folder(folders: list[str]) -> str:
+    """Return the common folder, or common prefix of an object store."""
     scheme, separator, _ = folders[0].rpartition("://")
     return scheme + separator + commonpath([folder.removeprefix(scheme + separator) for folder in folders])

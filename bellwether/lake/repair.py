@@ -1,4 +1,4 @@
-"""What restores a partition that is lost or damaged."""
+"""Advice on how to restore a lost or damaged partition."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _REFERENCE = {
 }
 
 
-def remedy(table: Table, partition: Partition) -> str:
-    """What restores a partition of a table: the end of an error about it."""
+def describe_repair(table: Table, partition: Partition) -> str:
+    """Return how to restore a partition of a table: the end of an error message."""
     of = "/".join(partition)
     if table is QUESTIONS:
-        return f"put the file back from a backup: the questions of {of} are not drawn again"
-    command = _command(table, partition)
+        return f"restore the file from a backup: the questions of {of} are not drawn again"
+    command = _repair_command(table, partition)
     if command is None:
         return f"materialize {table.name}{f', partition {of},' if of else ''} again in the UI"
     if table.name.startswith("arena/") and partition:
-        return f"{command} restores it where the week was reconstructed; otherwise put the file back from a backup"
+        return f"{command} restores it where the week was reconstructed; otherwise restore the file from a backup"
     return f"{command} restores it"
 
 
-def remedy_of(name: str, partition: Partition) -> str:
-    """`remedy` of a table by its name, which may be one that this version does not know."""
-    return remedy(TABLES[name], partition) if name in TABLES else "materialize that partition again"
+def describe_repair_by_name(name: str, partition: Partition) -> str:
+    """Return how to restore a partition of a table that this version may not know."""
+    return describe_repair(TABLES[name], partition) if name in TABLES else "materialize that partition again"
 
 
-def _command(table: Table, partition: Partition) -> str | None:
+def _repair_command(table: Table, partition: Partition) -> str | None:
     if table.name.startswith("arena/"):
-        # The command starts the cohort of a week that has none: only what is made with a cohort names its week.
+        # The command would start a missing cohort: only tables written with the cohort name its week.
         week = f"{partition[0]}`" if table.partitioned_by == ("week",) and table is not EVIDENCE else "WEEK` of any week that was run"
         return None if table is REVIEW else f"`bellwether arena run --week {week}"
     if table.name in _REFERENCE:

@@ -1,4 +1,4 @@
-"""Puts the rows of a partition in their stored order and proves that its key is unique."""
+"""Stored order of a partition's rows, and uniqueness of their key."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import polars as pl
 from bellwether.errors import SchemaError
 from bellwether.tables import Table
 
-#: Rows below which a second thread does not pay.
+#: Minimum rows per thread.
 _PIECE = 65_536
 
 
-def arrange(table: Table, frame: pl.DataFrame, *, constant: tuple[str, ...] = ()) -> pl.DataFrame:
-    """`frame` in the table's order, ties broken by the key, so that the same rows always stand in the same order.
+def sort_rows(table: Table, frame: pl.DataFrame, *, constant: tuple[str, ...] = ()) -> pl.DataFrame:
+    """Sort `frame` by the table's order, ties broken by the key, so that the same rows always have the same order.
 
-    `frame` holds exactly the table's columns; those named `constant` are known to hold one value only.
-    Raises `SchemaError` when the key is not unique.
+    `frame` has exactly the table's columns; those named `constant` have a single value.
+    Raises `SchemaError` if the key is not unique.
     """
     order = [name for name in dict.fromkeys((*table.order, *table.key)) if name not in constant]
     if not order:
@@ -32,9 +32,9 @@ def arrange(table: Table, frame: pl.DataFrame, *, constant: tuple[str, ...] = ()
 
 
 def is_increasing(frame: pl.DataFrame, columns: list[str]) -> bool:
-    """True when every row is greater than the one before it, compared column by column (no nulls).
+    """Return whether every row is greater than the previous one, compared column by column (no nulls).
 
-    Rows in order are the usual case; this costs a small part of sorting them and proves at once that no two are equal.
+    Rows are usually in order: this is much cheaper than sorting, and proves that no two keys are equal.
     """
     step = max(_PIECE, -(-frame.height // pl.thread_pool_size()))
     pieces = [frame.slice(start, step + 1) for start in range(0, frame.height, step)]
@@ -56,7 +56,7 @@ def _is_increasing(frame: pl.DataFrame, columns: list[str]) -> bool:
         before, after = series.slice(0, last), series.slice(1)
         equal = before == after
         moved = ~equal if tied is None else tied & ~equal
-        # Few names change from row to row, and comparing them all would cost most of the time.
+        # Few values change from row to row; comparing all would take most of the time.
         if not (before.filter(moved) < after.filter(moved)).all():
             return False
         tied = equal if tied is None else tied & equal
@@ -66,7 +66,7 @@ def _is_increasing(frame: pl.DataFrame, columns: list[str]) -> bool:
 
 
 class Keys:
-    """The keys of a partition that arrives in chunks, as 64-bit hashes: 8 bytes of memory per row."""
+    """Keys of a partition that arrives in chunks, as 64-bit hashes: 8 bytes of memory per row."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -74,14 +74,14 @@ class Keys:
         self._hashes: list[pl.Series] = []
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Remember the keys of one chunk."""
+        """Add the keys of one chunk."""
         if self._columns:
             self._hashes.append(frame.select(pl.struct(self._columns).hash().alias("hash")).to_series())
         else:
             self._hashes.append(pl.Series("hash", [0], dtype=pl.UInt64).new_from_index(0, frame.height))
 
     def require_unique(self, rows: pl.LazyFrame) -> None:
-        """Raise `SchemaError` when a key came twice. `rows` are all the rows added; they are read only when two hashes are equal."""
+        """Raise `SchemaError` for a duplicate key. `rows` are all added rows; they are read only if two hashes are equal."""
         hashes = pl.concat(self._hashes) if self._hashes else pl.Series(dtype=pl.UInt64)
         if hashes.n_unique() == hashes.len():
             return

@@ -1,6 +1,6 @@
-"""Where the lake's files are: a folder or an object store, behind the few operations that keep a lake whole.
+"""Storage of the lake's files: a folder or an object store, with the few operations that keep a lake consistent.
 
-Whatever is stored under a name is whole: written aside and renamed in a folder, one finished object in a store.
+Files are always complete: written aside and renamed in a folder, stored as one finished object in a store.
 """
 
 from __future__ import annotations
@@ -17,63 +17,63 @@ from typing import BinaryIO, Protocol
 
 from bellwether import places
 from bellwether.files import sync
-from bellwether.lake.entries import TEMPORARY, Entry, reading, writing
+from bellwether.lake.entries import TEMPORARY, StorageEntry, reading, writing
 from bellwether.lake.object_store import ObjectStore, S3Store
 
-__all__ = ["TEMPORARY", "Entry", "Folder", "Storage", "open_storage", "reading", "writing"]
+__all__ = ["TEMPORARY", "Folder", "Storage", "StorageEntry", "open_storage", "reading", "writing"]
 
 
 class Storage(Protocol):
-    """A tree of files below `uri`, an absolute folder or a URL; names are relative to it and separated by `/`."""
+    """Tree of files below `uri`, an absolute folder or a URL; names are relative to it and separated by `/`."""
 
     uri: str
     reader_options: Mapping[str, str]
 
     def location(self, name: str) -> str:
-        """Absolute name of a file for readers: a path or a URL."""
+        """Return the absolute path or URL of a file."""
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Contents of those of `names` that exist."""
+        """Return the contents of the existing files among `names`."""
 
     def open(self, name: str) -> BinaryIO:
-        """The file, to be read in pieces; raises `FileNotFoundError`."""
+        """Open a file for reading; raises `FileNotFoundError`."""
 
     def download(self, name: str, target: Path) -> None:
-        """Copy the whole file to the new local file `target`; raises `FileNotFoundError`."""
+        """Copy a file to the new local file `target`; raises `FileNotFoundError`."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Store `data` under `name`, replacing at one instant what was there."""
+        """Store `data` under `name`, replacing an existing file atomically."""
 
     def stash(self, name: str, data: bytes) -> None:
-        """As `put`, for what can be had again: a loss of power, though not the end of the process, may take it away or damage it."""
+        """Store reproducible data as `put` does, but not durably: a power failure may remove or damage it."""
 
     def draft(self, name: str) -> AbstractContextManager[Path]:
-        """A local path at which to build the file `name`; nothing is left there afterwards."""
+        """Provide a local path for building the file `name`; it is deleted afterwards."""
 
     def publish(self, draft: Path, name: str) -> bool:
-        """Store the finished draft under `name`; False, and nothing changes, when the name is taken."""
+        """Store the finished draft under `name`; return False without any change if the name is taken."""
 
-    def files(self, prefix: str) -> list[Entry]:
-        """Every file below the folder `prefix`; none when there is no such folder."""
+    def files(self, prefix: str) -> list[StorageEntry]:
+        """List every file below the folder `prefix`; empty if the folder is missing."""
 
     def delete(self, name: str) -> None:
-        """Remove one file; nothing happens when it is already gone."""
+        """Delete one file if it exists."""
 
     def prune(self, prefix: str) -> None:
-        """Remove the empty folders below the folder `prefix`, where folders are more than a part of names."""
+        """Delete the empty folders below `prefix`, if the storage has folders."""
 
     def touch(self, folder: str) -> None:
-        """Give the existing folder another mark. It may be lost when the power fails."""
+        """Change the mark of an existing folder. The change may be lost in a power failure."""
 
     def mark(self, folder: str) -> str | None:
-        """A text that changes when the folder is touched or gets or loses an entry, "" while there is no such folder; None where there are no marks."""
+        """Return a text that changes when the folder is touched or its entries change; "" for a missing folder, None if the storage has no marks."""
 
 
 def open_storage(uri: str, options: Mapping[str, str] | None = None, *, durable: bool = True) -> Storage:
-    """Storage at a folder or an object-store URL.
+    """Open the storage at a folder or an object-store URL.
 
-    `options` of an `s3://` URL carry the names of `bellwether.places`; those of another scheme go to its fsspec
-    filesystem and to Polars as they are. durable: whether what is stored in a folder survives a loss of power. Raises `ConfigError` for an option or a scheme that nothing understands.
+    Options of an `s3://` URL have the names of `bellwether.places`; those of other schemes are passed verbatim to fsspec and Polars.
+    durable: whether writes to a folder survive a power failure. Raises `ConfigError` for an unknown option or scheme.
     """
     if "://" not in uri or uri.startswith("file://"):
         return Folder(Path(uri.removeprefix("file://")).expanduser().absolute(), durable=durable)
@@ -81,9 +81,9 @@ def open_storage(uri: str, options: Mapping[str, str] | None = None, *, durable:
 
 
 class Folder:
-    """A tree of files in a local folder.
+    """Tree of files in a local folder.
 
-    durable: whether what is stored survives a loss of power. Otherwise the system writes it to the disk when it likes.
+    durable: whether writes survive a power failure; otherwise the system writes to disk later.
     """
 
     def __init__(self, root: Path, *, durable: bool = True) -> None:
@@ -143,14 +143,13 @@ class Folder:
         target = self._root / name
         with writing(str(target)):
             self._sync(draft)
-            if not _claim(target):
+            if not _reserve_name(target):
                 return False
             os.replace(draft, target)
             self._sync(target.parent)
         return True
 
     def _make(self, folder: Path) -> None:
-        """Create `folder` and its parents."""
         if folder.is_dir():
             return
         self._make(folder.parent)
@@ -161,11 +160,11 @@ class Folder:
         if self._durable:
             sync(path)
 
-    def files(self, prefix: str) -> list[Entry]:
+    def files(self, prefix: str) -> list[StorageEntry]:
         return sorted(self._walk(str(self._root / prefix), len(str(self._root / "x")) - 1), key=lambda entry: entry.name)
 
-    def _walk(self, folder: str, root: int) -> Iterator[Entry]:
-        """The files below `folder`; the first `root` characters of their paths are the tree's."""
+    def _walk(self, folder: str, root: int) -> Iterator[StorageEntry]:
+        """Yield the files below `folder`; `root` is the length of the prefix to remove from their paths."""
         try:
             entries = list(os.scandir(folder))
         except (FileNotFoundError, NotADirectoryError):
@@ -179,7 +178,7 @@ class Folder:
             except FileNotFoundError:
                 continue
             modified, changed = (datetime.fromtimestamp(seconds, UTC) for seconds in (stat.st_mtime, stat.st_ctime))
-            yield Entry(entry.path[root:], stat.st_size, modified, changed)
+            yield StorageEntry(entry.path[root:], stat.st_size, modified, changed)
 
     def delete(self, name: str) -> None:
         (self._root / name).unlink(missing_ok=True)
@@ -190,7 +189,7 @@ class Folder:
                 os.rmdir(folder)
 
     def touch(self, folder: str) -> None:
-        # The kernel's own stamps are some milliseconds coarse: two changes within them would look like one.
+        # The kernel's timestamps have a resolution of milliseconds: two changes could look like one.
         now = time.time_ns()
         os.utime(self._root / folder, ns=(now, now))
 
@@ -201,8 +200,8 @@ class Folder:
             return ""
 
 
-def _claim(target: Path) -> bool:
-    """Take a free name with an empty file, so that of two writers only one gets it; False when it is taken."""
+def _reserve_name(target: Path) -> bool:
+    """Reserve a free name with an empty file, so that only one of two writers gets it; return False if it is taken."""
     try:
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Partitions of an older version whose rows only lack columns: they are given these once, because facts cannot be made again."""
+"""Upgrades of partitions of an older version that only lack columns, because facts cannot be collected again."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from bellwether.lake import parquet
 from bellwether.lake.lake import Lake
 from bellwether.tables import TABLES, Table
 
-#: The run that the manifests of renewed partitions name.
+#: Name of the run in the manifests of upgraded partitions.
 RUN = "renewed"
 
-#: Lakes that this process has looked through.
-_renewed: set[tuple[str, str]] = set()
+#: Lakes and tables that this process has upgraded.
+_upgraded: set[tuple[str, str]] = set()
 
 
-def renew(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> int:
-    """Rewrite the partitions of versions that a table's `added` names, with the columns that they lack; returns how many there were.
+def upgrade_partitions(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> int:
+    """Add the missing columns to partitions of the versions in a table's `added`; returns the number of partitions.
 
-    A table of a lake is looked through once in a process. A damaged partition stays as it is: who reads it is told. Raises `LakeError` when one cannot be written.
+    Each table of a lake is processed once per process. Damaged partitions are skipped; reading them raises an error. Raises `LakeError` if one
+    cannot be written.
     """
     count = 0
     for table in tables:
-        if table.added and (lake.uri, table.name) not in _renewed:
-            count += _renew(lake, table)
-            _renewed.add((lake.uri, table.name))
+        if table.added and (lake.uri, table.name) not in _upgraded:
+            count += _upgrade_table(lake, table)
+            _upgraded.add((lake.uri, table.name))
     return count
 
 
-def _renew(lake: Lake, table: Table) -> int:
+def _upgrade_table(lake: Lake, table: Table) -> int:
     count = 0
-    for partition, manifest in lake.legible(table).items():
+    for partition, manifest in lake.readable_manifests(table).items():
         if manifest.version not in table.added:
             continue
         try:

@@ -1,4 +1,4 @@
-"""Deletes what no manifest names any more: superseded files, and drafts of writers that died."""
+"""Deletion of files that no manifest names: superseded files, and drafts of dead writers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from datetime import datetime, timedelta
 from bellwether.errors import LakeError
 from bellwether.lake.catalog import Catalog
 from bellwether.lake.manifest import FILE_NAME, load
-from bellwether.lake.storage import TEMPORARY, Entry, Storage
+from bellwether.lake.storage import TEMPORARY, Storage, StorageEntry
 from bellwether.tables import Table
 
-#: A younger file may belong to a writer that is about to name it.
-LEAST_AGE = timedelta(minutes=10)
+#: A younger file may belong to a running writer that has not written its manifest yet.
+MINIMUM_AGE = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Vacuumed:
-    """What was deleted: names below the lake's root, and their bytes together."""
+class VacuumResult:
+    """Deleted files: names below the lake's root, and total bytes."""
 
     files: tuple[str, ...]
     bytes: int
@@ -27,38 +27,38 @@ class Vacuumed:
 
 def vacuum(
     storage: Storage, catalog: Catalog, tables: Iterable[Table], *, older_than: timedelta, now: datetime, keep: Collection[str]
-) -> Vacuumed:
-    """Delete the files of `tables` that no manifest names and nobody has been given for `older_than`.
+) -> VacuumResult:
+    """Delete the files of `tables` that have been superseded or abandoned for longer than `older_than`.
 
     The age of a superseded file counts from the manifest that superseded it. Files whose location is in `keep` stay.
-    Raises `LakeError` for an age below `LEAST_AGE`.
+    Raises `LakeError` for an age below `MINIMUM_AGE`.
     """
-    check_age(older_than)
+    require_grace_period(older_than)
     deleted = []
     for table in tables:
         folders = defaultdict(list)
         for entry in storage.files(table.name):
             folders[entry.name.rpartition("/")[0]].append(entry)
-        # Manifests are read after the listing, never before.
+        # Read manifests after the listing: files written in between are not listed.
         texts = catalog.read(table.name, [f"{folder}/{FILE_NAME}" for folder in folders])
         for folder, entries in folders.items():
-            unnamed = _unnamed(texts.get(f"{folder}/{FILE_NAME}"), entries, now - older_than)
+            unnamed = _superseded_files(texts.get(f"{folder}/{FILE_NAME}"), entries, now - older_than)
             deleted += [entry for entry in unnamed if storage.location(entry.name) not in keep]
     for entry in deleted:
         storage.delete(entry.name)
-    return Vacuumed(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
+    return VacuumResult(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
 
 
-def check_age(older_than: timedelta) -> None:
-    """Raise `LakeError` for a grace period below `LEAST_AGE`."""
-    if older_than < LEAST_AGE:
+def require_grace_period(older_than: timedelta) -> None:
+    """Raise `LakeError` for a grace period below `MINIMUM_AGE`."""
+    if older_than < MINIMUM_AGE:
         raise LakeError(
-            f"vacuuming the lake: files must be kept for at least {LEAST_AGE}, asked for {older_than}; a writer may be about to name one"
+            f"vacuuming the lake: the grace period {older_than} is too short, a running writer may still need its files; give at least {MINIMUM_AGE}"
         )
 
 
-def _unnamed(text: bytes | None, entries: list[Entry], since: datetime) -> list[Entry]:
-    """Files of a folder that were superseded or abandoned before `since`; none where the manifest is damaged, for it may name any of them."""
+def _superseded_files(text: bytes | None, entries: list[StorageEntry], since: datetime) -> list[StorageEntry]:
+    """Return files of a folder that were superseded or abandoned before `since`; none if the manifest is damaged."""
     try:
         manifest = load(text, "") if text else None
     except LakeError:

@@ -1,4 +1,4 @@
-"""Verifies a lake: every file against the checksum of its manifest."""
+"""Verification of a lake: every file against the checksum of its manifest."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
-from bellwether.lake.partitions import of_folder
+from bellwether.lake.partitions import partition_of_folder
 from bellwether.progress import Progress, Silent
 from bellwether.tables import TABLES, Table
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A partition whose file is missing, or is not as it was written; the reason ends with what restores it."""
+    """Partition whose file is missing or damaged; the reason ends with how to restore it."""
 
     table: str
     partition: str
@@ -23,7 +23,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was looked at, and what was found."""
+    """Numbers of verified files and bytes, and the damaged partitions."""
 
     files: int
     bytes: int
@@ -31,8 +31,8 @@ class Verification:
 
 
 def verify(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values()), progress: Progress | None = None) -> Verification:
-    """Read every file that a manifest of the lake names, and compare its SHA-256. Changes nothing."""
-    named = [(table, *found) for table in tables for found in lake.entries(table)]
+    """Compare the SHA-256 of every file that a manifest of the lake names. Changes nothing."""
+    named = [(table, *found) for table in tables for found in lake.read_entries(table)]
     size, damaged = 0, []
     with (progress or Silent()).stage("files", len(named)) as advance:
         for table, name, manifest in named:
@@ -42,6 +42,6 @@ def verify(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values()), progres
                 size += manifest.bytes
                 lake.verify(manifest)
             except LakeError as error:
-                damaged.append(Damage(table.name, "/".join(of_folder(table, name.rpartition("/")[0])), str(error)))
+                damaged.append(Damage(table.name, "/".join(partition_of_folder(table, name.rpartition("/")[0])), str(error)))
             advance(1)
     return Verification(len(named), size, tuple(damaged))

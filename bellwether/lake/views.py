@@ -1,4 +1,4 @@
-"""Views of the warehouse over its tables, under one name per concept: `sql/views/<name>.sql` is `views.<name>`."""
+"""Views of the warehouse over its tables, one name per concept: `sql/views/<name>.sql` is `views.<name>`."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from bellwether.lake.duckdb_connection import identifier, literal
 from bellwether.lake.sql import sql_text
 from bellwether.tables import TABLES
 
-#: In the order in which they are created: a view may use those before it.
+#: In order of creation: a view may use previous ones.
 VIEWS = ("markets", "questions", "answers", "pnl", "rejects")
 #: Queries with parameters: `FROM views.price_before(24)`.
 MACROS = {"price_before": ("hours",)}
 
 
-def texts() -> dict[str, str]:
-    """The SQL of every view and macro."""
+def view_texts() -> dict[str, str]:
+    """Return the SQL of every view and macro."""
     return {name: sql_text(f"views/{name}") for name in (*VIEWS, *MACROS)}
 
 
-def create(connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> None:
-    """Create the views where the file has all declared tables, whose names are `group/name`; each with the comment that its SQL begins with."""
+def create_views(connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> None:
+    """Create the views if all declared tables exist. Their comments are the leading comments of their SQL. tables: names `group/name`."""
     if not set(TABLES) <= set(tables):
         return
     connection.execute("CREATE SCHEMA views")
-    for name, text in texts().items():
+    for name, text in view_texts().items():
         comment = " ".join(line.removeprefix("--").strip() for line in text.splitlines() if line.startswith("--"))
         if name in MACROS:
             connection.execute(f"CREATE MACRO views.{identifier(name)}({', '.join(MACROS[name])}) AS TABLE {text}")

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
-from bellwether.lake.partitions import Partition
-from bellwether.lake.partitions import values as partition_values
+from bellwether.lake.partitions import Partition, partition_values
 from bellwether.lake.slices import Slice
 from bellwether.places import SCHEMES, resolve
 from bellwether.tables import Table
@@ -96,7 +95,7 @@ def _update(source: Slice, location: str, options: dict[str, str]) -> Copy | Non
     whole = former is None or not table.partitioned_by or len(changed) + len(removed) > _MOST_CHANGED
     written = (list(digests) if whole else changed) if changed or removed else []
     if written or removed or copy is None:
-        source.only(written).check()
+        source.restrict(written).check()
         if "://" not in location:
             Path(location).mkdir(parents=True, exist_ok=True)
         schema = _schema(table)
@@ -145,7 +144,7 @@ def _schema(table: Table) -> pa.Schema:
 
 def _batches(source: Slice, written: list[Partition], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for partition in written:
-        rows = _in_microseconds(source.only([partition]).read())
+        rows = _in_microseconds(source.restrict([partition]).read())
         yield from rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema).to_batches()
 
 

@@ -133,7 +133,7 @@ class Source:
         if first is None or first not in equal or declared.sql_name not in self._views:
             return self._relation(declared.sql_name)
         chosen = (pl.col("table_name") == declared.sql_name) & pl.col("partition").str.starts_with(str(equal[first]))
-        return self._connection.sql(duckdb_connection.select(declared, tuple(self._files.filter(chosen)["file"])))
+        return self._connection.sql(duckdb_connection.select_statement(declared, tuple(self._files.filter(chosen)["file"])))
 
     @cached_property
     def _views(self) -> frozenset[str]:

@@ -52,7 +52,7 @@ def test_damaged_evidence_of_live_cohorts_is_never_left_out(tmp_path: Path) -> N
     arena.evidence(week)
     (manifest,) = arena.lake.manifests(tables.EVIDENCE).values()
     flip(Path(arena.lake.storage.location(manifest.file)))
-    with arena.journal() as journal, pytest.raises(LakeError, match=r"arena/evidence: .* is damaged: .* put the file back from a backup"):
+    with arena.journal() as journal, pytest.raises(LakeError, match=r"arena/evidence: .* is damaged: .* restore the file from a backup"):
         FactRows.stored(arena.world(journal), found_again=[week])
 
 

@@ -418,7 +418,7 @@ def test_a_portfolio_is_kept_in_the_lake_and_shown_from_the_warehouse(
     two_episodes: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from bellwether.lake import Lake
-    from bellwether.lake.repair import remedy
+    from bellwether.lake.repair import describe_repair
     from bellwether.settings import settings
 
     monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
@@ -436,7 +436,7 @@ def test_a_portfolio_is_kept_in_the_lake_and_shown_from_the_warehouse(
     for table in (BACKTESTS, ORDERS, FILLS, EQUITY, MARKET_PNL):
         assert list(lake.manifests(table)) == [partition]
     assert lake.slice(MARKET_PNL).read()["ticker"].n_unique() == 4
-    assert "bellwether backtest --portfolio --lake" in remedy(BACKTESTS, partition)
+    assert "bellwether backtest --portfolio --lake" in describe_repair(BACKTESTS, partition)
     assert CliRunner().invoke(main, ["warehouse"]).exit_code == 0
     shown = CliRunner().invoke(main, ["trading", "--json"])
     assert [line["episode"] for line in json.loads(shown.stdout)["results"]] == [partition[0], "Total"]

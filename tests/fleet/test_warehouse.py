@@ -73,7 +73,7 @@ elif stage == "upload":
         return await call(self, method, *given, **more)
     s3fs.S3FileSystem._call_s3 = torn
 elif stage == "switch":
-    publications.StorePlace._switch = die
+    publications.StorePlace._switch_pointer = die
 elif stage == "after":
     publications.StorePlace._vacuum = die
 publish(Lake(sys.argv[1]), sys.argv[2], tables=(SERIES, PRICES, FORECASTS))
@@ -187,7 +187,7 @@ def test_the_lock_in_postgres_holds_between_machines_and_ends_with_its_connectio
         """While this machine builds, another cannot publish; then this one loses its connection, and another can."""
         if not attempts:
             attempts.append(1)
-            with pytest.raises(LakeError, match=r"others have been publishing for 0\.2 s"):
+            with pytest.raises(LakeError, match=r"not free within 0\.2 s"):
                 publish(lake, warehouse, tables=CHOSEN, lock_timeout=0.2)
             with psycopg.connect(postgres, autocommit=True) as connection:
                 connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted")

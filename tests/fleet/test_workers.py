@@ -16,7 +16,7 @@ from dagster_graphql import DagsterGraphQLClient
 
 from assets.benchmark import partitions
 from bellwether.lake import Lake
-from bellwether.lake.publications import place_of
+from bellwether.lake.publications import open_place
 from bellwether.lake.verification import verify
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -76,7 +76,7 @@ def sampled(fleet: Fleet) -> Iterator[Lake]:
         with dg.DagsterInstance.get() as instance:
             instance.add_dynamic_partitions(str(partitions.RELEASE.name), [RELEASE])
             instance.add_dynamic_partitions(str(partitions.FORECASTER.name), [MODEL])
-        with place_of(settings().warehouse_uri).only_publisher(60):
+        with open_place(settings().warehouse_uri).lock_publishing(60):
             yield lake
 
 

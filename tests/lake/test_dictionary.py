@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from bellwether.lake.dictionary import dictionary
+from bellwether.lake.dictionary import build_dictionary
 from bellwether.tables import TABLES, Column, Table
 from bellwether.tables.schema import TEXT
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_has_its_rows_and_columns_on_the_page(name: str) -> None:
-    declared, page = TABLES[name], dictionary()
+    declared, page = TABLES[name], build_dictionary()
     part = page[page.index(f"### {name}\n") :]
     part = part[: part.find("\n### ")]
     assert declared.row in part
@@ -20,4 +20,4 @@ def test_every_table_has_its_rows_and_columns_on_the_page(name: str) -> None:
 
 def test_a_bar_in_a_meaning_does_not_break_the_line() -> None:
     odd = Table(name="x/y", row="One thing.", columns=(Column("a", TEXT, "this | that"),), key=("a",))
-    assert "| `a` | VARCHAR |  |  | this \\| that |" in dictionary([odd])
+    assert "| `a` | VARCHAR |  |  | this \\| that |" in build_dictionary([odd])

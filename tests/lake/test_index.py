@@ -16,9 +16,9 @@ import pytest
 
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, catalog, warehouse
-from bellwether.lake.duckdb_connection import httpfs
+from bellwether.lake.duckdb_connection import find_httpfs
 from bellwether.lake.local_copies import Copies
-from bellwether.lake.staleness import Recipe, Staleness
+from bellwether.lake.staleness import Staleness, TableInputs
 from bellwether.lake.verification import verify
 from bellwether.tables import TABLES
 from bellwether.tables.schema import external_table
@@ -83,7 +83,7 @@ def test_a_commit_costs_two_requests_however_many_partitions_there_are(lake: Lak
     assert requests == {"PUT": 2}
 
 
-@pytest.mark.skipif(httpfs() is None, reason="duckdb-extension-httpfs is not installed")
+@pytest.mark.skipif(find_httpfs() is None, reason="duckdb-extension-httpfs is not installed")
 def test_a_publication_costs_what_has_changed(lake: Lake, s3_server: S3Server, tmp_path: Path) -> None:
     found = []
     for count in (6, 12):
@@ -211,7 +211,7 @@ def test_torn_bodies_are_read_again(lake: Lake, other: Lake, s3_server: S3Server
         else None
     )
     for number in range(3):
-        catalog._known.clear()
+        catalog._cached_indexes.clear()
         assert other.slice(PRICES).read().equals(lake.slice(PRICES).read())
         other.write(PRICES, ("2025-06-01",), prices("2025-06-01", seed=number), run_id="r2")
         assert verify(other, [PRICES]).damaged == ()
@@ -225,7 +225,7 @@ def test_a_body_that_is_always_torn_is_an_error_and_no_rows(lake: Lake, other: L
     with pytest.raises(LakeError, match=r"s3://.*r1.parquet is damaged"):
         other.slice(PRICES).read()
     s3_server.fault = lambda environ, serve: torn(serve(), silently=True) if is_index(environ, "GET") else None
-    catalog._known.clear()
+    catalog._cached_indexes.clear()
     with pytest.raises(LakeError, match=r"_index/clean/prices.json.gz: the index is damaged"):
         other.write(PRICES, ("2025-06-01",), prices("2025-06-01"), run_id="r2")
     s3_server.fault = None
@@ -265,7 +265,7 @@ def test_stale_listings_delay_and_change_no_row(lake: Lake, other: Lake, s3_serv
     complete = warehouse.publish(lake, tmp_path / "w.duckdb", tables=[SERIES, PRICES], self_contained=True)
     assert (complete.rows, complete.damaged) == (18, {})
     s3_server.fault = None
-    assert [table.name for table in warehouse.written_since(lake, tmp_path / "w.duckdb", [PRICES, SERIES])] == ["clean/prices"]
+    assert [table.name for table in warehouse.tables_written_since(lake, tmp_path / "w.duckdb", [PRICES, SERIES])] == ["clean/prices"]
     assert lake.slice(PRICES).read().height == 18
 
 
@@ -278,19 +278,19 @@ def legacy(lake: Lake) -> Lake:
 def test_a_lake_of_an_earlier_version_is_read_and_given_an_index(lake: Lake, s3_server: S3Server) -> None:
     old, note = legacy(Lake(lake.uri, s3_server.options)), external_table("t/report", "day")
     fill(old, 3)
-    old.note(note, ("1",), run_id="r1", inputs={"a": "b"})
+    old.record_inputs(note, ("1",), run_id="r1", inputs={"a": "b"})
     old.storage.put("clean/prices/2025-01-02/manifest.json", b'{"x')
     expected = old.slice(PRICES, [days(3)[0], days(3)[2]]).read()
     assert lake.slice(PRICES, [days(3)[0], days(3)[2]]).read().equals(expected)
     assert lake.storage.files("_index") == []
     lake.write(PRICES, ("2025-06-01",), prices("2025-06-01"), run_id="r2")
-    lake.note(note, ("2",), run_id="r2", inputs={})
+    lake.record_inputs(note, ("2",), run_id="r2", inputs={})
     assert sorted(lake.partitions(PRICES)) == [*days(3), ("2025-06-01",)]
-    assert {partition: made.inputs for partition, made in lake.notes(note).items()} == {("1",): {"a": "b"}, ("2",): {}}
+    assert {partition: made.inputs for partition, made in lake.recorded_inputs(note).items()} == {("1",): {"a": "b"}, ("2",): {}}
     with pytest.raises(LakeError, match=r"2025-01-02/manifest.json: it is damaged"):
         lake.manifests(PRICES)
     assert [one.partition for one in verify(lake, [PRICES]).damaged] == ["2025-01-02"]
-    assert lake.set_aside(PRICES) == [("2025-01-02",)]
+    assert lake.set_aside_damaged(PRICES) == [("2025-01-02",)]
     assert list(lake.manifests(PRICES)) == [days(3)[0], days(3)[2], ("2025-06-01",)]
     assert lake.slice(PRICES, [days(3)[0], days(3)[2]]).read().equals(expected)
 
@@ -316,22 +316,22 @@ def test_a_damaged_index_is_named_and_kept(lake: Lake, s3_server: S3Server) -> N
 
 
 def test_out_of_date_partitions_are_found_on_a_store(lake: Lake) -> None:
-    recipe = Recipe(FORECASTS, (SERIES,))
+    recipe = TableInputs(FORECASTS, (SERIES,))
     lake.write(SERIES, (), series(), run_id="r1")
     partition = ("2025q3", "a")
     inputs = Staleness(lake, date(2026, 1, 1)).versions(recipe, partition)
     lake.write(FORECASTS, partition, forecasts(forecaster="a"), run_id="r1", inputs=inputs)
-    assert Staleness(lake, date(2026, 1, 1)).due(recipe, [partition], sound=True) == []
+    assert Staleness(lake, date(2026, 1, 1)).find_outdated(recipe, [partition], sound=True) == []
     lake.write(SERIES, (), series(4), run_id="r2")
-    assert Staleness(lake, date(2026, 1, 1)).due(recipe, [partition], sound=True) == [partition]
+    assert Staleness(lake, date(2026, 1, 1)).find_outdated(recipe, [partition], sound=True) == [partition]
     lake.storage.delete(lake.manifests(FORECASTS)[partition].file)
-    assert lake.intact(FORECASTS) == {}
+    assert lake.intact_manifests(FORECASTS) == {}
 
 
 def test_staleness_without_a_commit_costs_one_request(lake: Lake, other: Lake, s3_server: S3Server) -> None:
     def stored() -> dict[str, list[tuple[str, ...]]]:
         state = Staleness(lake, date(2026, 1, 1))
-        return {table.name: list(state.stored(table)) for table in TABLES.values()}
+        return {table.name: list(state.stored_partitions(table)) for table in TABLES.values()}
 
     lake.write(PRICES, ("2025-01-01",), prices("2025-01-01"), run_id="a")
     first = stored()

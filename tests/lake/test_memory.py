@@ -24,21 +24,21 @@ def resident() -> int:
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
-@pytest.mark.skipif(sys.platform != "linux" or memory._trim() is None, reason="needs Linux and glibc")
+@pytest.mark.skipif(sys.platform != "linux" or memory._malloc_trim() is None, reason="needs Linux and glibc")
 def test_what_is_free_in_the_heap_is_given_back_after_large_work_only() -> None:
     # Too small to be mapped one by one. The last one stays, so that the heap cannot shrink by itself.
     blocks = [b"x" * 100_000 for _ in range(2_000)]
     blocks[:-1] = []
     held = resident()
-    memory.give_back(memory.LARGE - 1)
+    memory.release_memory(memory.LARGE - 1)
     assert resident() > held - 20 * MEGABYTE
-    memory.give_back(memory.LARGE)
+    memory.release_memory(memory.LARGE)
     assert resident() < held - 150 * MEGABYTE
 
 
 def test_another_c_library_has_nothing_to_trim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
-    assert memory._trim.__wrapped__() is None
+    assert memory._malloc_trim.__wrapped__() is None
 
 
 def test_a_text_that_all_rows_of_a_stream_share_is_held_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from bellwether.lake.preview import COLUMNS, WIDTH, markdown
+from bellwether.lake.preview import COLUMNS, WIDTH, preview_markdown
 
 
 def cell(text: str) -> str:
-    return markdown(pl.DataFrame({"a": [text]})).splitlines()[2].removeprefix("| ").removesuffix(" |")
+    return preview_markdown(pl.DataFrame({"a": [text]})).splitlines()[2].removeprefix("| ").removesuffix(" |")
 
 
 def test_rows_are_a_table() -> None:
     frame = pl.DataFrame({"a": [1, 2], "b": ["x", None]})
-    assert markdown(frame) == "| `a` | `b` |\n| --- | --- |\n| `1` | `x` |\n| `2` |  |"
+    assert preview_markdown(frame) == "| `a` | `b` |\n| --- | --- |\n| `1` | `x` |\n| `2` |  |"
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,6 @@ def test_blank_text_is_an_empty_cell() -> None:
 
 
 def test_wide_tables_say_how_much_is_left_out() -> None:
-    shown = markdown(pl.DataFrame({f"c{number}": [number] for number in range(COLUMNS + 3)}))
+    shown = preview_markdown(pl.DataFrame({f"c{number}": [number] for number in range(COLUMNS + 3)}))
     assert shown.splitlines()[0].count("`c") == COLUMNS
     assert shown.endswith("\n\n3 more columns")

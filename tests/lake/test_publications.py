@@ -16,8 +16,8 @@ import s3fs
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import Lake, publications, warehouse
-from bellwether.lake.publications import POINTER, Pointer, StorePlace, place_of
-from bellwether.lake.warehouse import modified, named_files, publish, query, written_since
+from bellwether.lake.publications import POINTER, Pointer, StorePlace, open_place
+from bellwether.lake.warehouse import covered_files, publication_time, publish, query, tables_written_since
 from bellwether.settings import Settings, settings
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, lost, torn
@@ -78,7 +78,7 @@ def test_another_machine_reads_what_was_published(
     other_machine(tmp_path / "other", monkeypatch)
     assert query(place, "FROM clean.prices").equals(prices())
     assert query(place, "SELECT place FROM meta.publication").item() == place
-    assert named_files(place, [SERIES]) == {f"{lake.uri}/raw/kalshi_series/r1.parquet"}
+    assert covered_files(place, [SERIES]) == {f"{lake.uri}/raw/kalshi_series/r1.parquet"}
     (copy,) = cached()
     assert copy.is_relative_to(tmp_path / "other")
     stored = store.cat_file(f"{place}/{copy.name}")
@@ -121,22 +121,22 @@ def test_a_reader_keeps_what_it_opened(lake: Lake, store: Any, place: str) -> No
 def test_the_pointer_alone_says_what_was_published(
     lake: Lake, store: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert modified(place) == 0
-    assert written_since(lake, place, CHOSEN) == list(CHOSEN)
+    assert publication_time(place) == 0
+    assert tables_written_since(lake, place, CHOSEN) == list(CHOSEN)
     publish(lake, place, tables=CHOSEN)
     other_machine(tmp_path / "daemon", monkeypatch)
-    at = modified(place)
+    at = publication_time(place)
     assert datetime.fromisoformat(pointer(store, place)["published_at"]).timestamp() * 1e9 == pytest.approx(at, abs=1e3)
-    state = place_of(place).state()
+    state = open_place(place).state()
     assert state is not None
     assert (state.lake, state.place) == (lake.uri, place)
     assert cached() == []
 
 
 def test_a_store_where_nothing_is_published_says_how_to_publish(store: Any, place: str) -> None:
-    with pytest.raises(LakeError, match=r"nothing is published at s3://bucket-\d+/some/prefix; publish it: `bellwether warehouse`"):
+    with pytest.raises(LakeError, match=r"nothing is published at s3://bucket-\d+/some/prefix; publish it with `bellwether warehouse`"):
         query(place, "SELECT 1")
-    assert named_files(place) == frozenset()
+    assert covered_files(place) == frozenset()
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
@@ -186,7 +186,7 @@ def test_the_faster_of_two_publishers_without_a_common_lock_is_built_upon(
     lake: Lake, store: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(lake, place, tables=CHOSEN)
-    switch, races = StorePlace._switch, []
+    switch, races = StorePlace._switch_pointer, []
 
     def late(self: StorePlace, new: Pointer, tag: str | None) -> bool:
         """Another machine publishes between the upload and the switch of the first two attempts."""
@@ -194,13 +194,13 @@ def test_the_faster_of_two_publishers_without_a_common_lock_is_built_upon(
             races.append(new.object)
             lake.write(FORECASTS, ("2025q3", f"m{len(races)}"), forecasts(forecaster=f"m{len(races)}"), run_id="r1")
             with monkeypatch.context() as other:
-                other.setattr(StorePlace, "_switch", switch)
+                other.setattr(StorePlace, "_switch_pointer", switch)
                 other_machine(tmp_path / "other", other)
                 publish(lake, place, tables=CHOSEN)
             settings.cache_clear()
         return switch(self, new, tag)
 
-    monkeypatch.setattr(StorePlace, "_switch", late)
+    monkeypatch.setattr(StorePlace, "_switch_pointer", late)
     lake.write(SERIES, (), series(rows=5), run_id="r2")
     publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
     assert len(races) == 2
@@ -282,7 +282,7 @@ def test_requests_follow_what_has_changed(lake: Lake, place: str, s3_server: S3S
         publish(lake, place, tables=CHOSEN)
         lake.write(PRICES, ("2025-10-01",), prices("2025-10-01", seed=count), run_id="new")
         with s3_server.counting() as looking:
-            assert written_since(lake, place, CHOSEN) == [PRICES]
+            assert tables_written_since(lake, place, CHOSEN) == [PRICES]
         assert looking == {"GET": 1, "LIST": 1}
         with s3_server.counting() as publishing:
             publish(lake, place, tables=CHOSEN, complete_every=timedelta(days=1))
@@ -323,7 +323,11 @@ def test_an_object_is_as_old_as_its_replacement(lake: Lake, store: Any, place: s
 
 def test_a_damaged_pointer_is_one_clear_error(lake: Lake, store: Any, place: str) -> None:
     store.pipe_file(f"{place}/{POINTER}", b'{"object": ')
-    for attempt in (lambda: query(place, "SELECT 1"), lambda: written_since(lake, place), lambda: publish(lake, place, tables=CHOSEN)):
+    for attempt in (
+        lambda: query(place, "SELECT 1"),
+        lambda: tables_written_since(lake, place),
+        lambda: publish(lake, place, tables=CHOSEN),
+    ):
         with pytest.raises(LakeError, match=r"reading s3://bucket-\d+/some/prefix/pointer.json: it is damaged"):
             attempt()
 

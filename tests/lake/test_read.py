@@ -73,7 +73,7 @@ def test_a_file_that_is_gone_is_named(lake: Lake) -> None:
     file = file_of(lake, "2025-09-02")
     file.unlink()
     with pytest.raises(
-        LakeError, match=f"reading {file}: there is no such file although a manifest names it; `bellwether pull 2025-09-02` restores it$"
+        LakeError, match=f"reading {file}: the file is missing although a manifest names it; `bellwether pull 2025-09-02` restores it$"
     ):
         lake.slice(PRICES).scan()
 
@@ -112,7 +112,7 @@ DECLARATIONS = {
         redeclared(columns=tuple(replace(c, dtype=pl.Int64()) if c.name == "period_minutes" else c for c in PRICES.columns)),
         "period_minutes is Int32, declared Int64",
     ),
-    "another order": (redeclared(columns=(*PRICES.columns[:-2], PRICES.columns[-1], PRICES.columns[-2])), "they stand in another order"),
+    "another order": (redeclared(columns=(*PRICES.columns[:-2], PRICES.columns[-1], PRICES.columns[-2])), "they are in another order"),
 }
 
 
@@ -121,7 +121,7 @@ def test_a_file_of_another_declaration_is_named_with_the_difference(lake: Lake, 
     declared, difference = DECLARATIONS[change]
     with pytest.raises(
         LakeError,
-        match=rf"2025-09-01/r1.parquet: it does not have the declared columns: {difference}; `bellwether pull 2025-09-01` restores it$",
+        match=rf"2025-09-01/r1.parquet: its columns differ from the declaration: {difference}; `bellwether pull 2025-09-01` restores it$",
     ):
         lake.slice(declared).scan()
 
@@ -149,7 +149,7 @@ def test_a_copied_partition_is_not_taken_for_another(lake: Lake) -> None:
     copy = folder.with_name("2025-09-09")
     copy.mkdir()
     (copy / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
-    with pytest.raises(LakeError, match=r"it is of clean/prices .*not of this place"):
+    with pytest.raises(LakeError, match=r"it belongs to clean/prices .*remove this copy"):
         lake.manifests(PRICES)
 
 

@@ -7,7 +7,7 @@ import re
 import click
 import pytest
 
-from bellwether.lake.repair import remedy, remedy_of
+from bellwether.lake.repair import describe_repair, describe_repair_by_name
 from bellwether.tables import TABLES, Table
 from cli.main import main
 
@@ -39,7 +39,7 @@ def parse(words: list[str]) -> None:
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
 def test_the_command_that_restores_a_partition_is_one_that_there_is(table: Table) -> None:
-    text = remedy(table, partition(table))
+    text = describe_repair(table, partition(table))
     commands = re.findall(r"`bellwether ([^`]*)`", text)
     for command in commands:
         parse(re.sub("DAY|WEEK", "2026-06-01", command).split())
@@ -47,14 +47,14 @@ def test_the_command_that_restores_a_partition_is_one_that_there_is(table: Table
 
 
 def test_a_week_of_the_arena_that_was_lived_through_comes_from_a_backup() -> None:
-    assert remedy_of("arena/decisions", ("2026-05-31",)) == (
-        "`bellwether arena run --week 2026-05-31` restores it where the week was reconstructed; otherwise put the file back from a backup"
+    assert describe_repair_by_name("arena/decisions", ("2026-05-31",)) == (
+        "`bellwether arena run --week 2026-05-31` restores it where the week was reconstructed; otherwise restore the file from a backup"
     )
 
 
 def test_the_questions_of_a_release_are_never_drawn_again() -> None:
-    assert remedy_of("benchmark/questions", ("sandbox-2026",)).startswith("put the file back from a backup")
+    assert describe_repair_by_name("benchmark/questions", ("sandbox-2026",)).startswith("restore the file from a backup")
 
 
 def test_a_table_that_this_version_does_not_know_has_a_remedy() -> None:
-    assert remedy_of("clean/quotes", ("2026-06-01",)) == "materialize that partition again"
+    assert describe_repair_by_name("clean/quotes", ("2026-06-01",)) == "materialize that partition again"

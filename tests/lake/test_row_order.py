@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bellwether.errors import SchemaError
 from bellwether.lake import partitions
 from bellwether.lake import row_order as arranging
-from bellwether.lake.row_order import Keys, arrange, is_increasing
+from bellwether.lake.row_order import Keys, is_increasing, sort_rows
 from bellwether.tables import Column, Table
 from tests.lake.frames import FORECASTS
 
@@ -58,10 +58,10 @@ def test_rows_are_sorted_or_refused_for_their_duplicate(declared: Table, rows: l
     keys = [row[:2] for row in rows]
     if len(set(keys)) < len(keys):
         with pytest.raises(SchemaError, match="is not unique; first duplicate"):
-            arrange(declared, frame_of(rows))
+            sort_rows(declared, frame_of(rows))
     else:
         by = (lambda row: (row[0].encode(), row[1])) if declared is PLAIN else (lambda row: (row[2], row[0].encode(), row[1]))
-        assert arrange(declared, frame_of(rows)).rows() == sorted(rows, key=by)
+        assert sort_rows(declared, frame_of(rows)).rows() == sorted(rows, key=by)
 
 
 @given(ROWS, st.integers(0, 12))
@@ -81,7 +81,7 @@ def test_keys_of_chunks_are_unique_as_a_whole_or_refused(rows: list[tuple[str, i
 @given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=2, max_size=2, unique=True))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_different_partitions_have_different_folders_inside_their_table(pairs: list[tuple[str, str]]) -> None:
-    one, other = (PurePosixPath(partitions.folder(FORECASTS, pair)) for pair in pairs)
+    one, other = (PurePosixPath(partitions.partition_folder(FORECASTS, pair)) for pair in pairs)
     assert one != other
     for folder in (one, other):
         assert folder.parts[:2] == ("benchmark", "forecasts")

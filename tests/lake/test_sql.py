@@ -107,7 +107,7 @@ def test_what_duckdb_refuses_names_the_file_and_its_inputs(lake: Lake, query: st
 def test_a_damaged_input_is_named(lake: Lake) -> None:
     rows = lake.slice(PRICES)
     Path(rows.files[1]).write_bytes(b"PAR1 this is no parquet PAR1")
-    with pytest.raises(LakeError, match=r"2025-09-02/r1.parquet: it is not a whole Parquet file"):
+    with pytest.raises(LakeError, match=r"2025-09-02/r1.parquet: it is not a complete Parquet file"):
         evaluate(PRICES, SAME, {"prices": rows})
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from bellwether.lake import Lake
 from bellwether.lake.partitions import Partition
-from bellwether.lake.staleness import AsRead, Recipe, Staleness
+from bellwether.lake.staleness import LoadedLake, Staleness, TableInputs
 from bellwether.tables.schema import TEXT, Column, Table, external_table
 
 TODAY = date(2026, 3, 9)
@@ -38,18 +38,18 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(str(tmp_path), clock=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds)))
 
 
-def write(lake: Lake, table: Table, partition: Partition, value: int, recipe: Recipe | None = None, **how: object) -> None:
+def write(lake: Lake, table: Table, partition: Partition, value: int, recipe: TableInputs | None = None, **how: object) -> None:
     values = dict(zip(table.partitioned_by, partition, strict=True))
     made = {"inputs": Staleness(lake, TODAY).versions(recipe, partition), "code_version": recipe.code} if recipe else {}
     lake.write(table, partition, table.frame([{**values, "value": value}]), **{"run_id": "run", **made, **how})  # type: ignore[arg-type]
 
 
-def due(lake: Lake, recipe: Recipe, *partitions: Partition) -> list[Partition]:
-    return Staleness(lake, TODAY).due(recipe, partitions, sound=True)
+def due(lake: Lake, recipe: TableInputs, *partitions: Partition) -> list[Partition]:
+    return Staleness(lake, TODAY).find_outdated(recipe, partitions, sound=True)
 
 
 def test_a_partition_is_due_when_its_own_input_has_other_rows(lake: Lake) -> None:
-    recipe = Recipe(CLEAN, (RAW,))
+    recipe = TableInputs(CLEAN, (RAW,))
     for day in ("1", "2"):
         write(lake, RAW, (day,), 1)
         write(lake, CLEAN, (day,), 1, recipe)
@@ -63,7 +63,7 @@ def test_a_partition_is_due_when_its_own_input_has_other_rows(lake: Lake) -> Non
 
 
 def test_a_table_of_all_partitions_is_due_when_one_is_added_or_changed(lake: Lake) -> None:
-    recipe = Recipe(TOTAL, (RAW, LIVE))
+    recipe = TableInputs(TOTAL, (RAW, LIVE))
     write(lake, RAW, ("1",), 1)
     write(lake, TOTAL, (), 1, recipe)
     assert due(lake, recipe, ()) == []
@@ -77,7 +77,7 @@ def test_a_table_of_all_partitions_is_due_when_one_is_added_or_changed(lake: Lak
 
 
 def test_partitions_that_share_a_dimension_belong_together(lake: Lake) -> None:
-    of_pair, of_day = Recipe(PAIR, (RAW,)), Recipe(CLEAN, (PAIR,))
+    of_pair, of_day = TableInputs(PAIR, (RAW,)), TableInputs(CLEAN, (PAIR,))
     write(lake, RAW, ("1",), 1)
     for name in ("a", "b"):
         write(lake, PAIR, ("1", name), 1, of_pair)
@@ -91,7 +91,7 @@ def test_partitions_that_share_a_dimension_belong_together(lake: Lake) -> None:
 
 
 def test_a_history_is_due_when_an_earlier_partition_changes(lake: Lake) -> None:
-    recipe = Recipe(LATER, (RAW,))
+    recipe = TableInputs(LATER, (RAW,))
     for day in ("1", "2", "3"):
         write(lake, RAW, (day,), 1)
     for day in ("1", "2", "3"):
@@ -101,16 +101,16 @@ def test_a_history_is_due_when_an_earlier_partition_changes(lake: Lake) -> None:
 
 
 def test_ignored_inputs_and_code(lake: Lake) -> None:
-    recipe = Recipe(CLEAN, (RAW, LIVE), frozenset({"t/live"}), code="1")
+    recipe = TableInputs(CLEAN, (RAW, LIVE), frozenset({"t/live"}), code="1")
     write(lake, RAW, ("1",), 1)
     write(lake, CLEAN, ("1",), 1, recipe)
     write(lake, LIVE, ("1",), 1)
     assert due(lake, recipe, ("1",)) == []
-    assert due(lake, Recipe(CLEAN, (RAW,), code="2"), ("1",)) == [("1",)]
+    assert due(lake, TableInputs(CLEAN, (RAW,), code="2"), ("1",)) == [("1",)]
 
 
 def test_lost_and_damaged_files_are_due(lake: Lake) -> None:
-    recipe = Recipe(CLEAN, (RAW,))
+    recipe = TableInputs(CLEAN, (RAW,))
     write(lake, RAW, ("1",), 1)
     for day in ("1", "2", "3"):
         write(lake, CLEAN, (day,), 1, recipe)
@@ -122,17 +122,17 @@ def test_lost_and_damaged_files_are_due(lake: Lake) -> None:
 
 
 def test_files_outside_the_lake_are_due_as_tables_are(lake: Lake) -> None:
-    recipe = Recipe(REPORT, (RAW,))
+    recipe = TableInputs(REPORT, (RAW,))
     write(lake, RAW, ("1",), 1)
     assert due(lake, recipe, ("1",)) == [("1",)]
-    lake.note(REPORT, ("1",), run_id="run", inputs=Staleness(lake, TODAY).versions(recipe, ("1",)))
+    lake.record_inputs(REPORT, ("1",), run_id="run", inputs=Staleness(lake, TODAY).versions(recipe, ("1",)))
     assert due(lake, recipe, ("1",)) == []
     write(lake, RAW, ("1",), 2)
     assert due(lake, recipe, ("1",)) == [("1",)]
 
 
 def test_manifests_without_versions_are_compared_by_time(lake: Lake) -> None:
-    recipe = Recipe(CLEAN, (RAW,), code="1")
+    recipe = TableInputs(CLEAN, (RAW,), code="1")
     for day in ("1", "2"):
         write(lake, RAW, (day,), 1)
         write(lake, CLEAN, (day,), 1, recipe)
@@ -143,9 +143,9 @@ def test_manifests_without_versions_are_compared_by_time(lake: Lake) -> None:
     write(lake, RAW, ("2",), 1, run_id="later")
     assert due(lake, recipe, ("1",), ("2",)) == [("2",)]
     write(lake, LIVE, ("1",), 1)
-    assert due(lake, Recipe(LIVE, (RAW,)), ("1",)) == [], "made before versions were stored, after its input"
+    assert due(lake, TableInputs(LIVE, (RAW,)), ("1",)) == [], "made before versions were stored, after its input"
     write(lake, LIVE, ("1",), 2, inputs={})
-    assert due(lake, Recipe(LIVE, (RAW,)), ("1",)) == [("1",)], "a mark is no result of the graph"
+    assert due(lake, TableInputs(LIVE, (RAW,)), ("1",)) == [("1",)], "a mark is no result of the graph"
 
 
 def test_only_partitions_with_inputs_can_be_made(lake: Lake) -> None:
@@ -153,9 +153,9 @@ def test_only_partitions_with_inputs_can_be_made(lake: Lake) -> None:
     write(lake, RAW, ("2",), 1)
     write(lake, LIVE, ("2",), 1)
     state = Staleness(lake, TODAY)
-    assert state.makeable(Recipe(CLEAN, (RAW, LIVE))) == {("2",)}
-    assert state.makeable(Recipe(TOTAL, (RAW, CLEAN))) == {()}
-    assert state.makeable(Recipe(TOTAL, (CLEAN,))) == set()
+    assert state.buildable(TableInputs(CLEAN, (RAW, LIVE))) == {("2",)}
+    assert state.buildable(TableInputs(TOTAL, (RAW, CLEAN))) == {()}
+    assert state.buildable(TableInputs(TOTAL, (CLEAN,))) == set()
 
 
 class Run:
@@ -166,15 +166,15 @@ class Run:
         self.loaded = {RAW.name: {one.partition: one for one in lake.slice(RAW).manifests}} if loads else {}
         self.value = sum(lake.slice(RAW).read()["value"])
 
-    def end(self, recipe: Recipe) -> int:
-        state = AsRead(self.lake, TODAY, self.loaded, since=self.since, run_id=self.name)
+    def end(self, recipe: TableInputs) -> int:
+        state = LoadedLake(self.lake, TODAY, self.loaded, since=self.since, run_id=self.name)
         write(self.lake, TOTAL, (), self.value, run_id=self.name, inputs=state.versions(recipe, ()))
         return self.value
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_update_is_lost_and_no_run_is_in_vain(seed: int, lake: Lake) -> None:
-    draw, recipe, names, under_way = random.Random(seed), Recipe(TOTAL, (RAW,)), count(), list[Run]()
+    draw, recipe, names, under_way = random.Random(seed), TableInputs(TOTAL, (RAW,)), count(), list[Run]()
     runs = changes = 0
     held: dict[str, int] = {}
 

@@ -15,7 +15,7 @@ from bellwether.arena.resolution import evidence_row
 from bellwether.arena.universe import select_universe
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
-from bellwether.lake.upgrades import renew
+from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.lake.warehouse import publish, query
 from bellwether.tables import TABLES, Table
 from bellwether.tables.arena import EVIDENCE, UNIVERSE
@@ -40,10 +40,10 @@ def test_rows_of_an_older_version_are_read_again(tmp_path: Path) -> None:
         lake.write(older, WEEK, rows.select(older.names), run_id="old")
         with pytest.raises(LakeError, match="written by version 1"):
             lake.slice(table).read()
-    assert renew(lake) == 2
+    assert upgrade_partitions(lake) == 2
     for table, rows in made.items():
         assert lake.slice(table).read().equals(rows), table.name
-    assert renew(lake) == 0
+    assert upgrade_partitions(lake) == 0
     assert {manifest.run_id for table in made for manifest in lake.manifests(table).values()} == {"renewed"}
 
 

@@ -21,7 +21,7 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import Lake, build, meta, publications, warehouse
 from bellwether.lake.storage import Folder
 from bellwether.lake.verification import verify
-from bellwether.lake.warehouse import Published, current_files, named_files, publish, query, written_since
+from bellwether.lake.warehouse import Publication, covered_files, current_files, publish, query, tables_written_since
 from bellwether.tables import TABLES, table
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
@@ -71,12 +71,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def done(folder: Path) -> Published:
+def done(folder: Path) -> Publication:
     return publish(_filled(folder), _path(folder))
 
 
 @pytest.fixture(scope="module")
-def unchanged(done: Published) -> Path:
+def unchanged(done: Publication) -> Path:
     return Path(done.path)
 
 
@@ -86,7 +86,7 @@ def reader(unchanged: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield reader
 
 
-def test_it_says_what_was_published(folder: Path, done: Published) -> None:
+def test_it_says_what_was_published(folder: Path, done: Publication) -> None:
     path = _path(folder)
     assert (done.path, done.tables, done.partitions, done.rows, done.outdated) == (path, len(TABLES), 4, 6 + 6 + 3 + 4, ())
     assert done.bytes == path.stat().st_size
@@ -131,7 +131,7 @@ def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -
         ("clean.prices", "2025-09-02", 6),
         ("benchmark.forecasts", "2025q3/a/b", 4),
     ]
-    assert set(found["file"]) == warehouse.named_files(published)
+    assert set(found["file"]) == warehouse.covered_files(published)
     manifest = lake.manifest(PRICES, DAY)
     assert manifest is not None
     assert found.row(1, named=True) == {
@@ -254,7 +254,7 @@ def test_a_query_that_is_wrong_says_what_was_probably_meant(unchanged: Path) -> 
 
 
 def test_a_missing_warehouse_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match=r"there is no file .*nowhere.duckdb; publish it: `bellwether warehouse`, or .* `make demo`"):
+    with pytest.raises(LakeError, match=r"there is no file .*nowhere.duckdb; publish it with `bellwether warehouse`, or .* `make demo`"):
         query(tmp_path / "nowhere.duckdb", "SELECT 1")
 
 
@@ -304,7 +304,7 @@ def another_publisher(path: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_publishers_wait_for_one_another_and_give_up_in_time(lake: Lake, published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with another_publisher(published) as holder:
         started = time.monotonic()
-        with pytest.raises(LakeError, match=r"others have been publishing for 0.2 s"):
+        with pytest.raises(LakeError, match=r"not free within 0.2 s"):
             publish(lake, published, tables=CHOSEN, lock_timeout=0.2)
         assert time.monotonic() - started >= 0.2
         assert holder.stdin is not None
@@ -333,7 +333,7 @@ def test_a_warehouse_whose_lake_was_moved_says_how_to_publish_it_again(lake: Lak
     rows = lake.slice(PRICES).rows
     publish(lake, path, tables=CHOSEN)
     shutil.move(lake.uri, tmp_path / "elsewhere")
-    with pytest.raises(LakeError, match="publish it again after a move: `bellwether warehouse`"):
+    with pytest.raises(LakeError, match="publish it again after moving the lake: `bellwether warehouse`"):
         query(path, "FROM clean.prices")
     publish(Lake(str(tmp_path / "elsewhere")), path, tables=CHOSEN)
     assert query(path, "SELECT count(*) FROM clean.prices").item() == rows > 0
@@ -371,7 +371,7 @@ def test_a_damaged_partition_is_left_out_by_name_and_the_rest_is_published(lake:
     assert 0 < left < before
     row = query(published, "SELECT published, damage FROM meta.partitions WHERE damage IS NOT NULL").row(0)
     assert (row[0], "r2.parquet" in row[1]) == (False, True)
-    assert current_files(lake, CHOSEN) == named_files(published), "nothing is left to publish"
+    assert current_files(lake, CHOSEN) == covered_files(published), "nothing is left to publish"
 
 
 def test_a_file_of_another_day_is_found_by_its_checksum(lake: Lake, path: Path) -> None:
@@ -395,13 +395,13 @@ def test_verifying_goes_on_after_a_damaged_manifest(lake: Lake) -> None:
 
 
 def test_what_is_intact_is_what_can_be_read(lake: Lake) -> None:
-    whole = lake.intact(PRICES)
+    whole = lake.intact_manifests(PRICES)
     assert whole == lake.manifests(PRICES)
     first, second, *_ = whole.values()
     Path(lake.storage.location(first.file)).unlink()
     folder = Path(lake.storage.location(second.file)).parent
     (folder / "manifest.json").write_text("{")
-    assert lake.intact(PRICES) == {place: one for place, one in whole.items() if place not in (first.partition, second.partition)}
+    assert lake.intact_manifests(PRICES) == {place: one for place, one in whole.items() if place not in (first.partition, second.partition)}
 
 
 LONG = timedelta(days=1)
@@ -452,8 +452,8 @@ def test_a_publication_looks_at_the_tables_that_were_written_since_the_last_one(
 def test_a_complete_publication_compares_no_file_with_its_checksum_again(lake: Lake, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     for module in ("checksums", "lake"):
-        monkeypatch.setattr(f"bellwether.lake.{module}.compare", lambda manifest, location, file: seen.append(location))
-    monkeypatch.setattr("bellwether.lake.inventory.CLOCKS", timedelta(seconds=-10))  # the files are older than they are
+        monkeypatch.setattr(f"bellwether.lake.{module}.verify_checksum", lambda manifest, location, file: seen.append(location))
+    monkeypatch.setattr("bellwether.lake.inventory.CLOCK_TOLERANCE", timedelta(seconds=-10))  # the files are older than they are
     assert publish(lake, path, tables=CHOSEN).complete
     assert len(seen) == len(set(seen)) > 0
     seen.clear()
@@ -464,7 +464,7 @@ def test_a_complete_publication_compares_no_file_with_its_checksum_again(lake: L
 
 def test_nothing_is_looked_at_when_nothing_was_written(lake: Lake, published: Path, looks: list[str]) -> None:
     before = content(published)
-    assert written_since(lake, published, CHOSEN) == []
+    assert tables_written_since(lake, published, CHOSEN) == []
     publish(lake, published, tables=CHOSEN, complete_every=LONG)
     assert looks == []
     assert content(published) == before
@@ -491,7 +491,7 @@ def test_updates_lead_to_the_same_file_as_a_complete_publication(lake: Lake, pat
                 shutil.rmtree(Path(lake.uri) / "clean" / "prices" / day, ignore_errors=True)
         if rng.random() < 0.5 or step == 11:
             assert not publish(lake, path, tables=chosen, complete_every=LONG).complete
-            assert written_since(lake, path, chosen) == []
+            assert tables_written_since(lake, path, chosen) == []
     publish(lake, tmp_path / "complete.duckdb", tables=chosen)
     assert content(path) == content(tmp_path / "complete.duckdb")
 
@@ -519,7 +519,7 @@ def test_a_write_that_lands_while_the_warehouse_is_built_is_seen_by_the_next_loo
     monkeypatch.setattr(build, "_write", late)
     publish(lake, path, tables=CHOSEN, complete_every=LONG)
     monkeypatch.undo()
-    assert written_since(lake, path, CHOSEN) == [PRICES]
+    assert tables_written_since(lake, path, CHOSEN) == [PRICES]
     publish(lake, path, tables=CHOSEN, complete_every=LONG)
     assert query(path, "SELECT count(*) FROM clean.prices").item() == 36
 
@@ -548,4 +548,4 @@ def test_a_damaged_manifest_is_left_out_by_name_and_the_rest_is_published(lake: 
     assert set(done.damaged) == {f"clean/prices {DAY[0]}"}
     assert str(manifest) in done.damaged[f"clean/prices {DAY[0]}"]
     assert query(published, "SELECT DISTINCT day::VARCHAR FROM clean.prices").to_series().to_list() == ["2025-09-02"]
-    assert current_files(lake, CHOSEN) == named_files(published), "nothing is left to publish"
+    assert current_files(lake, CHOSEN) == covered_files(published), "nothing is left to publish"

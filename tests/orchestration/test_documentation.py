@@ -11,7 +11,7 @@ import yaml
 
 from assets.benchmark.assets import ForecastConfig, ScoreConfig
 from bellwether.lake import meta
-from bellwether.lake.dictionary import dictionary
+from bellwether.lake.dictionary import build_dictionary
 from bellwether.tables import TABLES, table
 from cli.benchmark import evaluate
 from orchestration.definitions import defs
@@ -19,7 +19,7 @@ from orchestration.definitions import defs
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DESIGN = (DOCS / "design.md").read_text(encoding="utf-8")
 AUTOMATION = (DOCS / "operating.md").read_text(encoding="utf-8")
-DICTIONARY = dictionary()
+DICTIONARY = build_dictionary()
 BENCHMARK = (DOCS / "benchmark.md").read_text(encoding="utf-8")
 QUERYING = (DOCS / "querying.md").read_text(encoding="utf-8")
 

@@ -65,7 +65,9 @@ def test_answers_of_a_clock_that_was_set_back_replace_nothing(tmp_path: Path) ->
     pull("2026-07-01T00:00:00Z", refresh=False)
     lake, pulls = Lake(Settings(home=tmp_path).lake_uri), table("raw/kalshi_pulls")
     before = lake.manifest(pulls, (DAY.isoformat(),))
-    with pytest.raises(RunFailed, match=r"answers of 2026-07-01 00:00:00, which stay. A clock was set back.*BELLWETHER_SANDBOX_NOW"):
+    with pytest.raises(
+        RunFailed, match=r"stored rows at 2026-07-01 00:00:00; the stored rows are kept. A clock was set back.*BELLWETHER_SANDBOX_NOW"
+    ):
         pull("2026-06-15T00:00:00Z", refresh=True)
     assert lake.manifest(pulls, (DAY.isoformat(),)) == before
     assert lake.slice(table("raw/kalshi_markets")).scan().select("known_at").max().collect().item() == datetime(2026, 7, 1, tzinfo=UTC)

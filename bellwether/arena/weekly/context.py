@@ -198,7 +198,7 @@ def drop_damaged(world: WeekContext, rows: Slice, found_again: Collection[date] 
     found_again: the weeks or days of which damaged rows are left out; all when None.
     """
     lost = {place for place in rows.damaged() if found_again is None or date.fromisoformat(place[0]) in found_again}
-    return rows.without(lost) if lost and is_all_reconstructed(world) else rows
+    return rows.exclude(lost) if lost and is_all_reconstructed(world) else rows
 
 
 def load_evidence(world: WeekContext, found_again: Collection[date] | None = ()) -> Slice:

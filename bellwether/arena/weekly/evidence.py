@@ -37,7 +37,7 @@ class FactRows:
         decided: weeks whose agents and trades are rebuilt, and are not read. found_again: weeks whose evidence is, as in `load_evidence`.
         """
         anew = {(week.isoformat(),) for week in decided}
-        agents, trades = (world.lake.slice(table, missing="skip").without(anew).read() for table in (AGENTS, TRADES))
+        agents, trades = (world.lake.slice(table, missing="skip").exclude(anew).read() for table in (AGENTS, TRADES))
         return cls(agents, trades, load_evidence(world, found_again).read())
 
     def with_week(self, week: date, **rows: pl.DataFrame) -> FactRows:

@@ -80,7 +80,7 @@ def _load_states(world: WeekContext, week: date) -> dict[str, list[_State]]:
     found: dict[str, list[_State]] = {}
     for table in (DECISION_VERSIONS, DECISIONS):
         stored = world.lake.slice(table, [(week.isoformat(),)], missing="skip")
-        rows = redact_rows(table.name, stored.without(set(stored.damaged())).read())
+        rows = redact_rows(table.name, stored.exclude(set(stored.damaged())).read())
         for row in rows.sort(table.order).iter_rows(named=True):
             state = {"superseded_at": None, **row, "changed_at": row["changed_at"] or row["known_at"]}
             found.setdefault(row["decision_id"], []).append(state)

@@ -57,9 +57,9 @@ def outdated_episodes(lake: Lake, held: Mapping[str, str]) -> dict[str, str]:
 def _made(lake: Lake) -> dict[str, dict[str, Any]]:
     """Of each episode that the lake has: what it was made from, its end, and whether a market of it has no result."""
     declared = table("replay/episodes")
-    current = {partition: manifest for partition, manifest in lake.intact(declared).items() if lake.is_sound(manifest)}
+    current = {partition: manifest for partition, manifest in lake.intact_manifests(declared).items() if lake.is_sound(manifest)}
     rows = (
-        lake.slice_of(declared, current)
+        lake.slice_from(declared, current)
         .scan()
         .group_by("episode")
         .agg(

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from polars.exceptions import PolarsError
 
-from bellwether.lake.memory import give_back
+from bellwether.lake.memory import release_memory
 from bellwether.lake.storage import Storage
 from bellwether.tables.schema import TIME
 from bellwether.venues.http.page import VenuePage
@@ -101,7 +101,7 @@ def write(path: Path, pages: Iterable[tuple[str, VenuePage]]) -> None:
         if held:
             writer.write_table(_table(held))
     del held
-    give_back(written)
+    release_memory(written)
 
 
 def _table(rows: list[tuple[Any, ...]]) -> pa.Table:
@@ -146,7 +146,7 @@ class PageFile:
             except (OSError, pa.ArrowException):
                 return None
             self._hold(group, rows)
-            give_back(sum(len(row["body"]) for row in rows))
+            release_memory(sum(len(row["body"]) for row in rows))
         found = self._rows[row]
         return VenuePage(found["request"], found["status"], found["fetched_at"], found["body"], found["ordinal"], found["sent"])
 

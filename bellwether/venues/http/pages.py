@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 
 from bellwether.errors import LakeError
-from bellwether.lake.storage import Entry, Storage, writing
-from bellwether.lake.vacuum import Vacuumed, check_age
+from bellwether.lake.storage import Storage, StorageEntry, writing
+from bellwether.lake.vacuum import VacuumResult, require_grace_period
 from bellwether.venues.http import page_files
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.page_files import PAGES, PageFile
@@ -221,13 +221,13 @@ class PageStore:
         latest = [self.latest(listing, partition) for partition in sorted(partitions)]
         return [pull for pull in latest if pull is not None and pull.note is not None]
 
-    def vacuum(self, older_than: timedelta, now: datetime, *, keep: Collection[str] = ()) -> Vacuumed:
+    def vacuum(self, older_than: timedelta, now: datetime, *, keep: Collection[str] = ()) -> VacuumResult:
         """Delete pulls whose files are older than the grace period `older_than`, but for the last of each partition and those in `keep`.
 
         keep: folders of pulls, as rows of raw/<venue>_pulls name them. Raises `LakeError` for too short a period.
         """
-        check_age(older_than)
-        pulls: dict[str, dict[int, list[Entry]]] = {}
+        require_grace_period(older_than)
+        pulls: dict[str, dict[int, list[StorageEntry]]] = {}
         for entry in self._storage.files(self._root):
             partition, number = split_name(entry.name, self._root)
             pulls.setdefault(partition, {}).setdefault(number, []).append(entry)
@@ -240,7 +240,7 @@ class PageStore:
                         self._storage.delete(entry.name)
                     self._storage.prune(f"{self._root}/{partition}/{number:04d}")
                     deleted += entries
-        return Vacuumed(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
+        return VacuumResult(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
 
     def _kept(self, partition: str, numbers: Collection[int], keep: Collection[str]) -> set[int]:
         """The pulls of a partition that stay: the last, the last finished, those in `keep`, and what these are based on."""
