@@ -57,7 +57,12 @@ class Trouble:
     def __init__(self, rng: Random, patch: pytest.MonkeyPatch) -> None:
         self.rng, self.fault, self.asks, self.looks = rng, "", dict[str, str](), "all"
         self.flipped, self.gone = set[str](), set[str]()
-        ruled, look, evidence, midpoints = model_calls._answer_by_rule, Polymarket.look, Polymarket.evidence, Polymarket.midpoints
+        ruled, look, evidence, midpoints = (
+            model_calls._answer_by_rule,
+            Polymarket.fetch_quotes,
+            Polymarket.fetch_evidence,
+            Polymarket.fetch_midpoints,
+        )
 
         def answer(rule: str, task: Any, plan: Any, sample: int) -> Any:
             fault = self.fault or self.asks.setdefault(task.key.decision_id, self.rng.choice(FAULTS))
@@ -84,9 +89,9 @@ class Trouble:
             return {name: self._moved(one) for name, one in found.items() if self.rng.random() < 0.8}
 
         patch.setattr(model_calls, "_answer_by_rule", answer)
-        patch.setattr(Polymarket, "look", looked)
-        patch.setattr(Polymarket, "evidence", seen)
-        patch.setattr(Polymarket, "midpoints", mids)
+        patch.setattr(Polymarket, "fetch_quotes", looked)
+        patch.setattr(Polymarket, "fetch_evidence", seen)
+        patch.setattr(Polymarket, "fetch_midpoints", mids)
 
     def _moved(self, one: PriceObservation) -> PriceObservation:
         return (

@@ -32,13 +32,13 @@ class Venue:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.changes: dict[str, Change] = {}
-        real = Polymarket.evidence
+        real = Polymarket.fetch_evidence
 
         def evidence(data: Polymarket, market_ids: list[str], now: datetime) -> list[dict[str, Any]]:
             looks = (self.changes.get(look["market_id"], lambda look: look)(look) for look in real(data, market_ids, now))
             return [look for look in looks if look is not None]
 
-        monkeypatch.setattr(Polymarket, "evidence", evidence)
+        monkeypatch.setattr(Polymarket, "fetch_evidence", evidence)
 
 
 def look(arena: Arena, at: datetime, *asked: str) -> pl.DataFrame:
@@ -147,8 +147,8 @@ def test_a_venue_whose_clock_is_in_another_week_is_named(arena: Arena, monkeypat
 def test_a_mark_that_the_listing_contradicts_is_recorded_and_an_outage_of_the_listing_costs_no_mark(
     arena: Arena, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Polymarket.listed
-    monkeypatch.setattr(Polymarket, "listed", lambda data, keys, now: dict.fromkeys(real(data, keys, now), 999000))
+    real = Polymarket.fetch_listed_prices
+    monkeypatch.setattr(Polymarket, "fetch_listed_prices", lambda data, keys, now: dict.fromkeys(real(data, keys, now), 999000))
     with arena.journal() as journal:
         store_tick(arena.world(journal))
     rows = arena.read(tables.PRICES).filter(source="live")
@@ -158,7 +158,7 @@ def test_a_mark_that_the_listing_contradicts_is_recorded_and_an_outage_of_the_li
     def away(*_: object) -> Any:
         raise VenueError("reading markets", 3, "Gamma does not answer")
 
-    monkeypatch.setattr(Polymarket, "listed", away)
+    monkeypatch.setattr(Polymarket, "fetch_listed_prices", away)
     arena.now += timedelta(days=2)
     with arena.journal() as journal:
         store_tick(arena.world(journal))

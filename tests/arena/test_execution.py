@@ -128,7 +128,7 @@ def test_each_source_of_a_price() -> None:
     markets = {
         str(place): Market(str(place), "q", ("Yes", "No"), token_ids=(str(place), str(100 + place))) for place in range(1, len(LISTED) + 1)
     }
-    statuses, quotes = Polymarket(lambda work: asyncio.run(ask(work))).look(markets, NOW)
+    statuses, quotes = Polymarket(lambda work: asyncio.run(ask(work))).fetch_quotes(markets, NOW)
     assert {str(status) for status in statuses.values()} == {"active"}
     for number, (name, (price, source, in_v2)) in enumerate(FILLED.items(), start=1):
         mine: dict[int, Quote] = dict(quotes[str(number)])
@@ -142,7 +142,7 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
     start = datetime(2026, 6, 28, 0, 10, tzinfo=UTC)
     arena, week = Arena(tmp_path, now=start, lineup="rules"), start.date()
     with monkeypatch.context() as patch:
-        patch.setattr(Polymarket, "look", lambda self, markets, now: ({}, {}))
+        patch.setattr(Polymarket, "fetch_quotes", lambda self, markets, now: ({}, {}))
         for hours in (0, 1):
             arena.now = start + timedelta(hours=hours)
             states = Counter(str(one.state) for _, one in arena.decide(week).decisions)
@@ -200,7 +200,7 @@ def test_the_summary_names_failed_and_invalid_decisions(tmp_path: Path) -> None:
     lines = list(summary_lines(found))
     assert f"Failed     {week}/hold/{week}: failed: refusal: no" in lines
     assert any(line.startswith("Invalid    ") for line in lines) is bool(invalid)
-    assert not any(line.startswith("All done") for line in lines)
+    assert not any(line.startswith("Done ") for line in lines)
     tokens = {one["family"]: one["input_tokens"] for one in found["cost"]}
     assert tokens.keys() == {"calibrated", "malformed"}
     assert min(tokens.values()) > 0

@@ -202,7 +202,7 @@ def test_a_cohort_that_is_not_there_and_a_folder_of_others_are_refused(
     with pytest.raises(ConfigError, match="no cohort started"):
         cohort_tables(arena.lake, methodologies(arena.registry), WEEK - timedelta(days=7))
     (tmp_path / "photos").mkdir()
-    with pytest.raises(ConfigError, match="something else"):
+    with pytest.raises(ConfigError, match="other files"):
         export_cohort(exported, WEEK, tmp_path / "photos")
     again = export_cohort(exported, WEEK, tmp_path / "cohort")
     assert export_cohort(exported, WEEK, tmp_path / "cohort") == again

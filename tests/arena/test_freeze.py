@@ -146,7 +146,7 @@ LINE = '[mine]\ntitle = "t"\n[mine.families]\n'
 @pytest.mark.parametrize(
     ("competing", "lined", "said"),
     [
-        ("", f'{LINE}gpt = "gpt-5.2"\n', r"lineups.toml: \[mine\] families = .*none is a control.*control = \"gpt-4o-mini\""),
+        ("", f'{LINE}gpt = "gpt-5.2"\n', r"lineups.toml: \[mine\] families = .*compete without a control.*control = \"gpt-4o-mini\""),
         (
             "",
             f'{LINE}gpt = "claude-opus-4.5"\ncontrol = "gpt-4o-mini"\n',
@@ -155,7 +155,7 @@ LINE = '[mine]\ntitle = "t"\n[mine.families]\n'
         (
             "",
             f'{LINE}gpt = "gpt-5.1-high"\ncontrol = "gpt-4o-mini"\n',
-            r"families.gpt = 'gpt-5.1-high': is no release of gpt, which has gpt-5.1, gpt-5.2",
+            r"families.gpt = 'gpt-5.1-high': is not a release of gpt; its releases are gpt-5.1, gpt-5.2",
         ),
         ("", f'{LINE}o = "o1-mini"\ncontrol = "gpt-4o-mini"\n', r"families.o = 'o1-mini': no price of o1-mini is known"),
         ("", f'{LINE}hold = "gpt-5.2"\n', "hold is 'gpt-5.2', and the rule hold competes under this name"),
@@ -164,7 +164,7 @@ LINE = '[mine]\ntitle = "t"\n[mine.families]\n'
         (
             f'[o]\ntitle = "t"\n[o.releases.o1-mini]\n{RELEASED}',
             f'{LINE}o = "o1-mini"\ncontrol = "gpt-4o-mini"\n',
-            r"families.o = 'o1-mini': no price of o1-mini is known; give input_price and output_price in .o.releases.\"o1-mini\". of families.toml",
+            r"families.o = 'o1-mini': o1-mini has no known price; set input_price and output_price in .o.releases.\"o1-mini\". of families.toml",
         ),
         (f'[o]\ntitle = "t"\n[o.releases.o1]\n{RELEASED}input_price = 1\n', "", r"\[o\] releases.o1 = .*: output_price is missing"),
         (f'[o]\ntitle = "t"\n[o.releases.o1]\n{RELEASED}input_price = -1\noutput_price = 1\n', "", r"releases.o1.input_price = -1: "),
@@ -174,8 +174,8 @@ LINE = '[mine]\ntitle = "t"\n[mine.families]\n'
         (f'[o]\ntitle = "t"\n[o.releases."gpt-5.2"]\n{RELEASED}', "", r"releases.gpt-5.2 = .*: is a release of the family gpt"),
         (f'[gpt.releases."gpt-5.2"]\n{RELEASED}', "", r"\[gpt\] releases.gpt-5.2 = .*: is already a release in .*families.toml"),
         (f'[gpt]\ntitle = "t"\n[gpt.releases.gpt-4o]\n{RELEASED}', "", r"\[gpt\] title = 't': the family is already defined"),
-        (f"[control.releases.o1]\n{RELEASED}", "", r"\[control\] entry: a control has one release, and this one has gpt-4o-mini, o1"),
-        (f'[o]\ntitle = "t"\nhas = ["o"]\n[o.releases.o1]\n{RELEASED}', "", "provider and has are given both or neither"),
+        (f"[control.releases.o1]\n{RELEASED}", "", r"\[control\] entry: a control has exactly one release; this one has gpt-4o-mini, o1"),
+        (f'[o]\ntitle = "t"\nhas = ["o"]\n[o.releases.o1]\n{RELEASED}', "", "provider and has belong together"),
     ],
 )
 def test_what_is_wrong_is_refused_by_file_field_and_value(tmp_path: Path, competing: str, lined: str, said: str) -> None:

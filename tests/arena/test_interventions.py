@@ -116,8 +116,8 @@ def test_a_cancellation_never_takes_the_place_of_a_look(arena: Arena, tmp_path: 
     ("agent", "found"),
     [
         ("nobody", "COHORT/FAMILY"),
-        ("2026-06-28/nobody", "no such agent"),
-        ("2026-06-21/hold", "no such agent"),
+        ("2026-06-28/nobody", "unknown agent"),
+        ("2026-06-21/hold", "unknown agent"),
         ("2026-13-01/hold", "COHORT"),
     ],
 )
@@ -129,7 +129,7 @@ def test_an_agent_that_there_is_not_is_refused(arena: Arena, agent: str, found: 
 def test_a_market_without_a_bet_and_an_intervention_without_a_reason_are_refused(arena: Arena) -> None:
     with arena.journal() as journal:
         world = arena.world(journal)
-        with pytest.raises(ConfigError, match="no agent has bet on a market of this id"):
+        with pytest.raises(ConfigError, match="no agent has bet on this market"):
             cancel_market(world, "no-market", "ann", "r")
         for by, reason in (("", "r"), ("ann", " "), ("ann", "two\nlines")):
             with pytest.raises(ConfigError, match="give one line of text"):

@@ -55,11 +55,11 @@ def entry(tmp_path: Path, text: str) -> str:
         ('[x]\nlike = "v1"\nbet_fraction = "1.5"', ("[x]", "bet_fraction = '1.5'", "methodologies.toml")),
         ('[x]\nlike = "v1"\nfill = "best"', ("fill = 'best'", "mid")),
         ('[x]\nlike = "v1"\nbets = 3', ("bets = 3", "no such field")),
-        ('[x]\nlike = "v3"', ("like = 'v3'", "no such methodology")),
-        ('[x]\nlike = "y"\n[y]\nlike = "x"', ("goes in a circle",)),
+        ('[x]\nlike = "v3"', ("like = 'v3'", "unknown methodology")),
+        ('[x]\nlike = "y"\n[y]\nlike = "x"', ("is circular",)),
         ('[x]\ntitle = "t"', ("is missing",)),
-        ('[x]\nlike = "v1"\nminimum_bet = 5000', ("no bet would be possible",)),
-        ('[x]\nlike = "v1"\nmark_minutes = 7', ("does not divide an hour",)),
+        ('[x]\nlike = "v1"\nminimum_bet = 5000', ("no bet is possible",)),
+        ('[x]\nlike = "v1"\nmark_minutes = 7', ("is not a divisor of 60",)),
         ('[x]\nlike = "v1"\nuniverse = "500"', ("universe = '500'",)),
         ('[x]\nlike = "v1"\ninitial_cash = nan', ("initial_cash",)),
         ('[v1]\ntitle = "t"', ("already defined",)),
@@ -121,12 +121,12 @@ def test_the_built_in_lineups_can_be_used_where_they_say() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[mine]\ntitle = "t"\n[mine.families]\na = "gtp"\n', r"families.*no model is called 'gtp'.*did you mean gpt"),
+        ('[mine]\ntitle = "t"\n[mine.families]\na = "gtp"\n', r"families.*unknown model 'gtp'.*did you mean gpt"),
         ('[mine]\ntitle = "t"\n[mine.families]\na = "rule/wait"\n', "there is no such rule.*rule/hold"),
-        ('[mine]\ntitle = "t"\n[mine.families]\na = "gpt"\nb = "gpt"\n', "'gpt' decides for two families"),
+        ('[mine]\ntitle = "t"\n[mine.families]\na = "gpt"\nb = "gpt"\n', "'gpt' represents two families"),
         ('[mine]\ntitle = "t"\n[mine.families]\n"A B" = "gpt"\n', "'A B' cannot be a family"),
-        ('[mine]\ntitle = "t"\nmethodology = "v9"\n[mine.families]\na = "gpt"\n', "methodology = 'v9': no such methodology"),
-        ('[mine]\ntitle = "t"\n[mine.families]\na = "sandbox-calibrated"\n', "cannot be asked in the world playback"),
+        ('[mine]\ntitle = "t"\nmethodology = "v9"\n[mine.families]\na = "gpt"\n', "methodology = 'v9': unknown methodology"),
+        ('[mine]\ntitle = "t"\n[mine.families]\na = "sandbox-calibrated"\n', "is not available in the world playback"),
         ('[mine]\ntitle = "t"\n', "families: is missing"),
         ('[mine]\ntitle = "t"\nspeed = 1\n[mine.families]\na = "gpt"\n', "speed = 1: no such field"),
         ('[mine]\ntitle = "t"\nworlds = ["mars"]\n[mine.families]\na = "gpt"\n', "worlds"),
@@ -142,7 +142,7 @@ def test_a_lineup_that_nobody_asks_for_stops_nobody(tmp_path: Path) -> None:
     text = '[mine]\ntitle = "t"\n[mine.families]\ncalibrated = "sandbox-calibrated"\n'
     (tmp_path / "lineups.toml").write_text(text, encoding="utf-8")
     assert load_lineup("rules", tmp_path).models == ()
-    with pytest.raises(ConfigError, match="cannot be asked in the world playback"):
+    with pytest.raises(ConfigError, match="is not available in the world playback"):
         load_lineup("mine", tmp_path)
     (tmp_path / "lineups.toml").write_text(text.replace("[mine.families]", 'worlds = ["sandbox"]\n[mine.families]'), encoding="utf-8")
     assert load_lineup("mine", tmp_path).models == ("sandbox-calibrated",)

@@ -124,5 +124,5 @@ def test_x4_both_days_of_a_range_are_in_it() -> None:
 def test_a_table_of_days_is_cut_by_its_days_and_one_of_no_time_is_refused() -> None:
     days = pl.DataFrame({"day": [date(2026, 3, 1), date(2026, 3, 2)]})
     assert filter_days(table("arena/equity_by_day"), days, date(2026, 3, 2), None)["day"].to_list() == [date(2026, 3, 2)]
-    with pytest.raises(ConfigError, match="arena/leaderboard: its rows are of no time"):
+    with pytest.raises(ConfigError, match="arena/leaderboard: the table has no time column"):
         filter_days(table("arena/leaderboard"), pl.DataFrame(), date(2026, 3, 2), None)

@@ -322,7 +322,7 @@ def test_everything_behind_a_decision_is_told(decided: Arena) -> None:
         found = explain_decision(journal, stored_tables(decided.lake), decided.world(journal), name)
         with pytest.raises(ConfigError, match="COHORT/FAMILY/WEEK"):
             explain_decision(journal, stored_tables(decided.lake), decided.world(journal), "calibrated")
-        with pytest.raises(ConfigError, match="nothing is stored"):
+        with pytest.raises(ConfigError, match="no record is stored"):
             explain_decision(journal, stored_tables(decided.lake), decided.world(journal), f"{WEEK}/nobody/{WEEK}")
     assert found.plan is not None
     assert found.intent is not None

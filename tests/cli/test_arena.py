@@ -42,7 +42,7 @@ def test_a_lineup_or_methodology_of_the_settings_that_there_is_not_stops_a_run_a
     for words in (["run", "--week", str(WEEK)], ["run", "--week", str(WEEK), "--dry-run"], ["status"]):
         ran = CliRunner().invoke(main, ["arena", *words])
         assert ran.exit_code != 0
-        assert f"none is called '{value}'; did you mean {close}" in " ".join(ran.output.split())
+        assert f"'{value}' does not exist; did you mean {close}" in " ".join(ran.output.split())
     (found,) = _guarded(_arena, settings())
     assert (found.check, found.status) == ("arena", "bad")
     assert close in found.found

@@ -400,7 +400,7 @@ def test_a_dry_run_shows_prompts_and_changes_nothing(here: World) -> None:
         (("run", "--dry-run", "--weeks", "2"), "--dry-run shows one week"),
         (("show", "2026-01-04"), "no cohort started"),
         (("explain", "yesterday"), "COHORT/FAMILY/WEEK"),
-        (("run", "--dry-run", "--week", "2026-04-12", "--lineup", "nobody's"), "none is called"),
+        (("run", "--dry-run", "--week", "2026-04-12", "--lineup", "nobody's"), "does not exist"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(here: World, words: tuple[str, ...], said: str) -> None:
@@ -427,7 +427,7 @@ def test_operators_close_agents_and_cancel_markets(here: World) -> None:
     assert {row["scored"] for row in then["agents"]} == {0}
     early = json.loads(told("explain", f"{WEEK}/favourite/{WEEK}", "--json", "--known-at", "2026-05-17T00:05"))
     assert {row["kind"] for row in early["cash"]} == {"BUY"}
-    assert "nothing is stored of it at" in refused("explain", f"{WEEK}/favourite/{WEEK}", "--known-at", "2026-05-17")
+    assert "no record is stored at" in refused("explain", f"{WEEK}/favourite/{WEEK}", "--known-at", "2026-05-17")
     assert "no agent has bet" in refused("cancel", "no-market", "--by", "ann", "--reason", "r")
     assert "COHORT/FAMILY" in refused("close", "hold", "--by", "ann", "--reason", "r")
 

@@ -1,1 +1,1 @@
-"""Runs the arena's weeks: asks venues and models, keeps what happens once in the journal, and makes rows of the arena's tables of it."""
+"""Weekly runs of the arena: query venues and models, store what happens once in the journal, and build rows of the arena's tables."""

@@ -1,4 +1,4 @@
-"""The world in which a week runs, its budgets, and what is frozen once: the universe, the cohorts, and the agents that decide in a week."""
+"""Context of a weekly run: clients, clock, budgets, and what is frozen once: universes and cohorts."""
 
 from __future__ import annotations
 
@@ -27,27 +27,26 @@ from bellwether.journal.records import Records
 from bellwether.lake import Lake, Slice
 from bellwether.tables.arena import AGENTS, EVIDENCE, UNIVERSE
 
-#: What the journal calls the calls that ask for decisions.
+#: Purpose of the calls for decisions in the journal.
 PURPOSE = "arena/decisions"
 
 
 @dataclass(frozen=True)
 class WeekBudgets:
-    """Dollars of a week: of all models, and of each. None is no limit."""
+    """Budgets of a week in dollars: of all models together, and of each model. None: no limit."""
 
     week: Decimal | None = None
     model: Decimal | None = None
 
     def of(self, week: date, model: str) -> tuple[Budget, ...]:
-        """The budgets that a call of the model (the journal's name of it) must fit into, the week's first."""
+        """Return the budgets that apply to a call of a model (by its name in the journal), the week's first."""
         limits = ((self.week, week_scope(week)), (self.model, week_scope(week, model)))
         return tuple(Budget(_to_micros(limit), scope) for limit, scope in limits if limit is not None)
 
 
 @dataclass(frozen=True)
 class Spending:
-    """Cost of a week, or of a model in it. spent, reserved: dollars: known costs, and what calls without a known cost may have cost at most.
-    left: of the budget; None without one."""
+    """Cost of a week, or of a model in it, in dollars. spent: known costs. reserved: maximum of unknown costs. left: of the budget; None without one."""
 
     spent: float
     reserved: float
@@ -55,12 +54,12 @@ class Spending:
 
 
 def week_scope(week: date, model: str | None = None) -> Scope:
-    """The calls for decisions of a week, of all cohorts: their scope is the decision, cohort/family/week."""
+    """Return the journal scope of a week's decision calls, of all cohorts. The scope of a call is its decision, cohort/family/week."""
     return Scope(purpose=PURPOSE, model=model, scope_end=f"/{week.isoformat()}")
 
 
 def week_spending(journal: Journal, week: date, budgets: WeekBudgets) -> tuple[Spending, dict[str, Spending]]:
-    """The cost of a week, and of each model called in it, by the journal's name."""
+    """Return the spending of a week, and of each model called in it by its name in the journal."""
     used = journal.usage("model", of=week_scope(week))
     names = sorted(used["model"])
     return _scope_spending(journal, week_scope(week), budgets.week), {
@@ -78,19 +77,19 @@ def _to_micros(dollars: Decimal) -> int:
     return int((dollars * MICROS).to_integral_value(ROUND_FLOOR))
 
 
-#: Decisions are made as of so long after the start of a week.
+#: Time of decisions after the start of a week.
 DECISION = timedelta(minutes=5)
-#: Longer than a step takes: a model's answer included.
+#: Lease of a step; longer than any step, including a model's answer.
 LEASE = timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
 class WeekContext:
-    """The environment of the arena.
+    """Context in which the arena's weeks run.
 
-    venue: queries Polymarket. models: calls language models; None where no call is allowed. now: of the venue's clock. run: who pays, and whose leases
-    they are. lineup: that new cohorts get. registry: the user's folder. kalshi: asks Kalshi; None where no cohort bets there. methodology: of new
-    cohorts; their lineup's when None. budgets: of every week.
+    venue: runner of Polymarket requests. models: model clients; None if no call is allowed. now: clock of the venue. run: owner of costs and
+    leases. lineup: of new cohorts. registry: folder of the user. kalshi: runner of Kalshi requests; None if no cohort bets there. methodology:
+    of new cohorts; default: of the lineup. budgets: of every week.
     """
 
     journal: Journal
@@ -107,29 +106,29 @@ class WeekContext:
 
     @property
     def records(self) -> Records:
-        """Records that are made once."""
+        """Records of the journal that are stored once."""
         return Records(self.journal, LEASE, run=self.run)
 
     @cached_property
     def rules(self) -> Mapping[str, Methodology]:
-        """The methodologies by name."""
+        """Methodologies by name."""
         return methodologies(self.registry)
 
     @property
     def chosen(self) -> Methodology:
-        """The methodology of new cohorts. Raises `ConfigError` for a name that no methodology has."""
+        """Methodology of new cohorts. Raises `ConfigError` for an unknown name."""
         return load_methodology(self.methodology or load_lineup(self.lineup, self.registry).methodology, self.registry)
 
     def data(self, venue: Venue) -> VenueData:
-        """The markets of a venue. Raises `ConfigError` for Kalshi without a client."""
+        """Return the data of a venue. Raises `ConfigError` for Kalshi without a client."""
         if venue == "polymarket":
             return Polymarket(self.venue)
         if self.kalshi is None:
-            raise ConfigError("asking Kalshi: a cohort bets there, and no client of Kalshi was given")
+            raise ConfigError("querying Kalshi: a cohort bets there, but no Kalshi client is configured")
         return Kalshi(self.kalshi)
 
     def by_venue(self, agents: Iterable[Agent]) -> dict[Venue, list[Agent]]:
-        """Agents by the venue on which they bet; those whose methodology is no longer there are left out."""
+        """Group agents by venue; agents with an unknown methodology are omitted."""
         found: dict[Venue, list[Agent]] = {}
         for agent in agents:
             if agent.methodology in self.rules:
@@ -138,32 +137,32 @@ class WeekContext:
 
 
 def decision_time(week: date) -> datetime:
-    """As of when a reconstructed week is decided."""
+    """Return the time as of which a reconstructed week is decided."""
     return week_start(week) + DECISION
 
 
 def is_past(week: date, now: datetime, rules: Methodology) -> bool:
-    """Return whether the decisions of a week can only be reconstructed. Raises `ConfigError` for a week that has not begun."""
+    """Return whether a week can only be reconstructed. Raises `ConfigError` for a week that has not begun."""
     if now < decision_time(week):
-        raise ConfigError(f"running the week {week}: it begins at {decision_time(week).isoformat()}, and it is {now.isoformat()}")
+        raise ConfigError(f"running the week {week}: it begins at {decision_time(week).isoformat()}; the present time is {now.isoformat()}")
     return now >= decision_deadline(week_start(week), rules)
 
 
-def freeze_universe(world: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
-    """The week's universe on a venue, the same in every run: taken now, or reconstructed when its decisions are past."""
-    return store_once(world.records, FrozenUniverse, _universe_name(week, venue), lambda: _build_universe(world, week, venue))
+def freeze_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
+    """Return the week's universe on a venue, freezing it on first use. It is reconstructed if the decision deadline has passed."""
+    return store_once(context.records, FrozenUniverse, _universe_name(week, venue), lambda: _build_universe(context, week, venue))
 
 
-def preview_universe(world: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
-    """The week's universe on a venue, without freezing it: the stored one, or as it would be taken now."""
-    return load_record(world.records, FrozenUniverse, _universe_name(week, venue)) or _build_universe(world, week, venue)
+def preview_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
+    """Return the week's universe on a venue without freezing it."""
+    return load_record(context.records, FrozenUniverse, _universe_name(week, venue)) or _build_universe(context, week, venue)
 
 
-def list_venues(world: WeekContext, week: date) -> list[Venue]:
-    """The venues on which cohorts decide in a week: that of the cohort which starts in it, and those of earlier ones that still decide."""
-    own = load_cohort(world.records, week)
-    first = world.chosen.venue if own is None else cohort_methodology(world, own).venue
-    earlier = {cohort_methodology(world, cohort).venue for cohort in _young_cohorts(world, week)}
+def list_venues(context: WeekContext, week: date) -> list[Venue]:
+    """Return the venues on which cohorts decide in a week: that of its own cohort first, then those of earlier cohorts."""
+    own = load_cohort(context.records, week)
+    first = context.chosen.venue if own is None else cohort_methodology(context, own).venue
+    earlier = {cohort_methodology(context, cohort).venue for cohort in _young_cohorts(context, week)}
     return [first, *sorted(earlier - {first})]
 
 
@@ -171,78 +170,83 @@ def _universe_name(week: date, venue: Venue) -> str:
     return week.isoformat() if venue == "polymarket" else f"{week.isoformat()}/{venue}"
 
 
-def _build_universe(world: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
-    rules, now = world.chosen, world.now()
+def _build_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
+    rules, now = context.chosen, context.now()
     if rules.venue != venue:
-        rules = next(found for cohort in _young_cohorts(world, week) if (found := cohort_methodology(world, cohort)).venue == venue)
-    data = world.data(venue)
-    return data.past(decision_time(week), rules.universe) if is_past(week, now, rules) else data.present(rules.universe, now)
+        rules = next(found for cohort in _young_cohorts(context, week) if (found := cohort_methodology(context, cohort)).venue == venue)
+    data = context.data(venue)
+    return (
+        data.reconstruct_universe(decision_time(week), rules.universe)
+        if is_past(week, now, rules)
+        else data.fetch_universe(rules.universe, now)
+    )
 
 
 def load_cohort(records: Records, week: date) -> FrozenCohort | None:
-    """The cohort that started in a week; None when none did."""
+    """Load the cohort that started in a week; None if none did."""
     return load_record(records, FrozenCohort, week.isoformat())
 
 
-def is_all_reconstructed(world: WeekContext) -> bool:
-    """Return whether every cohort that started in a stored week is reconstructed: its rows in the lake can then be rebuilt."""
-    # Of a damaged manifest the place alone is known.
-    weeks = {date.fromisoformat(week) for one in (AGENTS, UNIVERSE) for (week,) in world.lake.partitions(one)}
-    cohorts = (load_cohort(world.records, week) for week in weeks)
+def is_all_reconstructed(context: WeekContext) -> bool:
+    """Return whether all cohorts are reconstructed, so that their rows in the lake can be rebuilt."""
+    # Of a damaged manifest only the partition is known.
+    weeks = {date.fromisoformat(week) for one in (AGENTS, UNIVERSE) for (week,) in context.lake.partitions(one)}
+    cohorts = (load_cohort(context.records, week) for week in weeks)
     return all(cohort is None or cohort.reconstructed for cohort in cohorts)
 
 
-def drop_damaged(world: WeekContext, rows: Slice, found_again: Collection[date] | None = None) -> Slice:
-    """Stored rows by week or day, without those that are damaged where all cohorts are reconstructed, for they are found again.
+def drop_damaged(context: WeekContext, rows: Slice, found_again: Collection[date] | None = None) -> Slice:
+    """Drop damaged partitions by week or day if all cohorts are reconstructed, because those rows are rebuilt.
 
-    found_again: the weeks or days of which damaged rows are left out; all when None.
+    found_again: weeks or days whose damaged rows are dropped; None: all.
     """
     lost = {place for place in rows.damaged() if found_again is None or date.fromisoformat(place[0]) in found_again}
-    return rows.exclude(lost) if lost and is_all_reconstructed(world) else rows
+    return rows.exclude(lost) if lost and is_all_reconstructed(context) else rows
 
 
-def load_evidence(world: WeekContext, found_again: Collection[date] | None = ()) -> Slice:
-    """Rows of arena/evidence. found_again: weeks whose evidence is rebuilt, as in `drop_damaged`."""
-    return drop_damaged(world, world.lake.slice(EVIDENCE, missing="skip"), found_again)
+def load_evidence(context: WeekContext, found_again: Collection[date] | None = ()) -> Slice:
+    """Load rows of arena/evidence. found_again: weeks whose evidence is rebuilt, as in `drop_damaged`."""
+    return drop_damaged(context, context.lake.slice(EVIDENCE, missing="skip"), found_again)
 
 
-def freeze_cohort(world: WeekContext, week: date, *, reconstructed: bool, forced: bool = True) -> FrozenCohort | None:
-    """The cohort of a week, started now when it was not. forced: also later than in the first hour; else None then."""
-    if not reconstructed and not forced and not is_start_allowed(world.now()) and load_cohort(world.records, week) is None:
+def freeze_cohort(context: WeekContext, week: date, *, reconstructed: bool, forced: bool = True) -> FrozenCohort | None:
+    """Return the cohort of a week, starting it on first use. forced: also after the first hour; otherwise None then."""
+    if not reconstructed and not forced and not is_start_allowed(context.now()) and load_cohort(context.records, week) is None:
         return None
-    return store_once(world.records, FrozenCohort, week.isoformat(), lambda: build_cohort(world, week, reconstructed=reconstructed))
+    return store_once(context.records, FrozenCohort, week.isoformat(), lambda: build_cohort(context, week, reconstructed=reconstructed))
 
 
-def build_cohort(world: WeekContext, week: date, *, reconstructed: bool) -> FrozenCohort:
-    """A week's cohort as it would be started now: the lineup of the registry, on the terms in force."""
-    chosen = load_lineup(world.lineup, world.registry)
-    at = decision_time(week) if reconstructed else world.now()
-    terms = current_terms(chosen, world.registry)
-    return FrozenCohort(week, chosen.name, world.chosen.name, reconstructed, chosen.members, at, terms, VERSION)
+def build_cohort(context: WeekContext, week: date, *, reconstructed: bool) -> FrozenCohort:
+    """Build the cohort that would start in a week now: the lineup of the registry on its current terms."""
+    chosen = load_lineup(context.lineup, context.registry)
+    at = decision_time(week) if reconstructed else context.now()
+    terms = current_terms(chosen, context.registry)
+    return FrozenCohort(week, chosen.name, context.chosen.name, reconstructed, chosen.members, at, terms, VERSION)
 
 
-def deciding_cohorts(world: WeekContext, week: date, *, reconstructed: bool, venue: Venue | None = None) -> list[FrozenCohort]:
-    """The cohorts that decide in a week, the newest first: those of the last weeks that are live, or reconstructed, as the week is; on one venue
-    or on all."""
+def deciding_cohorts(context: WeekContext, week: date, *, reconstructed: bool, venue: Venue | None = None) -> list[FrozenCohort]:
+    """Return the live or reconstructed cohorts that decide in a week, newest first. venue: None means all."""
     return [
         cohort
-        for cohort in _young_cohorts(world, week)
-        if cohort.reconstructed == reconstructed and venue in (None, cohort_methodology(world, cohort).venue)
+        for cohort in _young_cohorts(context, week)
+        if cohort.reconstructed == reconstructed and venue in (None, cohort_methodology(context, cohort).venue)
     ]
 
 
-def _young_cohorts(world: WeekContext, week: date) -> list[FrozenCohort]:
-    """The cohorts that are young enough to decide in a week, the newest first."""
+def _young_cohorts(context: WeekContext, week: date) -> list[FrozenCohort]:
+    """Return the cohorts that are young enough to decide in a week, newest first."""
     found = []
-    for age in range(max(one.decision_cohorts for one in world.rules.values())):
-        cohort = load_cohort(world.records, week - age * WEEK)
-        if cohort is not None and age < cohort_methodology(world, cohort).decision_cohorts:
+    for age in range(max(one.decision_cohorts for one in context.rules.values())):
+        cohort = load_cohort(context.records, week - age * WEEK)
+        if cohort is not None and age < cohort_methodology(context, cohort).decision_cohorts:
             found.append(cohort)
     return found
 
 
-def cohort_methodology(world: WeekContext, cohort: FrozenCohort) -> Methodology:
-    """The methodology of a cohort. Raises `ConfigError` when it is no longer in the registry."""
-    if cohort.methodology not in world.rules:
-        raise ConfigError(f"the cohort {cohort.week} has the methodology {cohort.methodology!r}, which is no longer there; put it back")
-    return world.rules[cohort.methodology]
+def cohort_methodology(context: WeekContext, cohort: FrozenCohort) -> Methodology:
+    """Return the methodology of a cohort. Raises `ConfigError` if it is not in the registry."""
+    if cohort.methodology not in context.rules:
+        raise ConfigError(
+            f"the methodology {cohort.methodology!r} of the cohort {cohort.week} is missing in methodologies.toml; restore it"
+        )
+    return context.rules[cohort.methodology]

@@ -1,7 +1,7 @@
-"""Decisions of a week, each exactly once: prompt, intent and executions are records of the journal, and a run makes the missing ones.
+"""Decisions of a week, each made exactly once. Prompt, intent and executions are records of the journal; a run adds the missing ones.
 
-Prompt and intent are stored before they are acted on. Whatever a run was killed at, the next one finds what was stored, sends no request for an answer
-that is stored, and executes from storage. An outage leaves the decision open for the next run before the deadline; it never becomes a HOLD.
+Prompt and intent are stored before they are used. After an interruption the next run continues from the stored records: it sends no request for
+a stored answer. After an outage the decision stays open for the next run before the deadline; it never becomes a HOLD.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ from bellwether.units import MicroDollars
 class DecisionOutcome:
     """A decision after a run.
 
-    reason: why it is not finished, why every leg was refused, or why nothing was done. calls, cost: of one that failed, the keys of its calls and the
-    micro-dollars of all their attempts, None when a part is not known; the intent has those of the others.
+    reason: why it is unfinished, why every leg was refused, or why nothing was done. calls, cost: of a failed decision: keys of its calls, and
+    cost of all attempts in micro-dollars (None if partly unknown). Other decisions have them in the intent.
     """
 
     decision_id: str
@@ -70,7 +70,7 @@ class DecisionOutcome:
 
     @property
     def problem(self) -> bool:
-        """Return whether an operator should look: not finished, or with legs that have no trade."""
+        """Whether an operator should look at it: unfinished, or with legs without a trade."""
         asked = self.intent.decision.legs if self.intent is not None else 0
         made = len(self.execution.trades) if self.execution is not None else 0
         return self.state is not DecisionState.FINISHED or made < asked
@@ -78,8 +78,11 @@ class DecisionOutcome:
 
 @dataclass(frozen=True)
 class WeekDecisions:
-    """A week after a run: its universes by venue, that of its own cohort first; that cohort (None when none was started); the cohorts that decide, and
-    every decision with its task, in the order in which they were made."""
+    """A week after a run.
+
+    universes: by venue, the own cohort's first. cohort: started in this week, if any. cohorts: all that decide. decisions: with their tasks, in
+    order.
+    """
 
     week: date
     universes: Mapping[Venue, FrozenUniverse]
@@ -89,46 +92,48 @@ class WeekDecisions:
 
     @property
     def universe(self) -> FrozenUniverse:
-        """The universe of the week's own cohort."""
+        """Universe of the week's own cohort."""
         return next(iter(self.universes.values()))
 
 
-def decide_week(world: WeekContext, week: date, *, forced: bool = True) -> WeekDecisions:
-    """Do what is left of a week's decisions. What was done is used as it is stored; a week before one that an agent has decided stays as it is."""
-    universes = {venue: freeze_universe(world, week, venue) for venue in list_venues(world, week)}
+def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> WeekDecisions:
+    """Complete a week's decisions. Stored decisions are reused unchanged; a week before one that an agent has decided is not changed."""
+    universes = {venue: freeze_universe(context, week, venue) for venue in list_venues(context, week)}
     own_venue, own = next(iter(universes.items()))
-    cohort = freeze_cohort(world, week, reconstructed=own.reconstructed, forced=forced)
-    if cohort is not None and (cohort.reconstructed != own.reconstructed or cohort_methodology(world, cohort).venue != own_venue):
+    cohort = freeze_cohort(context, week, reconstructed=own.reconstructed, forced=forced)
+    if cohort is not None and (cohort.reconstructed != own.reconstructed or cohort_methodology(context, cohort).venue != own_venue):
         raise ConfigError(
-            f"running the week {week}: its cohort and its universe are not both live, or of one venue; this journal cannot have come from one arena"
+            f"running the week {week}: its cohort and its universe differ in venue or in being live; the journal is not of this arena, restore the right one"
         )
-    cohorts = {venue: deciding_cohorts(world, week, reconstructed=one.reconstructed, venue=venue) for venue, one in universes.items()}
-    by_venue = [plan_tasks(world, week, universe, cohorts[venue]) for venue, universe in universes.items()]
+    cohorts = {venue: deciding_cohorts(context, week, reconstructed=one.reconstructed, venue=venue) for venue, one in universes.items()}
+    by_venue = [plan_tasks(context, week, universe, cohorts[venue]) for venue, universe in universes.items()]
     tasks = [task for of_venue in by_venue for task in of_venue]
-    left = _find_untouchable(world, tasks)
+    left = _find_untouchable(context, tasks)
     made = {
-        name: load_outcome(task, world.records, DecisionState.OPEN, left[name], over=True)
+        name: load_outcome(task, context.records, DecisionState.OPEN, left[name], over=True)
         for task in tasks
         if (name := task.key.decision_id) in left
     }
-    with open_model_calls(world) as ask:
+    with open_model_calls(context) as ask:
         for of_venue in by_venue:
             due = [task for task in of_venue if task.key.decision_id not in left]
-            made |= {one.decision_id: one for one in decide_all(due, world.records, ask, world.now)}
+            made |= {one.decision_id: one for one in decide_all(due, context.records, ask, context.now)}
     newest_first = sorted((one for found in cohorts.values() for one in found), key=lambda one: one.week, reverse=True)
     return WeekDecisions(week, universes, cohort, newest_first, [(task, made[task.key.decision_id]) for task in tasks])
 
 
-def plan_tasks(world: WeekContext, week: date, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> list[Task]:
-    """The tasks of cohorts of one venue in a week, the newest cohort first, its agents in the week's order; of agents that were closed, those that were begun."""
-    at = decision_time(week) if universe.reconstructed else world.now()
-    before = ledgers.build_week_state(world, week, universe.venue, cohorts, universe.universe, at=at, reconstructed=universe.reconstructed)
-    closed = load_closures(world.records)
+def plan_tasks(context: WeekContext, week: date, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> list[Task]:
+    """Return the tasks of a venue's cohorts in a week, newest cohort first, in decision order. Closed agents only keep tasks with a stored prompt."""
+    at = decision_time(week) if universe.reconstructed else context.now()
+    before = ledgers.build_week_state(
+        context, week, universe.venue, cohorts, universe.universe, at=at, reconstructed=universe.reconstructed
+    )
+    closed = load_closures(context.records)
     return [
         task
         for cohort in cohorts
-        for task in _plan_cohort_tasks(world, week, cohort, universe, before)
-        if task.key.agent.agent_id not in closed or _is_begun(world.records, task.key)
+        for task in _plan_cohort_tasks(context, week, cohort, universe, before)
+        if task.key.agent.agent_id not in closed or _is_begun(context.records, task.key)
     ]
 
 
@@ -137,9 +142,9 @@ def _is_begun(records: Records, key: DecisionKey) -> bool:
 
 
 def _plan_cohort_tasks(
-    world: WeekContext, week: date, cohort: FrozenCohort, universe: FrozenUniverse, before: ledgers.WeekState
+    context: WeekContext, week: date, cohort: FrozenCohort, universe: FrozenUniverse, before: ledgers.WeekState
 ) -> Iterator[Task]:
-    rules, number, owners = cohort_methodology(world, cohort), week_number(week_start(cohort.week), before.at), before.owners
+    rules, number, owners = cohort_methodology(context, cohort), week_number(week_start(cohort.week), before.at), before.owners
     for place, family in enumerate(decision_order(cohort.members, week), start=1):
         key = DecisionKey(AgentKey(cohort.week, family), week)
         account = before.account(key.agent.agent_id)
@@ -154,7 +159,7 @@ def _plan_cohort_tasks(
             methodology=rules,
             account=account,
             messages=said,
-            look=partial(_fetch_market_data, world, universe, before),
+            look=partial(_fetch_market_data, context, universe, before),
             deadline=decision_deadline(week, rules),
             universe=universe.universe,
             place=place,
@@ -165,14 +170,14 @@ def _plan_cohort_tasks(
         )
 
 
-def _find_untouchable(world: WeekContext, tasks: Sequence[Task]) -> dict[str, str]:
-    """Decisions that a run may not touch, with the reason."""
-    closed = load_closures(world.records)
+def _find_untouchable(context: WeekContext, tasks: Sequence[Task]) -> dict[str, str]:
+    """Return decisions that a run must not change, with the reason."""
+    closed = load_closures(context.records)
     found = {}
     for task in tasks:
         if (end := closed.get(task.key.agent.agent_id)) is not None:
             found[task.key.decision_id] = f"its agent was closed by {end.author}"
-        elif _is_overtaken(world.records, task):
+        elif _is_overtaken(context.records, task):
             found[task.key.decision_id] = "a later week of this agent was decided before: weeks are decided in order"
     return found
 
@@ -185,24 +190,27 @@ def _is_overtaken(records: Records, task: Task) -> bool:
     return any(_is_begun(records, replace(task.key, week=task.key.week + number * WEEK)) for number in later)
 
 
-def _fetch_market_data(world: WeekContext, universe: FrozenUniverse, before: ledgers.WeekState, decision: Decision) -> MarketData:
-    """The quotes of a decision: those of now, or of the week's time where it is past."""
-    listed, data = universe.universe.by_id, world.data(universe.venue)
+def _fetch_market_data(context: WeekContext, universe: FrozenUniverse, before: ledgers.WeekState, decision: Decision) -> MarketData:
+    """Return markets and quotes for executing a decision: present ones, or past ones in a reconstructed week."""
+    listed, data = universe.universe.by_id, context.data(universe.venue)
     sold = (before.position(sell.position_id) for sell in decision.sells)
     named = [*(bet.market_id for bet in decision.bets), *(position.market_id for position in sold if position is not None)]
     wanted = {name: before.markets[name] for name in named if name in before.markets}
     if universe.reconstructed:
-        quotes = {**before.quotes, **data.past_quotes({name: market for name, market in wanted.items() if name in listed}, before.at)}
+        quotes = {
+            **before.quotes,
+            **data.reconstruct_quotes({name: market for name, market in wanted.items() if name in listed}, before.at),
+        }
         return MarketData(listed, quotes, before.at, _drop_listed(before.markets, listed))
     if not wanted:
-        return MarketData(listed, {}, world.now())
-    statuses, quotes = data.look(wanted, world.now())
+        return MarketData(listed, {}, context.now())
+    statuses, quotes = data.fetch_quotes(wanted, context.now())
     fresh = update_status(before.markets, statuses)
-    return MarketData({name: fresh[name] for name in listed}, quotes, world.now(), _drop_listed(fresh, listed))
+    return MarketData({name: fresh[name] for name in listed}, quotes, context.now(), _drop_listed(fresh, listed))
 
 
 def update_status(known: Mapping[str, Market], now: Mapping[str, MarketStatus]) -> dict[str, Market]:
-    """The known markets with their present status where it is known: one that has closed since is not traded."""
+    """Return markets with their present status if known, so that markets closed since are not traded."""
     return {name: replace(market, status=now.get(name, market.status)) for name, market in known.items()}
 
 
@@ -216,10 +224,10 @@ class _Unfinished(Exception):
 
 
 def decide_all(tasks: Iterable[Task], records: Records, ask: AnswerRequest, now: Callable[[], datetime]) -> list[DecisionOutcome]:
-    """The decisions of several agents, strictly one after another, in the order given.
+    """Complete decisions strictly one after another.
 
-    Where no call to a model can succeed (credit, key, budget), the run stops: what comes after is BLOCKED, with the reason, and left to the next run.
-    Any other failure concerns its agent alone.
+    If no model call can succeed (credit, key, budget), the remaining decisions become BLOCKED with the reason and are left to the next run.
+    Other failures only affect their own decision.
     """
     found: list[DecisionOutcome] = []
     blocked: str | None = None
@@ -234,7 +242,7 @@ def decide_all(tasks: Iterable[Task], records: Records, ask: AnswerRequest, now:
 
 
 def decide(task: Task, records: Records, ask: AnswerRequest, now: Callable[[], datetime]) -> DecisionOutcome:
-    """Do what is left of one decision."""
+    """Complete one decision."""
     left, at = partial(load_outcome, task, records, over=task.is_over(now())), task.at
     try:
         return _complete_decision(task, records, ask, now if at is None else lambda: at)
@@ -250,9 +258,9 @@ def decide(task: Task, records: Records, ask: AnswerRequest, now: Callable[[], d
 
 
 def load_outcome(task: Task, records: Records, otherwise: DecisionState, reason: str, *, over: bool) -> DecisionOutcome:
-    """The decision as it is stored, without doing anything: FINISHED, REFUSED, READ, or else `otherwise` for the reason given.
+    """Return a decision as stored, without changes: FINISHED, REFUSED or READ, else `otherwise` with the given reason.
 
-    over: it is not executed again.
+    over: whether it is never executed again.
     """
     name = task.key.decision_id
     plan, intent = load_record(records, DecisionPlan, name), load_record(records, Intent, name)
@@ -265,7 +273,7 @@ def load_outcome(task: Task, records: Records, otherwise: DecisionState, reason:
 
 
 def outcome_of_execution(name: str, plan: DecisionPlan | None, intent: Intent, done: Execution, *, over: bool) -> DecisionOutcome:
-    """The decision after an execution. over: it is not executed again."""
+    """Return the outcome of an execution. over: whether the decision is never executed again."""
     if _is_final(intent, done):
         return DecisionOutcome(name, DecisionState.FINISHED, plan, intent, done)
     counts = Counter(str(one.reason) for one in done.refusals)
@@ -283,7 +291,7 @@ def _complete_decision(task: Task, records: Records, ask: AnswerRequest, now: Ca
     plan = store_once(records, DecisionPlan, name, partial(_make_plan, task, now))
     intent = known or store_once(records, Intent, name, partial(_request_intent, task, plan, ask))
     before = load_records(records, Execution, name)
-    # A decision whose legs were all refused is executed again by the next run before the deadline, without a call.
+    # If all legs were refused, the next run before the deadline executes the decision again, without a call.
     if before and (_is_final(intent, before[-1]) or task.is_over(now())):
         done = before[-1]
     else:
@@ -298,7 +306,7 @@ def _make_plan(task: Task, now: Callable[[], datetime]) -> DecisionPlan:
 
 
 def _request_intent(task: Task, plan: DecisionPlan, ask: AnswerRequest) -> Intent:
-    """Ask until an answer can be used, as often as the methodology retries the form; the last answer counts."""
+    """Request answers until one is usable, up to the methodology's retries; the last one counts."""
     limits = Limits.of(task.methodology, plan.cash)
     messages, calls = plan.messages, list[str]()
     costs: list[int | None] = []
@@ -320,7 +328,7 @@ def _request_intent(task: Task, plan: DecisionPlan, ask: AnswerRequest) -> Inten
 
 
 def _decide_without_text(answer: NoAnswer, limits: Limits, calls: tuple[str, ...], costs: list[int | None]) -> Decision:
-    """The INVALID decision of an answer without text, which is requested again; any other call without an answer leaves the decision open, or failed."""
+    """Return the INVALID decision of an answer without text, which is retried. Other failed calls leave the decision open or failed."""
     reason = f"{answer.outcome}: {answer.reason}"
     if not answer.final:
         raise _Unfinished(DecisionState.OPEN, reason)
@@ -331,7 +339,7 @@ def _decide_without_text(answer: NoAnswer, limits: Limits, calls: tuple[str, ...
 
 
 def _sum_costs(costs: Sequence[int | None]) -> int | None:
-    """Micro-dollars; None when a part is not known."""
+    """Sum costs in micro-dollars; None if partly unknown."""
     return None if None in costs else sum(cost or 0 for cost in costs)
 
 

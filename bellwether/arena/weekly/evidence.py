@@ -1,4 +1,4 @@
-"""Evidence of a week: looks at the markets that bets wait for. Live ones are made when they are due; those of reconstructed cohorts are dated back."""
+"""Evidence of a week: observations of markets with open bets. Live markets are observed when due; those of reconstructed cohorts are backdated."""
 
 from __future__ import annotations
 
@@ -24,87 +24,87 @@ from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
 
 @dataclass(frozen=True)
 class FactRows:
-    """Rows of arena/agents, arena/trades and arena/evidence of all weeks."""
+    """Rows of arena/agents, arena/trades and arena/evidence for all weeks."""
 
     agents: pl.DataFrame
     trades: pl.DataFrame
     evidence: pl.DataFrame
 
     @classmethod
-    def stored(cls, world: WeekContext, *, decided: Collection[date] = (), found_again: Collection[date] = ()) -> FactRows:
-        """Read the lake.
+    def stored(cls, context: WeekContext, *, decided: Collection[date] = (), found_again: Collection[date] = ()) -> FactRows:
+        """Read the rows from the lake.
 
-        decided: weeks whose agents and trades are rebuilt, and are not read. found_again: weeks whose evidence is, as in `load_evidence`.
+        decided: weeks whose agents and trades are rebuilt and not read. found_again: weeks whose evidence is rebuilt, as in `load_evidence`.
         """
         anew = {(week.isoformat(),) for week in decided}
-        agents, trades = (world.lake.slice(table, missing="skip").exclude(anew).read() for table in (AGENTS, TRADES))
-        return cls(agents, trades, load_evidence(world, found_again).read())
+        agents, trades = (context.lake.slice(table, missing="skip").exclude(anew).read() for table in (AGENTS, TRADES))
+        return cls(agents, trades, load_evidence(context, found_again).read())
 
     def with_week(self, week: date, **rows: pl.DataFrame) -> FactRows:
-        """With these rows in place of those of a week: of the tables that are named, agents, trades or evidence."""
+        """Replace the rows of a week in the given tables (agents, trades or evidence)."""
         made = {name: pl.concat([getattr(self, name).filter(pl.col("week") != week), own]) for name, own in rows.items()}
         return replace(self, **made)
 
 
-def evidence_rows(world: WeekContext, week: date, known: FactRows, *, asked: Collection[str] = ()) -> pl.DataFrame:
-    """Rows of arena/evidence of a week: those that are known, and the looks that were missing.
+def evidence_rows(context: WeekContext, week: date, known: FactRows, *, asked: Collection[str] = ()) -> pl.DataFrame:
+    """Build rows of arena/evidence of a week: stored rows, cancellations of the week, and missing observations.
 
-    What operators cancelled in the week is among them. Live cohorts' markets are looked at in the present week alone, when they are due or `asked`
-    for; what could have been seen of reconstructed cohorts' markets within the week, and is not known, is added as of then.
+    Markets of live cohorts are observed in the present week only, if due or `asked`. For reconstructed cohorts, observations that could have
+    been made within the week are added with that time.
     """
-    now = world.now()
+    now = context.now()
     until = min(now, week_start(week) + WEEK)
     found = [
-        cancellations_frame([one for one in load_cancellations(world.records) if week_of(one.at) == week]),
+        cancellations_frame([one for one in load_cancellations(context.records) if week_of(one.at) == week]),
         known.evidence.filter(pl.col("week") == week),
     ]
-    for venue, book in _fold_books(world, known, until, reconstructed=True).items():
-        waiting, rules = awaited_markets(book), _book_methodologies(world, book)
+    for venue, book in _fold_books(context, known, until, reconstructed=True).items():
+        waiting, rules = awaited_markets(book), _book_methodologies(context, book)
         if waiting:
-            made = world.data(venue).past_evidence(waiting, until, rules)
+            made = context.data(venue).reconstruct_evidence(waiting, until, rules)
             within = [look for look in made if week_start(week) <= look["fetched_at"] < week_start(week) + WEEK]
             found.append(evidence_frame(within, reconstructed=True))
     if week == week_of(now):
-        found.append(_look_at_markets(world, known, now, asked))
+        found.append(_look_at_markets(context, known, now, asked))
         if (early := found[-1].filter(pl.col("week") != week)).height:
             raise ConfigError(
-                f"looking at markets: the venue's clock shows {early['known_at'][0]:%Y-%m-%d %H:%M} UTC, this machine's {now:%Y-%m-%d %H:%M}; set it"
+                f"observing markets: the venue's clock shows {early['known_at'][0]:%Y-%m-%d %H:%M} UTC, this machine's {now:%Y-%m-%d %H:%M}; correct the latter"
             )
     rows = pl.concat(found).unique(["market_id", "known_at"], keep="first", maintain_order=True)
     return EVIDENCE.validate(rows.sort(EVIDENCE.order))
 
 
-def due_markets(world: WeekContext) -> list[str]:
-    """Markets of live cohorts whose next look is due, for a resolution or a correction."""
-    return [market_id for due_ones in _due_by_venue(world, FactRows.stored(world), world.now()).values() for market_id in due_ones]
+def due_markets(context: WeekContext) -> list[str]:
+    """Return markets of live cohorts that are due for an observation, of a resolution or a correction."""
+    return [market_id for due_ones in _due_by_venue(context, FactRows.stored(context), context.now()).values() for market_id in due_ones]
 
 
-def _due_by_venue(world: WeekContext, known: FactRows, now: datetime) -> dict[Venue, list[str]]:
-    """The markets that are due, by venue."""
+def _due_by_venue(context: WeekContext, known: FactRows, now: datetime) -> dict[Venue, list[str]]:
+    """Return the due markets by venue."""
     cancelled = known.evidence.filter(pl.col("cancelled_by").is_not_null())["market_id"].to_list()
     return {
         venue: markets_due(book, poll_states(known.evidence.filter(pl.col("market_id").is_in(list(book.bets)))), now, final=cancelled)
-        for venue, book in _fold_books(world, known, now, reconstructed=False).items()
+        for venue, book in _fold_books(context, known, now, reconstructed=False).items()
     }
 
 
-def _look_at_markets(world: WeekContext, known: FactRows, now: datetime, asked: Collection[str]) -> pl.DataFrame:
-    """Looks at what is due, and at the `asked` markets; one that the venue does not list, or lists unreadably, is a row too."""
+def _look_at_markets(context: WeekContext, known: FactRows, now: datetime, asked: Collection[str]) -> pl.DataFrame:
+    """Observe due and `asked` markets. Markets that the venue does not list, or not readably, also give a row."""
     looks: list[dict[str, Any]] = []
-    wanted_by_venue = {venue: set(due_ones) for venue, due_ones in _due_by_venue(world, known, now).items()}
+    wanted_by_venue = {venue: set(due_ones) for venue, due_ones in _due_by_venue(context, known, now).items()}
     for reconstructed in (False, True) if asked else ():
-        for venue, book in _fold_books(world, known, now, reconstructed=reconstructed).items():
+        for venue, book in _fold_books(context, known, now, reconstructed=reconstructed).items():
             wanted_by_venue.setdefault(venue, set()).update(one for one in asked if one in book.bets)
     for venue, names in wanted_by_venue.items():
         if wanted := sorted(names):
-            seen = world.data(venue).evidence(wanted, now)
+            seen = context.data(venue).fetch_evidence(wanted, now)
             listed = {look["market_id"] for look in seen}
             looks += [*seen, *(missing_evidence_row(one, now) for one in wanted if one not in listed)]
     return evidence_frame(looks)
 
 
 def poll_states(evidence: pl.DataFrame) -> dict[str, PollState]:
-    """The state of polling of each market, from the looks in rows of arena/evidence."""
+    """Derive the polling state of each market from rows of arena/evidence."""
     found: dict[str, PollState] = {}
     words: dict[str, object] = {}
     for row in evidence.filter(pl.col("cancelled_by").is_null()).sort("known_at").iter_rows(named=True):
@@ -117,11 +117,11 @@ def poll_states(evidence: pl.DataFrame) -> dict[str, PollState]:
     return found
 
 
-def _fold_books(world: WeekContext, known: FactRows, at: datetime, *, reconstructed: bool) -> dict[Venue, Book]:
-    """The books of the live or the reconstructed agents as known at an instant, by venue."""
-    return fold_books(world, known.agents.filter(pl.col("reconstructed") == reconstructed), known.trades, known.evidence, at)
+def _fold_books(context: WeekContext, known: FactRows, at: datetime, *, reconstructed: bool) -> dict[Venue, Book]:
+    """Fold the books of live or reconstructed agents as known at an instant, by venue."""
+    return fold_books(context, known.agents.filter(pl.col("reconstructed") == reconstructed), known.trades, known.evidence, at)
 
 
-def _book_methodologies(world: WeekContext, book: Book) -> Mapping[str, Methodology]:
+def _book_methodologies(context: WeekContext, book: Book) -> Mapping[str, Methodology]:
     used = {account.agent.methodology for account in book.accounts.values()}
-    return {name: rules for name, rules in world.rules.items() if name in used}
+    return {name: rules for name, rules in context.rules.items() if name in used}

@@ -1,5 +1,7 @@
-"""Interventions of operators (cancel a market, close an agent, dismiss a release, archive a cohort) and the review of a lineup against the
-catalogue of models. Interventions are records of the journal; arena/evidence, arena/agents and arena/review show them."""
+"""Interventions of operators (cancel a market, close an agent, dismiss a release, archive a cohort), and the review of lineups.
+
+Interventions are records of the journal; arena/evidence, arena/agents and arena/review show them.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,18 @@ from bellwether.tables.arena import EVIDENCE, TRADES
 from bellwether.tables.arena_lineups import REVIEW
 
 
-def review_registry(world: WeekContext) -> list[ReviewFinding]:
-    """Releases in LiteLLM's price map and the registry for the families of the registry. Raises `ConfigError` when either cannot be read."""
-    known = models(world.registry)
-    offers = list_offers(known, prices.price_map(), world.now().date())
-    chosen = load_lineup(world.lineup, world.registry)
-    return review_families(load_families(known, world.registry).values(), offers, known, chosen.families, load_dismissals(world.records))
+def review_registry(context: WeekContext) -> list[ReviewFinding]:
+    """Review the families of the registry against LiteLLM's price map. Raises `ConfigError` if either cannot be read."""
+    known = models(context.registry)
+    offers = list_offers(known, prices.price_map(), context.now().date())
+    chosen = load_lineup(context.lineup, context.registry)
+    return review_families(
+        load_families(known, context.registry).values(), offers, known, chosen.families, load_dismissals(context.records)
+    )
 
 
 def review_rows(found: Sequence[ReviewFinding], at: datetime) -> pl.DataFrame:
-    """Rows of arena/review. at: when it was reviewed."""
+    """Build rows of arena/review. at: time of the review."""
     return REVIEW.validate(REVIEW.frame([_review_row(one, prices.price_map_version(), at) for one in found]))
 
 
@@ -54,59 +58,61 @@ def _review_row(found: ReviewFinding, version: str, at: datetime) -> dict[str, o
     }
 
 
-def cancel_market(world: WeekContext, market_id: str, by: str, reason: str) -> Intervention:
-    """Cancel a market for all cohorts, from now on. Raises `ConfigError` for a market that no agent has bet on."""
+def cancel_market(context: WeekContext, market_id: str, by: str, reason: str) -> Intervention:
+    """Cancel a market for all cohorts from now on. Raises `ConfigError` for a market without bets."""
     _require_text(f"cancelling {market_id}", by, reason)
-    require_bets(world.lake, market_id, "cancelling")
-    looks = world.lake.slice(EVIDENCE, missing="skip").query(lambda rows: rows.filter(pl.col("market_id") == market_id).select("known_at"))
-    at, taken = world.now(), set(looks["known_at"])
+    require_bets(context.lake, market_id, "cancelling")
+    looks = context.lake.slice(EVIDENCE, missing="skip").query(
+        lambda rows: rows.filter(pl.col("market_id") == market_id).select("known_at")
+    )
+    at, taken = context.now(), set(looks["known_at"])
     while at in taken:
-        # A look of the same instant is another fact, and stays.
+        # Take the next microsecond, so that an observation of the same instant is kept.
         at += timedelta(microseconds=1)
-    return record_intervention(world.records, Intervention(InterventionKind.CANCEL, market_id, by, reason, at))
+    return record_intervention(context.records, Intervention(InterventionKind.CANCEL, market_id, by, reason, at))
 
 
 def require_bets(lake: Lake, market_id: str, doing: str) -> None:
-    """Raise `ConfigError` for a market that no agent has bet on."""
+    """Raise `ConfigError` for a market without bets."""
     if not lake.slice(TRADES, missing="skip").query(lambda rows: rows.filter(pl.col("market_id") == market_id).select(pl.len())).item():
-        raise ConfigError(f"{doing} {market_id:.120}: no agent has bet on a market of this id; arena.trades lists those that have bets")
+        raise ConfigError(f"{doing} {market_id:.120}: no agent has bet on this market; arena.trades lists the markets with bets")
 
 
-def close_agent(world: WeekContext, agent_id: str, by: str, reason: str) -> Intervention:
-    """Close an agent (cohort/family), from now on: it decides no more; its positions stay until they are settled.
+def close_agent(context: WeekContext, agent_id: str, by: str, reason: str) -> Intervention:
+    """Close an agent (cohort/family) from now on: it decides no more, and its positions stay until settlement.
 
     Raises `ConfigError` for an unknown agent.
     """
     _require_text(f"closing {agent_id}", by, reason)
     key = parse_agent_key(agent_id)
-    cohort = load_cohort(world.records, key.cohort)
+    cohort = load_cohort(context.records, key.cohort)
     if cohort is None or key.family not in cohort.members:
-        raise ConfigError(f"closing {agent_id}: there is no such agent; `bellwether arena show {key.cohort}` lists those of the cohort")
-    return record_intervention(world.records, Intervention(InterventionKind.CLOSE, key.agent_id, by, reason, world.now()))
+        raise ConfigError(f"closing {agent_id}: unknown agent; `bellwether arena show {key.cohort}` lists the agents of the cohort")
+    return record_intervention(context.records, Intervention(InterventionKind.CLOSE, key.agent_id, by, reason, context.now()))
 
 
-def dismiss_release(world: WeekContext, family: str, model_id: str, by: str, reason: str) -> Intervention:
-    """Dismiss a later release of a family: reviews propose it no more. Raises `ConfigError` for one that the review does not propose."""
+def dismiss_release(context: WeekContext, family: str, model_id: str, by: str, reason: str) -> Intervention:
+    """Dismiss a later release of a family, so that reviews no longer propose it. Raises `ConfigError` if the review does not propose it."""
     _require_text(f"dismissing {model_id}", by, reason)
-    offers = {one.family.name: [offer.model_id for offer in one.offers] for one in review_registry(world)}
-    if model_id not in offers.get(family, ()) and (family, model_id) not in load_dismissals(world.records):
+    offers = {one.family.name: [offer.model_id for offer in one.offers] for one in review_registry(context)}
+    if model_id not in offers.get(family, ()) and (family, model_id) not in load_dismissals(context.records):
         known = ", ".join(f"{name} {offer}" for name, found in offers.items() for offer in found) or "none"
         raise ConfigError(f"dismissing {model_id:.120} of {family:.64}: the review does not propose it; it proposes {known}")
-    return record_intervention(world.records, Intervention(InterventionKind.DISMISS, f"{family}/{model_id}", by, reason, world.now()))
+    return record_intervention(context.records, Intervention(InterventionKind.DISMISS, f"{family}/{model_id}", by, reason, context.now()))
 
 
-def archive_cohort(world: WeekContext, cohort: date, by: str, reason: str) -> Intervention:
-    """Archive a cohort, from now on: its agents are closed, it is in no ranking and is marked no more; what it holds is still settled.
+def archive_cohort(context: WeekContext, cohort: date, by: str, reason: str) -> Intervention:
+    """Archive a cohort from now on: its agents are closed, it is no longer ranked or marked, and its positions are still settled.
 
     Raises `ConfigError` for an unknown cohort.
     """
     _require_text(f"archiving {cohort}", by, reason)
-    found = load_cohort(world.records, cohort)
+    found = load_cohort(context.records, cohort)
     if found is None:
         raise ConfigError(f"archiving {cohort}: no cohort started in this week; `bellwether arena status` lists them")
-    done = record_intervention(world.records, Intervention(InterventionKind.ARCHIVE, cohort.isoformat(), by, reason, world.now()))
+    done = record_intervention(context.records, Intervention(InterventionKind.ARCHIVE, cohort.isoformat(), by, reason, context.now()))
     for family in sorted(found.members):
-        close_agent(world, AgentKey(cohort, family).agent_id, done.by, f"its cohort was archived: {done.reason}")
+        close_agent(context, AgentKey(cohort, family).agent_id, done.by, f"its cohort was archived: {done.reason}")
     return done
 
 

@@ -1,4 +1,4 @@
-"""Kalshi as the arena's weeks ask it: events and contracts, order books, candles with bid and ask, series for fees."""
+"""Kalshi as a venue of the arena's weeks: events and contracts, order books, candles with bid and ask, and fees from series."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from bellwether.venues.kalshi import snapshots
 if TYPE_CHECKING:
     from bellwether.venues.kalshi.client import KalshiClient
 
-#: A held market without a price of the day is valued at the last one of so long before.
+#: Maximum age of the last price of a held market.
 _LAST = timedelta(days=14)
-#: Contracts whose candles are requested together while a universe is being filled.
+#: Number of contracts per candle request while a universe is filled.
 _AT_ONCE = 400
 
 T = TypeVar("T")
 
 
 class KalshiRunner(Protocol):
-    """Asks Kalshi."""
+    """Runs work with a connected Kalshi client."""
 
     def __call__(self, work: Callable[[KalshiClient], Awaitable[T]]) -> T:
-        """Run `work` with a connected client, and return what it returns."""
+        """Run `work` with a connected client and return its result."""
         ...
 
 
@@ -62,20 +62,20 @@ class Kalshi:
 
     ask: KalshiRunner
 
-    def present(self, limit: int, now: datetime) -> FrozenUniverse:
-        """The open markets of the largest volume: all open events are read, as the venue does not sort by volume."""
+    def fetch_universe(self, limit: int, now: datetime) -> FrozenUniverse:
+        """Fetch the open markets of the largest volume. All open events are read, because the venue does not sort by volume."""
         return self.ask(lambda client: _fetch_universe(client, limit, now))
 
-    def past(self, at: datetime, limit: int) -> FrozenUniverse:
-        """See `markets.candidates`."""
+    def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:
+        """Reconstruct a past universe; see `bellwether.arena.kalshi.find_candidates`."""
         return self.ask(lambda client: _reconstruct_universe(client, at, limit))
 
-    def held(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
-        """Markets by id, with the candles of the last days."""
+    def fetch_held_markets(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
+        """Fetch markets by id, with the candles of the last days."""
         return self.ask(lambda client: _fetch_held(client, market_ids, at, past=past))
 
-    def look(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """The contracts' words and prices, and the order books."""
+    def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
+        """Fetch statuses and listed prices of contracts, and order books."""
         tokens = tokens_to_quote(markets, list(markets))
 
         async def work(client: KalshiClient) -> tuple[dict[str, MarketListing], dict[str, snapshots.Book]]:
@@ -94,36 +94,36 @@ class Kalshi:
                 quotes.setdefault(market_id, {})[place] = quote
         return {name: market_status(one) for name, one in found.items()}, dict(quotes)
 
-    def past_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
-        """Bid and ask of the candles that were in force."""
+    def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
+        """Return bid and ask of the latest candles at the instant."""
         tokens = tokens_to_quote(markets, list(markets))
         if not tokens:
             return {}
         found = self.ask(lambda client: _fetch_candles(client, tokens, at - FRESH, at))
         return {name: _quotes_from_candles(market, found, at) for name, market in markets.items()}
 
-    def evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-        """The present contracts of each market."""
+    def fetch_evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
+        """Observe the present contracts of each market."""
         found, at = self.ask(lambda client: _fetch_listings(client, market_ids))
         return [evidence_row(one, fetched_at=at or now) for one in found.values()]
 
-    def past_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
-        """See `resolution.past_looks`."""
+    def reconstruct_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
+        """Reconstruct past observations; see `bellwether.arena.kalshi.reconstruct_looks`."""
         found, _ = self.ask(lambda client: _fetch_listings(client, market_ids))
         wait = max(one.dispute_window for one in rules.values())
         return reconstruct_looks(found.values(), until, wait=wait, grace=max(one.grace for one in rules.values()))
 
-    def midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
-        """Midpoints of order books."""
+    def fetch_midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
+        """Fetch midpoints of order books."""
         books = self.ask(lambda client: snapshots.fetch_books(client, tokens))
         return {ticker: PriceObservation(quote_from_book(book.yes, book.no, book.at).mid, book.at) for ticker, book in books.items()}
 
-    def listed(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
-        """Nothing: a listing of Kalshi quotes its order book."""
+    def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
+        """Return nothing: Kalshi's listing is no second source, as it quotes the order book."""
         return {}
 
-    def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
-        """Midpoints of hourly candles, where both sides were quoted."""
+    def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
+        """Fetch midpoints of hourly candles with both sides quoted."""
         found = self.ask(lambda client: snapshots.fetch_candles(client, spans))
         return {ticker: list(_list_midpoints(map(_candle_from_row, rows))) for ticker, rows in found.items()}
 
@@ -154,7 +154,7 @@ async def _reconstruct_universe(client: KalshiClient, at: datetime, limit: int) 
 
 
 def _batch_listings(found: Iterable[MarketListing]) -> Iterator[list[MarketListing]]:
-    """Neighbours with at most `_AT_ONCE` contracts together; a larger candidate is alone."""
+    """Yield consecutive listings with at most `_AT_ONCE` contracts together; a larger one is alone."""
     held: list[MarketListing] = []
     for one in found:
         if held and sum(len(other.contracts) for other in (*held, one)) > _AT_ONCE:
@@ -166,7 +166,7 @@ def _batch_listings(found: Iterable[MarketListing]) -> Iterator[list[MarketListi
 
 
 async def _fetch_listings(client: KalshiClient, market_ids: Sequence[str]) -> tuple[dict[str, MarketListing], datetime | None]:
-    """The markets of these ids with all their contracts, whatever became of them, and when the venue answered."""
+    """Fetch markets by id with all their contracts, whatever their status, and the time of the response."""
     seen, of_events = await snapshots.fetch_by_id(client, market_ids)
     found: dict[str, MarketListing] = {}
     for name in dict.fromkeys(market_ids):
@@ -189,7 +189,7 @@ def _candle_from_row(row: Mapping[str, Any]) -> Candle:
 
 
 def _quotes_from_candles(market: Market, candles: Mapping[str, Sequence[Candle]], at: datetime) -> Quotes:
-    """The quotes of a market as of an instant, from candles at most a day old."""
+    """Return the quotes of a market as of an instant, from candles at most a day old."""
     found: dict[int, Quote] = {}
     for place, ticker in enumerate(market.token_ids):
         candle = find_latest_candle([one for one in candles.get(ticker, ()) if at - one.at <= FRESH], at)

@@ -1,4 +1,4 @@
-"""Accounts of agents before a week is decided, from decisions in the journal and evidence known by then; and books of all agents by venue."""
+"""Accounts before a week is decided, from decisions in the journal and evidence known by then; and books of all agents by venue."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from bellwether.journal.records import Records
 
 @dataclass(frozen=True)
 class WeekState:
-    """The state before a week is decided, as of `at`.
+    """State before a week is decided, as of `at`.
 
-    markets: all that are known, by id: those of the universe and those that are held. prices: the newest by market and outcome. quotes: of held
-    markets outside of the universe, where the week is reconstructed.
+    markets: known markets by id, of the universe and of positions. prices: latest by market and outcome. quotes: of held markets outside the
+    universe, in a reconstructed week.
     """
 
     book: Book
@@ -44,21 +44,21 @@ class WeekState:
         return {name: position.agent_id for account in self.book.accounts.values() for name, position in account.positions.items()}
 
     def account(self, agent_id: str) -> Account:
-        """An agent's account."""
+        """Return the account of an agent."""
         return self.book.accounts[agent_id]
 
     def position(self, position_id: str) -> Position | None:
-        """A position of any agent."""
+        """Return a position of any agent."""
         return next((account.positions[position_id] for account in self.book.accounts.values() if position_id in account.positions), None)
 
 
 def decision_keys(cohort: FrozenCohort, week: date) -> list[DecisionKey]:
-    """The decisions of a cohort in a week, by family."""
+    """Return the keys of a cohort's decisions in a week, by family."""
     return [DecisionKey(AgentKey(cohort.week, family), week) for family in sorted(cohort.members)]
 
 
 def load_earlier_trades(records: Records, cohorts: Iterable[FrozenCohort], week: date) -> list[Trade]:
-    """The trades that the cohorts' decisions of earlier weeks led to, from the journal."""
+    """Load the trades of the cohorts' decisions in earlier weeks from the journal."""
     found: list[Trade] = []
     for cohort in cohorts:
         earlier = cohort.week
@@ -70,47 +70,57 @@ def load_earlier_trades(records: Records, cohorts: Iterable[FrozenCohort], week:
 
 
 def build_week_state(
-    world: WeekContext, week: date, venue: Venue, cohorts: Sequence[FrozenCohort], universe: Universe, *, at: datetime, reconstructed: bool
+    context: WeekContext,
+    week: date,
+    venue: Venue,
+    cohorts: Sequence[FrozenCohort],
+    universe: Universe,
+    *,
+    at: datetime,
+    reconstructed: bool,
 ) -> WeekState:
-    """The accounts of a venue's cohorts before a week is decided."""
-    agents = [agent for cohort in cohorts for agent in cohort.agents(cohort_methodology(world, cohort))]
-    trades = load_earlier_trades(world.records, cohorts, week)
-    rules = {cohort.methodology: cohort_methodology(world, cohort) for cohort in cohorts}
-    seen = load_observations(world, at, {trade.market_id for trade in trades}, reconstructed=reconstructed)
+    """Build the state of a venue's cohorts before a week is decided."""
+    agents = [agent for cohort in cohorts for agent in cohort.agents(cohort_methodology(context, cohort))]
+    trades = load_earlier_trades(context.records, cohorts, week)
+    rules = {cohort.methodology: cohort_methodology(context, cohort) for cohort in cohorts}
+    seen = load_observations(context, at, {trade.market_id for trade in trades}, reconstructed=reconstructed)
     book = _fold_book(agents, trades, seen, rules, at)
     waiting = awaited_markets(book)
     listed = universe.by_id
     if reconstructed and waiting:
-        seen = [*seen, *observations_from_rows(evidence_frame(world.data(venue).past_evidence(waiting, at, rules), reconstructed=True))]
+        seen = [
+            *seen,
+            *observations_from_rows(evidence_frame(context.data(venue).reconstruct_evidence(waiting, at, rules), reconstructed=True)),
+        ]
         book = _fold_book(agents, trades, seen, rules, at)
     missing = sorted({position.market_id for account in book.accounts.values() for position in account.open.values()} - set(listed))
-    held = world.data(venue).held(missing, at, past=reconstructed) if missing else HeldMarkets()
+    held = context.data(venue).fetch_held_markets(missing, at, past=reconstructed) if missing else HeldMarkets()
     return WeekState(book, at, {**held.markets, **listed}, {**held.prices, **_universe_prices(universe, at)}, held.quotes)
 
 
 def fold_books(
-    world: WeekContext, agents: pl.DataFrame, trades: pl.DataFrame, evidence: pl.DataFrame, at: datetime | None = None
+    context: WeekContext, agents: pl.DataFrame, trades: pl.DataFrame, evidence: pl.DataFrame, at: datetime | None = None
 ) -> dict[Venue, Book]:
-    """The books of agents by venue, from rows of arena/agents, arena/trades and arena/evidence; as known at an instant where one is given."""
+    """Fold books by venue from rows of arena/agents, arena/trades and arena/evidence, optionally as known at an instant."""
     made = trades_from_rows(trades if at is None else trades.filter(pl.col("known_at") <= at))
     known = evidence if at is None else evidence.filter(pl.col("known_at") <= at)
     found: dict[Venue, Book] = {}
-    for venue, own in world.by_venue(agents_from_rows(agents)).items():
+    for venue, own in context.by_venue(agents_from_rows(agents)).items():
         names = {agent.agent_id for agent in own}
         traded = [trade for trade in made if trade.agent_id in names]
         seen = observations_from_rows(known.filter(pl.col("market_id").is_in(list({trade.market_id for trade in traded}))))
-        rules = {agent.methodology: world.rules[agent.methodology] for agent in own}
+        rules = {agent.methodology: context.rules[agent.methodology] for agent in own}
         found[venue] = _fold_book(own, traded, seen, rules, at)
     return found
 
 
-def load_observations(world: WeekContext, at: datetime, market_ids: Iterable[str], *, reconstructed: bool) -> list[Observation]:
-    """Observations from the lake's evidence on some markets, as known at an instant. reconstructed: damaged rows may be rebuilt."""
+def load_observations(context: WeekContext, at: datetime, market_ids: Iterable[str], *, reconstructed: bool) -> list[Observation]:
+    """Load observations of some markets from the lake, as known at an instant. reconstructed: whether damaged rows may be rebuilt."""
     wanted = list(market_ids)
     if not wanted:
         return []
     chosen = pl.col("market_id").is_in(wanted) & (pl.col("known_at") <= at)
-    return observations_from_rows(load_evidence(world, None if reconstructed else ()).query(lambda rows: rows.filter(chosen)))
+    return observations_from_rows(load_evidence(context, None if reconstructed else ()).query(lambda rows: rows.filter(chosen)))
 
 
 def _fold_book(
@@ -123,7 +133,7 @@ def _fold_book(
 
 
 def _distinct_observations(seen: Sequence[Observation]) -> list[Observation]:
-    """Looks without repetitions: the same look may be stored and reconstructed."""
+    """Drop duplicates: the same observation may be stored and reconstructed."""
     return list({(one.market_id, one.observed_at, one.by_operator): one for one in seen}.values())
 
 

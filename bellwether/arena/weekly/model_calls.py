@@ -1,4 +1,4 @@
-"""Answers of agents: of a rule at once, of a model through the journal, within the budgets of its week."""
+"""Answers of agents: from rules directly, from models through the journal within the budgets of the week."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _FREE = Usage(cost=0, cost_source=CostSource.UNBILLED)
 class Task:
     """The decision of one agent.
 
-    account: as of the start of the run. messages: makes the prompt. look: fetches the quotes for a decision, together with the markets and the time.
-    deadline: after which no request is sent and no refused leg is executed again. universe: the markets shown. place: in the order of the cohort, from 1.
-    owners: agent by position, of all positions. terms: of its model; None of a rule, and in cohorts without terms. at: of a reconstructed week, whose
-    clock and quotes stay; None of a live one. version: of the prompt.
+    account: at the start of the run. messages: builds the prompt. look: returns markets and quotes for a decision. deadline: afterwards no
+    request is sent and no refused leg is executed again. universe: the offered markets. place: in the cohort's order, from 1. owners: agent by
+    position, of all positions. terms: of the model; None for rules and cohorts without terms. at: fixed time of a reconstructed week; None for
+    a live one. version: of the prompt.
     """
 
     key: DecisionKey
@@ -61,26 +61,26 @@ class Task:
     version: str = VERSION
 
     def is_over(self, now: datetime) -> bool:
-        """Return whether a decision stays refused after all of its legs were."""
+        """Return whether a decision with only refused legs stays refused."""
         return self.at is not None or now >= self.deadline
 
 
-#: Requests an answer for a task with its stored prompt: the messages and the number of the sample; at most once for the same sample. An answer without
-#: an attempt is of a rule, and no call.
+#: Function of task, stored plan, messages and sample number that requests an answer, at most once per sample.
+#: An answer without attempts comes from a rule and is not a call.
 AnswerRequest = Callable[[Task, DecisionPlan, Sequence[Message], int], Answer | NoAnswer]
 
 
 class _ModelClients:
-    """Clients of models, opened when they are needed. A client knows one entry of a name: cohorts on other terms have another."""
+    """Model clients, opened on first use. Each client has one entry per name, so that cohorts with other terms have another client."""
 
     def __init__(self, models: Models | None, portal: BlockingPortal, opened: ExitStack) -> None:
         self._models, self._portal, self._opened = models, portal, opened
         self._clients: list[tuple[dict[str, Model], ModelClient]] = []
 
     def of(self, model: Model) -> ModelClient:
-        """The client of this entry. Raises `ConfigError` where no model may be called."""
+        """Return the client of an entry. Raises `ConfigError` if model calls are not allowed."""
         if self._models is None:
-            raise ConfigError(f"asking {model.name}: a language model needs a model client, and none was given")
+            raise ConfigError(f"calling {model.name}: no model client is configured; the run may only use rules")
         for known, client in self._clients:
             if known.setdefault(model.name, model) == model:
                 return client
@@ -90,10 +90,10 @@ class _ModelClients:
 
 
 @contextmanager
-def open_model_calls(world: WeekContext) -> Iterator[AnswerRequest]:
-    """Yield a callable that requests answers within the budgets of their weeks. Clients of models are opened with the first of them and closed at the end."""
+def open_model_calls(context: WeekContext) -> Iterator[AnswerRequest]:
+    """Yield a function that requests answers within the budgets of their weeks. Model clients are opened on first use and closed at the end."""
     with start_blocking_portal() as portal, ExitStack() as opened:
-        clients = _ModelClients(world.models, portal, opened)
+        clients = _ModelClients(context.models, portal, opened)
         known: dict[str, Model] = {}
         exhausted: dict[str, str] = {}
 
@@ -102,7 +102,7 @@ def open_model_calls(world: WeekContext) -> Iterator[AnswerRequest]:
             if rule is not None:
                 return _answer_by_rule(rule, task, plan, sample)
             if not known:
-                known.update(models(world.registry))
+                known.update(models(context.registry))
 
             model = configure_model(plan.model, task.methodology, known, task.terms)
             terms: dict[str, Any] = {
@@ -110,7 +110,7 @@ def open_model_calls(world: WeekContext) -> Iterator[AnswerRequest]:
                 "scope": task.key.decision_id,
                 "sample": sample,
                 "parameters": call_parameters(model, task.methodology),
-                "budgets": world.budgets.of(task.key.week, asked_as(model)),
+                "budgets": context.budgets.of(task.key.week, asked_as(model)),
             }
             try:
                 return portal.call(partial(clients.of(model).ask, model, messages, **terms))
@@ -121,9 +121,9 @@ def open_model_calls(world: WeekContext) -> Iterator[AnswerRequest]:
 
 
 def _limit_error(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
-    """The error for a stopped model: if its own budget of the week is used up, others continue; anything else stops the run.
+    """Return the error for a stopped model. If only its own budget of the week is used up, others continue; otherwise the run stops.
 
-    exhausted: models whose own budget is used up, with the words.
+    exhausted: messages by model whose own budget is used up.
     """
     cause = stopped.__cause__
     if isinstance(cause, BudgetExceeded) and cause.budget.of.model is not None and cause.budget.of.scope_end is not None:
@@ -132,15 +132,15 @@ def _limit_error(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError
 
 
 def configure_model(member: str, rules: Methodology, known: Mapping[str, Model], terms: Terms | None = None) -> Model:
-    """A model as a methodology asks it, on the terms of its cohort. Raises `ConfigError` when the registry has none of that name any more."""
+    """Return a model configured for a methodology, on the terms of its cohort. Raises `ConfigError` if it is not in the registry."""
     if member not in known:
-        raise ConfigError(f"asking {member}: the registry has no model of this name any more; put it back into models.toml")
+        raise ConfigError(f"calling {member}: the model is missing in models.toml; restore it")
     model = known[member] if terms is None else terms.applied(known[member])
     return model.model_copy(update={"timeout": float(rules.timeout_seconds)})
 
 
 def call_parameters(model: Model, rules: Methodology) -> dict[str, Any]:
-    """Parameters of a call: the methodology's bounds; its temperature where the model has one; the schema where the model is held to one."""
+    """Return the parameters of a call: the methodology's limits, its temperature if the model has one, and the schema if the model uses one."""
     return {
         "max_tokens": rules.max_tokens,
         **({"temperature": rules.temperature} if model.temperature is not None else {}),
@@ -149,7 +149,7 @@ def call_parameters(model: Model, rules: Methodology) -> dict[str, Any]:
 
 
 def _answer_by_rule(rule: str, task: Task, plan: DecisionPlan, sample: int) -> Answer:
-    """The answer of a rule: no call, so that nothing is in the journal under its key. Its limits are those of the stored prompt."""
+    """Return the answer of a rule, with the limits of the stored prompt. It is not a call, so the journal has no entry for its key."""
     name = task.key.decision_id
     content = rule_agents.answer_by_rule(rule, task.universe.markets, Limits.of(task.methodology, plan.cash), name)
     key = Request(model=f"arena/{rule}", messages=(), purpose=PURPOSE, scope=name, sample=sample).key

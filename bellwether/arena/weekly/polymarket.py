@@ -1,4 +1,4 @@
-"""Polymarket as the arena's weeks ask it: Gamma for markets, the CLOB for books, past prices and winners."""
+"""Polymarket as a venue of the arena's weeks: Gamma for markets; the CLOB for books, past prices and winners."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from bellwether.venues.polymarket import snapshots
 if TYPE_CHECKING:
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
-#: Past prices of a reconstructed universe are requested from so long before the decision.
+#: Time before the decision from which past prices of a reconstructed universe are requested.
 _PRICED = timedelta(days=1)
-#: A held market without a price of the day is valued at the last one of so long before.
+#: Maximum age of the last price of a held market.
 _LAST = timedelta(days=14)
 
 T = TypeVar("T")
 
 
 class PolymarketRunner(Protocol):
-    """Asks Polymarket."""
+    """Runs work with connected Polymarket clients."""
 
     def __call__(self, work: Callable[[GammaClient, ClobClient], Awaitable[T]]) -> T:
-        """Run `work` with connected clients, and return what it returns."""
+        """Run `work` with connected clients and return its result."""
         ...
 
 
@@ -57,20 +57,20 @@ class Polymarket:
 
     ask: PolymarketRunner
 
-    def present(self, limit: int, now: datetime) -> FrozenUniverse:
-        """The open markets of the largest volume."""
+    def fetch_universe(self, limit: int, now: datetime) -> FrozenUniverse:
+        """Fetch the open markets of the largest volume."""
         return self.ask(lambda gamma, clob: _fetch_universe(gamma, limit, now))
 
-    def past(self, at: datetime, limit: int) -> FrozenUniverse:
-        """See `history`."""
+    def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:
+        """Reconstruct a past universe; see `bellwether.arena.history`."""
         return self.ask(lambda gamma, clob: _reconstruct_universe(gamma, clob, at, limit))
 
-    def held(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
-        """Markets by id, with past prices of the last days."""
+    def fetch_held_markets(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
+        """Fetch markets by id, with past prices of the last days."""
         return self.ask(lambda gamma, clob: _fetch_held(gamma, clob, market_ids, at, past=past))
 
-    def look(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """Gamma's words and prices, the CLOB's books, and its midpoints of tokens whose book it does not give."""
+    def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
+        """Fetch Gamma's statuses and prices, the CLOB's books, and its midpoints of tokens without a book."""
         tokens = tokens_to_quote(markets, list(markets))
 
         async def work(gamma: GammaClient, clob: ClobClient) -> tuple[snapshots.MarketRows, dict[str, snapshots.Book], dict[str, Decimal]]:
@@ -89,35 +89,35 @@ class Polymarket:
                 quotes.setdefault(market_id, {})[place] = found
         return {name: market.status for name, market in listed.items()}, dict(quotes)
 
-    def past_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
-        """The prices that the universe was frozen at; past bids and asks are not kept."""
+    def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
+        """Return the prices of the frozen universe as quotes; past bids and asks are not recorded."""
         return {
             name: {place: Quote(price, source=SOURCE) for place, price in enumerate(market.prices) if price is not None}
             for name, market in markets.items()
         }
 
-    def evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-        """Gamma's records, and the CLOB's flags of closed markets."""
+    def fetch_evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
+        """Fetch Gamma's records, and the CLOB's flags of closed markets."""
         return self.ask(lambda gamma, clob: _fetch_evidence(gamma, clob, market_ids, now))
 
-    def past_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
-        """See `history.reconstruct_evidence`."""
+    def reconstruct_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
+        """Reconstruct past observations; see `bellwether.arena.history.reconstruct_evidence`."""
         return self.ask(lambda gamma, clob: _reconstruct_evidence(gamma, clob, market_ids, until, rules))
 
-    def midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
-        """Midpoints of books."""
+    def fetch_midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
+        """Fetch midpoints of books."""
         books = self.ask(lambda gamma, clob: snapshots.fetch_books(clob, tokens))
         return {token: PriceObservation(book_midpoint(book), book.at) for token, book in books.items()}
 
-    def listed(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
-        """Gamma's prices of outcomes."""
+    def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
+        """Fetch Gamma's outcome prices."""
         seen = self.ask(lambda gamma, clob: snapshots.fetch_by_id(gamma, sorted({market_id for market_id, _ in keys})))
         markets = {row["market_id"]: market_from_row(row, now) for row in seen.rows}
         prices = {key: markets[key[0]].price(key[1]) for key in keys if key[0] in markets}
         return {key: price for key, price in prices.items() if price is not None}
 
-    def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
-        """Hourly points of /prices-history."""
+    def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
+        """Fetch hourly points of /prices-history."""
         return dict(self.ask(lambda gamma, clob: snapshots.fetch_past_prices(clob, spans)))
 
 
@@ -125,7 +125,7 @@ async def _fetch_universe(gamma: GammaClient, limit: int, now: datetime) -> Froz
     seen = await snapshots.fetch_largest_open(gamma, limit, lambda row: _is_offered(row, now))
     at, markets, lacking = seen.at or now, [], seen.rejects
     for row in seen.rows:
-        # One that is not deployed yet cannot be traded, quoted or valued.
+        # Markets that are not deployed yet cannot be traded, quoted or valued.
         if not row["token_ids"]:
             lacking += 1
             continue
@@ -196,14 +196,14 @@ def _with_status(market: Market, status: MarketStatus, *, past: bool) -> Market:
 
 
 def quote_from_book(book: snapshots.Book, source: str = "clob") -> Quote:
-    """A book as a quote: its midpoint where both sides are quoted, and no midpoint otherwise."""
+    """Convert a book to a quote. The midpoint is None unless both sides are quoted."""
     bid, ask = _best_prices(book)
     sides = _to_levels(book.bids), _to_levels(book.asks)
     return Quote(midpoint(bid, ask), bid, ask, book.at, source, *sides, tick=price_micros(book.tick), skipped=book.skipped)
 
 
 def book_midpoint(book: snapshots.Book) -> SharePrice | None:
-    """The midpoint of a book (micro-dollars), as `quote_from_book` has it."""
+    """Return the midpoint of a book in micro-dollars, as in `quote_from_book`."""
     return midpoint(*_best_prices(book))
 
 

@@ -1,4 +1,4 @@
-"""Queries of the arena: the status of weeks, the history of an agent, and everything behind one decision."""
+"""Queries of the arena: status of weeks, history of agents, and explanations of decisions."""
 
 from __future__ import annotations
 
@@ -36,38 +36,40 @@ from bellwether.tables.exports import redact_rows
 from bellwether.tables.schema import Table
 from bellwether.untrusted_text import redact, redact_name
 
-#: Tables without known_at that `tables_as_known` has: results, folded from the facts.
+#: Tables without known_at that `tables_as_known` returns: results folded from the facts.
 AS_KNOWN = frozenset({POSITIONS.name, PORTFOLIOS.name, LEADERBOARD.name})
-#: Reads the rows of a table.
+#: Function that reads the rows of a table.
 TableReader = Callable[[Table], pl.DataFrame]
 
 
-def is_week_decided(world: WeekContext, week: date, at: datetime) -> bool:
-    """Return whether a live week is complete at an instant: its cohort was started, or may not be any more, and by the lake's rows every decision that is
-    due is finished, refused or failed, or its agent was closed."""
-    if load_cohort(world.records, week) is None and is_start_allowed(at):
+def is_week_decided(context: WeekContext, week: date, at: datetime) -> bool:
+    """Return whether a live week is complete at an instant, by the rows of the lake.
+
+    Its cohort was started, or may no longer be, and every due decision is finished, refused or failed, or its agent was closed.
+    """
+    if load_cohort(context.records, week) is None and is_start_allowed(at):
         return False
-    cohorts = deciding_cohorts(world, week, reconstructed=False)
-    closed = load_closures(world.records)
+    cohorts = deciding_cohorts(context, week, reconstructed=False)
+    closed = load_closures(context.records)
     wanted = {key.decision_id for cohort in cohorts for key in decision_keys(cohort, week) if key.agent.agent_id not in closed}
-    rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
+    rows = context.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     done = rows.filter(pl.col("state").is_in(sorted(FINAL)))
     return wanted <= set(done["decision_id"])
 
 
-def has_unexecuted_answer(world: WeekContext, week: date) -> bool:
-    """Return whether a week has a decision with an answer of which no leg was executed: after the deadline it is executed, or becomes refused."""
-    rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
+def has_unexecuted_answer(context: WeekContext, week: date) -> bool:
+    """Return whether a decision of the week has an answer but no executed leg. After the deadline it is executed or becomes refused."""
+    rows = context.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     return bool((rows["state"] == str(DecisionState.READ)).any())
 
 
 def stored_tables(lake: Lake) -> TableReader:
-    """The tables as the lake has them."""
+    """Return a reader of the tables as stored in the lake."""
     return lambda table: lake.slice(table, missing="skip").read()
 
 
 def tables_as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> TableReader:
-    """The tables as known at an instant: facts that became known later are left out, and the results are folded from the others."""
+    """Return a reader of the tables as known at an instant: without later facts, and with results folded from the remaining ones."""
     facts = Facts.stored(lake)
     made = compute_results(facts, rules, known_at=at).frames
     then = facts.known(at)
@@ -84,25 +86,27 @@ def tables_as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) 
     return rows
 
 
-#: Columns that say of when a row is, the first that a table has.
+#: Time columns of tables, in order of preference.
 _TIMES = ("at", "known_at", "opened_at", "day")
 
 
 def filter_days(declared: Table, rows: pl.DataFrame, first: date | None, last: date | None) -> pl.DataFrame:
-    """The rows of a table from the start of a UTC day to the end of another, both included; None: without that bound.
+    """Filter rows of a table from one UTC day to another, both inclusive. None: no bound.
 
-    The time of a row is its column at, known_at, opened_at or day. Raises `ConfigError` for a table that has none of them.
+    The time of a row is its column at, known_at, opened_at or day. Raises `ConfigError` for a table without any of them.
     """
     name = next((name for name in _TIMES if name in declared.names), None)
     if name is None:
-        raise ConfigError(f"choosing days of {declared.name}: its rows are of no time; leave --from and --to out")
+        raise ConfigError(f"choosing days of {declared.name}: the table has no time column; omit --from and --to")
     day = pl.col(name).cast(pl.Date())
     return rows.filter(day >= first if first else pl.lit(value=True), day <= last if last else pl.lit(value=True))
 
 
 def week_status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """One row per week with a universe, a cohort or decisions, the newest first: what is decided, what is left, what is open, and whether its cohort is
-    complete as of the newest fact, as the leaderboard counts."""
+    """Return one row per week with a universe, a cohort or decisions, newest first: counts of decisions and open positions.
+
+    A cohort is complete as of the latest fact, as on the leaderboard.
+    """
     read = stored_tables(lake)
     markets = read(UNIVERSE).group_by("week").agg(markets=pl.len(), reconstructed=pl.col("reconstructed").first())
     cohorts = read(AGENTS).group_by("week").agg(lineup=pl.col("lineup").first(), methodology=pl.col("methodology").first(), agents=pl.len())
@@ -140,12 +144,12 @@ def week_status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
 
 
 def _count_open_positions(positions: pl.DataFrame) -> dict[str, int]:
-    """Open positions by agent."""
+    """Return the number of open positions by agent."""
     return dict(positions.filter(pl.col("status") == "open").group_by("agent_id").len().iter_rows())
 
 
 def cohort_rows(read: TableReader, cohort: date) -> pl.DataFrame:
-    """The agents of a cohort with their present accounts. Raises `ConfigError` for an unknown cohort."""
+    """Return the agents of a cohort with their present accounts. Raises `ConfigError` for an unknown cohort."""
     agents = read(AGENTS).filter(pl.col("week") == cohort)
     if agents.is_empty():
         raise ConfigError(f"showing the cohort {cohort}: no cohort started in this week; `bellwether arena status` lists them")
@@ -174,11 +178,11 @@ def cohort_rows(read: TableReader, cohort: date) -> pl.DataFrame:
 
 
 def agent_rows(read: TableReader, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
-    """Decisions, positions and cash movements of an agent of a cohort. Raises `ConfigError` for an unknown agent."""
+    """Return decisions, positions and cash movements of an agent. Raises `ConfigError` for an unknown agent."""
     agent = AgentKey(cohort, family).agent_id
     mine = pl.col("agent_id") == agent
     if read(AGENTS).filter(mine).is_empty():
-        raise ConfigError(f"showing {agent}: the cohort {cohort} has no such family; `bellwether arena show {cohort}` lists them")
+        raise ConfigError(f"showing {agent}: the family is not in the cohort {cohort}; `bellwether arena show {cohort}` lists its families")
     refused = read(REFUSALS).filter(LAST_EXECUTION).group_by("decision_id").agg(refused=pl.len().cast(pl.Int32()))
     decisions = read(DECISIONS).filter(mine).join(refused, on="decision_id", how="left").with_columns(pl.col("refused").fill_null(0))
     return {
@@ -196,7 +200,7 @@ def agent_rows(read: TableReader, cohort: date, family: str) -> Mapping[str, pl.
 
 @dataclass(frozen=True)
 class DecisionExplanation:
-    """Everything behind one decision. answers: texts of the answers, in the order of the calls. None: not yet, or none."""
+    """All records of one decision. answers: texts in the order of the calls. None: not yet available, or none."""
 
     decision_id: str
     plan: DecisionPlan | None
@@ -209,14 +213,14 @@ class DecisionExplanation:
 
 
 def explain_decision(
-    journal: Journal, read: TableReader, world: WeekContext, decision_id: str, known_at: datetime | None = None
+    journal: Journal, read: TableReader, context: WeekContext, decision_id: str, known_at: datetime | None = None
 ) -> DecisionExplanation:
-    """The prompt, the answers, how they were read, the executions and every cash movement of a decision (cohort/family/week), without credentials.
+    """Return prompt, answers, parsed decision, executions and cash movements of a decision (cohort/family/week), without credentials.
 
-    known_at: leaves out what came later, as `read` does. Raises `ConfigError` for what names no decision.
+    known_at: hide later records, as `read` does. Raises `ConfigError` for an unknown decision.
     """
     key = parse_decision_key(decision_id)
-    records = world.records
+    records = context.records
     asked, said = stored_record(records, DecisionPlan, decision_id), stored_record(records, Intent, decision_id)
     done = [one for one in load_records(records, Execution, decision_id) if known_at is None or one.executed_at <= known_at]
     if known_at is not None:
@@ -226,7 +230,7 @@ def explain_decision(
     if asked is None and said is None:
         when = f" at {known_at.isoformat()}" if known_at else ""
         raise ConfigError(
-            f"explaining {decision_id}: nothing is stored of it{when}; `bellwether arena show {key.agent.cohort} {key.agent.family}` lists decisions"
+            f"explaining {decision_id}: no record is stored{when}; `bellwether arena show {key.agent.cohort} {key.agent.family}` lists the agent's decisions"
         )
     trades = read(TRADES).filter(pl.col("trade_id").str.starts_with(f"{decision_id}/"))
     return DecisionExplanation(
@@ -242,7 +246,7 @@ def explain_decision(
 
 
 def _redact_decision(decision: Decision) -> Decision:
-    """The decision without credentials in the model's text."""
+    """Return the decision without credentials in the model's text."""
     return replace(
         decision,
         bets=tuple(replace(bet, market_id=redact_name(bet.market_id), side=redact_name(bet.side)) for bet in decision.bets),
@@ -253,20 +257,20 @@ def _redact_decision(decision: Decision) -> Decision:
 
 
 def parse_agent_key(agent_id: str) -> AgentKey:
-    """The agent that `cohort/family` names. Raises `ConfigError` for anything else."""
+    """Parse `cohort/family`. Raises `ConfigError` for any other text."""
     try:
         cohort, family = agent_id.split("/")
         return AgentKey(date.fromisoformat(cohort), family)
     except ValueError:
-        raise ConfigError(f"reading {agent_id!r:.120}: an agent is COHORT/FAMILY, such as 2026-05-24/calibrated") from None
+        raise ConfigError(f"reading {agent_id!r:.120}: not an agent; write COHORT/FAMILY, such as 2026-05-24/calibrated") from None
 
 
 def parse_decision_key(decision_id: str) -> DecisionKey:
-    """The decision that `cohort/family/week` names. Raises `ConfigError` for anything else."""
+    """Parse `cohort/family/week`. Raises `ConfigError` for any other text."""
     try:
         cohort, family, week = decision_id.split("/")
         return DecisionKey(AgentKey(date.fromisoformat(cohort), family), date.fromisoformat(week))
     except ValueError:
         raise ConfigError(
-            f"reading {decision_id!r:.120}: a decision is COHORT/FAMILY/WEEK, such as 2026-05-24/calibrated/2026-05-31"
+            f"reading {decision_id!r:.120}: not a decision; write COHORT/FAMILY/WEEK, such as 2026-05-24/calibrated/2026-05-31"
         ) from None

@@ -1,4 +1,4 @@
-"""Rows of a week's tables from what its decisions stored."""
+"""Rows of a week's tables from its stored decisions."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from bellwether.tables.arena_messages import MESSAGES
 from bellwether.tables.exports import redact_rows
 
 
-def agents_rows(world: WeekContext, cohort: FrozenCohort | None) -> pl.DataFrame:
-    """Rows of arena/agents: those of a cohort; none when it was not started."""
+def agents_rows(context: WeekContext, cohort: FrozenCohort | None) -> pl.DataFrame:
+    """Build rows of arena/agents of a cohort; empty without a cohort."""
     if cohort is None:
         return AGENTS.empty()
     return agents_frame(
-        cohort.agents(cohort_methodology(world, cohort)),
+        cohort.agents(cohort_methodology(context, cohort)),
         cohort.members,
         cohort.week,
         cohort.started_at,
         lineup=cohort.lineup,
         reconstructed=cohort.reconstructed,
-        closed=load_closures(world.records),
+        closed=load_closures(context.records),
         terms=cohort.terms,
-        archived=load_archives(world.records).get(cohort.week.isoformat()),
+        archived=load_archives(context.records).get(cohort.week.isoformat()),
     )
 
 
@@ -46,23 +46,23 @@ _State = dict[str, Any]
 _TIMES = ("known_at", "changed_at", "superseded_at")
 
 
-def decisions_rows(world: WeekContext, done: WeekDecisions) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rows of arena/decisions, one for each agent that decides in the week, and of arena/decision_versions, without credentials.
+def decisions_rows(context: WeekContext, done: WeekDecisions) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Build rows of arena/decisions and arena/decision_versions for all agents that decide in the week, without credentials.
 
-    A state that differs from the stored one, or is of a later execution, is recorded with its time, and the stored one becomes a version. Versions missing in the lake are made from
-    the earlier executions in the journal.
+    A state that differs from the stored one, or belongs to a later execution, is recorded with its time; the stored one becomes a version.
+    Versions missing in the lake are rebuilt from earlier executions in the journal.
     """
-    stored, made = _load_states(world, done.week), _journal_states(world, done)
+    stored, made = _load_states(context, done.week), _journal_states(context, done)
     current, versions = list[_State](), list[_State]()
     for task, one in done.decisions:
         executed_at = None if one.execution is None else one.execution.executed_at
-        now = _record_time(world, done.universes[task.methodology.venue])
+        now = _record_time(context, done.universes[task.methodology.venue])
         states = _merge_states(stored.pop(one.decision_id, []), made[one.decision_id], executed_at, now)
         current.append(states[-1] | {"known_at": states[0]["changed_at"], "superseded_at": None})
         versions += _earlier_versions(states)
     for states in stored.values():  # agents closed before their prompt was made
         versions += _earlier_versions(
-            [*states, {"changed_at": states[-1]["superseded_at"] or max(_record_time(world, one) for one in done.universes.values())}]
+            [*states, {"changed_at": states[-1]["superseded_at"] or max(_record_time(context, one) for one in done.universes.values())}]
         )
     return (
         DECISIONS.validate(DECISION_VERSIONS.frame(current).select(DECISIONS.names).sort(DECISIONS.order)),
@@ -70,16 +70,16 @@ def decisions_rows(world: WeekContext, done: WeekDecisions) -> tuple[pl.DataFram
     )
 
 
-def _record_time(world: WeekContext, universe: FrozenUniverse) -> datetime:
-    """The time at which a state is recorded: that of its universe in a reconstructed week."""
-    return universe.at if universe.reconstructed else world.now()
+def _record_time(context: WeekContext, universe: FrozenUniverse) -> datetime:
+    """Return the time at which a state is recorded; in a reconstructed week the time of its universe."""
+    return universe.at if universe.reconstructed else context.now()
 
 
-def _load_states(world: WeekContext, week: date) -> dict[str, list[_State]]:
-    """The legible states of the week's decisions in the lake, by decision, the current one last."""
+def _load_states(context: WeekContext, week: date) -> dict[str, list[_State]]:
+    """Load the readable states of the week's decisions from the lake, by decision, current one last."""
     found: dict[str, list[_State]] = {}
     for table in (DECISION_VERSIONS, DECISIONS):
-        stored = world.lake.slice(table, [(week.isoformat(),)], missing="skip")
+        stored = context.lake.slice(table, [(week.isoformat(),)], missing="skip")
         rows = redact_rows(table.name, stored.exclude(set(stored.damaged())).read())
         for row in rows.sort(table.order).iter_rows(named=True):
             state = {"superseded_at": None, **row, "changed_at": row["changed_at"] or row["known_at"]}
@@ -87,18 +87,18 @@ def _load_states(world: WeekContext, week: date) -> dict[str, list[_State]]:
     return found
 
 
-def _journal_states(world: WeekContext, done: WeekDecisions) -> dict[str, list[_State]]:
-    """The states of the week's decisions from the journal, by decision: one for each execution, the current one last."""
+def _journal_states(context: WeekContext, done: WeekDecisions) -> dict[str, list[_State]]:
+    """Return the states of the week's decisions from the journal, by decision: one per execution, current one last."""
     rows = list[_State]()
     for task, one in done.decisions:
         states = dict[datetime, DecisionOutcome]()
         if one.execution is None or one.intent is None:
-            states[_record_time(world, done.universes[task.methodology.venue])] = one
+            states[_record_time(context, done.universes[task.methodology.venue])] = one
         else:
-            for each in load_records(world.records, Execution, one.decision_id):
+            for each in load_records(context.records, Execution, one.decision_id):
                 states[each.executed_at] = outcome_of_execution(one.decision_id, one.plan, one.intent, each, over=False)
             states[one.execution.executed_at] = one
-        served = _served_models(world.journal, one)
+        served = _served_models(context.journal, one)
         rows += [_decision_row(done, task, state) | served | dict.fromkeys(_TIMES, at) for at, state in states.items()]
     found: dict[str, list[_State]] = {}
     for row in redact_rows(DECISIONS.name, frame_from_millionths(DECISION_VERSIONS, rows, "cash", "cost")).iter_rows(named=True):
@@ -107,9 +107,9 @@ def _journal_states(world: WeekContext, done: WeekDecisions) -> dict[str, list[_
 
 
 def _merge_states(stored: list[_State], made: list[_State], executed_at: datetime | None, now: datetime) -> list[_State]:
-    """The states of a decision in order: those stored, those of earlier executions, and the current one if it differs or is of a later execution.
+    """Merge the states of a decision in order: stored ones, earlier executions, and the current one if it differs or belongs to a later execution.
 
-    executed_at: of the last execution. now: when the current state is recorded otherwise.
+    executed_at: of the last execution. now: time of the current state otherwise.
     """
     *earlier, current = made
     known = {state["changed_at"] for state in stored}
@@ -122,7 +122,7 @@ def _merge_states(stored: list[_State], made: list[_State], executed_at: datetim
 
 
 def _earlier_versions(states: Sequence[_State]) -> list[_State]:
-    """Rows of arena/decision_versions: all states but the last, which ends the one before; states without a duration are left out."""
+    """Return rows of arena/decision_versions: all states but the last. States without a duration are omitted."""
     first = {"known_at": states[0]["changed_at"]}
     return [
         one | first | {"superseded_at": after["changed_at"]} for one, after in pairwise(states) if one["changed_at"] < after["changed_at"]
@@ -138,7 +138,7 @@ def _decision_row(done: WeekDecisions, task: Task, one: DecisionOutcome) -> dict
     if intent is not None:
         decision, calls, cost = intent.decision, intent.calls, intent.cost
     else:
-        # Without a plan no request was sent, and nothing paid.
+        # Without a plan no request was sent and nothing was paid.
         decision, calls, cost = None, one.calls, one.cost if plan is not None else 0
     return {
         "week": done.week,
@@ -168,7 +168,7 @@ def _decision_row(done: WeekDecisions, task: Task, one: DecisionOutcome) -> dict
 
 
 def _served_models(journal: Journal, one: DecisionOutcome) -> dict[str, object]:
-    """Requested and served model of the decision's last call, from the journal."""
+    """Return requested and served model of the decision's last call, from the journal."""
     calls = one.intent.calls if one.intent is not None else one.calls
     call = journal.status(calls[-1]) if calls and one.plan is not None else None
     if call is None or one.plan is None:
@@ -179,10 +179,10 @@ def _served_models(journal: Journal, one: DecisionOutcome) -> dict[str, object]:
     return {"model": model, "served_model": served.model, "system_fingerprint": served.system_fingerprint, "served_by": served.by}
 
 
-def messages_rows(world: WeekContext, done: WeekDecisions, *states: pl.DataFrame) -> pl.DataFrame:
-    """Rows of arena/messages: the messages of the week's decisions. states: rows of arena/decisions and arena/decision_versions.
+def messages_rows(context: WeekContext, done: WeekDecisions, *states: pl.DataFrame) -> pl.DataFrame:
+    """Build rows of arena/messages of the week's decisions. states: rows of arena/decisions and arena/decision_versions.
 
-    A prompt is known with the first state that has one, an answer with the first in which it was read.
+    A prompt is known with the first state that has one, an answer with the first state in which it was read.
     """
     recorded = pl.concat([rows.select("decision_id", "changed_at", "prompt_hash", "action") for rows in states]).sort("changed_at")
     asked, read = (
@@ -204,13 +204,13 @@ def messages_rows(world: WeekContext, done: WeekDecisions, *states: pl.DataFrame
             "known_at": (read if role == "assistant" else asked)[one.decision_id],
         }
         for _, one in done.decisions
-        for number, role, content in list_messages(world.journal, one.plan, one.intent)
+        for number, role, content in list_messages(context.journal, one.plan, one.intent)
     ]
     return MESSAGES.validate(MESSAGES.frame(rows).sort(MESSAGES.order))
 
 
-def refusals_rows(world: WeekContext, done: WeekDecisions) -> pl.DataFrame:
-    """Rows of arena/refusals, of every execution, without credentials."""
+def refusals_rows(context: WeekContext, done: WeekDecisions) -> pl.DataFrame:
+    """Build rows of arena/refusals of all executions, without credentials."""
     rows: list[Mapping[str, Any]] = [
         {
             "week": done.week,
@@ -223,7 +223,7 @@ def refusals_rows(world: WeekContext, done: WeekDecisions) -> pl.DataFrame:
         }
         for _, one in done.decisions
         if one.execution is not None
-        for execution, after in pairwise([*load_records(world.records, Execution, one.decision_id), None])
+        for execution, after in pairwise([*load_records(context.records, Execution, one.decision_id), None])
         if execution is not None and (after is None or execution.executed_at < after.executed_at)
         for refusal in execution.refusals
     ]
@@ -231,12 +231,12 @@ def refusals_rows(world: WeekContext, done: WeekDecisions) -> pl.DataFrame:
 
 
 def trades_rows(done: WeekDecisions) -> pl.DataFrame:
-    """Rows of arena/trades."""
+    """Build rows of arena/trades."""
     return trades_frame([trade for _, one in done.decisions if one.execution is not None for trade in one.execution.trades])
 
 
 def count_states(decisions: Sequence[tuple[Task, DecisionOutcome]]) -> dict[str, int]:
-    """Numbers of decisions by state, and of finished ones that are INVALID."""
+    """Count decisions by state, and finished ones that are INVALID."""
     found: dict[str, int] = {}
     for _, one in decisions:
         invalid = one.intent is not None and one.intent.decision.problem is not None

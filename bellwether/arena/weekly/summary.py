@@ -1,4 +1,4 @@
-"""Summaries of `arena run`: the prompts that it would send, and, after it, what went wrong in the weeks, what they cost, and what is due next."""
+"""Summaries of `arena run`: a preview of its prompts, and afterwards problems, costs and the next deadline."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from bellwether.models.prices import most_cost
 from bellwether.models.registry import models
 from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, TRADES
 
-#: Decisions that each line names; the others are counted.
+#: Maximum number of decisions named in a line.
 _NAMED = 5
 
 
-def summarise_run(world: WeekContext, weeks: Sequence[date], now: datetime) -> dict[str, Any]:
-    """The summary of the weeks of a run as JSON has it. Costs are dollars, null where a part is unknown; times are UTC.
+def summarise_run(context: WeekContext, weeks: Sequence[date], now: datetime) -> dict[str, Any]:
+    """Return the summary of the weeks of a run for JSON. Costs are dollars, null if partly unknown; times are UTC.
 
-    refused: refused legs by reason. without_trade: decisions to bet or sell without a trade. open, failed: decisions without a final state, and without a
-    usable response for good, with the reason. invalid: problem of each answer that could not be used.
-    cost: dollars and tokens by family of the weeks. next: what is due, its deadline, and the dollars that the week's budgets leave (null: none is set).
+    refused: refused legs by reason. without_trade: BET or SELL decisions without a trade. open: decisions without a final state. failed:
+    decisions that finally have no usable response. Both with the reason. invalid: problems of unusable answers. cost: dollars and tokens by
+    family. next: next deadline, what is due, and the remaining budget in dollars (null without a budget).
     """
-    read = stored_tables(world.lake)
+    read = stored_tables(context.lake)
     of_weeks = pl.col("week").is_in(list(weeks))
     decisions, refusals = (read(one).filter(of_weeks) for one in (DECISIONS, REFUSALS))
     traded = {decision_of_trade(trade_id) for trade_id in read(TRADES).filter(of_weeks)["trade_id"]}
@@ -62,14 +62,14 @@ def summarise_run(world: WeekContext, weeks: Sequence[date], now: datetime) -> d
         "open": left.select("decision_id", "state", "reason").to_dicts(),
         "failed": decisions.filter(pl.col("state") == DecisionState.FAILED).select("decision_id", "state", "reason").to_dicts(),
         "invalid": dict(decisions.filter(action="INVALID").sort("decision_id").select("decision_id", "problem").iter_rows()),
-        "cost": _costs_by_family(world, weeks, decisions, read),
-        "next": _next_deadline(world, read(DECISIONS).filter(~pl.col("state").is_in(sorted(FINAL))), now),
+        "cost": _costs_by_family(context, weeks, decisions, read),
+        "next": _next_deadline(context, read(DECISIONS).filter(~pl.col("state").is_in(sorted(FINAL))), now),
     }
 
 
-def _costs_by_family(world: WeekContext, weeks: Sequence[date], decisions: pl.DataFrame, read: TableReader) -> list[dict[str, Any]]:
-    """Dollars and tokens by family, the dearest first; of families that sent a request."""
-    used = [world.journal.usage("scope", of=week_scope(week)) for week in weeks]
+def _costs_by_family(context: WeekContext, weeks: Sequence[date], decisions: pl.DataFrame, read: TableReader) -> list[dict[str, Any]]:
+    """Return dollars and tokens by family that sent requests, most expensive first."""
+    used = [context.journal.usage("scope", of=week_scope(week)) for week in weeks]
     tokens = pl.concat(used).select(decision_id="scope", input_tokens="prompt_tokens", output_tokens="completion_tokens")
     families = read(AGENTS).select("agent_id", "family")
     rows = decisions.join(tokens, on="decision_id", how="inner").join(families, on="agent_id", how="left")
@@ -81,13 +81,13 @@ def _costs_by_family(world: WeekContext, weeks: Sequence[date], decisions: pl.Da
     return costs.sort("cost", "family", descending=[True, False], nulls_last=False).to_dicts()
 
 
-def _next_deadline(world: WeekContext, left: pl.DataFrame, now: datetime) -> dict[str, Any]:
-    """Open decisions whose deadline is ahead, else the next week's. Its deadline is that of the methodology of new cohorts."""
-    rules: Methodology = world.chosen
+def _next_deadline(context: WeekContext, left: pl.DataFrame, now: datetime) -> dict[str, Any]:
+    """Return open decisions with a deadline ahead, else the next week, with the deadline of the methodology of new cohorts."""
+    rules: Methodology = context.chosen
     present = week_of(now)
     pending = left.filter(pl.col("week") == present).height if now < decision_deadline(present, rules) else 0
     week = present if pending else present + WEEK
-    whole, models = week_spending(world.journal, week, world.budgets)
+    whole, models = week_spending(context.journal, week, context.budgets)
     return {
         "week": week,
         "decisions": pending or None,
@@ -99,7 +99,7 @@ def _next_deadline(world: WeekContext, left: pl.DataFrame, now: datetime) -> dic
 
 
 def summary_lines(found: dict[str, Any]) -> Iterator[str]:
-    """The summary in lines, what went wrong first."""
+    """Yield the summary as lines, problems first."""
     if found["refused"]:
         reasons = ", ".join(f"{reason} {number}" for reason, number in found["refused"].items())
         yield f"Refused    {sum(found['refused'].values())} of {found['legs']} legs: {reasons}"
@@ -111,7 +111,7 @@ def summary_lines(found: dict[str, Any]) -> Iterator[str]:
     if found["invalid"]:
         yield f"Invalid    {_format_names([f'{name} ({problem})' for name, problem in found['invalid'].items()])}"
     if not any(found[name] for name in ("refused", "open", "failed", "invalid")):
-        yield f"All done   {found['legs']} legs executed, no decision open"
+        yield f"Done       {found['legs']} legs executed, no open decision"
     if found["cost"]:
         yield "Cost       " + ", ".join(map(_format_cost, found["cost"]))
     due = found["next"]
@@ -120,7 +120,7 @@ def summary_lines(found: dict[str, Any]) -> Iterator[str]:
         if due["decisions"]
         else f"week {due['week']}, from {_format_time(due['from'])}"
     )
-    money = "no budget of the week is set" if due["budget_left"] is None else f"${due['budget_left']:.2f} of its budget left"
+    money = "no weekly budget is set" if due["budget_left"] is None else f"${due['budget_left']:.2f} of the budget left"
     by_model = "".join(f"; {name} ${left:.2f}" for name, left in due["budget_left_by_model"].items())
     yield f"Next       {what}; deadline {_format_time(due['deadline'])}; {money}{by_model}"
 
@@ -146,14 +146,16 @@ def _format_time(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-#: Characters that a token has on average in English; providers count differently.
+#: Average number of characters per token in English; tokenizers differ.
 CHARACTERS = 4
 
 
 @dataclass(frozen=True)
 class PromptPreview:
-    """The prompt that a decision would send. tokens: of the prompt, estimated. most_cost: micro-dollars that the call may cost at most; None when no price is known.
-    stored: the prompt is stored already, and a run would not make another."""
+    """Prompt that a decision would send. tokens: estimated. most_cost: maximum cost of the call in micro-dollars; None without a known price.
+
+    stored: whether the prompt is already stored, so that a run reuses it.
+    """
 
     decision_id: str
     member: str
@@ -163,26 +165,26 @@ class PromptPreview:
     messages: Sequence[Message]
 
 
-def preview_week(world: WeekContext, week: date) -> tuple[list[FrozenUniverse], list[PromptPreview]]:
-    """The universes of a week as a run would take them now, that of its own cohort's venue first, and every prompt in the order in which it would be sent.
+def preview_week(context: WeekContext, week: date) -> tuple[list[FrozenUniverse], list[PromptPreview]]:
+    """Return the universes that a run would use, the own cohort's venue first, and all prompts in the order of sending.
 
-    Nothing is stored, and no request is sent.
+    Nothing is stored, and no model is called.
     """
-    known, universes, prompts = models(world.registry), list[FrozenUniverse](), list[PromptPreview]()
-    for venue in list_venues(world, week):
-        universe = preview_universe(world, week, venue)
-        cohorts = deciding_cohorts(world, week, reconstructed=universe.reconstructed, venue=venue)
-        if not universes and load_cohort(world.records, week) is None:
-            cohorts = [build_cohort(world, week, reconstructed=universe.reconstructed), *cohorts]
+    known, universes, prompts = models(context.registry), list[FrozenUniverse](), list[PromptPreview]()
+    for venue in list_venues(context, week):
+        universe = preview_universe(context, week, venue)
+        cohorts = deciding_cohorts(context, week, reconstructed=universe.reconstructed, venue=venue)
+        if not universes and load_cohort(context.records, week) is None:
+            cohorts = [build_cohort(context, week, reconstructed=universe.reconstructed), *cohorts]
         universes.append(universe)
-        prompts += [_preview_task(world, task, known) for task in plan_tasks(world, week, universe, cohorts)]
+        prompts += [_preview_task(context, task, known) for task in plan_tasks(context, week, universe, cohorts)]
     return universes, prompts
 
 
-def _preview_task(world: WeekContext, task: Task, known: Mapping[str, Model]) -> PromptPreview:
+def _preview_task(context: WeekContext, task: Task, known: Mapping[str, Model]) -> PromptPreview:
     asked = list(task.messages())
     name = task.key.decision_id
-    stored = world.records.stored("prompt", name) is not None
+    stored = context.records.stored("prompt", name) is not None
     tokens = -(-sum(len(one["content"]) for one in asked) // CHARACTERS)
     if rule_name(task.model) is not None:
         return PromptPreview(name, task.model, 0, 0, stored, asked)

@@ -1,4 +1,4 @@
-"""Interface of a venue to the weeks of the arena."""
+"""Interface of a venue for the arena's weeks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bellwether.units import SharePrice
 
 @dataclass(frozen=True)
 class HeldMarkets:
-    """Markets that are held and in no universe. prices: the last of each. quotes: as of a past instant; empty for now."""
+    """Held markets outside the universe. prices: last known ones. quotes: as of a past instant; empty in a live week."""
 
     markets: Mapping[str, Market] = field(default_factory=dict)
     prices: Mapping[PriceKey, Price] = field(default_factory=dict)
@@ -25,53 +25,53 @@ class HeldMarkets:
 
 
 class VenueData(Protocol):
-    """Markets, prices and evidence of one venue. What is quoted is named by a market's `token_ids`."""
+    """Markets, prices and evidence of one venue. Quoted instruments are named by a market's `token_ids`."""
 
-    def present(self, limit: int, now: datetime) -> FrozenUniverse:
-        """The universe as it is now: the open markets of the largest volume."""
+    def fetch_universe(self, limit: int, now: datetime) -> FrozenUniverse:
+        """Fetch the present universe: the open markets of the largest volume."""
         ...
 
-    def past(self, at: datetime, limit: int) -> FrozenUniverse:
-        """The universe as of a past instant, from what the venue keeps; nothing in it became known later."""
+    def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:
+        """Reconstruct the universe as of a past instant from the venue's records, without later information."""
         ...
 
-    def held(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
-        """Markets outside of the universe: whether they can be sold, the last price of each, and in the past what they were quoted at."""
+    def fetch_held_markets(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
+        """Fetch markets outside the universe: status, last prices and, if past, quotes."""
         ...
 
-    def look(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """The present status of markets, as far as the venue states it, and their quotes, each with the price of the listing."""
+    def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
+        """Fetch the present statuses of markets as far as known, and their quotes with listed prices."""
         ...
 
-    def past_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
-        """Past quotes of markets of a reconstructed universe."""
+    def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
+        """Return past quotes of markets of a reconstructed universe."""
         ...
 
-    def evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-        """One look at each market, open or not: rows as `frames.evidence_frame` takes them."""
+    def fetch_evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
+        """Observe each market, open or not: rows in the format of `frames.evidence_frame`."""
         ...
 
-    def past_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
-        """Looks at markets as they could have been made by an instant, dated so."""
+    def reconstruct_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
+        """Reconstruct the observations that could have been made by an instant, with their times."""
         ...
 
-    def midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
-        """Present midpoints; outcomes unknown to the venue are left out."""
+    def fetch_midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
+        """Fetch present midpoints; outcomes unknown to the venue are omitted."""
         ...
 
-    def listed(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
-        """Prices of the listings, a second source next to `midpoints`; empty where the venue has none."""
+    def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
+        """Fetch listed prices, a second source next to `fetch_midpoints`; empty if the venue has none."""
         ...
 
-    def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
-        """Hourly prices in a span of time, the earliest first."""
+    def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
+        """Fetch hourly prices in spans of time, earliest first."""
         ...
 
 
 def last_prices(
     markets: Iterable[Market], points: Mapping[str, Sequence[tuple[datetime, SharePrice | None]]], at: datetime
 ) -> dict[PriceKey, Price]:
-    """The last known price of each outcome as of an instant, of binary markets of YES alone. points: past prices of what quotes an outcome."""
+    """Return the last known price of each outcome as of an instant, for binary markets of YES only. points: past prices by token."""
     found: dict[PriceKey, Price] = {}
     for market in markets:
         for place, token in enumerate(market.token_ids):
