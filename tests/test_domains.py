@@ -110,7 +110,7 @@ def test_two_domains_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest
     install(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "weather-1.0.dist-info" / "entry_points.txt").write_text("[bellwether.domains]\nagain = bellwether.domains.replay:REPLAY\n")
-    with pytest.raises(ConfigError, match="two domains are called 'replay'"):
+    with pytest.raises(ConfigError, match="two domains are named 'replay'"):
         load_domains()
 
 
@@ -124,7 +124,7 @@ def test_a_table_of_another_domain_is_refused(tmp_path: Path, monkeypatch: pytes
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: taken\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[bellwether.domains]\ntaken = taken_domain:TAKEN\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=r"the domain 'taken' declares the table replay/\w+, which another domain has"):
+    with pytest.raises(ConfigError, match=r"the domain 'taken' declares the table replay/\w+ of another domain"):
         _collect_tables()
 
 

@@ -1,6 +1,6 @@
-"""The domains of the platform. A new one is a module next to these and a line of `BUILT_IN` (docs/extending.md).
+"""Domains of the platform. A new domain is a module here and a line of `BUILT_IN` (docs/extending.md).
 
-Another package adds one with an entry point of the group `bellwether.domains` whose value is a `Domain`.
+Other packages add a domain with an entry point of the group `bellwether.domains` whose value is a `Domain`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ BUILT_IN = (VENUES, BENCHMARK, REPLAY, ARENA)
 
 @cache
 def load_domains() -> tuple[Domain, ...]:
-    """The built-in domains, those of other packages, and last the warehouse, which publishes the tables of all.
+    """Load the built-in domains, those of other packages, and last the warehouse, which publishes the tables of all.
 
     Raises:
-        ConfigError: an entry point cannot be loaded, or two domains have the same name.
+        ConfigError: An entry point cannot be loaded, or two domains have the same name.
     """
     found = (*BUILT_IN, *(_load_domain(point) for point in entry_points(group=GROUP)), WAREHOUSE)
     names = [domain.name for domain in found]
     for domain in found:
         if names.count(domain.name) > 1:
-            raise ConfigError(f"two domains are called {domain.name!r}; rename that of the other package")
+            raise ConfigError(f"two domains are named {domain.name!r}; rename the one of the other package")
     return found
 
 
@@ -44,7 +44,7 @@ def _load_domain(point: EntryPoint) -> Domain:
         first = (str(error).splitlines() or [""])[0]
         raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {first}; repair or uninstall that package") from error
     if not isinstance(domain, Domain):
-        raise ConfigError(f"{where} is no bellwether.domains.Domain but {type(domain).__name__}; repair or uninstall that package")
+        raise ConfigError(f"{where} is not a bellwether.domains.Domain but {type(domain).__name__}; repair or uninstall that package")
     return domain
 
 

@@ -1,4 +1,4 @@
-"""The domain of the arena: paper portfolios on open markets, decided once a week."""
+"""Arena domain: paper portfolios on open markets, decided once a week."""
 
 from __future__ import annotations
 

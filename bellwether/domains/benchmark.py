@@ -1,4 +1,4 @@
-"""The domain of the benchmark: questions, forecasts, scores and what is published of them."""
+"""Benchmark domain: questions, forecasts, scores, and their publication."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from bellwether.domains.domain import Domain
 BENCHMARK = Domain(
     "benchmark",
     groups={
-        "benchmark": "releases of questions; forecasts, scores and a leaderboard. Begin with `benchmark/leaderboard`: its figure is in the "
-        "latest materialization. To ask a model, materialize a partition of `benchmark/forecasts` (a release and a forecaster); "
-        "`bellwether models` lists which have a key"
+        "benchmark": "question sets, forecasts, scores and a leaderboard. Start with `benchmark/leaderboard`, whose figure is in its "
+        "latest materialization. To evaluate a model, materialize a partition of `benchmark/forecasts` (release and forecaster); "
+        "`bellwether models` lists models with a key"
     },
     tables=("bellwether.tables.benchmark",),
     rules="bellwether.checks.benchmark",

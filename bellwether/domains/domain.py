@@ -1,4 +1,4 @@
-"""Declaration of a domain, by name, so that it imports nothing that it names."""
+"""Declaration of a domain. It refers to modules and functions by name and imports none of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LazyCommand:
-    """A command of the command line that is imported when it is called.
+    """Command of the command line that is imported when it is called.
 
     name: of the command. home: `module:attribute` of its click command. short_help: its line in `bellwether --help`.
     """
@@ -22,24 +22,22 @@ class LazyCommand:
 
 
 class PlatformCommand(LazyCommand):
-    """A command that needs the extra `platform`."""
+    """Command that requires the extra `platform`."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """A subject of the platform: its tables, their rules, what Dagster runs for it, and its commands.
+    """Subject area of the platform: tables with rules, Dagster definitions, and commands.
 
-    name: of the domain. groups: the groups of its assets, each with what it holds, which `bellwether ui` shows.
-    tables: modules, each with a tuple `TABLES` of `bellwether.tables.Table`. Definitions, warehouse, data dictionary and Dagster's Columns
-    tab follow from them.
-    rules: module with `RULES`, the rules of each table by its name, and optionally `LAKE_CHECKS`, questions about the lake as a whole.
-    definitions: module with `definitions(config)`, which returns the assets, jobs, schedules, sensors and resources as `dagster.Definitions`.
-    partitions: names of dynamic partitions, each with the function (`module:function`) whose names become partitions automatically.
-    waiting: function (`module:function`) that returns the partitions that cannot be made yet, each with the reason.
-    demo: function (`module:function`) of a `Runner` and a number of days that makes the domain's part of `bellwether demo`. It returns by
-    name how each step ended that may fail without stopping the others: None, or the error.
-    results: function (`module:function`) of `as_json` that shows what the demo's part came to, or returns what `--json` adds.
-    commands: of the command line, under a heading with the domain's name; those of the built-in domains are in `cli.main`.
+    name: of the domain. groups: asset groups with their descriptions, shown by `bellwether ui`. tables: modules, each with a tuple `TABLES` of
+    `bellwether.tables.Table`, from which definitions, warehouse, data dictionary and Dagster's column metadata follow. rules: module with
+    `RULES` (rules by table name) and optionally `LAKE_CHECKS` (checks of the whole lake). definitions: module with `definitions(config)`, which
+    returns the assets, jobs, schedules, sensors and resources as `dagster.Definitions`. partitions: dynamic partitions by name, each with the
+    function (`module:function`) that returns their keys. waiting: function (`module:function`) that returns the partitions that cannot be
+    materialized yet, with reasons. demo: function (`module:function`) of a `Runner` and a number of days that runs the domain's part of
+    `bellwether demo`. It returns the result of each step that may fail without stopping the others, by name: None or the error. results:
+    function (`module:function`) of `as_json` that shows the results of that part, or returns them for `--json`. commands: commands under the
+    domain's heading; those of the built-in domains are in `cli.main`.
     """
 
     name: str
@@ -54,15 +52,15 @@ class Domain:
     commands: tuple[LazyCommand, ...] = ()
 
     def table_modules(self) -> tuple[ModuleType, ...]:
-        """The modules that declare its tables."""
+        """Return the modules that declare its tables."""
         return tuple(import_module(name) for name in self.tables)
 
     def rules_module(self) -> ModuleType | None:
-        """The module of its rules; None when it has none."""
+        """Return the module of its rules, if any."""
         return import_module(self.rules) if self.rules else None
 
 
 def resolve_reference(reference: str) -> Any:
-    """The object that `module:attribute` names."""
+    """Return the object named by `module:attribute`."""
     module, _, attribute = reference.partition(":")
     return getattr(import_module(module), attribute)

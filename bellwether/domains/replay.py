@@ -1,4 +1,4 @@
-"""The domain of replay: episodes made from recordings, and what agents earn in them."""
+"""Replay domain: episodes built from recordings, and the results of agents in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bellwether.domains.domain import Domain
 
 REPLAY = Domain(
     "replay",
-    groups={"replay": "recorded episodes, what agents earn in them, and how they compare (`replay/summary`)"},
+    groups={"replay": "recorded episodes, results of agents in them, and their comparison (`replay/summary`)"},
     tables=("bellwether.tables.replay",),
     rules="bellwether.checks.replay",
     definitions="assets.replay.definitions",

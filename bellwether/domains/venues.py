@@ -1,4 +1,4 @@
-"""The domain of the venues: what they list and stream, and its clean form."""
+"""Venue domain: listings and streams of the venues, and their clean form."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from bellwether.domains.domain import Domain
 VENUES = Domain(
     "venues",
     groups={
-        "raw": "what the venues sent, typed, one partition per UTC day; rejects and pulls say what did not fit and what a pull took. "
+        "raw": "data of the venues, typed, one partition per UTC day; rejected objects, and statistics of pulls. "
         "To pull days, launch the job `days`",
-        "clean": "markets of both venues with their outcomes, and prices at points in time",
+        "clean": "markets of both venues with outcomes, and point-in-time prices",
     },
     tables=("bellwether.tables.raw", "bellwether.tables.recordings", "bellwether.tables.clean"),
     rules="bellwether.checks.venues",

@@ -1,4 +1,4 @@
-"""The domain of the warehouse: the published DuckDB file over the tables of all domains, and the static site that shows it."""
+"""Warehouse domain: the published DuckDB file over the tables of all domains, and the static site."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bellwether.domains.domain import Domain
 
 WAREHOUSE = Domain(
     "warehouse",
-    groups={"summary": "the published DuckDB file, and the static site that shows it"},
+    groups={"summary": "the published DuckDB file, and the static site based on it"},
     definitions="assets.warehouse.definitions",
     demo="assets.warehouse.runs:demo",
 )

@@ -1,4 +1,4 @@
-"""Forecasts from other sources: read from files, refused by line if they do not fit, and stored as forecasters of the benchmark."""
+"""Submission of external forecasts: read from files, validated by line, and stored as forecasters of the benchmark."""
 
 from __future__ import annotations
 

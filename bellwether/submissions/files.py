@@ -1,4 +1,4 @@
-"""A file of forecasts as columns: who, which market, what probability, when. Rows are judged in `checking`, not here."""
+"""Reader of submitted forecast files: forecaster, market, probability and time. `validation` judges the rows."""
 
 from __future__ import annotations
 
@@ -20,30 +20,28 @@ from bellwether.scoring.parsing import replace_commas
 from bellwether.scoring.table import ForecastTable
 from bellwether.tables.exports import neutralise_formulas
 
-#: Names of the column of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.
+#: Recognised names of the venue column; those of other columns are in `bellwether.scoring.columns.NAMES`.
 VENUES = ("venue", "exchange", "source", "platform")
-#: Bytes that a plain file does not have: other delimiters, quotes, marks of UTF-16 and UTF-8.
+#: Bytes that a plain file does not contain: other delimiters, quotes, byte order marks.
 _ODD = (b'"', b"\r", b"\n\n", b";", b"\t", b"|", b"\0", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _NAME = re.compile(r"\w+", re.ASCII)
-#: Names of the column of weeks of the arena.
+#: Recognised names of the column of arena weeks.
 WEEKS = ("arena_week", "week")
 
 
 def read_forecasts(path: Path) -> ForecastTable:
-    """The file's rows by the columns row, market, probability, stated_at, and, where the file has them, venue, week and forecaster.
+    """Read a file into the columns row, market, probability, stated_at and, if present, venue, week and forecaster.
 
-    CSV, TSV, Parquet and JSON lines, as `bellwether score` reads them. Raises `ScoringError` where the file cannot be read, or has no such column.
+    CSV, TSV, Parquet and JSON lines, as in `bellwether score`. Raises `ScoringError` if the file cannot be read or lacks a column.
     """
     table = _QUICK.get(path.suffix.lower(), read_table)(path)
     present = table.frame.columns
     columns = recognise_columns(table.source, present, [name for name in present if name.lower() not in STATED], ColumnRoles())
     if not columns.probability or not columns.question:
         lacking, name = ("a probability", "probability") if not columns.probability else ("a market", "market_id")
-        raise ScoringError(f"{path}: no column is recognised as {lacking} among {format_names(present)}; call it {name}")
+        raise ScoringError(f"{path}: no column for {lacking} found among {format_names(present)}; name it {name}")
     if len(columns.probability) > 1:
-        raise ScoringError(
-            f"{path}: {format_names(columns.probability)} are several columns of probabilities; submit one at a time, called probability"
-        )
+        raise ScoringError(f"{path}: {format_names(columns.probability)} are all probabilities; keep one of them, named probability")
     found = {
         "market": columns.question[0],
         "probability": columns.probability[0],
@@ -53,9 +51,7 @@ def read_forecasts(path: Path) -> ForecastTable:
         "forecaster": columns.forecaster,
     }
     if found["stated_at"] is None:
-        raise ScoringError(
-            f"{path}: no column says when the forecasts were stated; call it stated_at, with times such as 2026-03-01T12:00:00Z"
-        )
+        raise ScoringError(f"{path}: no column for the time of the forecasts found; add stated_at with values such as 2026-03-01T12:00:00Z")
     for column in table.faults:
         if column in found.values():
             table.values(column)
@@ -66,13 +62,13 @@ def read_forecasts(path: Path) -> ForecastTable:
 
 
 def assign_week(rows: pl.DataFrame, week: date) -> pl.DataFrame:
-    """Rows of `read_forecasts` that are all for one week of the arena, where they do not name another."""
+    """Assign a week of the arena to all rows that name none."""
     named = pl.col("week").cast(pl.String).replace("", None) if "week" in rows.columns else pl.lit(None, pl.String)
     return rows.with_columns(week=named.fill_null(week.isoformat()))
 
 
 def write_refused(path: Path, table: ForecastTable, refused: pl.DataFrame) -> None:
-    """Write the refused rows as CSV, with their place in the file as messages name it (a line; of Parquet a row) and the reason."""
+    """Write the refused rows as CSV, with their place in the file (line, or row of Parquet) and the reason."""
     places = [table.place(row).split() for row in refused["row"]]
     named = places[0][0] if places else "line"
     rows = refused.join(table.frame, on="row", how="left", maintain_order="left").drop("row")
@@ -87,7 +83,7 @@ def _find_column(present: list[str], names: tuple[str, ...]) -> str | None:
 
 
 def _read_plain_csv(path: Path) -> ForecastTable:
-    """A plain CSV file by Polars, all columns as text; by the slower reader where there are quotes, carriage returns, blank or short lines."""
+    """Read a plain CSV with Polars, all columns as text; use the slower reader for quotes, carriage returns, and blank or short lines."""
     try:
         body = path.read_bytes()
         if any(odd in body for odd in _ODD) or body[:1] == b"\n":
@@ -105,7 +101,7 @@ def _read_plain_csv(path: Path) -> ForecastTable:
 
 
 def _read_json_lines(path: Path) -> ForecastTable:
-    """JSON lines by Polars; by the slower reader, which locates faults, if Polars cannot read them."""
+    """Read JSON lines with Polars; use the slower reader, which locates faults, if that fails."""
     try:
         frame = pl.read_ndjson(path)
     except (pl.exceptions.PolarsError, OSError, ValueError):
@@ -116,7 +112,7 @@ def _read_json_lines(path: Path) -> ForecastTable:
 
 
 def _locate_rows(path: Path) -> Callable[[int], str]:
-    """The place of a row: its line, blank ones counted."""
+    """Return a function that maps a row to its line, counting blank lines."""
 
     @cache
     def numbers() -> array[int]:

@@ -1,4 +1,4 @@
-"""Acceptance of submitted forecasts, row by row, with the first reason for each refusal."""
+"""Validation of submitted forecasts row by row, with the first reason for each refusal, and their store."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from bellwether.tables.schema import TIME
 SCHEMA = pl.Schema({"forecaster": pl.String(), "market": pl.String(), "stated_at": TIME, "probability": pl.Float64(), "received_at": TIME})
 KEY = ("forecaster", "market", "stated_at")
 
-AGAIN = "the same forecaster stated a forecast on this market at this time in an earlier submission"
-TWICE = "the same forecaster has a forecast on this market at this time before in the file"
+AGAIN = "an earlier submission already has a forecast of this forecaster for this market and time"
+TWICE = "an earlier row already has a forecast of this forecaster for this market and time"
 
 _NAME = f"^{NAME.pattern}$"
-#: How most times are written; those alone are read at a third of the cost.
+#: The most common format of times, which is parsed three times as fast.
 _PLAIN, _PLAIN_LENGTH = "%Y-%m-%dT%H:%M:%SZ", len("2026-03-01T12:00:00Z")
 _ZONE = r"(?:[zZ]|[+-]\d\d:?\d\d)$"
 _DATE = r"^\d{4}-\d\d-\d\d"
-#: Characters of a cell that a reason quotes.
+#: Maximum number of quoted characters of a cell.
 _QUOTED = 60
-#: Rows without a fault of their own; a time that is read has a zone.
+#: Rows that are valid by themselves. Parsed times have a time zone.
 _SOUND = (
     pl.col("probability").is_between(0, 1)
     & pl.col("stated_at").is_not_null()
@@ -45,7 +45,10 @@ _SOUND = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValidationResult:
-    """accepted: rows with the columns of `SCHEMA`, market as venue:id. refused: the columns row and reason, in the order of the file."""
+    """Result of a validation.
+
+    accepted: rows with the columns of `SCHEMA`, market as venue:id. refused: columns row and reason, in file order.
+    """
 
     accepted: pl.DataFrame
     refused: pl.DataFrame
@@ -61,11 +64,11 @@ def validate_rows(
     now: datetime,
     weeks: ArenaWeeks | None = None,
 ) -> ValidationResult:
-    """Judge every row.
+    """Validate every row.
 
-    rows: as `reading.read` returns them. markets: venue, market_id, open_time and close_time (UTC) of every market that is known. stored: what was accepted
-    before, columns of `SCHEMA`. forecaster: who made the forecasts of a file without such a column. taken: names of other forecasters. now: when the file is received. weeks: those of the
-    arena; a row that names a week must fit it.
+    rows: from `files.read_forecasts`. markets: venue, market_id, open_time and close_time (UTC) of all known markets. stored: previously
+    accepted forecasts, columns of `SCHEMA`. forecaster: default name for files without that column. taken: names of other forecasters. now:
+    time of receipt. weeks: of the arena; a row that names a week must fit it.
     """
     frame = _join_markets(_parse_columns(rows, forecaster), _market_ids(markets))
     misfit = _find_misfits(frame, weeks)
@@ -91,25 +94,23 @@ def validate_rows(
 
 
 def _join_markets(frame: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the columns of the market that their id names, null where none does. A join of the ids alone, as it costs less than one of all columns."""
+    """Join the market named by the id of each row; null if unknown. Only ids are joined, which is cheaper."""
     places = known.select("id", place=pl.int_range(pl.len(), dtype=pl.UInt32))
     place = frame.select("id").join(places, on="id", how="left", maintain_order="left")["place"]
     return frame.hstack([place, *(column.gather(place) for column in known.drop("id"))])
 
 
 def _find_misfits(frame: pl.DataFrame, weeks: ArenaWeeks | None) -> pl.DataFrame | None:
-    """Row and misfit of the rows that name a week of the arena; None where no row does."""
+    """Return row and misfit of the rows that name a week of the arena; None without such rows."""
     if frame["wanted"].null_count() == frame.height:
         return None
     if weeks is None:
-        return frame.filter(pl.col("wanted").is_not_null()).select(
-            "row", misfit=pl.lit("it names a week, and no week of the arena is known")
-        )
+        return frame.filter(pl.col("wanted").is_not_null()).select("row", misfit=pl.lit("a week is named, but the arena has no weeks"))
     return weeks.judged(frame)
 
 
 def _flag_repeats(rows: pl.DataFrame) -> pl.Series:
-    """Flags of rows with the forecaster, market and time of an earlier one."""
+    """Flag rows that repeat forecaster, market and time of an earlier row."""
     key = rows.select(pl.struct("forecaster", "place", "stated_at").hash(1)).to_series()
     if key.n_unique() == rows.height:
         return pl.repeat(value=False, n=rows.height, eager=True)
@@ -117,7 +118,7 @@ def _flag_repeats(rows: pl.DataFrame) -> pl.Series:
 
 
 def _parse_columns(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
-    """The rows with a number and a time, null if unreadable; `said` and `time` are the values in the file."""
+    """Add number and time of each row, null if unreadable. `said` and `time` keep the values of the file."""
     numeric = rows.schema["probability"].is_numeric()
     p = pl.col("probability") if numeric else pl.col("probability").cast(pl.String).str.strip_chars()
     name = pl.col("forecaster").cast(pl.String) if "forecaster" in rows.columns else pl.lit(forecaster, pl.String)
@@ -137,12 +138,12 @@ def _parse_columns(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
 
 
 def _clip_rounding(p: pl.Expr) -> pl.Expr:
-    """Probabilities without the rounding errors that put them beyond 0 and 1."""
+    """Clip probabilities that exceed 0 or 1 by a rounding error."""
     return pl.when(p.is_between(-ROUNDING, 1 + ROUNDING)).then(p.clip(0, 1)).otherwise(p)
 
 
 def _parse_times(values: pl.Series) -> pl.Series:
-    """Instants; null where a value is no time, or has no zone."""
+    """Parse instants; null if the value is not a time or has no time zone."""
     if isinstance(values.dtype, pl.Datetime):
         return values.cast(TIME) if values.dtype.time_zone is not None else pl.repeat(None, len(values), dtype=TIME, eager=True)
     texts = values.cast(pl.String)
@@ -161,7 +162,7 @@ def _parse_texts(texts: pl.Series) -> pl.Series:
 
 
 def _market_ids(markets: pl.DataFrame) -> pl.DataFrame:
-    """Markets by every id that a file may use: the venue's own and venue:id."""
+    """Return markets by all accepted ids: the venue's id, and venue:id."""
     one = markets.group_by("venue", "market_id").agg(pl.col("open_time").min(), pl.col("close_time").min())
     whole = pl.concat_str("venue", "market_id", separator=":")
     columns: list[pl.Expr | str] = [pl.col("venue").alias("found_on"), whole.alias("market"), "open_time", "close_time"]
@@ -170,66 +171,66 @@ def _market_ids(markets: pl.DataFrame) -> pl.DataFrame:
 
 
 def _shorten(text: pl.Expr) -> pl.Expr:
-    """A text, cut where it is long."""
+    """Cut a long text."""
     return pl.when(text.str.len_chars() > _QUOTED).then(pl.concat_str(text.str.head(_QUOTED - 3), pl.lit("..."))).otherwise(text)
 
 
 def _refusal_reason(taken: Collection[str], now: datetime) -> pl.Expr:
-    """Why a row is refused: the first that applies."""
+    """Return the first applicable reason for refusing a row."""
     p, time = pl.col("probability"), pl.col("time").cast(pl.String)
     text, name, market, stated = (
         _shorten(one) for one in (pl.col("said").cast(pl.String).fill_null("nothing"), pl.col("name"), pl.col("id"), time)
     )
     closes = pl.col("close_time").dt.strftime("%Y-%m-%d %H:%M:%S UTC")
     reasons = (
-        (pl.col("name").is_null(), pl.lit("no forecaster is named; fill it in, or give --forecaster")),
+        (pl.col("name").is_null(), pl.lit("the forecaster is missing; fill it in, or use --forecaster")),
         (
             ~pl.col("name").str.contains(_NAME),
-            pl.format("{} cannot be a forecaster's name; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores", name),
+            pl.format("{} is not a valid forecaster name; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores", name),
         ),
         (
             pl.col("name").is_in(list(taken)),
             pl.format("{} is a forecaster of the registry or a family of the arena; choose another name", name),
         ),
-        (pl.col("id").is_null() | (pl.col("id") == ""), pl.lit("no market is named")),
+        (pl.col("id").is_null() | (pl.col("id") == ""), pl.lit("the market is missing; fill it in")),
         (p.is_null() | p.is_nan(), pl.format("the probability is {}; give a number from 0 to 1", text)),
         ((p >= 2) & (p <= 100), pl.format("the probability is {}, which looks like a percentage; divide by 100", text)),
         (~p.is_between(0, 1), pl.format("the probability is {}; give a number from 0 to 1", text)),
-        (time.is_null(), pl.lit("it does not say when it was stated")),
+        (time.is_null(), pl.lit("the time is missing; fill in stated_at")),
         (
             time.str.strip_chars().str.contains(_DATE) & ~time.str.strip_chars().str.contains(_ZONE),
-            pl.format("the time {} has no zone; write it with Z or an offset", stated),
+            pl.format("the time {} has no time zone; add Z or an offset", stated),
         ),
-        (pl.col("stated_at").is_null(), pl.format("{} is no time; write 2026-03-01T12:00:00Z", stated)),
-        (pl.col("stated_at") > now, pl.format("it was stated at {}, which lies in the future", stated)),
-        (pl.col("market").is_null(), pl.format("no market is called {} here; pull its days, or correct it", market)),
+        (pl.col("stated_at").is_null(), pl.format("{} is not a time; write it as 2026-03-01T12:00:00Z", stated)),
+        (pl.col("stated_at") > now, pl.format("the time {} is in the future", stated)),
+        (pl.col("market").is_null(), pl.format("unknown market {}; correct the id, or pull its days", market)),
         (
             pl.col("venue") != pl.col("found_on"),
             pl.format("{} is a market of {}, not of {}", market, "found_on", _shorten(pl.col("venue"))),
         ),
-        (pl.col("stated_at") < pl.col("open_time"), pl.format("it was stated at {}, before the market opened", stated)),
-        (pl.col("stated_at") >= pl.col("close_time"), pl.format("it was stated at {}; the market closed at {}", stated, closes)),
+        (pl.col("stated_at") < pl.col("open_time"), pl.format("the time {} is before the market opened", stated)),
+        (pl.col("stated_at") >= pl.col("close_time"), pl.format("the time {} is too late; the market closed at {}", stated, closes)),
     )
     return pl.coalesce(pl.when(condition).then(reason) for condition, reason in reasons)
 
 
 class Submissions:
-    """The forecasts of every forecaster that was submitted, in a folder, local or in an object store."""
+    """Store of all submitted forecasts in a folder, local or in an object store; one file per forecaster."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known: dict[str, str | None] = {}
 
     def names(self) -> list[str]:
-        """Forecasters that have submitted, in the order of their names."""
+        """Return the names of all submitted forecasters, sorted."""
         return sorted(path.stem for path in self._folder.glob("*.parquet"))
 
     def path(self, name: str) -> Path:
-        """The file of a forecaster."""
+        """Return the file of a forecaster."""
         return self._folder / f"{name}.parquet"
 
     def read(self, names: Sequence[str] | None = None) -> pl.DataFrame:
-        """Accepted forecasts of these forecasters, of all if left out: columns of `SCHEMA`."""
+        """Read accepted forecasts of some forecasters (default: all), columns of `SCHEMA`."""
         chosen = [name for name in self.names() if names is None or name in names]
         for path in map(self.path, chosen):
             if is_stored(path) and path.stem not in self._known:
@@ -237,9 +238,9 @@ class Submissions:
         return pl.concat([pl.read_parquet(self.path(name).read_bytes()) for name in chosen]) if chosen else pl.DataFrame(schema=SCHEMA)
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Keep accepted rows with those of before; each forecaster's file is replaced as a whole.
+        """Add accepted rows to the stored ones; each forecaster's file is replaced as a whole.
 
-        Raises `BellwetherError` where another submission has changed the file of a forecaster in an object store since it was read.
+        Raises `BellwetherError` if another submission changed a file in an object store since it was read.
         """
         for name in sorted(rows["forecaster"].unique()):
             merged = pl.concat([self.read([name]), rows.filter(forecaster=name).select(SCHEMA.names())], rechunk=False)
@@ -252,13 +253,13 @@ class Submissions:
     def _replace(self, path: Path, rows: pl.DataFrame) -> None:
         rows.write_parquet(data := BytesIO())
         if not replace_version(path, data.getvalue(), self._known.pop(path.stem, None)):
-            raise BellwetherError(f"submitting forecasts of {path.stem}: another submission of them came first; submit again")
+            raise BellwetherError(f"submitting forecasts of {path.stem}: another submission changed them meanwhile; submit again")
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else submits meanwhile: what is stored now is what is compared with. Raises `BellwetherError` where the folder cannot be written.
+        """Lock the folder, so that no other submission runs meanwhile. Raises `BellwetherError` if the folder cannot be written.
 
-        In an object store others may: then `add` refuses what they have changed.
+        In an object store others may still write; then `add` refuses files that they changed.
         """
         if is_stored(self._folder):
             self._known.clear()

@@ -1,4 +1,4 @@
-"""Weeks and markets that forecasts can be submitted for, and whether a forecast fits the week that it names."""
+"""Weeks and markets open for submissions, and the check of forecasts that name a week."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _TIME = "%Y-%m-%d %H:%M UTC"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArenaWeeks:
-    """Known weeks of the arena. markets: as `arena.submitted.listed` returns them. known: as `arena.submitted.weeks` does. rules: the methodologies by name."""
+    """Known weeks of the arena. markets, known: from `forecastable_markets` and `submission_weeks` of `arena.submissions`. rules: methodologies by name."""
 
     markets: pl.DataFrame
     known: pl.DataFrame
     rules: Mapping[str, Methodology]
 
     def judged(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Row and misfit of the rows that name a week; misfit is why a row does not fit it, null where it does.
+        """Return row and misfit of rows that name a week; misfit: why the row does not fit the week, or null.
 
-        rows: row, wanted (the week in the file), found_on (venue), market (venue:id) and stated_at, of which all may be null.
+        rows: row, wanted (week in the file), found_on (venue), market (venue:id) and stated_at; all but row may be null.
         """
         named = rows.filter(pl.col("wanted").is_not_null()).with_columns(week=pl.col("wanted").str.strip_chars().str.to_date(strict=False))
         own = self.markets.select("week", "market", "binary", is_listed=True)
@@ -39,7 +39,7 @@ class ArenaWeeks:
         return placed.select("row", misfit=_misfit_reason())
 
     def counted(self, accepted: pl.DataFrame) -> int:
-        """Number of accepted forecasts that count in a known week."""
+        """Return the number of accepted forecasts that count in a known week."""
         return select_fitting(accepted, self.markets, self.known, self.rules).height
 
 
@@ -49,7 +49,7 @@ def _misfit_reason() -> pl.Expr:
     reasons = (
         (
             pl.col("week").is_null() | (pl.col("week").dt.weekday() != 7),
-            pl.format("{} is no week; write its Sunday, such as 2026-03-01", pl.col("wanted").str.head(60)),
+            pl.format("{} is not a week; write its Sunday, such as 2026-03-01", pl.col("wanted").str.head(60)),
         ),
         (
             pl.col("before").is_null(),
@@ -60,14 +60,16 @@ def _misfit_reason() -> pl.Expr:
             pl.format("{} is a market of {}; the week {} is on {}", "market", "found_on", week, pl.col("venues").list.join(" and ")),
         ),
         (pl.col("is_listed").is_null(), pl.format("{} is not in the universe of the week {}", "market", week)),
-        (~pl.col("binary"), pl.format("{} has named outcomes; the arena scores forecasts of yes and no", "market")),
+        (~pl.col("binary"), pl.format("{} has named outcomes; the arena only scores yes/no markets", "market")),
         (
             pl.col("stated_at") >= pl.col("before"),
-            pl.format("it was stated at {}; a forecast for the week {} precedes {}", stated, week, pl.col("before").dt.strftime(_TIME)),
+            pl.format(
+                "the time {} is too late; forecasts for the week {} must precede {}", stated, week, pl.col("before").dt.strftime(_TIME)
+            ),
         ),
         (
             pl.col("counts") != pl.col("week"),
-            pl.format("it was stated at {}, which is for the week {}, not for {}", stated, "counts", week),
+            pl.format("the time {} belongs to the week {}, not to {}", stated, "counts", week),
         ),
     )
     return pl.coalesce(pl.when(condition).then(reason) for condition, reason in reasons)
@@ -77,7 +79,7 @@ _SCHEMA = {"venue": pl.String, "market_id": pl.String, "open_time": TIME, "close
 
 
 def load_markets(uri: str) -> pl.DataFrame:
-    """venue, market_id, open_time and close_time of every market of clean/markets and arena/universe; times are null where they are not known."""
+    """Load venue, market_id, open_time and close_time of all markets of clean/markets and arena/universe; times may be null."""
     lake = Lake(uri)
     closed = lake.slice(table("clean/markets"), missing="skip").query(lambda rows: rows.select(*_SCHEMA))
     shown = lake.slice(table("arena/universe"), missing="skip").query(
@@ -87,11 +89,11 @@ def load_markets(uri: str) -> pl.DataFrame:
 
 
 def load_weeks(uri: str, rules: Mapping[str, Methodology]) -> ArenaWeeks:
-    """The weeks of the arena with the markets of their universes. rules: the methodologies by name."""
+    """Load the weeks of the arena with the markets of their universes. rules: methodologies by name."""
     markets = forecastable_markets(Lake(uri).slice(table("arena/universe"), missing="skip").read())
     return ArenaWeeks(markets, submission_weeks(markets, rules), rules)
 
 
 def load_arena_families(uri: str) -> list[str]:
-    """The families of every cohort."""
+    """Load the families of all cohorts."""
     return Lake(uri).slice(table("arena/agents"), missing="skip").read()["family"].unique().sort().to_list()

@@ -1,4 +1,4 @@
-"""Every table of the lake, as its domain declares it."""
+"""All tables of the lake, as declared by the domains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """`TABLES` is made when it is first used: a module that declares tables imports this package."""
+    """Build `TABLES` on first use, because modules that declare tables import this package."""
     if name == "TABLES":
         return _collect_tables()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -27,7 +27,7 @@ def _collect_tables() -> dict[str, Table]:
         for module in domain.table_modules():
             for declared in module.TABLES:
                 if declared.name in found:
-                    raise ConfigError(f"the domain {domain.name!r} declares the table {declared.name}, which another domain has; rename it")
+                    raise ConfigError(f"the domain {domain.name!r} declares the table {declared.name} of another domain; rename it")
                 found[declared.name] = declared
     return found
 
@@ -38,7 +38,7 @@ def table(name: str) -> Table:
     try:
         return tables[name]
     except KeyError:
-        raise ConfigError(f"no table is called {name!r}; there are {', '.join(tables)}") from None
+        raise ConfigError(f"unknown table {name!r}; choose from {', '.join(tables)}") from None
 
 
 __all__ = ["TABLES", "Column", "Table", "table"]

@@ -1,4 +1,4 @@
-"""Rows that leave the platform: without what looks like a credential, and without text that a spreadsheet would run as a formula."""
+"""Sanitized exports of rows: without credentials, and without text that a spreadsheet would execute as a formula."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import polars as pl
 from bellwether.files import atomic_file
 from bellwether.untrusted_text import CREDENTIAL, redact, redact_name
 
-#: Columns that quote a model, by table. `messages` is made without credentials, and the journal keeps what came.
+#: Columns with text of models, by table. `messages` is stored without credentials; the journal keeps the original text.
 _QUOTING = {
     "arena/decisions": ("message", "reasoning"),
     "arena/decision_versions": ("message", "reasoning"),
     "arena/refusals": ("message",),
     "benchmark/forecasts": ("raw_response", "reasoning", "error", "contradiction"),
 }
-#: The column of decisions that is JSON.
+#: JSON column of decisions.
 _JSON = "decision"
-#: First characters that spreadsheets take for the beginning of a formula (OWASP, CSV injection).
+#: First characters of a formula in spreadsheets (OWASP, CSV injection).
 FORMULA = r"^([=+\-@\t\r])"
-#: Control characters but tabs and ends of lines, which CSV quotes: a terminal that shows the file obeys them.
+#: Control characters, which a terminal would interpret; without tabs and line ends, which CSV quotes.
 _CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\u009f]"
 _SIGNS = {
     **{chr(code): chr(ord("\N{SYMBOL FOR NULL}") + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
@@ -33,9 +33,9 @@ _SIGNS = {
 
 
 def redact_rows(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the table `name`, such as arena/decisions, without what looks like a credential; those of other tables, and the rest, unchanged."""
+    """Redact credentials in rows of the table `name`, such as arena/decisions; other tables are returned unchanged."""
     chosen = [column for column in _QUOTING.get(name, ()) if column in frame.columns]
-    # Responses are long and keys rare: texts become Python's only where there may be one.
+    # Texts are long and credentials rare: only texts that may contain one are converted to Python strings.
     frame = frame.with_columns(_map_texts(frame[column], redact) for column in chosen if frame[column].str.contains(CREDENTIAL).any())
     if name.startswith("arena/") and _JSON in frame.columns:
         frame = frame.with_columns(_map_texts(frame[_JSON], _redact_json))
@@ -43,14 +43,14 @@ def redact_rows(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _map_texts(texts: pl.Series, change: Any) -> pl.Series:
-    """The texts with those replaced that `change` changes; the series itself if none changes."""
+    """Apply `change` to texts; return the series itself if nothing changes."""
     values = texts.to_list()
     changed = [text if text is None else change(text) for text in values]
     return texts if changed == values else pl.Series(texts.name, changed, dtype=texts.dtype)
 
 
 def _redact_json(text: str) -> str:
-    """A decision in JSON, its reasoning and its names of markets, sides and positions without credentials; byte-identical if it has none."""
+    """Redact a decision in JSON: its reasoning and the names of markets, sides and positions; byte-identical without credentials."""
     try:
         said = json.loads(text)
     except json.JSONDecodeError:
@@ -70,9 +70,9 @@ def _redact_value(value: Any, field: str = "") -> Any:
 
 
 def neutralise_formulas(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with an apostrophe before every text that begins like a formula, and a sign in place of every control character.
+    """Prefix text that looks like a formula with an apostrophe, and replace control characters by symbols.
 
-    An escape becomes `␛`; tabs and ends of lines stay, and so do numbers and times.
+    An escape becomes `␛`; tabs, line ends, numbers and times are unchanged.
     """
     frame = frame.with_columns(pl.col(pl.String).str.replace(FORMULA, "'${1}"))
     odd = [name for name, dtype in frame.schema.items() if dtype == pl.String and frame[name].str.contains(_CONTROLS).any()]
@@ -80,14 +80,14 @@ def neutralise_formulas(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def flatten_lists(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with lists as texts in brackets, which are no formula: CSV has no lists."""
+    """Convert lists to text in brackets, as CSV has no lists."""
     lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     texts = [pl.format("[{}]", pl.col(name).cast(pl.List(pl.String)).list.join("; ", ignore_nulls=True)).alias(name) for name in lists]
     return frame.with_columns(texts)
 
 
 def write_rows(rows: pl.DataFrame, into: Path) -> None:
-    """Write rows as CSV or Parquet, by the end of the file's name; a CSV has no lists and no formulas."""
+    """Write rows as CSV or Parquet, by the suffix of the file; CSV without lists and formulas."""
     with atomic_file(into) as draft:
         if into.suffix.lower() == ".csv":
             flatten_lists(neutralise_formulas(rows)).write_csv(draft)

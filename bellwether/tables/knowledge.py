@@ -1,4 +1,4 @@
-"""Contamination by knowledge: the questions of a release against a forecaster's knowledge cutoff."""
+"""Contamination by knowledge: questions of a release against a forecaster's knowledge cutoff."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from bellwether.tables.schema import TIME
 
 _DAY = 86_400_000_000
 
-#: When the last doubt about the answer ended, and when the first word of it may have been out.
+#: Latest time of resolution, and earliest time at which the outcome may have been public.
 RESOLVED = pl.max_horizontal("close_time", "settled_at")
 FIRST_KNOWN = pl.min_horizontal("close_time", "settled_at")
 
 
 def could_know(cutoff: datetime | None) -> pl.Expr:
-    """Boolean over rows of benchmark/questions: the market closed, or was paid out, at or before `cutoff`. Nobody knows without a cutoff.
+    """Return whether the market of each question closed or was paid at or before `cutoff`; False without a cutoff.
 
-    A market often closes because its answer is known, days before it is paid out; so both must lie strictly after the cutoff.
+    A market often closes because its outcome is known, days before it is paid. Both times must therefore be strictly after the cutoff.
     """
     return pl.lit(False) if cutoff is None else FIRST_KNOWN.le(pl.lit(cutoff, TIME))
 
 
 def days_from_cutoff(cutoff: datetime | None) -> pl.Expr:
-    """Float64 over rows of benchmark/questions: days from `cutoff` to the resolution, negative before it; null without a cutoff."""
+    """Return the days from `cutoff` to the resolution of each question (Float64), negative before it; null without a cutoff."""
     if cutoff is None:
         return pl.lit(None, pl.Float64)
     return (RESOLVED - pl.lit(cutoff, TIME)).dt.total_microseconds().cast(pl.Float64) / _DAY
 
 
 def knowledge_columns(cutoff: datetime | None) -> dict[str, pl.Expr]:
-    """The columns knowledge_cutoff, days_from_cutoff and could_know of benchmark/forecasts, as expressions over its questions."""
+    """Return expressions over benchmark/questions for the columns knowledge_cutoff, days_from_cutoff and could_know of benchmark/forecasts."""
     return {
         "knowledge_cutoff": pl.lit(cutoff, TIME),
         "days_from_cutoff": days_from_cutoff(cutoff),

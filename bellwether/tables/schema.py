@@ -1,6 +1,6 @@
-"""Declaration of a table: columns with dtype, unit and meaning, a primary key and a partition.
+"""Declaration of a table: columns with dtype, unit and meaning, primary key and partitions.
 
-A declaration serves for writing, validating, the data dictionary, Dagster's column metadata and DuckDB's comments.
+Used for writing, validation, the data dictionary, Dagster's column metadata and DuckDB's comments.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from bellwether.errors import SchemaError
 
 TIME = pl.Datetime("us", "UTC")
 PRICE = pl.Decimal(10, 6)
-#: Prices that are no multiple of a tick: on-chain amounts divided.
+#: Prices that are not multiples of a tick: quotients of on-chain amounts.
 EXACT_PRICE = pl.Decimal(38, 20)
 SIZE = pl.Decimal(18, 2)
-#: Amounts of USDC and of shares, which it is divided into.
+#: Amounts of USDC and of shares.
 USDC = pl.Decimal(24, 6)
 MONEY = pl.Decimal(18, 6)
 TEXT = pl.String()
@@ -31,13 +31,13 @@ UTC = "UTC"
 
 
 def day_start(day: pl.Expr) -> pl.Expr:
-    """The starts of days, UTC."""
+    """Return the start of days, UTC."""
     return day.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: `dtype` is a Polars dtype, `unit` a word a referee would use (dollars per contract, UTC, probability…)."""
+    """One column. dtype: Polars dtype. description: its meaning. unit: unit of measurement (dollars per contract, UTC, probability, ...)."""
 
     name: str
     dtype: pl.DataType
@@ -51,18 +51,18 @@ class Table:
     """A table of the lake.
 
     Attributes:
-        name: `group/name`, the same for the asset key, the folder of the lake and the DuckDB view.
+        name: `group/name`; also names the asset key, the folder of the lake and the DuckDB view.
         row: one sentence that describes a row.
-        columns: in the order in which they are stored.
-        key: the columns that together identify a row of one partition.
-        partitioned_by: the columns that hold the partition's value, in the order of the partition key; () when unpartitioned.
-        sort: the order in which the rows of a partition are stored; the key when left out.
-        mart: True when the warehouse holds the rows themselves instead of a view over the lake.
-        often: True when it is written many times an hour: changes of such tables alone are published at most once an hour.
-        history: names of inputs partitioned by time of which a partition reads all partitions up to its own.
-        outside: True for files outside the lake, such as a report, of which the lake records only the inputs.
-        version: of the rules that make the rows; part of every manifest.
-        added: by older version, what its rows are given in columns that they lack; rows of other versions are rebuilt.
+        columns: in stored order.
+        key: columns that identify a row within its partition.
+        partitioned_by: columns that contain the partition key, in its order; () if unpartitioned.
+        sort: order of the rows of a partition; default: the key.
+        mart: whether the warehouse stores the rows instead of a view over the lake.
+        often: whether it is written many times per hour; such changes alone are published at most once per hour.
+        history: names of time-partitioned inputs of which a partition reads all partitions up to its own.
+        outside: whether it stands for files outside the lake, such as a report, of which only the inputs are recorded.
+        version: version of the rules that make the rows; part of every manifest.
+        added: by older version, values of columns that its rows lack; rows of other versions are rebuilt.
     """
 
     name: str
@@ -88,17 +88,17 @@ class Table:
 
     @property
     def group(self) -> str:
-        """The part before the slash: the schema in DuckDB, the group in Dagster."""
+        """Part before the slash: schema in DuckDB, group in Dagster."""
         return self.name.split("/")[0]
 
     @property
     def short_name(self) -> str:
-        """The part after the slash."""
+        """Part after the slash."""
         return self.name.split("/")[1]
 
     @property
     def sql_name(self) -> str:
-        """`schema.table`, as SQL names it."""
+        """Name in SQL, `schema.table`."""
         return f"{self.group}.{self.short_name}"
 
     @property
@@ -108,7 +108,7 @@ class Table:
 
     @cached_property
     def schema(self) -> pl.Schema:
-        """Polars schema in stored order; not to be changed."""
+        """Polars schema in stored order; do not modify."""
         return pl.Schema({column.name: column.dtype for column in self.columns})
 
     @cached_property
@@ -121,18 +121,17 @@ class Table:
         return self.sort or self.key
 
     def empty(self) -> pl.DataFrame:
-        """A frame of this table without rows."""
+        """Return a frame without rows."""
         return self._empty.clone()
 
     def frame(self, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-        """A frame of this table from dictionaries; absent columns are null."""
+        """Build a frame from dictionaries; missing columns are null."""
         return pl.DataFrame(rows, schema=self.schema, orient="row") if rows else self.empty()
 
     def validate(self, frame: pl.DataFrame, *, unique: bool = True) -> pl.DataFrame:
         """Return `frame` in stored column order, or raise `SchemaError`.
 
-        Checks names, dtypes, nulls in columns that may not be null, and (with `unique`) that the key is unique.
-        Nothing is cast or repaired: a wrong dtype is the producer's bug.
+        Checks names, dtypes, nulls in non-nullable columns and (with `unique`) the uniqueness of the key. Nothing is cast or repaired.
         """
         names, schema = self.names, frame.schema
         missing = [name for name in names if name not in schema]
@@ -161,6 +160,6 @@ class Table:
 
 
 def external_table(name: str, *partitioned_by: str) -> Table:
-    """The declaration of files outside the lake, such as a report: the lake stores only what they were made from."""
+    """Declare files outside the lake, such as a report; the lake only records their inputs."""
     columns = tuple(Column(column, TEXT, "partition") for column in partitioned_by)
     return Table(name, "One file outside the lake.", columns, key=partitioned_by, partitioned_by=partitioned_by, outside=True)

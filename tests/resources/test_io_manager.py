@@ -88,7 +88,7 @@ def test_the_file_is_named_after_the_run_and_a_retry_makes_another(manager: Lake
 
 
 def test_an_asset_that_is_no_table_is_refused(manager: LakeIOManager) -> None:
-    with pytest.raises(ConfigError, match="no table is called 'clean/price'; there are raw/kalshi_series"):
+    with pytest.raises(ConfigError, match="unknown table 'clean/price'; choose from raw/kalshi_series"):
         manager.handle_output(output("clean/price", None), prices())
 
 

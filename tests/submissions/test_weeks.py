@@ -53,18 +53,18 @@ MARKETS = pl.DataFrame(
 )
 GOOD = {"market_id": "1", "probability": "0.7", "stated_at": "2026-03-08T12:00:00Z", "forecaster": "mine", "week": "2026-03-08"}
 REFUSED = [
-    ({"week": "2026-03-09"}, "2026-03-09 is no week; write its Sunday"),
+    ({"week": "2026-03-09"}, "2026-03-09 is not a week; write its Sunday"),
     ({"week": "next"}, "next is no week"),
     ({"week": "2026-02-22"}, "the arena has no universe of the week 2026-02-22"),
     ({"market_id": "2"}, "polymarket:2 is not in the universe of the week 2026-03-08"),
     ({"market_id": "K-1"}, "kalshi:K-1 is a market of kalshi; the week 2026-03-08 is on polymarket"),
-    ({"market_id": "9"}, "polymarket:9 has named outcomes; the arena scores forecasts of yes and no"),
+    ({"market_id": "9"}, "polymarket:9 has named outcomes; the arena only scores yes/no markets"),
     ({"market_id": "3", "stated_at": "2026-03-09T07:00:00Z"}, "the market closed at 2026-03-09 06:00:00 UTC"),
     (
         {"week": "2026-03-01", "stated_at": "2026-03-01T00:05:00Z"},
-        "it was stated at 2026-03-01 00:05 UTC; a forecast for the week 2026-03-01 precedes 2026-03-01 00:05 UTC",
+        "the time 2026-03-01 00:05 UTC is too late; forecasts for the week 2026-03-01 must precede 2026-03-01 00:05 UTC",
     ),
-    ({"stated_at": "2026-02-28T00:00:00Z"}, "it was stated at 2026-02-28 00:00 UTC, which is for the week 2026-03-01, not for 2026-03-08"),
+    ({"stated_at": "2026-02-28T00:00:00Z"}, "the time 2026-02-28 00:00 UTC belongs to the week 2026-03-01, not to 2026-03-08"),
 ]
 
 
@@ -99,7 +99,7 @@ def test_a_live_week_is_forecast_until_its_decisions_are_due(tmp_path: Path, kno
         weeks=known,
     )
     assert late.refused["reason"].to_list() == [
-        "it was stated at 2026-03-10 00:00 UTC; a forecast for the week 2026-03-08 precedes 2026-03-10 00:00 UTC"
+        "the time 2026-03-10 00:00 UTC is too late; forecasts for the week 2026-03-08 must precede 2026-03-10 00:00 UTC"
     ]
 
 
