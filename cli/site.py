@@ -23,7 +23,7 @@ def site(target: Path | None, serving: bool, port: int) -> None:
 
     The folder opens in a browser without a server, and can be put on any file host. Only what changed is built again.
     """
-    from bellwether.site import build, cached
+    from bellwether.site import build, local_folder
 
     folder = target or settings().site_path
     with shown() as progress:
@@ -32,7 +32,7 @@ def site(target: Path | None, serving: bool, port: int) -> None:
     size = f"{built.files:,} files, {built.bytes / 1e6:.1f} MB, {built.written:,} of them written"
     console().print(f"{built.folder / 'index.html'}: {size}", markup=False, soft_wrap=True)
     if serving:
-        _serve(cached(built.folder), port)
+        _serve(local_folder(built.folder), port)
 
 
 class _Handler(SimpleHTTPRequestHandler):

@@ -65,7 +65,7 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
     """An agent's equity with its band, and next to it its fills in the market where it has the most, as a PNG."""
     import altair as alt
 
-    from bellwether.figures.canvas import FILE_BYTES, png, titled
+    from bellwether.figures.canvas import FILE_BYTES, add_title, png
     from bellwether.figures.equity import equity_curve
     from bellwether.replay.backtest import BacktestSettings, run
     from bellwether.replay.episode import load
@@ -85,7 +85,7 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
     ]
     for chart in charts:
         chart.config = alt.Undefined
-    return png(titled(alt.hconcat(*charts), f"{entry.title} in {done.episode}"), FILE_BYTES)
+    return png(add_title(alt.hconcat(*charts), f"{entry.title} in {done.episode}"), FILE_BYTES)
 
 
 def site_pictures(site: Path, charts: Mapping[Path, tuple[str, str, tuple[str, ...]]]) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
-from bellwether.site.source import opened
+from bellwether.site.source import open_source
 from bellwether.tables import table
 from bellwether.tables.exports import redact_rows
 from tests.site.world import rows
@@ -42,7 +42,7 @@ def test_the_site_reads_stored_rows_without_keys(tmp_path: Path, name: str) -> N
     partition = tuple(str(made[column][0]) for column in declared.partitioned_by)
     lake.write(declared, partition, made, run_id="test")
     publish(lake, tmp_path / "warehouse.duckdb")
-    with opened(tmp_path / "warehouse.duckdb") as source:
+    with open_source(tmp_path / "warehouse.duckdb") as source:
         found = source.frame(name)
     assert found.height == 1
     assert SECRET not in str(found.rows())

@@ -28,7 +28,7 @@ from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Trajectory
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import Settings, World, settings
-from bellwether.site import build, shown, units
+from bellwether.site import build, contents, read_site_state
 from bellwether.submissions import Submissions
 from bellwether.submissions.validation import SCHEMA
 from cli.main import main
@@ -218,13 +218,13 @@ def test_an_export_goes_where_the_reports_are(bucket: str, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_the_site_is_uploaded_and_only_what_changed_again(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "library", lambda: b"")
+    monkeypatch.setattr(contents, "chart_library", lambda: b"")
     small = Size(questions=6, prices=3, models=3, samples=8, orders=40, cohorts=2, families=2, markets=30)
     warehouse, target = published(tmp_path, small), place(f"{bucket}/site")
-    assert shown(target) is None
+    assert read_site_state(target) is None
     local = build(warehouse, tmp_path / "site")
     stored = build(warehouse, target)
-    assert (str(stored.folder), stored.files, shown(target)) == (f"{bucket}/site", local.files, shown(local.folder))
+    assert (str(stored.folder), stored.files, read_site_state(target)) == (f"{bucket}/site", local.files, read_site_state(local.folder))
     for path in (path for path in local.folder.rglob("*") if path.is_file()):
         assert (target / path.relative_to(local.folder).as_posix()).read_bytes() == path.read_bytes()
     times = {path.name: path.stat().st_mtime for path in target.glob("*.html")}

@@ -8,7 +8,7 @@ from assets.warehouse import jobs
 from bellwether.errors import BellwetherError
 from bellwether.lake.warehouse import current_files, publication_time, published_files, tables_written_since
 from bellwether.settings import settings
-from bellwether.site import shown, wanted
+from bellwether.site import read_site_state, read_warehouse_state
 from orchestration.runner import Runner
 
 if TYPE_CHECKING:
@@ -50,5 +50,5 @@ def _data_docs_are_behind(database: str) -> bool:
 
 def _site_is_behind() -> bool:
     """Return whether a site has been built that does not show the warehouse as it is published."""
-    built = shown(settings().site_path)
-    return built is not None and built != wanted(settings().warehouse_uri)
+    built = read_site_state(settings().site_path)
+    return built is not None and built != read_warehouse_state(settings().warehouse_uri)

@@ -78,16 +78,16 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
 
     The first site is built on request only. A build that failed is tried again the next day, or when the warehouse is published again.
     """
-    from bellwether.site import shown, wanted
+    from bellwether.site import read_site_state, read_warehouse_state
 
     mark = f"{warehouse.database} {publication_time(warehouse.database)} {_PROCESS}"
     if context.cursor == mark:
         return dg.SkipReason("the site shows the published warehouse")
-    built = shown(settings().site_path)
+    built = read_site_state(settings().site_path)
     if built is None:
         return dg.SkipReason("no site has been built; materialize summary/site or run bellwether site")
     try:
-        state = wanted(warehouse.database)
+        state = read_warehouse_state(warehouse.database)
     except LakeError as error:
         return dg.SkipReason(str(error))
     if state == built:

@@ -18,11 +18,11 @@ from bellwether.figures.canvas import (
     PALE,
     Palette,
     Rows,
+    chart_rows,
     colour,
-    filled,
-    finite,
-    layered,
-    nothing,
+    empty_figure,
+    fill_chart,
+    layer_charts,
     number,
     panels,
     tail,
@@ -47,7 +47,7 @@ def quotes(names: Palette) -> alt.LayerChart:
     sizes = [alt.Tooltip(f"{one}:Q", title=one.replace("_", " ")) for one in ("bid", "bid_size", "ask", "ask_size")]
     tips: list[Any] = [alt.Tooltip("name:N"), _AT]
     fill = _only(alt.Chart().encode(x=time("x", "UTC"), color=colour(names)), "fill").mark_point(filled=True, size=44, opacity=0.9)
-    return layered(
+    return layer_charts(
         _stretch(names, "bid", "ask").mark_rect(opacity=0.22).encode(y=number("bid", title="dollars"), y2="ask:Q", tooltip=[*tips, *sizes]),
         *(
             _stretch(names, side).mark_rule(strokeWidth=1.6).encode(y=number(side, title="dollars"), tooltip=[*tips, *sizes])
@@ -66,7 +66,7 @@ def depths(names: Palette) -> alt.LayerChart:
     y: dict[str, Any] = {"title": "contracts", "axis": alt.Axis(labelExpr="format(abs(datum.value), ',')")}
     tips = [alt.Tooltip("name:N"), _AT, *(alt.Tooltip(f"{side}_depth:Q", title=f"{side}s") for side in ("bid", "ask"))]
     bids, asks = _stretch(names, "bid_depth"), _stretch(names, "ask_depth").transform_calculate(below="-datum.ask_depth")
-    return layered(
+    return layer_charts(
         bids.mark_rect(opacity=0.7).encode(y=alt.Y("bid_depth:Q", **y), y2=alt.datum(0), tooltip=tips),
         asks.mark_rect(opacity=0.4).encode(y=alt.Y("below:Q", **y), y2=alt.datum(0), tooltip=tips),
     ).properties(height=280)
@@ -101,14 +101,14 @@ def price_with_fills(quoted: pl.DataFrame, fills: pl.DataFrame, title: str, *, t
     counts = dict(fills["ticker"].value_counts().iter_rows())
     names = list(tickers) or sorted(quoted["ticker"].unique(), key=lambda name: (-counts.get(name, 0), name))
     if not names:
-        return nothing(title, "no book")
+        return empty_figure(title, "no book")
     alone = len(names) == 1
     marks = _marks(fills, _STRETCHES if alone else _FEW_STRETCHES)
     build = _price_panel().properties(width=620 if alone else 220, height=300 if alone else 150)
     charts = []
     for name in names[:MOST_PANELS]:
-        book = finite(quoted.filter(pl.col("ticker") == name).select("low", "high", "middle", x="at"))
-        charts.append((tail(name), filled(build, [*book, *marks.get(name, [])])))
+        book = chart_rows(quoted.filter(pl.col("ticker") == name).select("low", "high", "middle", x="at"))
+        charts.append((tail(name), fill_chart(build, [*book, *marks.get(name, [])])))
     note = "grey: best bid to best ask; blue ▲ bought, orange ▼ sold; filled as taker, hollow as maker"
     return panels(charts, title, note, left_out=len(names) - MOST_PANELS)
 
@@ -126,7 +126,7 @@ def _price_panel() -> alt.LayerChart:
     maker = fill.transform_filter(alt.FieldEqualPredicate(field="role", equal="maker")).mark_point(
         filled=True, fill="white", strokeWidth=1.3, opacity=0.9
     )
-    return layered(
+    return layer_charts(
         own.mark_area(interpolate="step-before", color=PALE, opacity=0.55).encode(y=number("low", title=_PRICE), y2="high:Q"),
         own.mark_line(interpolate="step-before", color=INK, strokeWidth=0.8).encode(y=number("middle", title=_PRICE)),
         maker.encode(**place, stroke=alt.Stroke("way:N", scale=ways, legend=None)),
@@ -152,7 +152,7 @@ def _marks(fills: pl.DataFrame, stretches: int) -> Mapping[str, Rows]:
     cells = placed.group_by("ticker", "role", "way", stretch=stretch).agg(pl.col("at").mean(), pl.col("fill").mean(), n=pl.len())
     rows = cells.sort("ticker", "stretch", "role", "way").with_columns(x=pl.col("at").cast(pl.Int64).cast(pl.Datetime("ms", "UTC")))
     parts = rows.select("ticker", "role", "way", "x", "fill", "n").partition_by("ticker", as_dict=True, include_key=False)
-    return {str(name): finite(part) for (name,), part in parts.items()}
+    return {str(name): chart_rows(part) for (name,), part in parts.items()}
 
 
 def book_heat_map(contracts: np.ndarray, times: np.ndarray, tickers: Sequence[str], title: str, *, left_out: int = 0) -> Any:
@@ -168,11 +168,11 @@ def book_heat_map(contracts: np.ndarray, times: np.ndarray, tickers: Sequence[st
     White: nothing displayed, or a book that is not to be trusted.
     """
     if not len(contracts):
-        return nothing(title, "no book")
+        return empty_figure(title, "no book")
     most = max(float(contracts.max(initial=0)), 1.0)
     alone = len(tickers) == 1
     build = _heat_panel().properties(width=620 if alone else 220, height=320 if alone else 160)
-    charts = [(tail(name), filled(build, _cells(own, times, most))) for name, own in zip(tickers, contracts, strict=True)]
+    charts = [(tail(name), fill_chart(build, _cells(own, times, most))) for name, own in zip(tickers, contracts, strict=True)]
     return panels(
         charts, title, f"blue: bids, orange: asks; darker: more contracts, on a logarithmic scale up to {most:,.0f}", left_out=left_out
     )
@@ -189,7 +189,7 @@ def _heat_panel() -> alt.LayerChart:
         .encode(fill=alt.Fill("shade:Q", scale=alt.Scale(domain=[1, _SHADES], range=shades), legend=None))
         for side, shades in scales.items()
     ]
-    return layered(*layers).resolve_scale(fill="independent")
+    return layer_charts(*layers).resolve_scale(fill="independent")
 
 
 def _cells(contracts: np.ndarray, times: np.ndarray, most: float) -> Rows:

@@ -101,7 +101,7 @@ def label(text: str, most: int = 48) -> str:
     return one_line(text, most)
 
 
-def distinct(names: Sequence[str], most: int = 44) -> dict[str, str]:
+def distinct_labels(names: Sequence[str], most: int = 44) -> dict[str, str]:
     """Each name on one line of at most `most` characters, distinct from the others."""
     single = {name: label(name, 1_000) for name in names}
     short = shortened(list(single.values()), most)
@@ -113,19 +113,19 @@ def tail(name: str, most: int = 32) -> str:
     return name if len(name) <= most else "…" + name[1 - most :]
 
 
-def layered(*charts: Any) -> alt.LayerChart:
+def layer_charts(*charts: Any) -> alt.LayerChart:
     """Charts on one another, the first at the bottom."""
     return cast(alt.LayerChart, alt.layer(*charts))
 
 
-def filled(chart: Any, rows: Rows) -> Any:
+def fill_chart(chart: Any, rows: Rows) -> Any:
     """A copy of a chart with its rows. They are plain values, and not validated one by one: that takes seconds for thousands."""
     copy = chart.copy(deep=False)
     copy.data = {"values": rows}
     return copy
 
 
-def titled(chart: Any, title: str, *notes: str) -> Any:
+def add_title(chart: Any, title: str, *notes: str) -> Any:
     """A chart with a title, remarks in grey below it, and the style of all figures."""
     shown = [line for note in notes for line in textwrap.wrap(label(note, 1_000), 105)]
     copy = chart.copy(deep=False)
@@ -134,20 +134,20 @@ def titled(chart: Any, title: str, *notes: str) -> Any:
     return copy
 
 
-def nothing(title: str, why: str) -> Any:
+def empty_figure(title: str, why: str) -> Any:
     """A figure without data that states the reason."""
     chart = alt.Chart().mark_text(color=GREY, fontSize=13).encode(text=alt.value(why)).properties(width=380, height=120)
-    return titled(filled(chart, [{}]), title)
+    return add_title(fill_chart(chart, [{}]), title)
 
 
 def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out: int = 0) -> Any:
     """Small charts of one kind side by side, each below its name; a single one has the title of the figure alone."""
     more = f"and {left_out} more" if left_out > 0 else ""
     if len(charts) == 1:
-        return titled(charts[0][1], title, *notes, more)
+        return add_title(charts[0][1], title, *notes, more)
     named = [chart.properties(title=alt.TitleParams(label(name, 36), fontSize=11.5, frame="bounds")) for name, chart in charts]
     columns = min(math.ceil(math.sqrt(len(named))), 4)
-    return titled(alt.concat(*named, columns=columns), title, *notes, more)
+    return add_title(alt.concat(*named, columns=columns), title, *notes, more)
 
 
 def png(chart: Any, most: int = MOST_BYTES) -> bytes:
@@ -203,7 +203,7 @@ def spec(build: Callable[..., Any], *arguments: Any, **options: Any) -> Mapping[
     return {name: part for name, part in form.items() if name not in ("$schema", "config", "data")}
 
 
-def finite(frame: pl.DataFrame) -> Rows:
+def chart_rows(frame: pl.DataFrame) -> Rows:
     """Rows of a frame for a chart: decimals as floats, what is not finite as null, instants as ISO text in UTC."""
     columns = []
     for name, dtype in frame.schema.items():
@@ -261,4 +261,4 @@ def round_of(colour: str) -> int:
 def rule_at(value: float, channel: str = "y") -> Any:
     """A dotted line at a value of an axis."""
     chart = alt.Chart().mark_rule(strokeDash=[2, 3], color=GREY, size=1)
-    return filled(chart.encode(**{channel: alt.datum(value)}), [{}])
+    return fill_chart(chart.encode(**{channel: alt.datum(value)}), [{}])

@@ -13,15 +13,15 @@ from bellwether.figures.canvas import (
     INK,
     MOST_LINES,
     Palette,
+    add_title,
     colour,
-    distinct,
-    filled,
+    distinct_labels,
+    empty_figure,
+    fill_chart,
     label,
-    layered,
-    nothing,
+    layer_charts,
     number,
     time,
-    titled,
 )
 from bellwether.figures.canvas import points as shapes
 from bellwether.formatting import floor_percent
@@ -43,7 +43,7 @@ def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = 
         alt.Chart().transform_filter(alt.FieldValidPredicate(field="frontier", valid=True)).encode(x=along, y=number("frontier", title=y))
     )
     line = front.mark_line(interpolate="step-after", strokeDash=[4, 3], strokeWidth=1.5, color=GREY)
-    return layered(line, points, own.mark_text(dy=-10, fontSize=10, limit=140).encode(text="label:N")).properties(height=300)
+    return layer_charts(line, points, own.mark_text(dy=-10, fontSize=10, limit=140).encode(text="label:N")).properties(height=300)
 
 
 def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
@@ -56,11 +56,11 @@ def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) 
     counts = _outcomes(forecasts, questions.height)
     names = counts["forecaster"].unique(maintain_order=True).to_list()
     if not names:
-        return nothing(title, "no forecaster")
+        return empty_figure(title, "no forecaster")
     colours = _colours(counts)
     order = {outcome: place for place, outcome in enumerate(colours)}
     shown = names[:MOST_LINES]
-    short = distinct(shown)
+    short = distinct_labels(shown)
     rows: list[dict[str, Any]] = []
     for name in shown:
         own = dict.fromkeys(colours, 0)
@@ -91,7 +91,7 @@ def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) 
     )
     texts = alt.Chart().mark_text(align="left", fontSize=10.5, color=INK).encode(x=alt.XValue(alt.expr("width + 10")), y=y, text="share:N")
     more = f"and {len(names) - MOST_LINES} more" if len(names) > MOST_LINES else ""
-    return titled(filled(layered(bars, texts).properties(width=420, height=alt.Step(24)), rows), title, more)
+    return add_title(fill_chart(layer_charts(bars, texts).properties(width=420, height=alt.Step(24)), rows), title, more)
 
 
 def _said(outcome: str) -> str:

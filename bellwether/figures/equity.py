@@ -19,19 +19,19 @@ from bellwether.figures.canvas import (
     PALETTE,
     Palette,
     Rows,
+    add_title,
+    chart_rows,
     colour,
     dashes,
-    filled,
-    finite,
-    layered,
-    nothing,
+    empty_figure,
+    fill_chart,
+    layer_charts,
     number,
     palette,
     panels,
     rule_at,
     tail,
     time,
-    titled,
 )  # fmt: skip
 
 #: Points of a curve where many are drawn.
@@ -52,7 +52,7 @@ def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
     return np.array(sorted(kept))
 
 
-def banded(equity: pl.DataFrame, most: int = MOST_POINTS) -> pl.DataFrame:
+def add_band(equity: pl.DataFrame, most: int = MOST_POINTS) -> pl.DataFrame:
     """Rows of replay/equity of one agent in one episode, prepared for a chart: by time, amounts as floats, a long curve with about `most` points.
 
     Adds lower and upper, the least and the greatest of the three queue models in dollars, and drawdown, the change from the running peak as a
@@ -79,7 +79,7 @@ def lines(
     points: bool = False,
     height: int = 300,
 ) -> alt.LayerChart:
-    """Curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper, with `points` also point, a large dot."""
+    """Curves over time (ISO text) or a number. rows: name, x, y, with `band_cell` also lower and upper, with `points` also point, a large dot."""
     along: Any = time("x", x) if timed else alt.X("x:Q", title=x)
     tips = [alt.Tooltip("name:N"), _at(x) if timed else alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y, format=",.4~f")]
     own = alt.Chart().encode(x=along, color=colour(names, legend=legend))
@@ -93,7 +93,7 @@ def lines(
         layers.append(
             told.mark_point(filled=True, size=90, opacity=1).encode(y=number("point", title=y), tooltip=[tips[0], tips[1], "point:Q"])
         )
-    return layered(*layers).properties(height=height)
+    return layer_charts(*layers).properties(height=height)
 
 
 def rules(data: str) -> list[alt.Chart]:
@@ -114,12 +114,12 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
     the middle of the book.
     """
     if equity.is_empty():
-        return nothing(title, "no sample")
-    rows = banded(equity)
+        return empty_figure(title, "no sample")
+    rows = add_band(equity)
     shown = rows.select("equity", "lower", "upper", x="at", middle="equity_mid", drawdown=100 * pl.col("drawdown"))
     x, axis = time("x"), "equity ($)"
     own = alt.Chart().encode(x=x)
-    upper = layered(
+    upper = layer_charts(
         rule_at(float(shown["equity"][0])),
         own.mark_area(interpolate="step-after", color=BLUE, opacity=0.2).encode(y=number("lower", title=axis), y2="upper:Q"),
         own.mark_line(interpolate="step-after", color=ORANGE, strokeWidth=1, opacity=0.85).encode(y=number("middle", title=axis)),
@@ -131,14 +131,16 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
         y=number("drawdown", title="drawdown (%)", zero=True)
     )
     chart = alt.vconcat(upper, lower.properties(width=620, height=80), spacing=8).resolve_scale(x="shared")
-    return titled(filled(chart, finite(shown)), title, "blue: equity, with the range of the queue models; orange: marked at the middle")
+    return add_title(
+        fill_chart(chart, chart_rows(shown)), title, "blue: equity, with the range of the queue models; orange: marked at the middle"
+    )
 
 
 def equity_with_band(equity: pl.DataFrame, name: str) -> alt.LayerChart:
     """Equity of one backtest in dollars with what the queue model alone can change. equity: rows of replay/equity of one agent in one episode."""
-    shown = banded(equity).select("lower", "upper", x="at", y="equity", name=pl.lit(name))
+    shown = add_band(equity).select("lower", "upper", x="at", y="equity", name=pl.lit(name))
     chart = lines("UTC", "equity ($)", (), step=True, band=True, dots=False)
-    return filled(chart.properties(width=620), finite(shown))
+    return fill_chart(chart.properties(width=620), chart_rows(shown))
 
 
 def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str] = ()) -> Any:
@@ -151,14 +153,14 @@ def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str]
     names = palette(every[: len(PALETTE)])
     episodes = equity["episode"].unique().sort().to_list()
     if not episodes:
-        return nothing(title, "no backtest")
+        return empty_figure(title, "no backtest")
     size = (560, 280) if len(episodes) == 1 else (210, 140)
     build = lines("", "P&L ($)", names, dots=False, legend=True)
-    build = layered(rule_at(0), *build.layer).properties(width=size[0], height=size[1])
+    build = layer_charts(rule_at(0), *build.layer).properties(width=size[0], height=size[1])
     charts = []
     for episode in episodes[:MOST_PANELS]:
         own = equity.filter((pl.col("episode") == episode) & pl.col("agent").is_in([name for name, _ in names]))
-        charts.append((tail(episode), filled(build, _curves(own, "agent", "equity", changes=True))))
+        charts.append((tail(episode), fill_chart(build, _curves(own, "agent", "equity", changes=True))))
     left_out = len(episodes) - MOST_PANELS
     return panels(charts, title, left_out=left_out if left_out > 0 else len(every) - len(names))
 
@@ -170,12 +172,12 @@ def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) ->
     """
     rows = portfolios.join(agents.select("agent_id", "family"), on="agent_id").sort("agent_id", "at")
     if rows.is_empty():
-        return nothing(title, "no portfolio has changed yet")
+        return empty_figure(title, "no portfolio has changed yet")
     names = palette(rows["family"].unique().sort())
     own = alt.Chart().encode(x=time("x"), color=colour(names, legend=True), detail="agent:N")
     chart = own.mark_line(interpolate="step-after", strokeWidth=1).encode(y=number("y", title="total ($)"))
     drawn = [{**row, "agent": row["name"], "name": row["family"]} for row in _curves(rows, "agent_id", "total", "family", most=_FEW_POINTS)]
-    return titled(filled(chart.properties(width=620, height=300), drawn), title)
+    return add_title(fill_chart(chart.properties(width=620, height=300), drawn), title)
 
 
 def _curves(rows: pl.DataFrame, by: str, value: str, *more: str, changes: bool = False, most: int = _FEW_POINTS) -> Rows:
@@ -185,5 +187,5 @@ def _curves(rows: pl.DataFrame, by: str, value: str, *more: str, changes: bool =
         curve = part.select(*more, x="at", y=pl.col(value).cast(pl.Float64), name=pl.lit(name))
         if changes:
             curve = curve.with_columns(pl.col("y") - pl.col("y").first())
-        found += finite(curve[extremes(curve["y"].to_numpy(), most=most)])
+        found += chart_rows(curve[extremes(curve["y"].to_numpy(), most=most)])
     return found

@@ -19,21 +19,21 @@ from bellwether.figures.canvas import (
     PALE,
     Palette,
     Rows,
+    add_title,
+    chart_rows,
     colour,
-    distinct,
-    filled,
-    finite,
+    distinct_labels,
+    empty_figure,
+    fill_chart,
     label,
-    layered,
-    nothing,
+    layer_charts,
     number,
     palette,
     panels,
     points,
     rule_at,
-    titled,
 )  # fmt: skip
-from bellwether.figures.statistics import answered, brier_scores, from_near, weighted_means
+from bellwether.figures.statistics import brier_scores, order_by_distance, select_answered, weighted_means
 from bellwether.formatting import floor_percent
 from bellwether.tables.replay import HORIZONS_S
 
@@ -63,21 +63,21 @@ def intervals(axis: str, names: Palette, *, by: str = "name", reference: float |
         color=alt.Color(f"{by}:N", scale=scale, legend=legend),
         tooltip=tips,
     )
-    ends = own.transform_calculate(lower=_or_value("lower"), upper=_or_value("upper"))
+    ends = own.transform_calculate(lower=_end_or_value("lower"), upper=_end_or_value("upper"))
     bars = ends.mark_rule(strokeWidth=2).encode(x=number("lower", alt.X, title=axis), x2="upper:Q")
     dots = own.mark_point(filled=True, size=70, opacity=1).encode(
         x=number("value", alt.X, title=axis), **(points(names) if by == "name" else {})
     )
     dotted = [] if reference is None else [rule_at(reference, "x")]
-    return layered(*dotted, _room(axis), bars, dots, *_written(texts))
+    return layer_charts(*dotted, _axis_padding(axis), bars, dots, *_text_columns(texts))
 
 
-def _or_value(end: str) -> str:
+def _end_or_value(end: str) -> str:
     """An end of an interval, or the value without one: an axis of missing ends alone has wrong labels."""
     return f"isValid(datum.{end}) ? datum.{end} : datum.value"
 
 
-def _room(axis: str) -> alt.Chart:
+def _axis_padding(axis: str) -> alt.Chart:
     """An invisible layer that gives a single value an axis with a length: a tenth of the value at each side."""
     room = "datum.least == datum.most ? abs(datum.most) / 10 || 0.1 : 0"
     return (
@@ -89,7 +89,7 @@ def _room(axis: str) -> alt.Chart:
     )
 
 
-def _written(columns: Sequence[str]) -> list[alt.Chart]:
+def _text_columns(columns: Sequence[str]) -> list[alt.Chart]:
     """Texts at the right of the axis of a list, one column after the other; widths in pixels."""
     layers, right = [], 12
     for column in columns:
@@ -100,11 +100,11 @@ def _written(columns: Sequence[str]) -> list[alt.Chart]:
     return layers
 
 
-def listed(rows: Rows, axis: str, names: Palette = (("", BLUE),), **options: Any) -> alt.LayerChart:
+def interval_list(rows: Rows, axis: str, names: Palette = (("", BLUE),), **options: Any) -> alt.LayerChart:
     """A static list of intervals; `kind` of a row is its colour."""
-    short = distinct([row["name"] for row in rows])
+    short = distinct_labels([row["name"] for row in rows])
     shown = [{"kind": "", **row, "name": short[row["name"]]} for row in rows]
-    return filled(intervals(axis, names, by="kind", **options).properties(width=380, height=alt.Step(24)), shown)
+    return fill_chart(intervals(axis, names, by="kind", **options).properties(width=380, height=alt.Step(24)), shown)
 
 
 def score_comparison(leaderboard: pl.DataFrame) -> alt.LayerChart | alt.Chart:
@@ -117,15 +117,15 @@ def score_comparison(leaderboard: pl.DataFrame) -> alt.LayerChart | alt.Chart:
     title = "Brier score: " + ", ".join(table["release"].unique().sort())
     shown = table.head(MOST_LINES)
     if shown.is_empty():
-        return nothing(title, "no forecaster")
+        return empty_figure(title, "no forecaster")
     grouped = "group" in shown.columns and shown["group"].count() > 0
     rows = [_score(row) for row in shown.iter_rows(named=True)]
     kinds = palette(sorted({row["kind"] for row in rows} - {_UNRANKED}))
     names = (*kinds, *([(_UNRANKED, GREY)] if any(row["kind"] == _UNRANKED for row in rows) else []))
-    chart = listed(rows, "Brier score; lower is better", names, reference=0.25, texts=["shown", *(["group"] if grouped else [])])
+    chart = interval_list(rows, "Brier score; lower is better", names, reference=0.25, texts=["shown", *(["group"] if grouped else [])])
     note = "bars: 95 % intervals over clusters; dotted: always 0.5" + "; the same letter: no significant difference" * grouped
     more = f"and {table.height - MOST_LINES} more" if table.height > MOST_LINES else ""
-    return titled(chart, title, note, more)
+    return add_title(chart, title, note, more)
 
 
 def _score(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,11 +150,11 @@ def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str)
     """
     ordered = summary.drop_nulls("pnl_mean").sort("pnl_mean", "agent", "rules", descending=[True, False, False])
     if ordered.is_empty():
-        return nothing(title, "no backtest")
+        return empty_figure(title, "no backtest")
     shown, several = ordered.head(MOST_LINES), ordered["rules"].n_unique() > 1
     settled = backtests.filter(~pl.col("unsettled"))
     names = [f"{row['agent']} ({row['rules']})" if several else row["agent"] for row in shown.iter_rows(named=True)]
-    short = distinct(names)
+    short = distinct_labels(names)
     rows: Rows = []
     dots: Rows = []
     for name, row in zip(names, shown.iter_rows(named=True), strict=True):
@@ -168,21 +168,21 @@ def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str)
     axis = "P&L of an episode ($)"
     y = alt.Y("name:N", sort=None, title=None)
     each = alt.Chart().mark_point(filled=True, color=BLUE, opacity=0.3, size=22).encode(y=y, x=number("pnl", alt.X, title=axis))
-    main = listed(rows, axis, (("", INK),), reference=0.0, texts=["shown"])
+    main = interval_list(rows, axis, (("", INK),), reference=0.0, texts=["shown"])
     median = alt.Chart().mark_tick(color=ORANGE, thickness=2.5, size=16).encode(y=y, x=number("median", alt.X, title=axis))
-    chart = layered(*main.layer[:1], filled(each, dots), *main.layer[1:], median).properties(width=380, height=alt.Step(24))
+    chart = layer_charts(*main.layer[:1], fill_chart(each, dots), *main.layer[1:], median).properties(width=380, height=alt.Step(24))
     more = f"and {ordered.height - MOST_LINES} more" if ordered.height > MOST_LINES else ""
     chart.data = main.data
-    return titled(chart, title, "dots: episodes; dark: mean and its 95 % interval; orange: median", more)
+    return add_title(chart, title, "dots: episodes; dark: mean and its 95 % interval; orange: median", more)
 
 
 def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
     """Brier score by the month in which a question was resolved, with intervals, one panel per forecaster.
 
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions. Intervals are those of the leaderboard, over the clusters of
-    the month; a month of fewer than three clusters has none. `names` are the forecasters in the order of their panels; all of them by name when left out.
+    the month; a month of fewer than three clusters has none. `agent_names` are the forecasters in the order of their panels; all of them by name when left out.
     """
-    rows = answered(forecasts, questions).with_columns(month=pl.col("resolved").dt.strftime("%Y-%m"))
+    rows = select_answered(forecasts, questions).with_columns(month=pl.col("resolved").dt.strftime("%Y-%m"))
     series = brier_scores(rows, "month").rename({"month": "label"})
     months = questions.select(pl.coalesce("settled_at", "close_time").dt.strftime("%Y-%m")).to_series().unique().sort().to_list()
     return _series(
@@ -194,25 +194,27 @@ def score_by_distance(scores: pl.DataFrame, title: str, *, metric: str = "brier"
     """A metric by the days from a forecaster's knowledge cutoff to the resolution, one panel per forecaster.
 
     `scores` are rows of benchmark/scores; the scopes distance:<days> are drawn, in the order of their first number. A metric that gets better
-    close to the cutoff hints at remembered outcomes. `names` as in `brier_over_time`; forecasters without a cutoff have no panel.
+    close to the cutoff hints at remembered outcomes. `agent_names` as in `brier_over_time`; forecasters without a cutoff have no panel.
     """
     known = pl.col("scope").str.starts_with(_DISTANCE) & (pl.col("metric") == metric) & pl.col("value").is_not_null()
     rows = scores.filter(known).with_columns(label=pl.col("scope").str.slice(len(_DISTANCE)))
     dated = set(rows["forecaster"])
     shown = [name for name in names or sorted(dated) if name in dated]
-    labels = sorted(rows["label"].unique(), key=from_near)
+    labels = sorted(rows["label"].unique(), key=order_by_distance)
     return _series(rows, labels, shown, title, metric=metric, along="days from the cutoff to the resolution")
 
 
 def _series(series: pl.DataFrame, labels: list[str], names: Sequence[str], title: str, *, metric: str, along: str) -> Any:
     drawn = series.filter(pl.col("forecaster").is_in(names[:MOST_PANELS]))
     if drawn.is_empty():
-        return nothing(title, "no forecast")
+        return empty_figure(title, "no forecast")
     at = {one: index for index, one in enumerate(labels)}
     placed = series.with_columns(at=pl.col("label").replace_strict(at, return_dtype=pl.Int64)).sort("forecaster", "at")
     ends = [value for name in ("value", "lower", "upper") for value in drawn[name].drop_nulls()]
     domain, several = [min([*ends, 0.2]), max([*ends, 0.27])], placed["forecaster"].n_unique() > 1
-    middle = finite(placed.group_by("at").agg(value=pl.col("value").median(), label=pl.col("label").first()).sort("at")) if several else []
+    middle = (
+        chart_rows(placed.group_by("at").agg(value=pl.col("value").median(), label=pl.col("label").first()).sort("at")) if several else []
+    )
     reference, said = _REFERENCE.get(metric, (None, ""))
     size = (400, 260) if len(names) == 1 else (210, 130)
     build = _month_panel(along, "Brier score" if metric == "brier" else metric, domain, reference)
@@ -220,10 +222,10 @@ def _series(series: pl.DataFrame, labels: list[str], names: Sequence[str], title
     for name in names[:MOST_PANELS]:
         own = [
             {**row, "label": label(row["label"], 12)}
-            for row in finite(placed.filter(pl.col("forecaster") == name).select("at", "label", "value", "lower", "upper", "n"))
+            for row in chart_rows(placed.filter(pl.col("forecaster") == name).select("at", "label", "value", "lower", "upper", "n"))
         ]
         shown = [{**row, "median": row["value"], "value": None, "label": label(row["label"], 12)} for row in middle]
-        charts.append((name, filled(build.properties(width=size[0], height=size[1]), [*shown, *own])))
+        charts.append((name, fill_chart(build.properties(width=size[0], height=size[1]), [*shown, *own])))
     note = "points: 95 % intervals" + "; pale: median of all forecasters" * several + f"; dotted: {said}" * bool(said)
     return panels(charts, title, note, left_out=len(names) - MOST_PANELS)
 
@@ -247,18 +249,18 @@ def _month_panel(along: str, axis: str, domain: Sequence[float], reference: floa
         points.mark_line(color=BLUE, strokeWidth=1.2).encode(y=y("value")),
         points.mark_point(filled=True, color=BLUE, opacity=1, size=28).encode(y=y("value"), tooltip=tips),
     ]
-    return layered(*([] if reference is None else [rule_at(reference)]), *layers)
+    return layer_charts(*([] if reference is None else [rule_at(reference)]), *layers)
 
 
 def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
     """Mean markout per contract by the time after the fill, as maker and as taker, one panel per agent.
 
     `fills` contains rows of replay/fills. Means are weighted by contracts; the bars are 95 % intervals over episodes, from three episodes on.
-    Below zero the market moved against the fills. `names` are the agents in the order of their panels, all by name when left out.
+    Below zero the market moved against the fills. `agent_names` are the agents in the order of their panels, all by name when left out.
     """
     shown = list(names or fills["agent"].unique().sort())
     if fills.is_empty():
-        return nothing(title, "no fill")
+        return empty_figure(title, "no fill")
     roles = (("as maker", BLUE), ("as taker", ORANGE))
     x = alt.X("after:O", title="time after the fill", sort=alt.EncodingSortField("seconds", op="min"), axis=alt.Axis(labelAngle=0))
     own = alt.Chart().encode(
@@ -270,10 +272,10 @@ def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ())
         .mark_rule()
         .encode(y=alt.Y("lower:Q", title="cents per contract"), y2="upper:Q")
     )
-    build = layered(rule_at(0), bars, own.mark_point(filled=True, opacity=1, size=32).encode(y=y))
+    build = layer_charts(rule_at(0), bars, own.mark_point(filled=True, opacity=1, size=32).encode(y=y))
     size = (400, 260) if len(shown) == 1 else (210, 140)
     charts = [
-        (name, filled(build.properties(width=size[0], height=size[1]), _markouts(fills.filter(pl.col("agent") == name))))
+        (name, fill_chart(build.properties(width=size[0], height=size[1]), _markouts(fills.filter(pl.col("agent") == name))))
         for name in shown[:MOST_PANELS]
     ]
     return panels(charts, title, "weighted by contracts; bars: 95 % intervals over episodes", left_out=len(shown) - MOST_PANELS)
@@ -304,7 +306,7 @@ def matrix(value: str, count: int, *, middle: float | None = None) -> alt.LayerC
     )
     squares = own.mark_rect().encode(color=alt.Color("value:Q", title=value, scale=scale, legend=alt.Legend(orient="top")))
     dots = own.transform_filter(alt.FieldEqualPredicate(field="mark", equal=1)).mark_point(filled=True, size=14, color="#14191e", opacity=1)
-    return layered(squares, dots).properties(height=max(36, 18 * count))
+    return layer_charts(squares, dots).properties(height=max(36, 18 * count))
 
 
 def cells(rows: Rows, names: Sequence[str], others: Sequence[str]) -> Rows:
@@ -322,7 +324,7 @@ def differences(pairs: pl.DataFrame, axis: str, *, texts: Mapping[int, str] | No
         texts: Text at the right of a row, by its number.
     """
     known = pairs.filter(pl.col("difference").is_not_null())
-    short = distinct([*known["forecaster"], *known["other"]], 24)
+    short = distinct_labels([*known["forecaster"], *known["other"]], 24)
     rows = [
         {"name": f"{short[one]} – {short[other]}", "value": value, "lower": lower, "upper": upper, "shown": (texts or {}).get(place, "")}
         for place, (one, other, value, lower, upper) in enumerate(
@@ -330,4 +332,4 @@ def differences(pairs: pl.DataFrame, axis: str, *, texts: Mapping[int, str] | No
         )
     ]
     options: dict[str, Any] = {"texts": ["shown"]} if texts else {}
-    return listed(rows, axis, reference=0.0, **options)
+    return interval_list(rows, axis, reference=0.0, **options)

@@ -17,15 +17,15 @@ from bellwether.figures.canvas import (
     PALE,
     Palette,
     Rows,
+    chart_rows,
     colour,
     dashes,
-    filled,
-    finite,
-    layered,
-    nothing,
+    empty_figure,
+    fill_chart,
+    layer_charts,
     panels,
 )  # fmt: skip
-from bellwether.figures.statistics import answered
+from bellwether.figures.statistics import select_answered
 
 FORECAST, OBSERVED = "forecast probability of yes", "observed frequency of yes"
 #: Confidence lies in [0.5, 1]: ten bins of 5 %, the last one closed.
@@ -33,7 +33,7 @@ _CONFIDENCE_BINS = 10
 _UNIT = alt.Scale(domain=[0, 1])
 
 
-def rows_of(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
+def diagram_rows(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
     """Rows of a diagram from rows of benchmark/reliability, whose column `name` names the lines; empty bins are left out.
 
     Columns low and high, where there are any, are the band of a calibrated forecaster.
@@ -48,11 +48,11 @@ def rows_of(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
         **{end: end for end in ("low", "high") if end in bins.columns},
     }
     known = bins.filter(pl.col("mean_forecast").is_finite() & pl.col("yes_rate").is_finite())
-    return finite(known.select(**columns))
+    return chart_rows(known.select(**columns))
 
 
 def diagram(names: Palette, *, banded: bool = False) -> alt.LayerChart:
-    """Observed frequency against forecast, a line per name, with intervals and the band of calibrated forecasts. Rows as `rows_of` returns them."""
+    """Observed frequency against forecast, a line per name, with intervals and the band of calibrated forecasts. Rows as `diagram_rows` returns them."""
     tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("forecast", "observed", "lower", "upper"))]
     tips.append(alt.Tooltip("n:Q", title="forecasts"))
     x = alt.X("forecast:Q", title=FORECAST, scale=_UNIT)
@@ -66,7 +66,7 @@ def diagram(names: Palette, *, banded: bool = False) -> alt.LayerChart:
     )
     line = own.mark_line(strokeWidth=1.5).encode(y=observed, **dashes(names))
     points = own.mark_point(filled=True, opacity=1).encode(y=observed, size=alt.Size("n:Q", legend=None, scale=alt.Scale(range=[20, 220])))
-    return layered(*([band] if banded else []), _diagonal(), bars, line, points)
+    return layer_charts(*([band] if banded else []), _diagonal(), bars, line, points)
 
 
 def curves(names: Palette, *, banded: bool = True) -> alt.LayerChart:
@@ -75,12 +75,12 @@ def curves(names: Palette, *, banded: bool = True) -> alt.LayerChart:
     own = alt.Chart().encode(x=alt.X("forecast:Q", title=FORECAST, scale=_UNIT), color=colour(names))
     band = own.mark_area(opacity=0.13).encode(y=alt.Y("lower:Q", title=OBSERVED, scale=_UNIT), y2="upper:Q")
     line = own.mark_line(interpolate="step").encode(y=alt.Y("recalibrated:Q", title=OBSERVED, scale=_UNIT), tooltip=tips)
-    return layered(*([band] if banded else []), _diagonal(), line)
+    return layer_charts(*([band] if banded else []), _diagonal(), line)
 
 
 def _diagonal() -> alt.Chart:
     mark = alt.Chart().mark_line(strokeDash=[4, 4], color=GREY, strokeWidth=1)
-    return filled(mark.encode(x=alt.X("at:Q", title=FORECAST), y=alt.Y("at:Q", title=OBSERVED)), [{"at": 0}, {"at": 1}])
+    return fill_chart(mark.encode(x=alt.X("at:Q", title=FORECAST), y=alt.Y("at:Q", title=OBSERVED)), [{"at": 0}, {"at": 1}])
 
 
 def reliability_diagram(
@@ -107,12 +107,12 @@ def reliability_diagram(
         )
     names = reliability["forecaster"].unique().sort().to_list()
     if drawn.is_empty():
-        return nothing(title, "no forecast")
+        return empty_figure(title, "no forecast")
     alone = len(names) == 1
     charts = []
     for name in names[:MOST_PANELS]:
         bins = drawn.filter(pl.col("forecaster") == name)
-        curve = [] if curves is None else finite(curves.filter(pl.col("forecaster") == name).select("forecast", "recalibrated"))
+        curve = [] if curves is None else chart_rows(curves.filter(pl.col("forecaster") == name).select("forecast", "recalibrated"))
         charts.append((name, _panel(bins, curve, 380 if alone else 200, banded=bands is not None)))
     notes = f"points: observed, with {100 * level:.4g} % intervals; bars: gap to perfect calibration"
     notes += f"; grey: {100 * level:.4g} % of calibrated ones" * (bands is not None) + "; line: isotonic (CORP)" * (curves is not None)
@@ -120,7 +120,7 @@ def reliability_diagram(
 
 
 def _panel(bins: pl.DataFrame, curve: Rows, size: int, *, banded: bool) -> alt.VConcatChart:
-    rows = rows_of(bins)
+    rows = diagram_rows(bins)
     x = alt.X("forecast:Q", title=None, scale=_UNIT)
     own = alt.Chart().encode(x=x)
     band = own.mark_rule(strokeWidth=size / 18, color="#e3e8ec").encode(y=alt.Y("low:Q", title=OBSERVED, scale=_UNIT), y2="high:Q")
@@ -133,23 +133,23 @@ def _panel(bins: pl.DataFrame, curve: Rows, size: int, *, banded: bool) -> alt.V
     points = own.mark_point(filled=True, opacity=1, size=34, color=BLUE).encode(y=alt.Y("observed:Q", title=OBSERVED, scale=_UNIT))
     line = alt.Chart().mark_line(interpolate="step", color=INK, strokeWidth=1.2).encode(x=x, y=alt.Y("recalibrated:Q", title=OBSERVED))
     layers = [band] if banded else []
-    layers += [_diagonal(), gap, *([filled(line, curve)] if curve else []), bars, points]
-    upper = filled(layered(*layers).properties(width=size, height=size), rows)
+    layers += [_diagonal(), gap, *([fill_chart(line, curve)] if curve else []), bars, points]
+    upper = fill_chart(layer_charts(*layers).properties(width=size, height=size), rows)
     counts = bins.select(
-        "n", at=(pl.col("lower_edge") + pl.col("upper_edge")) / 2, shown=pl.col("n").map_elements(short, return_dtype=pl.String)
+        "n", at=(pl.col("lower_edge") + pl.col("upper_edge")) / 2, shown=pl.col("n").map_elements(short_count, return_dtype=pl.String)
     )
     most = max(counts["n"].to_list(), default=1)
     place = alt.Chart().encode(
         x=alt.X("at:Q", title=FORECAST, scale=_UNIT),
         y=alt.Y("n:Q", title="count", axis=alt.Axis(labels=False, ticks=False, grid=False), scale=alt.Scale(domain=[0, most * 1.4])),
     )
-    lower = layered(
+    lower = layer_charts(
         place.mark_bar(color=PALE, width=size / 13), place.mark_text(dy=-5, fontSize=8, color=GREY).encode(text="shown:N")
     ).properties(width=size, height=size / 5)
-    return alt.vconcat(upper, filled(lower, counts.to_dicts()), spacing=8)
+    return alt.vconcat(upper, fill_chart(lower, counts.to_dicts()), spacing=8)
 
 
-def short(count: int) -> str:
+def short_count(count: int) -> str:
     """A count in at most four characters up to a billion: 999, 12k, 3.4M."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if count >= size:
@@ -163,9 +163,9 @@ def confidence_histograms(forecasts: pl.DataFrame, questions: pl.DataFrame, titl
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions of one release. Confidence is max(p, 1 - p); the number on
     a stack is the share of right decisions in percent.
     """
-    decisions = answered(forecasts, questions)
+    decisions = select_answered(forecasts, questions)
     if decisions.is_empty():
-        return nothing(title, "no forecast")
+        return empty_figure(title, "no forecast")
     names = forecasts["forecaster"].unique().sort().to_list()
     charts = [(name, _histogram(decisions.filter(pl.col("forecaster") == name), alone=len(names) == 1)) for name in names[:MOST_PANELS]]
     return panels(charts, title, "blue: right decisions, orange: wrong ones", left_out=len(names) - MOST_PANELS)
@@ -189,7 +189,7 @@ def _histogram(rows: pl.DataFrame, *, alone: bool) -> alt.LayerChart:
     bad = bars.mark_rect(color=ORANGE).encode(y=alt.Y("right:Q", title="forecasts"), y2="all:Q")
     text = alt.Chart().mark_text(dy=-6, fontSize=8.5, color=GREY).encode(x=alt.X("middle:Q"), y="all:Q", text="share:N")
     size = (400, 300) if alone else (200, 150)
-    return filled(layered(good, bad, text).properties(width=size[0], height=size[1]), values)
+    return fill_chart(layer_charts(good, bad, text).properties(width=size[0], height=size[1]), values)
 
 
 def distribution(colour: str) -> alt.Chart:

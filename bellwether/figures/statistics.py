@@ -15,7 +15,7 @@ from bellwether.calibration.inference import Inference
 from bellwether.calibration.mean_inference import ClusterSums, mean_tests
 
 
-def answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
+def select_answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
     """One row per forecaster and question with a forecast, the samples combined, without what the forecaster could have known.
 
     Columns forecaster, id, p, y, right (the majority's answer, else p >= 0.5, is the outcome), cluster and resolved (when the market was paid
@@ -46,7 +46,7 @@ def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tu
     The curves have forecaster, forecast and recalibrated, the frequency of yes that isotonic regression gives the forecast (CORP).
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions.
     """
-    rows = answered(forecasts, questions)
+    rows = select_answered(forecasts, questions)
     parts = {str(name): part for (name,), part in rows.partition_by("forecaster", as_dict=True).items()}
     text, number = pl.String(), pl.Float64()
     bands = [pl.DataFrame(schema={"forecaster": text, "bin": pl.Int32(), "lower": number, "upper": number})]
@@ -59,7 +59,7 @@ def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tu
 
 
 def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Brier score per forecaster and `by` of rows of `answered`, with the 95 % interval of the leaderboard's scores (null without one).
+    """Brier score per forecaster and `by` of rows of `select_answered`, with the 95 % interval of the leaderboard's scores (null without one).
 
     Returns forecaster, `by`, value, lower, upper, n, sorted.
     """
@@ -86,7 +86,7 @@ def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) ->
     return (mean, None, None) if tests.reason[0] is not None else (mean, float(tests.lower[0]), float(tests.upper[0]))
 
 
-def from_near(scope: str) -> tuple[float, bool, str]:
+def order_by_distance(scope: str) -> tuple[float, bool, str]:
     """Order of ranges of days such as <90d, 90d-180d and >=365d, alone or after the name of their scope."""
     number = re.search(r"\d+", scope)
     return (float(number.group()) if number else float("inf"), "<" not in scope, scope)

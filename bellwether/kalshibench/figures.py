@@ -12,7 +12,20 @@ import polars as pl
 from bellwether.calibration import reliability_bins
 from bellwether.calibration.consistency import corp_curve, reliability_bands
 from bellwether.errors import ConfigError
-from bellwether.figures.canvas import BLUE, FILE_BYTES, INK, ORANGE, RULE, distinct, filled, layered, number, png, rule_at, titled
+from bellwether.figures.canvas import (
+    BLUE,
+    FILE_BYTES,
+    INK,
+    ORANGE,
+    RULE,
+    add_title,
+    distinct_labels,
+    fill_chart,
+    layer_charts,
+    number,
+    png,
+    rule_at,
+)
 from bellwether.figures.intervals import differences as chart_of
 from bellwether.figures.reliability import reliability_diagram
 from bellwether.formatting import p_value
@@ -93,7 +106,7 @@ def _drawn(examination: Examination) -> _FigureContext:
 def draw_scores(drawn: _FigureContext) -> alt.LayerChart:
     """Brier score of each model: published, answer-consistent with the same labels, and corrected with its interval; best first."""
     models = sorted(drawn.models, key=lambda model: _corrected(model).value or 0.0)
-    short = distinct([model.name for model in models])
+    short = distinct_labels([model.name for model in models])
     rows, intervals = [], f"95 % interval over {drawn.clusters}"
     for model in models:
         corrected = _corrected(model)
@@ -122,9 +135,9 @@ def draw_scores(drawn: _FigureContext) -> alt.LayerChart:
             ),
         ),
     ]
-    chart = layered(rule_at(0.25, "x"), *layers).properties(width=460, height=alt.Step(26))
+    chart = layer_charts(rule_at(0.25, "x"), *layers).properties(width=460, height=alt.Step(26))
     note = f"bars: {intervals}; dotted: always 0.5"
-    return titled(filled(chart, rows), "Brier score: published and corrected", note, drawn.short, drawn.sets)
+    return add_title(fill_chart(chart, rows), "Brier score: published and corrected", note, drawn.short, drawn.sets)
 
 
 _SHAPES = {"published": ("diamond", ORANGE), "answer-consistent, same labels": ("square", "#8fb0cf"), "own labels": ("circle", BLUE)}
@@ -133,7 +146,7 @@ _SHAPES = {"published": ("diamond", ORANGE), "answer-consistent, same labels": (
 def draw_inversion(drawn: _FigureContext) -> alt.HConcatChart:
     """Published and corrected Brier score of each model against the share of its answers that were turned round."""
     models = sorted(drawn.models, key=lambda model: -(_published(model) or _corrected(model).value or 0.0))
-    short = distinct([model.name for model in models], 36)
+    short = distinct_labels([model.name for model in models], 36)
     rows = [
         {"number": str(place), "name": short[model.name], "share": _share_inverted(model), "published": _published(model)}
         | {"corrected": _corrected(model).value}
@@ -149,14 +162,14 @@ def draw_inversion(drawn: _FigureContext) -> alt.HConcatChart:
     layers.append(
         own.mark_text(dx=7, dy=-6, align="left", fontSize=9, color=INK).encode(y=number("published", title="Brier score"), text="number:N")
     )
-    plane = layered(*layers).properties(width=440, height=height)
+    plane = layer_charts(*layers).properties(width=440, height=height)
     key = alt.Chart().encode(y=alt.Y("number:N", sort=None, axis=None))
-    names = layered(
+    names = layer_charts(
         key.mark_text(align="right", fontSize=10.5, color=INK).encode(x=alt.value(18), text="number:N"),
         key.mark_text(align="left", fontSize=10.5, color=INK, limit=260).encode(x=alt.value(26), text="name:N"),
     ).properties(width=230, height=alt.Step(18), view=alt.ViewConfig(stroke=None))
-    chart = filled(alt.hconcat(plane, names), rows)
-    return titled(chart, "What the published Brier score measured", "orange: published, blue: corrected", drawn.short, drawn.sets)
+    chart = fill_chart(alt.hconcat(plane, names), rows)
+    return add_title(chart, "What the published Brier score measured", "orange: published, blue: corrected", drawn.short, drawn.sets)
 
 
 def draw_reliability(model: ModelExamination) -> Any:
@@ -185,7 +198,7 @@ def draw_differences(pairs: pl.DataFrame, clusters: str, note: str) -> alt.Layer
     shown = known.with_columns(lower=ends["lower"], upper=ends["upper"]) if known.height else known
     axis = f"difference and 95 % interval over {clusters}; negative: the first is better"
     title = "Paired differences of the corrected Brier score"
-    return titled(chart_of(shown, axis, texts=texts), title, "at the right: p after Holm's correction", note)
+    return add_title(chart_of(shown, axis, texts=texts), title, "at the right: p after Holm's correction", note)
 
 
 def _published(model: ModelExamination) -> float | None:

@@ -96,7 +96,7 @@ def lines(
     time: bool = True,
     **options: Any,
 ) -> Chart:
-    """Curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper. marks: x and text of labelled rules.
+    """Curves over time (ISO text) or a number. rows: name, x, y, with `band_cell` also lower and upper. marks: x and text of labelled rules.
 
     The other options are those of `bellwether.figures.equity.lines`.
     """

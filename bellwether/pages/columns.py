@@ -19,6 +19,13 @@ _WORDS = {
     **{one: one.upper() for one in ("auc", "ece", "id", "mcs", "roc", "sha256", "uma", "url", "utc", "yes", "no")},
     "pnl": "P&L", "brier": "Brier", "sharpe": "Sharpe", "kalshi": "Kalshi", "polymarket": "Polymarket", "df": "degrees of freedom",
 }  # fmt: skip
+#: Titles that are not the words of the name.
+_TITLES = {
+    "agent_id": "Agent", "brier_adjusted": "Brier, adjusted", "brier_size": "Brier, size", "brier_stated": "Brier, stated", "closes_at": "Ends",
+    "ece": "Calibration error", "ended_at": "Ended", "fill_id": "Fill", "filled_at": "Time", "known_at": "Known", "market_id": "Market",
+    "max_drawdown": "Largest drawdown", "no_position": "NO left", "opened_at": "Opened", "order_id": "Order", "queue_wait": "Waited, s",
+    "sent_at": "Sent", "settled_at": "Settled", "ticker": "Market", "time_in_force": "In force", "yes_position": "YES left",
+}  # fmt: skip
 _COST = Column("cost", pl.Float64(), "cost", "dollars")
 _SHARES = frozenset({"share", "fraction", "ratio"})
 #: Ranges of means that an interval by Student's t may exceed, by the beginning of their names.
@@ -27,15 +34,23 @@ _RANGES = {"fill_ratio": (0.0, 1.0), "max_drawdown": (0.0, 1.0), "maker_share": 
 
 @cache
 def title(name: str) -> str:
-    """A column's name in words."""
+    """Return the name of a column or metric in words."""
+    if name in _TITLES:
+        return _TITLES[name]
     words = " ".join(_WORDS.get(word, word) for word in name.split("_"))
     return words[:1].upper() + words[1:]
 
 
-def head(name: str, column: str, text: str = "", *, numeric: bool = False) -> Head:
-    """The head of a column of a table, with its definition."""
-    found = _column(name, column)
-    return Head(text or title(column), meaning(found) if found else "", numeric)
+@cache
+def head(name: str, column: str, text: str = "", *, numeric: bool | None = None) -> Head:
+    """Return the head of a column, with its definition as a tooltip. numeric: as the type of the column when left out."""
+    declared = _columns(name)[column]
+    return Head(text or title(column), meaning(declared), declared.dtype.is_numeric() if numeric is None else numeric)
+
+
+def heads(name: str, *columns: str | tuple[str, str]) -> list[Head]:
+    """Return the heads of columns of a table. columns: names, or pairs of a name and its title."""
+    return [head(name, column) if isinstance(column, str) else head(name, *column) for column in columns]
 
 
 def meaning(column: Column) -> str:
@@ -70,10 +85,10 @@ def cell(column: Column | None, value: Any) -> Cell:
         return any_value(value)
     unit = column.unit if column else None
     if unit == "dollars":
-        return money(value) if abs(value) >= 0.1 or not value else number(value, _digits(value), unit="$")
+        return money(value) if abs(value) >= 0.1 or not value else number(value, _count_decimals(value), unit="$")
     if unit in _SHARES:
-        return percent(value, max(0, _digits(100 * value, 2)))
-    return number(value, _digits(value))
+        return percent(value, max(0, _count_decimals(100 * value, 2)))
+    return number(value, _count_decimals(value))
 
 
 def cost(dollars: Any) -> Cell:
@@ -85,7 +100,7 @@ def _is_real(value: Any) -> bool:
     return hasattr(value, "__float__") and not isinstance(value, int) and math.isfinite(value)
 
 
-def _digits(value: Any, most: int = 5) -> int:
+def _count_decimals(value: Any, most: int = 5) -> int:
     """Decimals with which a number has three significant digits."""
     size = abs(float(value))
     return min(most, max(0, 2 - math.floor(math.log10(size)))) if size else 2
@@ -94,12 +109,12 @@ def _digits(value: Any, most: int = 5) -> int:
 def _estimate(name: str, row: Mapping[str, Any], column: Column | None) -> Cell:
     value, lower, upper = row[name], row[f"{name}_lower"], row[f"{name}_upper"]
     unit = {"dollars": "$", **dict.fromkeys(_SHARES, "%")}.get((column.unit if column else None) or "", "")
-    lower, upper = within(name, lower, upper)
+    lower, upper = clip_interval(name, lower, upper)
     digits = 2 if unit == "$" else 1 if unit == "%" or abs(value or 0) >= 10 else 3
     return interval(value, lower, upper, digits, row.get(f"{name}_reason"), unit=unit)
 
 
-def within(name: str, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
+def clip_interval(name: str, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
     """The ends of an interval, within the range that the metric can take."""
     for metric, (least, most) in _RANGES.items():
         if name.startswith(metric) and lower is not None and upper is not None:

@@ -40,7 +40,7 @@ def text(value: object, most: int = MOST) -> Markdown:
     return Markdown(_BLOCK.sub(lambda found: found[1] + "\\" + found[2], line))
 
 
-def when(value: datetime | str | None) -> Markdown:
+def timestamp(value: datetime | str | None) -> Markdown:
     """An instant (a text in ISO format will do) to the minute, in UTC."""
     if value is None:
         return Markdown(NOTHING)
@@ -77,7 +77,7 @@ def _environment() -> Environment:
     environment.globals |= {"head": head, "nothing": NOTHING, "interval": lambda *ends: Markdown(formatting.interval(*ends))}
     environment.filters |= {
         "text": text,
-        "when": when,
+        "when": timestamp,
         "verbatim": Markdown,
         "decimal": _decimal,
         "number": lambda value, digits=4: Markdown(formatting.number(value, digits)),

@@ -28,7 +28,7 @@ class Head(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """Rows under heads, whole in the page; a click on a head sorts. folded: shown when its caption is clicked."""
 
     caption: str
@@ -82,7 +82,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TextEntry:
     """Texts that belong together under a title, with the anchor that leads to them: label, text, and the path of a file with the end of the text."""
 
     anchor: str
@@ -95,7 +95,7 @@ class Texts:
     """Texts that are loaded on demand, verbatim, from one file next to the page; equal texts are stored once."""
 
     name: str
-    entries: Sequence[Entry]
+    entries: Sequence[TextEntry]
     kind: str = "texts"
 
 
@@ -140,7 +140,7 @@ class Links:
     kind: str = "links"
 
 
-Part = Stats | Links | Table | Grid | Chart | Text | Texts | Note | Code | Facts
+Part = Stats | Links | PageTable | Grid | Chart | Text | Texts | Note | Code | Facts
 
 
 @dataclass(frozen=True, slots=True)

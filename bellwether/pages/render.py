@@ -23,8 +23,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from bellwether.errors import BellwetherError
 from bellwether.figures.canvas import round_of
 from bellwether.files import atomic_file
-from bellwether.pages.model import Cell, Chart, Entry, Facts, Grid, Head, Page, Part, Table, Text, Texts
-from bellwether.pages.values import visible
+from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Page, PageTable, Part, Text, TextEntry, Texts
+from bellwether.pages.values import show_controls
 
 #: Only the site's own scripts, styles and pictures; no request to other addresses and no form is sent.
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
@@ -66,7 +66,7 @@ def banner(text: str) -> Iterator[None]:
         _banner.reset(token)
 
 
-class _Shown(NamedTuple):
+class _RenderedPart(NamedTuple):
     """A part of a page with what the template needs in addition. data: JSON that may be within a script element (`json_bytes`)."""
 
     kind: str
@@ -92,27 +92,30 @@ def render(page: Page) -> Iterator[File]:
         yield f"{stem}.charts.js", b"bellwether.put(" + json_bytes(f"{stem}.charts") + b",[" + b",".join(charts) + b"]);\n"
 
 
-def alone(page: Page) -> str:
+def render_file(page: Page) -> str:
     """The page as one HTML file that needs no other: style, scripts and all rows are in it. Its grids are tables; long texts are whole."""
-    parts = [replace(section, parts=[_whole(part) for part in section.parts]) for section in page.sections]
+    parts = [replace(section, parts=[_expand_grid(part) for part in section.parts]) for section in page.sections]
     sections, _, _ = _sections(replace(page, sections=parts), "", None)
-    style, script_ = (data.decode() for _, data in static())
-    scripts = [script_, *([library().decode()] if any(isinstance(part, Chart) for section in parts for part in section.parts) else [])]
+    style, script_ = (data.decode() for _, data in static_files())
+    scripts = [
+        script_,
+        *([chart_library().decode()] if any(isinstance(part, Chart) for section in parts for part in section.parts) else []),
+    ]
     scripts.reverse()
     hashes = " ".join(_hash(one) for one in scripts)
     policy = f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     return _html(page, sections, "", policy, parts=(), style=style, scripts=scripts)
 
 
-def write(page: Page, path: Path) -> None:
+def write_page(page: Page, path: Path) -> None:
     """Write the page whole, as one HTML file that needs no other."""
-    text = alone(page)
+    text = render_file(page)
     with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
-def _whole(part: Part) -> Part:
-    return Table(part.caption, part.heads, part.rows) if isinstance(part, Grid) else part
+def _expand_grid(part: Part) -> Part:
+    return PageTable(part.caption, part.heads, part.rows) if isinstance(part, Grid) else part
 
 
 def _hash(text: str) -> str:
@@ -120,7 +123,7 @@ def _hash(text: str) -> str:
 
 
 @cache
-def library() -> bytes:
+def chart_library() -> bytes:
     """Vega, Vega-Lite and Vega-Embed as one script, from the package that contains them; its engine takes 140 MB, and ends with its process."""
     command = [sys.executable, "-c", "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"]
     done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
@@ -131,7 +134,7 @@ def library() -> bytes:
     return done.stdout
 
 
-def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str, list[_Shown], int]], list[File], list[bytes]]:
+def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str, list[_RenderedPart], int]], list[File], list[bytes]]:
     """Sections for the template, the files of their parts, and the data of charts with more than `inline` bytes."""
     count, extra, sections = 0, list[File](), []
     charts: list[bytes] = []
@@ -144,9 +147,9 @@ def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str
                 if inline is not None and len(data) > inline:
                     charts.append(data)
                     data = json_bytes({"path": f"{stem}.charts", "place": len(charts) - 1})
-                shown = _Shown("chart", part, f"p{count}", data.decode())
+                shown = _RenderedPart("chart", part, f"p{count}", data.decode())
             else:
-                shown, made = _part(part, f"p{count}", stem)
+                shown, made = _render_part(part, f"p{count}", stem)
                 extra.extend(made)
             parts.append(shown._replace(span=f" s{span}") if span else shown)
         sections.append((section.title, parts, section.width))
@@ -188,9 +191,9 @@ def _heads(heads: tuple[Head, ...]) -> str:
     return "".join(made)
 
 
-def _entries(entries: Sequence[Entry]) -> str:
+def _entries(entries: Sequence[TextEntry]) -> str:
     """Closed texts as HTML."""
-    anchors, titles = _escaped([one.anchor for one in entries]), _escaped([one.title for one in entries])
+    anchors, titles = _escape_texts([one.anchor for one in entries]), _escape_texts([one.title for one in entries])
     made = [f'<details class="text" id="{name}"><summary>{title}</summary></details>' for name, title in zip(anchors, titles, strict=True)]
     return "\n".join(made)
 
@@ -199,13 +202,13 @@ def _facts(root: str, facts: Facts) -> str:
     """Values by name as rows of HTML."""
     cells = _cells(root, [one for _, one in facts.rows], [False] * len(facts.rows))
     titles = (f' title="{escape(facts.meanings[name])}"' if facts.meanings.get(name) else "" for name, _ in facts.rows)
-    names = _escaped([name for name, _ in facts.rows])
+    names = _escape_texts([name for name, _ in facts.rows])
     return "\n".join(f'<tr><th scope="row"{title}>{name}</th>{cell}</tr>' for name, cell, title in zip(names, cells, titles, strict=True))
 
 
 def _cells(root: str, cells: Sequence[Cell], numbers: Sequence[bool], *, keyed: bool = True) -> list[str]:
     made = []
-    for (raw, key, href, title), is_number, shown in zip(cells, numbers, _escaped([one[0] for one in cells]), strict=True):
+    for (raw, key, href, title), is_number, shown in zip(cells, numbers, _escape_texts([one[0] for one in cells]), strict=True):
         size = len(raw)
         kind = ' class="n"' if is_number else "" if size <= _WHOLE else ' class="t"' if size > _LONG else ' class="m"'
         order = more = ""
@@ -219,26 +222,26 @@ def _cells(root: str, cells: Sequence[Cell], numbers: Sequence[bool], *, keyed: 
     return made
 
 
-def _escaped(texts: Sequence[str]) -> list[str]:
+def _escape_texts(texts: Sequence[str]) -> list[str]:
     """The texts with what HTML would read as markup written so that it does not; all at once, as one call per text takes most of a build."""
     found = escape(_BETWEEN.join(texts)).split(_BETWEEN)
     return found if len(found) == len(texts) else [escape(one) for one in texts]
 
 
-def _part(part: Any, name: str, stem: str) -> tuple[_Shown, list[File]]:
+def _render_part(part: Any, name: str, stem: str) -> tuple[_RenderedPart, list[File]]:
     if isinstance(part, Grid):
         return _grid(part, name, f"{stem}.{part.name}")
     if isinstance(part, Text):
         return _text(part, name, f"{stem}.{name}")
     if isinstance(part, Texts):
         return _texts(part, name, f"{stem}.{part.name}")
-    return _Shown(part.kind, part, name, rows=getattr(part, "rows", ())), []
+    return _RenderedPart(part.kind, part, name, rows=getattr(part, "rows", ())), []
 
 
-def _grid(grid: Grid, name: str, path: str) -> tuple[_Shown, list[File]]:
+def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
     """A grid whose rows all stand in the page is a table. A cell in its files is a text; or text, link and title."""
     if len(grid.rows) <= grid.size and not grid.chosen:
-        return _Shown("table", grid, name, rows=grid.rows), []
+        return _RenderedPart("table", grid, name, rows=grid.rows), []
     matching = [row for row in grid.rows if all(str(row[column].key) == value for column, value in grid.chosen.items())]
     choices = {}
     for column in grid.filters:
@@ -260,14 +263,14 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_Shown, list[File]]:
     rows = [[[cell[0], cell[2], cell[3]] if cell[2] or cell[3] else cell[0] for cell in row] for row in grid.rows]
     keys = [[cell[1] for cell in column] for column in zip(*grid.rows, strict=True)]
     if len(rows) <= CHUNK:
-        made = [(f"{path}.js", script(path, {"rows": rows, "columns": keys}))]
+        made = [(f"{path}.js", data_script(path, {"rows": rows, "columns": keys}))]
     else:
         made = [
-            (f"{path}.r{place}.js", script(f"{path}.r{place}", rows[start : start + CHUNK]))
+            (f"{path}.r{place}.js", data_script(f"{path}.r{place}", rows[start : start + CHUNK]))
             for place, start in enumerate(range(0, len(rows), CHUNK))
         ]
-        made += [(f"{path}.c{column}.js", script(f"{path}.c{column}", values)) for column, values in enumerate(keys)]
-    return _Shown("grid", grid, name, json_bytes(about).decode(), matching[: grid.size]), made
+        made += [(f"{path}.c{column}.js", data_script(f"{path}.c{column}", values)) for column, values in enumerate(keys)]
+    return _RenderedPart("grid", grid, name, json_bytes(about).decode(), matching[: grid.size]), made
 
 
 def _chart(chart: Chart) -> bytes:
@@ -282,24 +285,26 @@ def _chart(chart: Chart) -> bytes:
     return json_bytes({"spec": chart.spec, "fields": fields, "rows": values, **chosen})
 
 
-def _text(part: Text, name: str, path: str) -> tuple[_Shown, list[File]]:
-    body = visible(part.body)
+def _text(part: Text, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
+    body = show_controls(part.body)
     if len(body) <= _TEXT:
-        return _Shown("text", part, name, beginning=body), []
+        return _RenderedPart("text", part, name, beginning=body), []
     about = json_bytes({"path": path}).decode()
-    return _Shown("text", part, name, about, beginning=body[:_TEXT], rest=len(body) - _TEXT), [(f"{path}.js", script(path, body))]
+    return _RenderedPart("text", part, name, about, beginning=body[:_TEXT], rest=len(body) - _TEXT), [
+        (f"{path}.js", data_script(path, body))
+    ]
 
 
-def _texts(part: Texts, name: str, path: str) -> tuple[_Shown, list[File]]:
+def _texts(part: Texts, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
     # Of a text that many entries share, as that of a prompt, the characters are looked at once.
-    bodies = {body: visible(body) for body in dict.fromkeys(body for entry in part.entries for _, body, _ in entry.texts)}
+    bodies = {body: show_controls(body) for body in dict.fromkeys(body for entry in part.entries for _, body, _ in entry.texts)}
     places = {body: place for place, body in enumerate(dict.fromkeys(bodies.values()))}
     entries = [[[label, places[bodies[body]], rest] for label, body, rest in entry.texts] for entry in part.entries]
     about = json_bytes({"path": path}).decode()
-    return _Shown("texts", part, name, about), [(f"{path}.js", script(path, {"texts": list(places), "entries": entries}))]
+    return _RenderedPart("texts", part, name, about), [(f"{path}.js", data_script(path, {"texts": list(places), "entries": entries}))]
 
 
-def static() -> Iterator[File]:
+def static_files() -> Iterator[File]:
     """The stylesheet, Pico's before the site's own, and the script of all pages."""
     folder = files("bellwether.pages").joinpath("static")
     yield "static/site.css", folder.joinpath("pico.css").read_bytes() + b"\n" + folder.joinpath("site.css").read_bytes()
@@ -327,6 +332,6 @@ def json_bytes(value: Any) -> bytes:
     return data
 
 
-def script(name: str, value: Any) -> bytes:
+def data_script(name: str, value: Any) -> bytes:
     """A script that hands `value` to the page under `name`: a page that was opened from a folder may load a script, but may not fetch a file."""
     return b"bellwether.put(" + json_bytes(name) + b"," + json_bytes(value) + b");\n"

@@ -37,7 +37,7 @@ def slug(name: str) -> str:
     return f"{letters or 'x'}-{hashlib.sha256(name.encode()).hexdigest()[:10]}"
 
 
-def visible(value: str) -> str:
+def show_controls(value: str) -> str:
     """`value` with its control characters, but for line breaks and tabs, as the symbols that stand for them."""
     return value.translate(_CONTROLS)
 
@@ -47,7 +47,7 @@ _CONTROLS = {code: 0x2400 + code for code in range(32) if code not in (9, 10, 13
 
 @lru_cache(maxsize=8192)
 def _line(value: str, href: str, most: int) -> Cell:
-    whole = " ".join(visible(value).split())
+    whole = " ".join(show_controls(value).split())
     short = whole if len(whole) <= most else whole[: most - 1] + "…"
     return Cell(short or "(empty)", short, href)
 
@@ -114,7 +114,7 @@ def interval(value: object, lower: object, upper: object, digits: int = 3, reaso
     return Cell(f"{main.text} {ends}", main.key, title=f"{value} [{lower}, {upper}]")
 
 
-def when(value: datetime | date | None, *, seconds: bool = False) -> Cell:
+def timestamp(value: datetime | date | None, *, seconds: bool = False) -> Cell:
     """An instant in UTC, or a day."""
     if value is None:
         return _MISSING
@@ -152,7 +152,7 @@ def any_value(value: Any) -> Cell:
     if isinstance(value, _NUMBERS):
         return number(value)
     if isinstance(value, date):
-        return when(value, seconds=True)
+        return timestamp(value, seconds=True)
     if isinstance(value, list):
         return text(", ".join(str(one) for one in value)) if value else Cell(NONE)
     return text(value)
@@ -166,14 +166,14 @@ def finite(value: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def thin(count: int, most: int) -> Sequence[int]:
+def thin_indices(count: int, most: int) -> Sequence[int]:
     """At most `most` indices of `count`, evenly spread, with the first and the last."""
     if count <= most:
         return range(count)
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
 
 
-def grouped(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
+def group_rows(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
     """Rows by the value of a column, in their order. Pages are made from these: a frame per page takes most of a build."""
     found: dict[Any, list[dict[str, Any]]] = {}
     for row in frame.iter_rows(named=True):
@@ -181,6 +181,6 @@ def grouped(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
     return found
 
 
-def floats(frame: pl.DataFrame) -> pl.DataFrame:
+def cast_decimals(frame: pl.DataFrame) -> pl.DataFrame:
     """Decimals as floats: a number is shown with the digits that the decimal has, and making a Decimal of each takes seconds."""
     return frame.with_columns(pl.col(pl.Decimal).cast(pl.Float64))

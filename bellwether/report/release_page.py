@@ -13,9 +13,9 @@ import polars as pl
 
 from bellwether.calibration import METRICS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
-from bellwether.figures.statistics import from_near
+from bellwether.figures.statistics import order_by_distance
 from bellwether.formatting import rounded_down, rounded_up
-from bellwether.pages.markdown import render, when
+from bellwether.pages.markdown import render, timestamp
 from bellwether.questions.release import digest
 from bellwether.registry.model_names import is_requested
 from bellwether.report.draft import Picture, picture, sorted_files
@@ -177,7 +177,7 @@ def ranked_pairs(inputs: Inputs) -> list[Row]:
 
 
 def leading_pairs(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """The pairs with the first of `names`, and those of names that follow each other."""
+    """The pairs with the first of `agent_names`, and those of names that follow each other."""
     place = {name: index for index, name in enumerate(names)}
     return [row for row in rows if place[row["forecaster"]] == 0 or place[row["other"]] == place[row["forecaster"]] + 1]
 
@@ -225,7 +225,7 @@ def _by_days(scores: Mapping[str, Mapping[str, Any]], prefix: str) -> list[tuple
     return [
         (name, scope.removeprefix(prefix), scopes[scope].get("brier", {}), scopes[scope].get("accuracy", {}))
         for name, scopes in scores.items()
-        for scope in sorted((one for one in scopes if one.startswith(prefix)), key=from_near)
+        for scope in sorted((one for one in scopes if one.startswith(prefix)), key=order_by_distance)
     ]
 
 
@@ -269,7 +269,7 @@ def _settings(forecaster: str, kind: str, config: Mapping[str, Any]) -> list[tup
 
 def _plain(value: Any) -> str:
     if isinstance(value, datetime):
-        return when(value)
+        return timestamp(value)
     if isinstance(value, list | tuple):
         return ", ".join(str(one) for one in value)
     return json.dumps(value, sort_keys=True, default=str) if isinstance(value, dict) else str(value)

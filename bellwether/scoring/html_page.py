@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bellwether.calibration import METRICS, Better
-from bellwether.figures.canvas import Rows, distinct, finite, palette
-from bellwether.figures.reliability import rows_of
+from bellwether.figures.canvas import Rows, chart_rows, distinct_labels, palette
+from bellwether.figures.reliability import diagram_rows
 from bellwether.formatting import floor_percent, p_value
-from bellwether.pages import charts
-from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section, Table
-from bellwether.pages.render import write
+from bellwether.pages import charts, render
+from bellwether.pages.model import Cell, Facts, Head, Note, Page, PageTable, Part, Section
 from bellwether.pages.values import NONE, text
 from bellwether.scoring.forecast_sheet import MARKET
 from bellwether.scoring.plotting import bands_and_curves
@@ -35,7 +34,7 @@ _CHOICES = ("brier", "log_loss", "brier_skill", "skill_vs_market", "skill_vs_hal
 def write_page(result: ScoreTables, path: Path, progress: Progress | None = None) -> None:
     """Write the page whole. It loads nothing from elsewhere."""
     bands_and_curves(result, progress)
-    write(render_page(result), path)
+    render.write_page(render_page(result), path)
 
 
 def render_page(result: ScoreTables) -> Page:
@@ -68,10 +67,10 @@ def _sections(result: ScoreTables) -> Iterator[Section]:
         [
             _calibration(result),
             Note(note),
-            charts.reliability("Reliability", rows_of(bins), colours, first),
+            charts.reliability("Reliability", diagram_rows(bins), colours, first),
             charts.curves(
                 "Reliability without bins: the frequency of yes that isotonic regression gives each forecast (CORP)",
-                finite(curve),
+                chart_rows(curve),
                 colours,
                 first,
             ),
@@ -85,9 +84,9 @@ def _sections(result: ScoreTables) -> Iterator[Section]:
     yield Section("All metrics", [_metrics(name, metrics) for name, metrics in group_metrics(result.scores)])
 
 
-def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], texts: int = 1, *, folded: bool = False) -> Table:
+def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], texts: int = 1, *, folded: bool = False) -> PageTable:
     """A table whose first `texts` columns are text and whose others are numbers."""
-    return Table(caption, [Head(name, number=place >= texts) for place, name in enumerate(heads)], rows, folded)
+    return PageTable(caption, [Head(name, number=place >= texts) for place, name in enumerate(heads)], rows, folded)
 
 
 def _interval(row: dict[str, Any], digits: int = 3, sign: str = "") -> Cell:
@@ -97,7 +96,7 @@ def _interval(row: dict[str, Any], digits: int = 3, sign: str = "") -> Cell:
     return Cell(format_number(row["value"], sign, digits) + ends, row["value"], title=row["reason"] or "")
 
 
-def _headline(result: ScoreTables) -> Table:
+def _headline(result: ScoreTables) -> PageTable:
     letters = dict(result.ranking.select("forecaster", "group").iter_rows())
     rows = []
     for name, metrics in group_metrics(result.scores):
@@ -116,7 +115,7 @@ def _score(name: str, metrics: dict[str, dict[str, Any]], metric: str) -> Cell:
     return _interval(metrics[metric], 3, "+" if "skill" in metric else "")
 
 
-def _calibration(result: ScoreTables) -> Table:
+def _calibration(result: ScoreTables) -> PageTable:
     rows = []
     for name, metrics in group_metrics(result.scores):
         cells = [text(name)]
@@ -130,7 +129,7 @@ def _calibration(result: ScoreTables) -> Table:
     return _table("Calibration", ("forecaster", *errors, "reliability", "resolution"), rows)
 
 
-def _pairs(result: ScoreTables) -> Table:
+def _pairs(result: ScoreTables) -> PageTable:
     rows = []
     for row in result.pairs.iter_rows(named=True):
         difference = _interval({**row, "value": row["difference"]}, 4, "+")
@@ -139,7 +138,7 @@ def _pairs(result: ScoreTables) -> Table:
     return _table("Paired differences", ("first", "second", "n", "difference", "p", "p Holm", "p McNemar"), rows, texts=2)
 
 
-def _by(groups: pl.DataFrame, by: str) -> Table:
+def _by(groups: pl.DataFrame, by: str) -> PageTable:
     rows = []
     for (group,), part in groups.partition_by("group", as_dict=True, maintain_order=True).items():
         for name, metrics in group_metrics(part):
@@ -153,7 +152,7 @@ def _by(groups: pl.DataFrame, by: str) -> Table:
     return _table(f"By {by}", heads, rows, texts=2)
 
 
-def _metrics(name: str, metrics: dict[str, dict[str, Any]]) -> Table:
+def _metrics(name: str, metrics: dict[str, dict[str, Any]]) -> PageTable:
     rows = []
     for metric, row in metrics.items():
         chance = Cell("" if row["expected"] is None else f"{row['expected']:.4f}", row["expected"])
@@ -169,7 +168,7 @@ def _metrics(name: str, metrics: dict[str, dict[str, Any]]) -> Table:
             ]
         )
     heads = [Head("metric"), *(Head(one, number=True) for one in ("value", "by chance", "p")), Head("interval")]
-    return Table(text(name).text, heads, rows, folded=True)
+    return PageTable(text(name).text, heads, rows, folded=True)
 
 
 def _count(value: int) -> Cell:
@@ -185,13 +184,13 @@ def _scores(result: ScoreTables, colours: dict[str, str]) -> Iterator[Part]:
         if shown.height:
             axis = f"{format_metric(metric)}; {'higher' if higher else 'lower'} is better"
             yield charts.intervals(
-                f"{format_metric(metric)[0].upper()}{format_metric(metric)[1:]} with intervals", axis, finite(shown), colours
+                f"{format_metric(metric)[0].upper()}{format_metric(metric)[1:]} with intervals", axis, chart_rows(shown), colours
             )
 
 
 def _differences(result: ScoreTables) -> Part:
     known = result.pairs.filter(pl.col("difference").is_not_null())
-    short = distinct([*known["forecaster"], *known["other"]], 32)
+    short = distinct_labels([*known["forecaster"], *known["other"]], 32)
     rows: Rows = [
         {"name": f"{short[one]} – {short[other]}", "value": value, "lower": lower, "upper": upper}
         for one, other, value, lower, upper in known.select("forecaster", "other", "difference", "lower", "upper").iter_rows()

@@ -46,12 +46,12 @@ def plot_reliability(
 ) -> alt.LayerChart:
     """Reliability diagram of forecasts `p` of yes against outcomes `y`, as an Altair chart; charts of several forecasters add up with `+`.
 
-    Points are the observed frequency of yes per bin, with intervals where `clusters` are given. `band`: where the points of a calibrated forecaster
+    Points are the observed frequency of yes per bin, with intervals where `clusters` are given. `band_cell`: where the points of a calibrated forecaster
     would lie. `curve`: the CORP curve instead of points. The other parameters are those of `evaluate`. Raises `ScoringError` for what cannot be
     scored.
     """
     from bellwether.figures import reliability
-    from bellwether.figures.canvas import filled, finite
+    from bellwether.figures.canvas import chart_rows, fill_chart
 
     if not np.size(p):
         raise ScoringError("plotting reliability: there are no rows; give forecasts")
@@ -59,17 +59,17 @@ def plot_reliability(
     if curve:
         ends = ["lower", "upper"] if band else []
         drawn = corp_curve(p, y, clusters, weights=weights, level=level).select(name, "forecast", "recalibrated", *ends)
-        return filled(reliability.curves((), banded=band), finite(drawn)).properties(width=380, height=380)
+        return fill_chart(reliability.curves((), banded=band), chart_rows(drawn)).properties(width=380, height=380)
     rows = reliability_bins(p, y, clusters, weights=weights, bins=bins, level=level).with_columns(name)
     if band:
         where = reliability_bands(p, clusters, weights=weights, bins=bins, level=level)
         rows = rows.join(where.select("bin", low="lower", high="upper"), on="bin", how="left", maintain_order="left")
-    return filled(reliability.diagram((), banded=band), reliability.rows_of(rows, "name")).properties(width=380, height=380)
+    return fill_chart(reliability.diagram((), banded=band), reliability.diagram_rows(rows, "name")).properties(width=380, height=380)
 
 
 def plot_scores(result: ScoreTables, metric: str = "brier") -> alt.LayerChart:
     """A metric of every forecaster with its interval, best first, as an Altair chart. Raises `ScoringError` for an unknown metric."""
-    from bellwether.figures.intervals import listed
+    from bellwether.figures.intervals import interval_list
 
     if metric not in METRICS:
         raise ScoringError(f"plotting scores: there is no metric {metric!r}; give one of {', '.join(METRICS)}")
@@ -77,7 +77,7 @@ def plot_scores(result: ScoreTables, metric: str = "brier") -> alt.LayerChart:
     rows = result.scores.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
     rows = rows.sort("value", descending=better is Better.HIGHER, maintain_order=True).select("value", "lower", "upper", name="forecaster")
     said = {Better.LOWER: "; lower is better", Better.HIGHER: "; higher is better", Better.NEITHER: ""}[better]
-    return listed(rows.to_dicts(), f"{format_metric(metric)} and {100 * result.plan.level:.4g} % interval{said}")
+    return interval_list(rows.to_dicts(), f"{format_metric(metric)} and {100 * result.plan.level:.4g} % interval{said}")
 
 
 def plot_differences(result: ScoreTables) -> alt.LayerChart:
@@ -90,16 +90,16 @@ def plot_differences(result: ScoreTables) -> alt.LayerChart:
 
 def write_figures(result: ScoreTables, folder: Path, progress: Progress | None = None) -> list[Path]:
     """Write reliability.png, scores.png and, of several forecasters, differences.png, each file whole. Returns their paths."""
-    from bellwether.figures.canvas import FILE_BYTES, png, titled
+    from bellwether.figures.canvas import FILE_BYTES, add_title, png
     from bellwether.figures.reliability import reliability_diagram
 
     bands, curves = bands_and_curves(result, progress)
     charts = {
         "reliability.png": reliability_diagram(result.reliability, "Reliability", bands=bands, curves=curves, level=result.plan.level),
-        "scores.png": titled(plot_scores(result), "Scores"),
+        "scores.png": add_title(plot_scores(result), "Scores"),
     }
     if result.pairs["difference"].count():
-        charts["differences.png"] = titled(plot_differences(result), "Paired differences")
+        charts["differences.png"] = add_title(plot_differences(result), "Paired differences")
     for name, chart in charts.items():
         picture = png(chart, FILE_BYTES)
         with atomic_file(folder / name) as draft:

@@ -1,5 +1,5 @@
-"""The static site: everything that the published warehouse holds, as pages that open from a folder without a server or a network."""
+"""Static site of the published warehouse: pages that open from a folder without a server or a network."""
 
-from bellwether.site.build import Built, build, cached, shown, wanted
+from bellwether.site.build import SiteBuild, build, local_folder, read_site_state, read_warehouse_state
 
-__all__ = ["Built", "build", "cached", "shown", "wanted"]
+__all__ = ["SiteBuild", "build", "local_folder", "read_site_state", "read_warehouse_state"]

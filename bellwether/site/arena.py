@@ -9,33 +9,33 @@ import polars as pl
 
 from bellwether.pages import columns
 from bellwether.pages.charts import Colours
-from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, Section, Table
+from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, PageTable, Section
 from bellwether.pages.render import File, render
-from bellwether.pages.values import money, number, percent, slug, text, when, yes_no
+from bellwether.pages.values import money, number, percent, slug, text, timestamp, yes_no
 from bellwether.site import arena_agents, arena_curves, arena_markets, arena_rankings
 from bellwether.site.arena_activity import Activity
-from bellwether.site.arena_names import ABOVE, agent_path, cohort_path, family_path
+from bellwether.site.arena_paths import ABOVE, agent_path, cohort_path, family_path
 from bellwether.site.arena_rankings import Rankings
-from bellwether.site.source import Source
+from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables.arena_rankings import GROUP
 
 _UNIVERSE = ("week", "place", "market_id", "question", "category", "outcomes", "prices", "volume", "closes_at", "reconstructed")
 
 
-def names(source: Source) -> list[str]:
+def names(source: SiteSource) -> list[str]:
     """Families in the order in which they first appeared."""
     found = source.frame("arena/agents", "family", "week")
     return found.group_by("family").agg(pl.col("week").min()).sort("week", "family")["family"].to_list()
 
 
-def units(source: Source, colours: Colours) -> Iterator[Unit]:
+def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
     """The overview with a page per family, each cohort with its agents and decisions, and the markets."""
     board, agents = source.frame("arena/leaderboard"), source.frame("arena/agents")
     agents = agents.unique("agent_id", keep="first", maintain_order=True)
     portfolios, universe = source.frame("arena/portfolios"), source.frame("arena/universe", *_UNIVERSE)
     of_names = colours.of(agents["family"].unique().sort().to_list())
-    curves = arena_curves.read(agents, portfolios, source.frame("arena/releases"))
+    curves = arena_curves.read_curves(agents, portfolios, source.frame("arena/releases"))
     rankings = Rankings.read(source)
     books = arena_agents.Books.read(source, agents, portfolios, universe)
     activity = Activity.of(books)
@@ -49,25 +49,26 @@ def units(source: Source, colours: Colours) -> Iterator[Unit]:
 
 
 def _books_heads() -> list[Head]:
-    return [
-        Head("Family"),
-        Head("Cohorts", number=True),
-        Head("Completed", number=True),
-        Head("Return", "profit over initial cash", number=True),
-        Head("Profit", number=True),
-        Head("Drawdown", "largest fall of one of its agents from an earlier peak", number=True),
-        Head("Brier, stated", "mean over the stated probabilities", number=True),
-        Head("Brier, size", "mean over the confidences that sizes imply", number=True),
-        Head("Brier, price", "mean over the prices paid", number=True),
-        Head("Skill", "over the price paid", number=True),
-        Head("Win rate", number=True),
-        Head("Bets", number=True),
-        Head("Refused", "legs that were not executed", number=True),
-        Head("Scored", number=True),
-        Head("Open", "positions that wait for a resolution", number=True),
-        Head("Invalid", "decisions that could not be used", number=True),
-        Head("Cost", "of all calls", number=True),
-    ]
+    return columns.heads(
+        "arena/leaderboard",
+        "family",
+        "cohorts",
+        "completed",
+        "return",
+        "profit",
+        "drawdown",
+        ("brier_stated", "Brier, stated"),
+        ("brier_size", "Brier, size"),
+        ("brier_price", "Brier, price"),
+        ("skill_price", "Skill"),
+        "win_rate",
+        "bets",
+        "refused",
+        "scored",
+        ("open_positions", "Open"),
+        "invalid",
+        "cost",
+    )
 
 
 def _books_rows(board: pl.DataFrame) -> list[list[Cell]]:
@@ -107,8 +108,8 @@ def _sections(board: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curv
         if not own:
             yield Section(f"Standings: {title}", [Note("The warehouse has no rows of arena.rankings for these cohorts.")])
         note = Note("All agents of a family together, those whose model could know the outcomes too; rankings hold these apart.")
-        books = Table(f"Books of {title}", _books_heads(), _books_rows(part))
-        drawn = arena_curves.charts_of(curves, str(methodology), bool(reconstructed), colours)
+        books = PageTable(f"Books of {title}", _books_heads(), _books_rows(part))
+        drawn = arena_curves.curve_charts(curves, str(methodology), bool(reconstructed), colours)
         yield Section(f"Money: {title}", [*drawn, note, books], [6] * len(drawn))
 
 
@@ -148,7 +149,7 @@ def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves) -> Grid | Note:
                 text(week, cohort_path(week)),
                 text(part["methodology"][0]),
                 yes_no(part["reconstructed"][0]),
-                when(part["archived_at"][0]),
+                timestamp(part["archived_at"][0]),
                 number(part.height),
                 percent(last["return"].mean(), 2),
                 text(best["family"], agent_path(best["agent_id"])) if best else Cell("–"),
@@ -186,15 +187,19 @@ def _family(
             ]
         )
         model = row["model"]
-    heads = [Head("Cohort"), Head("Model", "frozen for the cohort"), Head("Change"), Head("Methodology"), Head("Reconstructed")]
+    heads = [
+        *columns.heads("arena/agents", ("week", "Cohort"), "model"),
+        Head("Change", "a new release took over"),
+        *columns.heads("arena/agents", "methodology", "reconstructed"),
+    ]
     sections = [
         Section(
-            "Return over the calendar, with its releases", [*arena_curves.with_releases(curves, name, colours), _releases(name, curves)]
+            "Return over the calendar, with its releases", [*arena_curves.calendar_charts(curves, name, colours), _releases(name, curves)]
         ),
         Section(
             "Return by cohort, with its releases",
             [
-                *arena_curves.of_family(curves, name, agents, colours),
+                *arena_curves.cohort_charts(curves, name, agents, colours),
                 Grid(
                     "agents",
                     f"Agents of {name}",
@@ -215,23 +220,24 @@ def _family(
     yield from render(Page(family_path(name), name, f"{agents.height} agents, one per cohort.", sections, ABOVE))
 
 
-def _releases(name: str, curves: arena_curves.Curves) -> Table | Note:
+def _releases(name: str, curves: arena_curves.Curves) -> PageTable | Note:
     """Legend of the rules on the curve of a family."""
     own = curves.releases.filter(pl.col("family") == name)
     if not own.height:
         return Note("No release of it is known: it is a rule, or the warehouse has no rows of arena.releases for it.")
-    heads = [
-        Head("Release"),
-        Head("Model", "provider/id, in its newest cohort"),
-        Head("From", "its first cohort"),
-        Head("To", "its newest cohort"),
-        Head("Cohorts", number=True),
-        Head("Before it"),
-        Head("Released", "by its provider"),
-        Head("Prompt", "dollars per million tokens", number=True),
-        Head("Answer", "dollars per million tokens", number=True),
-        Head("Reconstructed"),
-    ]
+    heads = columns.heads(
+        "arena/releases",
+        ("model", "Release"),
+        ("model_id", "Model"),
+        ("first_cohort", "From"),
+        ("last_cohort", "To"),
+        "cohorts",
+        ("previous", "Before it"),
+        "released",
+        ("input_price", "Prompt"),
+        ("output_price", "Answer"),
+        "reconstructed",
+    )
     rows = [
         [
             text(row["model"]),
@@ -240,11 +246,11 @@ def _releases(name: str, curves: arena_curves.Curves) -> Table | Note:
             text(row["last_cohort"], cohort_path(row["last_cohort"])),
             number(row["cohorts"]),
             text(row["previous"]),
-            when(row["released"]),
+            timestamp(row["released"]),
             number(row["input_price"], 3, unit="$"),
             number(row["output_price"], 3, unit="$"),
             yes_no(row["reconstructed"]),
         ]
         for row in own.iter_rows(named=True)
     ]
-    return Table(f"Releases of {name}: what stood for it, and from which cohort on", heads, rows)
+    return PageTable(f"Releases of {name}: what stood for it, and from which cohort on", heads, rows)

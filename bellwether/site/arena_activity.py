@@ -9,10 +9,10 @@ from datetime import timedelta
 import polars as pl
 
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Head, Note, Part, Section, Table
-from bellwether.pages.values import money, number, text, when
+from bellwether.pages.model import Head, Note, PageTable, Part, Section
+from bellwether.pages.values import money, number, text, timestamp
 from bellwether.site.arena_agents import Books
-from bellwether.site.arena_names import decision_path, family_path, market_cell, refused_cell
+from bellwether.site.arena_paths import decision_path, family_path, market_cell, refused_cell
 
 #: Decisions and open markets that are listed.
 _RECENT, _DUE = 15, 10
@@ -36,7 +36,7 @@ class Activity:
         recent = decisions.sort(["known_at", "decision_id"], descending=True).head(_RECENT)
         shown = recent.select("decision_id", "family", "week", "known_at", "action", "state", "legs", "cost", "problem")
         costs = decisions.group_by("family", "week").agg(
-            pl.len(), pl.col("attempts").sum(), cost=_known_sum(pl.col("cost").cast(pl.Float64))
+            pl.len(), pl.col("attempts").sum(), cost=_sum_or_null(pl.col("cost").cast(pl.Float64))
         )
         closes = books.universe.group_by("market_id").agg(pl.col("closes_at").max())
         held = books.positions.filter(pl.col("status") == "open").group_by("market_id").agg(pl.len(), pl.col("cost").sum())
@@ -53,14 +53,18 @@ class Activity:
         """Recent decisions and what is due next, and costs."""
         return [Section("Activity", [self._feed(), self._next()], (8, 4)), Section.even("Cost", self._spent(colours))]
 
-    def _feed(self) -> Table | Note:
+    def _feed(self) -> PageTable | Note:
         if not self.recent.height:
             return Note("No decision has been made yet.")
-        heads = [Head("Decided"), Head("Family"), Head("Decision", "leads to what it saw, answered and got"), Head("Legs", number=True)]
-        heads += [Head("Refused legs"), Head("Cost", number=True), Head("Problem")]
+        heads = [
+            columns.head("arena/decisions", "known_at", "Decided"),
+            Head("Family"),
+            *columns.heads("arena/decisions", ("action", "Decision"), "legs"),
+        ]
+        heads += [Head("Refused legs"), *columns.heads("arena/decisions", "cost", "problem")]
         rows = [
             [
-                when(row["known_at"]),
+                timestamp(row["known_at"]),
                 text(row["family"], family_path(row["family"])),
                 text(row["action"] or row["state"], decision_path(row["decision_id"])),
                 number(row["legs"]),
@@ -70,29 +74,29 @@ class Activity:
             ]
             for row in self.recent.iter_rows(named=True)
         ]
-        return Table("Recent decisions", heads, rows)
+        return PageTable("Recent decisions", heads, rows)
 
-    def _next(self) -> Table | Note:
+    def _next(self) -> PageTable | Note:
         if not self.due.height:
             newest = self.recent["week"].max()
             return Note(f"No position is open. The next cohort is that of {newest + timedelta(weeks=1)}." if newest else "Nothing is due.")  # type: ignore[operator]
         heads = [Head("Market"), Head("Closes"), Head("Positions", number=True), Head("At stake", number=True)]
         rows = [
-            [market_cell(self.questions, row["market_id"]), when(row["closes_at"]), number(row["len"]), money(row["cost"])]
+            [market_cell(self.questions, row["market_id"]), timestamp(row["closes_at"]), number(row["len"]), money(row["cost"])]
             for row in self.due.iter_rows(named=True)
         ]
-        return Table("Due next: open markets by their close", heads, rows)
+        return PageTable("Due next: open markets by their close", heads, rows)
 
     def _spent(self, colours: dict[str, str]) -> list[Part]:
         if not self.costs.height:
             return [Note("No decision has a cost yet.")]
         drawn = [
-            {"name": row["family"], "x": f"{row['week']:%Y-%m-%d}", "y": _per(row)}
+            {"name": row["family"], "x": f"{row['week']:%Y-%m-%d}", "y": _cost_per_decision(row)}
             for row in self.costs.drop_nulls("cost").iter_rows(named=True)
         ]
         whole = (
             self.costs.group_by("family")
-            .agg(pl.col("len", "attempts").sum(), cost=_known_sum(pl.col("cost")))
+            .agg(pl.col("len", "attempts").sum(), cost=_sum_or_null(pl.col("cost")))
             .sort("cost", "family", descending=[True, False])
         )
         heads = [
@@ -108,18 +112,18 @@ class Activity:
                 number(row["len"]),
                 number(row["attempts"]),
                 columns.cost(row["cost"]),
-                columns.cost(_per(row)),
+                columns.cost(_cost_per_decision(row)),
             ]
             for row in whole.iter_rows(named=True)
         ]
         chart = [charts.lines("Cost of a decision by week", "week", "dollars", drawn, colours)] if drawn else []
-        return [*chart, Table("Cost by family; prices per token are on the pages of families", heads, rows)]
+        return [*chart, PageTable("Cost by family; prices per token are on the pages of families", heads, rows)]
 
 
-def _known_sum(costs: pl.Expr) -> pl.Expr:
+def _sum_or_null(costs: pl.Expr) -> pl.Expr:
     """A sum that is unknown where one of its parts is."""
     return pl.when(costs.is_null().any()).then(None).otherwise(costs.sum())
 
 
-def _per(row: Mapping[str, float | None]) -> float | None:
+def _cost_per_decision(row: Mapping[str, float | None]) -> float | None:
     return None if row["cost"] is None else row["cost"] / (row["len"] or 1)

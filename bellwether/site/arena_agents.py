@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, Section, Table
+from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, PageTable, Section
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, floats, grouped, minute, money, number, percent, text, thin, when, yes_no
+from bellwether.pages.values import cast_decimals, finite, group_rows, minute, money, number, percent, text, thin_indices, timestamp, yes_no
 from bellwether.site import arena_decisions
 from bellwether.site.arena_decisions import Rows
-from bellwether.site.arena_names import (
+from bellwether.site.arena_paths import (
     ABOVE,
     agent_path,
     archive_path,
@@ -26,9 +26,9 @@ from bellwether.site.arena_names import (
     market_path,
     refused_cell,
 )
-from bellwether.site.data import archive
-from bellwether.site.source import Source
-from bellwether.site.words import Decided
+from bellwether.site.data_pages import archive
+from bellwether.site.source import SiteSource
+from bellwether.site.texts import DecisionTexts
 
 _POINTS = 150
 
@@ -49,7 +49,7 @@ class Books:
     questions: dict[str, str]
 
     @classmethod
-    def read(cls, source: Source, agents: pl.DataFrame, portfolios: pl.DataFrame, universe: pl.DataFrame) -> Books:
+    def read(cls, source: SiteSource, agents: pl.DataFrame, portfolios: pl.DataFrame, universe: pl.DataFrame) -> Books:
         """All that the warehouse has."""
         frames = {name: source.frame(f"arena/{name}") for name in ("decisions", "refusals", "trades", "positions", "ledger", "scores")}
         frames["refusals"] = frames["refusals"].filter(pl.col("superseded_at").is_null())
@@ -75,15 +75,15 @@ class Books:
 _OF_AGENTS = ("portfolios", "decisions", "trades", "positions", "ledger", "scores")
 
 
-def pages(source: Source, week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
+def pages(source: SiteSource, week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     """The page of the cohort, of each agent, and of each decision."""
     yield from _cohort(week, book, colours)
     yield archive_path(week), archive({name: getattr(book, name) for name in ("agents", "refusals", "universe", *_OF_AGENTS)})
     decided = {one: _words(source, week, one, book.decisions) for one in book.decisions["week"].unique().sort()}
     for of_week in decided.values():
         yield from of_week.files()
-    parts = {name: grouped(floats(getattr(book, name)), "agent_id") for name in _OF_AGENTS}
-    refusals = grouped(book.refusals, "decision_id")
+    parts = {name: group_rows(cast_decimals(getattr(book, name)), "agent_id") for name in _OF_AGENTS}
+    refusals = group_rows(book.refusals, "decision_id")
     for agent in book.agents.iter_rows(named=True):
         own = {name: part.get(agent["agent_id"], []) for name, part in parts.items()}
         scored = {row["trade_id"]: row for row in own["scores"]}
@@ -96,14 +96,14 @@ def pages(source: Source, week: date, book: Books, colours: dict[str, str]) -> I
             yield from arena_decisions.page(week, agent, decision, legs=legs, refused=refusals.get(decision["decision_id"], []), said=said)
 
 
-def _words(source: Source, cohort: date, week: date, decisions: pl.DataFrame) -> Decided:
+def _words(source: SiteSource, cohort: date, week: date, decisions: pl.DataFrame) -> DecisionTexts:
     ids = decisions.filter(pl.col("week") == week)["decision_id"].to_list()
     messages = source.frame("arena/messages", week=week).filter(pl.col("decision_id").is_in(ids))
-    return Decided.of(messages, f"arena/cohort/{cohort}/prompt-{week}")
+    return DecisionTexts.of(messages, f"arena/cohort/{cohort}/prompt-{week}")
 
 
 def _curve(name: str, rows: Rows) -> list[dict[str, Any]]:
-    return [{"name": name, "x": minute(rows[place]["at"]), "y": finite(rows[place]["total"])} for place in thin(len(rows), _POINTS)]
+    return [{"name": name, "x": minute(rows[place]["at"]), "y": finite(rows[place]["total"])} for place in thin_indices(len(rows), _POINTS)]
 
 
 # --- the cohort --------------------------------------------------------------------------------------------------------
@@ -134,10 +134,10 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     heads += [Head("Trades", number=True), Head("Open", number=True), Head("Ended", number=True)]
     curves = []
     families = dict(book.agents.select("agent_id", "family").iter_rows())
-    for name, part in grouped(floats(book.portfolios), "agent_id").items():
+    for name, part in group_rows(cast_decimals(book.portfolios), "agent_id").items():
         curves += _curve(families[name], part)
     first = book.agents.row(0, named=True)
-    sections = [Section("Agents", [Table(f"Agents of the cohort of {week}", heads, rows)])]
+    sections = [Section("Agents", [PageTable(f"Agents of the cohort of {week}", heads, rows)])]
     if curves:
         sections.append(Section("Value", [charts.lines("Cash and positions", "UTC", "dollars", curves, colours, step=True)]))
     sections.append(Section("Universe of its first week", [_universe(book.universe, set(book.trades["market_id"]))]))
@@ -150,15 +150,7 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
 def _universe(universe: pl.DataFrame, linked: set[str]) -> Grid | Note:
     if not universe.height:
         return Note("The warehouse has no universe of this week.")
-    heads = [
-        Head("#", number=True),
-        Head("Question"),
-        Head("Category"),
-        Head("Outcomes"),
-        Head("Prices"),
-        Head("Volume", number=True),
-        Head("Ends"),
-    ]
+    heads = columns.heads("arena/universe", ("place", "#"), "question", "category", "outcomes", "prices", "volume", ("closes_at", "Ends"))
     rows = [
         [
             number(row["place"]),
@@ -167,7 +159,7 @@ def _universe(universe: pl.DataFrame, linked: set[str]) -> Grid | Note:
             text(", ".join(row["outcomes"]), most=60),
             text(", ".join("–" if price is None else f"{price:.3f}" for price in row["prices"]), most=60),
             money(row["volume"]),
-            when(row["closes_at"]),
+            timestamp(row["closes_at"]),
         ]
         for row in universe.iter_rows(named=True)
     ]
@@ -209,18 +201,13 @@ def _agent(
     yield from render(Page(agent_path(agent["agent_id"]), f"{agent['family']}, {week}", lead, sections, above))
 
 
-def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> Table | Note:
+def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> PageTable | Note:
     if not decisions:
         return Note("It has decided nothing yet.")
     heads = [
-        Head("Week"),
-        Head("Action"),
-        Head("State"),
-        Head("Legs", number=True),
+        *columns.heads("arena/decisions", "week", "action", "state", "legs"),
         Head("Refused legs", "legs that were not executed, and why"),
-        Head("Attempts", number=True),
-        Head("Cost", number=True),
-        Head("Problem"),
+        *columns.heads("arena/decisions", "attempts", "cost", "problem"),
     ]
     rows = [
         [
@@ -235,20 +222,14 @@ def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> Table | Note:
         ]
         for row in decisions
     ]
-    return Table("One decision per week", heads, rows)
+    return PageTable("One decision per week", heads, rows)
 
 
 def _positions(positions: Rows, questions: dict[str, str]) -> Grid | Note:
     if not positions:
         return Note("It holds and has held nothing.")
-    heads = [Head("Market"), Head("Side"), Head("Status"), Head("Result"), Head("Shares", number=True), Head("Cost", number=True)]
-    heads += [
-        Head("Sold", number=True),
-        Head("Paid", number=True),
-        Head("Gain", "of sales and settlement, without fees", number=True),
-        Head("Opened"),
-        Head("Ended"),
-    ]
+    heads = columns.heads("arena/positions", ("market_id", "Market"), "side", "status", "result", "shares", "cost")
+    heads += columns.heads("arena/positions", "sold", "paid", ("realized", "Gain"), ("opened_at", "Opened"), ("ended_at", "Ended"))
     rows = [
         [
             market_cell(questions, row["market_id"]),
@@ -260,8 +241,8 @@ def _positions(positions: Rows, questions: dict[str, str]) -> Grid | Note:
             money(row["sold"]),
             money(row["paid"]),
             money(row["realized"], signed=True),
-            when(row["opened_at"]),
-            when(row["ended_at"]),
+            timestamp(row["opened_at"]),
+            timestamp(row["ended_at"]),
         ]
         for row in positions
     ]
@@ -271,21 +252,8 @@ def _positions(positions: Rows, questions: dict[str, str]) -> Grid | Note:
 def _trades(trades: Rows, questions: dict[str, str], scored: dict[str, dict[str, Any]]) -> Grid | Note:
     if not trades:
         return Note("It has not traded.")
-    heads = [
-        Head("Week"),
-        Head("Market"),
-        Head("Action"),
-        Head("Side"),
-        Head("Shares", number=True),
-        Head("Price", number=True),
-        Head("Amount", number=True),
-    ]
-    heads += [
-        Head("Fee", number=True),
-        Head("Bid", number=True),
-        Head("Ask", number=True),
-        Head("Stated", "probability that the side wins, as stated", number=True),
-    ]
+    heads = columns.heads("arena/trades", "week", ("market_id", "Market"), "action", "side", "shares", "price", "amount")
+    heads += columns.heads("arena/trades", "fee", "bid", "ask", ("probability", "Stated"))
     heads += [Head("Won"), Head("Brier, stated", number=True)]
     rows = []
     for row in trades:
@@ -313,20 +281,12 @@ def _trades(trades: Rows, questions: dict[str, str], scored: dict[str, dict[str,
 def _ledger(ledger: Rows, questions: dict[str, str]) -> Grid | Note:
     if not ledger:
         return Note("No cash has moved.")
-    heads = [
-        Head("#", number=True),
-        Head("When"),
-        Head("Kind"),
-        Head("Amount", number=True),
-        Head("Cash", number=True),
-        Head("Market"),
-        Head("Side"),
-    ]
-    heads += [Head("Shares after", number=True), Head("Cost after", number=True), Head("Corrects")]
+    heads = columns.heads("arena/ledger", ("number", "#"), ("known_at", "When"), "kind", "amount", "cash", ("market_id", "Market"), "side")
+    heads += columns.heads("arena/ledger", ("shares", "Shares after"), ("cost", "Cost after"), "corrects")
     rows = [
         [
             number(row["number"]),
-            when(row["known_at"]),
+            timestamp(row["known_at"]),
             text(row["kind"]),
             money(row["amount"], signed=True),
             money(row["cash"]),

@@ -10,7 +10,7 @@ import polars as pl
 
 from bellwether.pages import charts
 from bellwether.pages.model import Chart
-from bellwether.pages.values import finite, thin
+from bellwether.pages.values import finite, thin_indices
 from bellwether.tables.schema import day_start
 
 #: Points of a curve.
@@ -31,7 +31,7 @@ class Curves:
     releases: pl.DataFrame
 
 
-def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame) -> Curves:
+def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame) -> Curves:
     """The curves. Calendar and age leave out archived cohorts; an agent without a portfolio row keeps its initial cash.
 
     The calendar is sampled on at most some 80 days; a portfolio is valid from a row until the next.
@@ -53,9 +53,9 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame)
     first: datetime = min(rows["start"].unique().to_list())
     end: datetime = rows["at"][-1]
     days = (end - first).days + 1
-    instants = [first + timedelta(days=day + 1) for day in thin(days, _POINTS)]
+    instants = [first + timedelta(days=day + 1) for day in thin_indices(days, _POINTS)]
     calendar = (
-        _at(rows, told, pl.DataFrame({"at": instants}, schema={"at": pl.Datetime("us", "UTC")}))
+        _values_at(rows, told, pl.DataFrame({"at": instants}, schema={"at": pl.Datetime("us", "UTC")}))
         .group_by(*_GROUP, "at")
         .agg(y=pl.col("total").sum() / pl.col("initial").sum() - 1)
         .select(*_GROUP, x=pl.col("at"), y=pl.col("y").round(6))
@@ -77,7 +77,7 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame)
     return Curves(calendar, aged, last.select("agent_id", "family", "total", "return").sort("agent_id"), releases)
 
 
-def _at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
+def _values_at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
     """Value of every started agent at each instant."""
     every = told.join(instants, how="cross").filter(pl.col("at") > day_start(pl.col("week")))
     standing = every.sort("at", "agent_id").join_asof(
@@ -86,7 +86,7 @@ def _at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -> pl.Da
     return standing.with_columns(pl.col("total").fill_null(pl.col("initial")))
 
 
-def charts_of(curves: Curves, methodology: str, reconstructed: bool, colours: dict[str, str]) -> Sequence[Chart]:
+def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours: dict[str, str]) -> Sequence[Chart]:
     """The curves of cohorts that are ranked together."""
     chosen = (pl.col("methodology") == methodology) & (pl.col("reconstructed") == reconstructed)
     calendar, age = curves.calendar.filter(chosen), curves.age.filter(chosen)
@@ -100,7 +100,7 @@ def charts_of(curves: Curves, methodology: str, reconstructed: bool, colours: di
     ]
 
 
-def with_releases(curves: Curves, family: str, colours: dict[str, str]) -> Sequence[Chart]:
+def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Sequence[Chart]:
     """The return of a family over the calendar, live and reconstructed cohorts apart, a line per methodology and a rule where a release took over."""
     found = []
     for reconstructed, kind in ((False, "live"), (True, "reconstructed")):
@@ -126,7 +126,7 @@ def _palette(names: Iterable[str], first: str) -> dict[str, str]:
     return {name: palette[place % len(palette)] for place, name in enumerate(names)}
 
 
-def of_family(curves: Curves, family: str, agents: pl.DataFrame, colours: dict[str, str]) -> Sequence[Chart]:
+def cohort_charts(curves: Curves, family: str, agents: pl.DataFrame, colours: dict[str, str]) -> Sequence[Chart]:
     """Returns of the cohorts of a family; a line per model, so that a new release of it is seen."""
     last = dict(curves.last.select("agent_id", "return").iter_rows())
     rows = [

@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 
 from bellwether.pages import columns
-from bellwether.pages.model import Cell, Entry, Head, Note, Page, Part, Section, Stats, Table, Text, Texts
+from bellwether.pages.model import Cell, Head, Note, Page, PageTable, Part, Section, Stats, Text, TextEntry, Texts
 from bellwether.pages.render import File, render
 from bellwether.pages.values import money, number, text, yes_no
-from bellwether.site.arena_names import ABOVE, agent_path, cohort_path, decision_path, market_cell
+from bellwether.site.arena_paths import ABOVE, agent_path, cohort_path, decision_path, market_cell
 
 #: Rows of a table of the arena.
 Rows = Sequence[Mapping[str, Any]]
@@ -64,7 +64,7 @@ _LEG_HEADS = (
 
 
 def page(
-    week: date, agent: dict[str, Any], decision: dict[str, Any], *, legs: list[list[Cell]], refused: Rows, said: list[Entry]
+    week: date, agent: dict[str, Any], decision: dict[str, Any], *, legs: list[list[Cell]], refused: Rows, said: list[TextEntry]
 ) -> Iterator[File]:
     """The page. week: of its cohort. legs: as `legs_of` gives them. refused: its rows of arena/refusals. said: its prompt and answers."""
     not_executed = [[number(row["leg"]), text(row["reason"].replace("_", " ")), text(row["message"], most=600)] for row in refused]
@@ -76,12 +76,14 @@ def page(
         parsed = Text("Decision as it was read, in JSON", _pretty(decision["decision"]), open=False)
     refusals: Part = Note("No leg was refused.")
     if refused:
-        refusals = Table("Legs that were not executed", [Head("Leg", number=True), Head("Reason"), Head("What was found")], not_executed)
+        refusals = PageTable(
+            "Legs that were not executed", [Head("Leg", number=True), Head("Reason"), Head("What was found")], not_executed
+        )
     sections = [
         Section("", [_headline(decision, legs, len(refused))]),
         Section("What the agent saw", [Texts("said", prompts) if prompts else Note("The warehouse has no prompt of this decision.")]),
         Section("What it answered", [reasons, *wrong, *([Texts("answers", answers)] if answers else [])]),
-        Section("What was executed, and the result", [Table("Executed legs", _LEG_HEADS, legs)]),
+        Section("What was executed, and the result", [PageTable("Executed legs", _LEG_HEADS, legs)]),
         Section("What was refused", [refusals]),
         Section("The record", [parsed, columns.facts("arena/decisions", decision, _TEXTS)]),
     ]

@@ -10,13 +10,13 @@ from typing import Any
 import polars as pl
 
 from bellwether.figures.canvas import palette
-from bellwether.pages import charts
-from bellwether.pages.model import Grid, Head, Note, Page, Part, Section, Table
+from bellwether.pages import charts, columns
+from bellwether.pages.model import Grid, Head, Note, Page, PageTable, Part, Section
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, floats, grouped, minute, money, number, text, thin, when, yes_no
+from bellwether.pages.values import cast_decimals, finite, group_rows, minute, money, number, text, thin_indices, timestamp, yes_no
 from bellwether.site.arena_agents import Books
-from bellwether.site.arena_names import agent_path, market_path
-from bellwether.site.source import Source
+from bellwether.site.arena_paths import agent_path, market_path
+from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 
 #: Rows of a table about one market.
@@ -28,7 +28,7 @@ _EVIDENCE = ("week", "market_id", "known_at", "closed", "uma_resolution_status",
 
 
 @dataclass(frozen=True, slots=True)
-class _Traded:
+class _MarketRows:
     """Rows about the markets that were first traded in one week."""
 
     universe: pl.DataFrame
@@ -39,21 +39,21 @@ class _Traded:
     evidence: pl.DataFrame
 
 
-def in_order(listed: pl.DataFrame) -> pl.DataFrame:
+def sort_markets(listed: pl.DataFrame) -> pl.DataFrame:
     """Markets by trades, then by volume, the most first; by id where both are the same, so that pages hold the same markets every time."""
     return listed.sort("market_id").sort("trades", "volume", descending=True, nulls_last=True, maintain_order=True)
 
 
-def units(source: Source, books: Books) -> Iterator[Unit]:
+def units(source: SiteSource, books: Books) -> Iterator[Unit]:
     """The list, and the pages of markets by the week in which they were first traded."""
     newest = books.universe.sort("week", "place").unique("market_id", keep="last", maintain_order=True)
     counts = books.trades.group_by("market_id").agg(trades=pl.len(), agents=pl.col("agent_id").n_unique()).sort("market_id")
     weeks = books.universe.group_by("market_id").agg(first=pl.col("week").min(), weeks=pl.col("week").n_unique()).sort("market_id")
     ends = source.frame("arena/settlements", "market_id", "result", "winner").unique("market_id", keep="last", maintain_order=True)
     listed = newest.join(counts, on="market_id", how="left").join(weeks, on="market_id").join(ends, on="market_id", how="left")
-    listed = in_order(listed)
+    listed = sort_markets(listed)
     yield Unit("arena markets", key(listed), partial(_list, listed))
-    every = _Traded(
+    every = _MarketRows(
         newest,
         books.trades,
         books.positions,
@@ -64,20 +64,25 @@ def units(source: Source, books: Books) -> Iterator[Unit]:
     first = books.trades.group_by("market_id").agg(pl.col("week").min()).sort("week", "market_id")
     for (week,), part in first.group_by("week", maintain_order=True):
         ids = part["market_id"].to_list()
-        own = _Traded(*(getattr(every, one.name).filter(pl.col("market_id").is_in(ids)) for one in fields(every)))
+        own = _MarketRows(*(getattr(every, one.name).filter(pl.col("market_id").is_in(ids)) for one in fields(every)))
         yield Unit(f"arena markets {week}", key(*(getattr(own, one.name) for one in fields(own))), partial(_pages, ids, own))
 
 
 def _list(listed: pl.DataFrame) -> Iterator[File]:
-    heads = [Head("Question"), Head("Category"), Head("First week"), Head("Weeks", number=True), Head("Ends"), Head("Volume", number=True)]
-    heads += [Head("Trades", number=True), Head("Agents", number=True), Head("Resolution"), Head("Reconstructed")]
+    heads = [
+        *columns.heads("arena/universe", "question", "category"),
+        Head("First week"),
+        Head("Weeks", number=True),
+        *columns.heads("arena/universe", ("closes_at", "Ends"), "volume"),
+    ]
+    heads += [Head("Trades", number=True), Head("Agents", number=True), Head("Resolution"), columns.head("arena/universe", "reconstructed")]
     rows = [
         [
             text(row["question"], market_path(row["market_id"]) if row["trades"] else ""),
             text(row["category"]),
             text(row["first"]),
             number(row["weeks"]),
-            when(row["closes_at"]),
+            timestamp(row["closes_at"]),
             number(row["volume"], 0, unit="$"),
             number(row["trades"] or 0),
             number(row["agents"] or 0),
@@ -93,8 +98,8 @@ def _list(listed: pl.DataFrame) -> Iterator[File]:
     yield from render(Page(LIST, "Markets of the arena", lead, [Section("Markets", parts)], _ABOVE[:1]))
 
 
-def _pages(ids: list[str], own: _Traded) -> Iterator[File]:
-    parts = {one.name: grouped(floats(getattr(own, one.name)), "market_id") for one in fields(own)}
+def _pages(ids: list[str], own: _MarketRows) -> Iterator[File]:
+    parts = {one.name: group_rows(cast_decimals(getattr(own, one.name)), "market_id") for one in fields(own)}
     for name in ids:
         yield from _page(name, {one: part.get(name, []) for one, part in parts.items()})
 
@@ -110,15 +115,15 @@ def _page(name: str, own: dict[str, Rows]) -> Iterator[File]:
     ]
     lead = f"Market {name}"
     if about:
-        lead += f"; {text(about['category']).text}; outcomes {', '.join(about['outcomes'])}; ends {when(about['closes_at']).text}."
+        lead += f"; {text(about['category']).text}; outcomes {', '.join(about['outcomes'])}; ends {timestamp(about['closes_at']).text}."
     yield from render(Page(market_path(name), title, lead, sections, _ABOVE))
 
 
 def _positions(positions: Rows) -> Grid | Note:
     if not positions:
         return Note("Nobody holds or has held it.")
-    heads = [Head("Agent"), Head("Side"), Head("Status"), Head("Shares", number=True), Head("Cost", number=True), Head("Gain", number=True)]
-    heads += [Head("Won"), Head("Opened"), Head("Ended")]
+    heads = columns.heads("arena/positions", ("agent_id", "Agent"), "side", "status", "shares", "cost", ("realized", "Gain"))
+    heads += columns.heads("arena/positions", "won", ("opened_at", "Opened"), ("ended_at", "Ended"))
     rows = [
         [
             text(row["agent_id"], agent_path(row["agent_id"])),
@@ -128,8 +133,8 @@ def _positions(positions: Rows) -> Grid | Note:
             money(row["cost"]),
             money(row["realized"], signed=True),
             yes_no(row["won"]),
-            when(row["opened_at"]),
-            when(row["ended_at"]),
+            timestamp(row["opened_at"]),
+            timestamp(row["ended_at"]),
         ]
         for row in positions
     ]
@@ -143,7 +148,7 @@ def _prices(prices: Rows) -> list[Part]:
     rows = [
         {"name": outcome, "x": minute(own[place]["at"]), "y": finite(own[place]["price"])}
         for outcome, own in by_outcome.items()
-        for place in thin(len(own), _POINTS)
+        for place in thin_indices(len(own), _POINTS)
     ]
     if not rows:
         return [Note("The warehouse has no marks of this market.")]
@@ -152,15 +157,7 @@ def _prices(prices: Rows) -> list[Part]:
 
 
 def _trades(trades: Rows) -> Grid:
-    heads = [
-        Head("Week"),
-        Head("Agent"),
-        Head("Action"),
-        Head("Side"),
-        Head("Shares", number=True),
-        Head("Price", number=True),
-        Head("Amount", number=True),
-    ]
+    heads = columns.heads("arena/trades", "week", ("agent_id", "Agent"), "action", "side", "shares", "price", "amount")
     rows = [
         [
             text(row["week"]),
@@ -176,15 +173,8 @@ def _trades(trades: Rows) -> Grid:
     return Grid("trades", "Trades of all agents", heads, rows, filters=(0, 2, 3), search=(1,))
 
 
-def _settlements(settlements: Rows) -> Table:
-    heads = [
-        Head("Methodology"),
-        Head("Number", "above 1 a correction", number=True),
-        Head("Result"),
-        Head("Winner"),
-        Head("Rule"),
-        Head("Known"),
-    ]
+def _settlements(settlements: Rows) -> PageTable:
+    heads = columns.heads("arena/settlements", "methodology", "number", "result", "winner", "rule", ("known_at", "Known"))
     rows = [
         [
             text(row["methodology"]),
@@ -192,31 +182,32 @@ def _settlements(settlements: Rows) -> Table:
             text(row["result"]),
             text(row["winner"]),
             text(row["rule"]),
-            when(row["known_at"]),
+            timestamp(row["known_at"]),
         ]
         for row in settlements
     ]
-    return Table("Resolutions that count", heads, rows)
+    return PageTable("Resolutions that count", heads, rows)
 
 
 def _evidence(evidence: Rows) -> Grid:
-    heads = [
-        Head("Looked at"),
-        Head("Closed"),
-        Head("UMA"),
-        Head("Winners"),
-        Head("Half and half"),
-        Head("Closed at"),
-        Head("Cancelled by"),
-    ]
+    heads = columns.heads(
+        "arena/evidence",
+        ("known_at", "Looked at"),
+        "closed",
+        ("uma_resolution_status", "UMA"),
+        "winners",
+        ("is_50_50", "Half and half"),
+        "closed_at",
+        "cancelled_by",
+    )
     rows = [
         [
-            when(row["known_at"]),
+            timestamp(row["known_at"]),
             yes_no(row["closed"]),
             text(row["uma_resolution_status"]),
             text(", ".join(row["winners"]) if row["winners"] else None),
             yes_no(row["is_50_50"]),
-            when(row["closed_at"]),
+            timestamp(row["closed_at"]),
             text(row["cancelled_by"]),
         ]
         for row in evidence

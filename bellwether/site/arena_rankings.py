@@ -10,14 +10,14 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.methodology import methodologies
-from bellwether.figures.reliability import rows_of as bins
+from bellwether.figures.reliability import diagram_rows as bins
 from bellwether.formatting import p_value as p_text
-from bellwether.pages import charts
-from bellwether.pages.model import Cell, Chart, Grid, Head, Note, Part, Table
+from bellwether.pages import charts, columns
+from bellwether.pages.model import Cell, Chart, Grid, Head, Note, PageTable, Part
 from bellwether.pages.values import finite, interval, number, percent, slug, text, yes_no
 from bellwether.site import pairs
-from bellwether.site.arena_names import family_path
-from bellwether.site.source import Source
+from bellwether.site.arena_paths import family_path
+from bellwether.site.source import SiteSource
 from bellwether.tables.arena_rankings import GROUP
 
 #: Metrics that the table of a ranking shows with their intervals: name -> head, meaning, decimals, unit.
@@ -84,7 +84,7 @@ class Rankings:
     calibration: pl.DataFrame
 
     @classmethod
-    def read(cls, source: Source) -> Rankings:
+    def read(cls, source: SiteSource) -> Rankings:
         """All that the warehouse has."""
         return cls(source.frame("arena/rankings"), source.frame("arena/pairs"), source.frame("arena/calibration"))
 
@@ -99,11 +99,11 @@ class Rankings:
         known = methodologies()
         for methodology, reconstructed, contaminated in sorted(self.rankings.select(GROUP).unique().iter_rows()):
             key = dict(zip(GROUP, (methodology, reconstructed, contaminated), strict=True))
-            found, tested, drawn = (one.filter(pl.col(name) == value for name, value in key.items()) for one in self.frames)
+            found, tested, interval_charts = (one.filter(pl.col(name) == value for name, value in key.items()) for one in self.frames)
             alone = pl.col("imputation") == "none"
             primary = tuple(known[methodology].primary) if methodology in known else (_FIRST,)
             stated, imputed = found.filter(alone), found.filter(~alone)
-            yield Ranking(methodology, reconstructed, contaminated, primary, stated, imputed, tested, drawn)
+            yield Ranking(methodology, reconstructed, contaminated, primary, stated, imputed, tested, interval_charts)
 
 
 def group_title(methodology: str, reconstructed: bool, *, contaminated: bool = False) -> str:
@@ -142,7 +142,7 @@ def rows(ranking: Ranking) -> list[list[Cell]]:
                 text(main.get("letters")),
                 *(_estimate(own.get(metric, {}), *_SHOWN[metric][2:]) for metric in _order(ranking.metrics)),
                 percent(own.get("brier_stated", {}).get("share_first"), 1),
-                _in_set(main),
+                _set_cell(main),
                 number(main.get("n")),
                 number(main.get("n_events")),
             ]
@@ -159,14 +159,17 @@ def _estimate(row: Mapping[str, Any], digits: int, unit: str) -> Cell:
     return interval(row.get("value"), row.get("lower"), row.get("upper"), digits, row.get("reason"), unit=unit)
 
 
-def _in_set(row: Mapping[str, Any]) -> Cell:
+def _set_cell(row: Mapping[str, Any]) -> Cell:
     p = finite(row.get("mcs_p"))
     return yes_no(row.get("in_mcs"))._replace(title="" if p is None else f"p {p_text(p)}")
 
 
 def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
     """The charts and tables of a group."""
-    shown: list[Part] = [*drawn(ranking, colours), Table(f"Ranking of {ranking.title}", heads(ranking.metrics), rows(ranking))]
+    shown: list[Part] = [
+        *interval_charts(ranking, colours),
+        PageTable(f"Ranking of {ranking.title}", heads(ranking.metrics), rows(ranking)),
+    ]
     diagram = bins(ranking.calibration, "family")
     if diagram:
         first = [one for one in ranking.families if one in {row["name"] for row in diagram}][:_LINES]
@@ -190,7 +193,7 @@ def metric_title(name: str) -> str:
     return _TITLES.get(name, name.replace("_", " "))
 
 
-def drawn(ranking: Ranking, colours: Mapping[str, str], most: int | None = None) -> list[Chart]:
+def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | None = None) -> list[Chart]:
     """The metrics that rank, with their intervals, of all families or of the first."""
     found = []
     for metric in ranking.metrics:
@@ -222,32 +225,31 @@ def _pairs(ranking: Ranking) -> list[Part]:
         title = f"Differences of the {what} (row less column; a dot: significant after Holm's correction): {ranking.title}"
         shown += pairs.matrix(title, tested, "family", ranking.families)
     head = [Head("Metric"), *pairs.heads("Family", "Other", "Cohort-weeks")]
-    lines = [
-        [text(row["metric"].replace("_", " ")), *pairs.line(row, "family", family_path)] for row in ranking.pairs.iter_rows(named=True)
-    ]
+    lines = [[text(columns.title(row["metric"])), *pairs.line(row, "family", family_path)] for row in ranking.pairs.iter_rows(named=True)]
     return [*shown, Grid(f"pairs-{slug(ranking.title)}", f"All pairs: {ranking.title}", head, lines, filters=(0, 1, 2), search=(1, 2))]
 
 
 def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
     """Every metric of families, one row each."""
-    head = [
-        Head("Family"),
-        Head("Metric"),
-        Head("Missing forecasts", "what stands for them: none (only stated ones count), the price, or one half"),
-        Head("Value [95 %]", number=True),
-        Head("Rank", number=True),
-        Head("Not ranked because"),
-        Head("n", "what it is computed from", number=True),
-        Head("Events", number=True),
-        Head("Imputed", "of n, forecasts that were imputed", number=True),
-        Head("No interval because"),
-    ]
+    head = columns.heads(
+        "arena/rankings",
+        "family",
+        "metric",
+        ("imputation", "Missing forecasts"),
+        ("value", "Value [95 %]"),
+        "rank",
+        ("unranked_because", "Not ranked because"),
+        ("n", "n"),
+        ("n_events", "Events"),
+        "imputed",
+        ("reason", "No interval because"),
+    )
     lines = [
         [
             text(row["family"], family_path(row["family"])),
-            text(row["metric"].replace("_", " ")),
+            text(columns.title(row["metric"])),
             text(row["imputation"]),
-            interval(row["value"], row["lower"], row["upper"], 4, row["reason"]),
+            interval(row["value"], row["lower"], row["upper"], 3, row["reason"]),
             number(row["rank"]),
             text(row["unranked_because"]),
             number(row["n"]),

@@ -8,23 +8,23 @@ from functools import partial
 import polars as pl
 
 from bellwether.pages.charts import Colours
-from bellwether.pages.model import Cell, Head, Note, Page, Section, Table
+from bellwether.pages.model import Cell, Head, Note, Page, PageTable, Section
 from bellwether.pages.render import File, render
-from bellwether.pages.values import interval, number, text, when
+from bellwether.pages.values import interval, number, text, timestamp
 from bellwether.site import forecasters, questions, release
-from bellwether.site.source import Source
+from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 
 _TABLES = tuple(f"benchmark/{name}" for name in ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons"))
 
 
-def names(source: Source) -> list[str]:
+def names(source: SiteSource) -> list[str]:
     """Forecasters in the order in which they first appeared."""
     found = source.frame("benchmark/leaderboard", "forecaster", "known_at")
     return found.group_by("forecaster").agg(pl.col("known_at").min()).sort("known_at", "forecaster")["forecaster"].to_list()
 
 
-def units(source: Source, colours: Colours) -> Iterator[Unit]:
+def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
     """The list of releases, and each release with all that is below it."""
     boards = source.frame("benchmark/leaderboard")
     yield Unit("benchmark", key(boards), partial(_index, boards, source))
@@ -36,7 +36,7 @@ def units(source: Source, colours: Colours) -> Iterator[Unit]:
         yield Unit(f"benchmark {name}", key(name, digest, prices, evidence, of_names), make)
 
 
-def _index(boards: pl.DataFrame, source: Source) -> Iterator[File]:
+def _index(boards: pl.DataFrame, source: SiteSource) -> Iterator[File]:
     asked = source.frame("benchmark/questions", "release", "cutoff", "close_time", "version")
     rows = []
     for (name,), part in asked.group_by("release", maintain_order=True):
@@ -47,8 +47,8 @@ def _index(boards: pl.DataFrame, source: Source) -> Iterator[File]:
                 text(name, release.path(str(name))),
                 number(part.height),
                 number(boards.filter(pl.col("release") == name).height),
-                when(part["cutoff"][0]),
-                when(part["close_time"].max()),  # type: ignore[arg-type]
+                timestamp(part["cutoff"][0]),
+                timestamp(part["close_time"].max()),  # type: ignore[arg-type]
                 text(best["forecaster"], forecasters.path(str(name), best["forecaster"])) if best else Cell("–"),
                 interval(best["brier"], best["brier_lower"], best["brier_upper"]) if best else Cell("–"),
             ]
@@ -62,13 +62,13 @@ def _index(boards: pl.DataFrame, source: Source) -> Iterator[File]:
         Head("Best"),
         Head("Its Brier score", "with its 95 % interval", number=True),
     ]
-    parts = [Table("Releases of questions", heads, rows)] if rows else [Note("The warehouse has no release of questions yet.")]
+    parts = [PageTable("Releases of questions", heads, rows)] if rows else [Note("The warehouse has no release of questions yet.")]
     lead = "Settled markets as questions: forecasters state probabilities, and are scored by what happened. Lower Brier scores are better."
     yield from render(Page("benchmark/index.html", "Benchmark", lead, [Section("Releases", parts)]))
 
 
-def _release(source: Source, name: str, colours: dict[str, str], prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
-    material = release.read(source, name, colours)
+def _release(source: SiteSource, name: str, colours: dict[str, str], prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
+    material = release.read_release(source, name, colours)
     yield from release.pages(material)
     yield from forecasters.pages(material)
     yield from questions.pages(material, prices, evidence)

@@ -22,9 +22,9 @@ from bellwether.files import atomic_folder, upload, writing
 from bellwether.pages.render import banner
 from bellwether.places import is_stored, place
 from bellwether.settings import settings
-from bellwether.site.source import Source, opened
+from bellwether.site.contents import units
+from bellwether.site.source import SiteSource, open_source
 from bellwether.site.unit import Unit, code
-from bellwether.site.units import units
 
 #: Says what the folder is, what it shows, and which part made which files.
 MANIFEST = "site.json"
@@ -36,7 +36,7 @@ _ALLOCATIONS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class SiteBuild:
     """One build: the folder, its files and bytes, and how many files were written because they are new or changed."""
 
     folder: Path
@@ -46,66 +46,71 @@ class Built:
     published: str
 
 
-def build(warehouse: Path | str, folder: Path | str) -> Built:
+def build(warehouse: Path | str, folder: Path | str) -> SiteBuild:
     """Put the site of a published warehouse in the place of `folder`, whole; the same warehouse gives the same bytes.
 
     Raises `LakeError` when the warehouse cannot be read or is another version's, `ConfigError` for a folder that holds something else,
     `BellwetherError` when the site cannot be written. What was there before then stays.
     """
-    target = _absolute(folder)
-    old = _read(target)
+    target = _resolve_folder(folder)
+    old = _read_manifest(target)
     if old is None and target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"building the site at {target}: something else is there; name another folder, or empty it")
     if is_stored(target):
-        return _uploaded(warehouse, target)
-    with opened(warehouse) as source, atomic_folder(target, MANIFEST) as draft, _rare_collections(), banner(_BANNERS.get(source.world, "")):
+        return _build_and_upload(warehouse, target)
+    with (
+        open_source(warehouse) as source,
+        atomic_folder(target, MANIFEST) as draft,
+        _delay_garbage_collection(),
+        banner(_BANNERS.get(source.world, "")),
+    ):
         writer = _Writer(target, draft, old if old and old.get("world") == source.world else {})
         for unit in units(source):
             writer.add(unit)
-        published = state(source)
+        published = publication_state(source)
         manifest = {"what": _MARK, "published": published, "world": source.world, "units": writer.units, "files": writer.files}
         data = orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)
         (draft / MANIFEST).write_bytes(data)
-    return Built(target, len(writer.files) + 1, writer.bytes + len(data), writer.written, published)
+    return SiteBuild(target, len(writer.files) + 1, writer.bytes + len(data), writer.written, published)
 
 
-def _absolute(folder: Path | str) -> Path:
+def _resolve_folder(folder: Path | str) -> Path:
     found = place(folder)
     return found if is_stored(found) else found.expanduser().absolute()
 
 
-def cached(target: Path) -> Path:
+def local_folder(target: Path) -> Path:
     """The local folder from which the site at `target` is uploaded; `target` itself where it is local."""
     return settings().cache_path / f"site-{hashlib.sha256(str(target).encode()).hexdigest()[:16]}" if is_stored(target) else target
 
 
-def _uploaded(warehouse: Path | str, target: Path) -> Built:
+def _build_and_upload(warehouse: Path | str, target: Path) -> SiteBuild:
     """Build the site in this machine's cache, and upload what has changed."""
-    built = build(warehouse, cached(target))
+    built = build(warehouse, local_folder(target))
     with writing(target):
         upload(built.folder, target, MANIFEST)
     return replace(built, folder=target)
 
 
-def shown(folder: Path | str) -> str | None:
-    """The state of the warehouse that the site in a folder shows, and the version that made it, as `state` names both; None without a site."""
-    found = _read(_absolute(folder))
+def read_site_state(folder: Path | str) -> str | None:
+    """The state of the warehouse that the site in a folder shows, and the version that made it, as `publication_state` names both; None without a site."""
+    found = _read_manifest(_resolve_folder(folder))
     return str(found["published"]) if found else None
 
 
-def wanted(warehouse: Path | str) -> str:
-    """The state that a site of this warehouse would show, as `shown` names it. Raises `LakeError` as `build` does."""
-    with opened(warehouse) as source:
-        return state(source)
+def read_warehouse_state(warehouse: Path | str) -> str:
+    """The state that a site of this warehouse would show, as `read_site_state` names it. Raises `LakeError` as `build` does."""
+    with open_source(warehouse) as source:
+        return publication_state(source)
 
 
-def state(source: Source) -> str:
+def publication_state(source: SiteSource) -> str:
     """A name for what a warehouse shows: when it was published, and the version of the site that shows it."""
     return f"{source.published_at.isoformat()} {code()[:16]}"
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
+def _delay_garbage_collection() -> Iterator[None]:
     """Millions of cells live for one page each, and none is in a cycle: to look for cycles among them all the time takes a tenth of a build."""
     usual = gc.get_threshold()
     gc.set_threshold(max(usual[0], _ALLOCATIONS), *usual[1:])
@@ -170,7 +175,7 @@ class _Writer:
             return False
 
 
-def _read(folder: Path) -> dict[str, Any] | None:
+def _read_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest of the site in a folder; None without one that can be read."""
     try:
         found = orjson.loads((folder / MANIFEST).read_bytes())

@@ -7,26 +7,26 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.figures.reliability import rows_of as bins
+from bellwether.figures.reliability import diagram_rows as bins
 from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Cell, Grid, Head, Note, Page, Part, Section, Stats, Table
+from bellwether.pages.model import Cell, Grid, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, grouped, interval, number, p_value, percent, text, yes_no
+from bellwether.pages.values import finite, group_rows, interval, number, p_value, percent, text, yes_no
 from bellwether.site.questions import answer_cell
-from bellwether.site.release import Material, forecaster_path, question_path
+from bellwether.site.release import ReleaseData, forecaster_path, part_title, question_path
 from bellwether.site.release import path as release_path
 
 path = forecaster_path
 
 
-def pages(material: Material) -> Iterator[File]:
+def pages(material: ReleaseData) -> Iterator[File]:
     """One page per forecaster of the leaderboard."""
     asked = {
         row["id"]: row for row in material.questions.select("id", "question", "category", "ground_truth", "price_24h").iter_rows(named=True)
     }
-    scores = grouped(material.scores, "forecaster")
-    answers = grouped(material.answers, "forecaster")
+    scores = group_rows(material.scores, "forecaster")
+    answers = group_rows(material.answers, "forecaster")
     drawn = material.reliability.partition_by("forecaster", as_dict=True)
     for line in material.board.iter_rows(named=True):
         name = line["forecaster"]
@@ -76,7 +76,7 @@ def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: in
 
 
 def _strengths(
-    material: Material, line: Mapping[str, Any], answers: list[dict[str, Any]], scores: list[dict[str, Any]], asked: Mapping[str, Any]
+    material: ReleaseData, line: Mapping[str, Any], answers: list[dict[str, Any]], scores: list[dict[str, Any]], asked: Mapping[str, Any]
 ) -> list[Part]:
     """Scores by category, the ten best and the ten worst questions."""
     name = line["forecaster"]
@@ -96,11 +96,11 @@ def _strengths(
     heads = [Head("Question"), Head("Forecast", "probability of yes", number=True), Head("Outcome"), Head("Brier", number=True)]
     for caption, chosen in (("Best ten questions", scored[:10]), ("Worst ten questions", scored[::-1][:10])):
         lines = [[row[place] for place in (0, 2, 4, 5)] for row in _rows(material, chosen, asked)]
-        parts.append(Table(caption, heads, lines))
+        parts.append(PageTable(caption, heads, lines))
     return parts
 
 
-def _rows(material: Material, answers: list[dict[str, Any]], asked: Mapping[str, Any]) -> list[list[Cell]]:
+def _rows(material: ReleaseData, answers: list[dict[str, Any]], asked: Mapping[str, Any]) -> list[list[Cell]]:
     rows = []
     for row in answers:
         about = asked.get(row["question_id"])
@@ -121,7 +121,7 @@ def _rows(material: Material, answers: list[dict[str, Any]], asked: Mapping[str,
     return rows
 
 
-def _answers(material: Material, answers: list[dict[str, Any]], asked: Mapping[str, Any]) -> Grid:
+def _answers(material: ReleaseData, answers: list[dict[str, Any]], asked: Mapping[str, Any]) -> Grid:
     heads = [
         Head("Question"),
         Head("Category"),
@@ -137,12 +137,14 @@ def _answers(material: Material, answers: list[dict[str, Any]], asked: Mapping[s
 
 
 def _scores(scores: list[dict[str, Any]]) -> Grid:
-    heads = [Head("Part"), Head("Metric"), Head("Value [95 %]", number=True), Head("Forecasts", number=True), Head("No interval because")]
+    heads = columns.heads(
+        "benchmark/scores", ("scope", "Part"), "metric", ("value", "Value [95 %]"), ("n", "Forecasts"), ("reason", "No interval because")
+    )
     rows = [
         [
-            text(row["scope"]),
-            text(row["metric"]),
-            interval(row["value"], row["lower"], row["upper"], 4, row["reason"]),
+            text(part_title(row["scope"])),
+            text(columns.title(row["metric"])),
+            interval(row["value"], row["lower"], row["upper"], 3, row["reason"]),
             number(row["n"]),
             text(row["reason"]),
         ]

@@ -10,20 +10,20 @@ import polars as pl
 from bellwether.pages import charts
 from bellwether.pages.charts import Colours
 from bellwether.pages.columns import title
-from bellwether.pages.model import Cell, Facts, Head, Links, Note, Page, Part, Section, Stats, Table
+from bellwether.pages.model import Cell, Facts, Head, Links, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import NONE, finite, money, number, text, when
+from bellwether.pages.values import NONE, finite, money, number, text, timestamp
 from bellwether.site import arena_rankings, release, trading
-from bellwether.site.arena_names import family_path
+from bellwether.site.arena_paths import family_path
 from bellwether.site.arena_rankings import Rankings
-from bellwether.site.source import Source
+from bellwether.site.source import SiteSource
 
 #: Lines of a chart in a card.
 _LINES = 8
 _DOMAINS = ("clean", "benchmark", "replay", "arena")
 
 
-def pages(source: Source, colours: Colours) -> Iterator[File]:
+def pages(source: SiteSource, colours: Colours) -> Iterator[File]:
     """The page."""
     cards = (_benchmark(source, colours), _arena(source, colours), _trading(source, colours))
     sections = [Section(name, parts, width=4) for name, parts in zip(("Benchmark", "Arena", "Trading"), cards, strict=True)]
@@ -40,15 +40,15 @@ def main_release(board: pl.DataFrame) -> str:
     return str((whole if whole.height else sizes).sort("n_questions", "known_at", "release")["release"][-1])
 
 
-def _benchmark(source: Source, colours: Colours) -> list[Part]:
+def _benchmark(source: SiteSource, colours: Colours) -> list[Part]:
     board = source.frame("benchmark/leaderboard")
     if not board.height:
         return [Note("No release has been ranked: the warehouse has no rows of benchmark.leaderboard.")]
     name = main_release(board)
     ranked = board.filter((pl.col("release") == name) & pl.col("rank").is_not_null()).sort("rank")
-    drawn = release.drawn(ranked.head(_LINES))
+    drawn = release.interval_rows(ranked.head(_LINES))
     chart = charts.intervals(
-        f"Best of {ranked.height} in {name}: Brier score with 95 % interval", "Brier score", drawn, _of(colours, drawn)
+        f"Best of {ranked.height} in {name}: Brier score with 95 % interval", "Brier score", drawn, _row_colours(colours, drawn)
     )
     links = Links([Cell(f"The whole leaderboard of {name}", href=release.path(name)), Cell("All releases", href="benchmark/index.html")])
     if not ranked.height:
@@ -61,16 +61,16 @@ def _benchmark(source: Source, colours: Colours) -> list[Part]:
                 text(best["forecaster"], release.forecaster_path(name, best["forecaster"])),
                 f"of {ranked.height} ranked forecasters",
             ),
-            ("Brier score", number(best["brier"], 3), _ends(best, "brier_")),
+            ("Brier score", number(best["brier"], 3), _interval_text(best, "brier_")),
             ("Questions", number(best["n_questions"]), name),
-            ("Newest fact", when(best["known_at"].date()), ""),
+            ("Newest fact", timestamp(best["known_at"].date()), ""),
         ]
     )
     said = "The Brier score is the mean squared distance between probability and outcome: 0 is perfect, 0.25 is always saying one half."
     return [stats, Note(said), chart, links]
 
 
-def _arena(source: Source, colours: Colours) -> list[Part]:
+def _arena(source: SiteSource, colours: Colours) -> list[Part]:
     ranking = next(Rankings.read(source).groups, None) if source.rows("arena/leaderboard") else None
     if ranking is None:
         return [Note("No week of the arena has been run: the warehouse has no rows of arena.leaderboard.")]
@@ -82,17 +82,17 @@ def _arena(source: Source, colours: Colours) -> list[Part]:
     stats = Stats(
         [
             ("Leader", text(best, family_path(best)), f"of {len(ranking.families)} families"),
-            (f"Its {arena_rankings.metric_title(metric)}", number(main.get("value"), 3), _ends(main)),
-            ("Its return", number(gain.get("value"), 1, unit="%"), _ends(gain, unit="%")),
-            ("Newest fact", when(known.date() if known else None), ranking.title),
+            (f"Its {arena_rankings.metric_title(metric)}", number(main.get("value"), 3), _interval_text(main)),
+            ("Its return", number(gain.get("value"), 1, unit="%"), _interval_text(gain, unit="%")),
+            ("Newest fact", timestamp(known.date() if known else None), ranking.title),
         ]
     )
     said = f"Families of {ranking.title}, ranked by the {arena_rankings.metric_title(metric)}: how far their probabilities were from the outcomes."
-    drawn = arena_rankings.drawn(ranking, colours.of(ranking.families), _LINES)[:1]
+    drawn = arena_rankings.interval_charts(ranking, colours.of(ranking.families), _LINES)[:1]
     return [stats, Note(said), *drawn, Links([Cell("Cohorts, families and markets", href="arena/index.html")])]
 
 
-def _trading(source: Source, colours: Colours) -> list[Part]:
+def _trading(source: SiteSource, colours: Colours) -> list[Part]:
     summary = source.frame("replay/summary").sort(["pnl_mean", "agent"], descending=[True, False], nulls_last=True)
     if not summary.height:
         return [Note("No backtest has been summed up: the warehouse has no rows of replay.summary.")]
@@ -103,23 +103,25 @@ def _trading(source: Source, colours: Colours) -> list[Part]:
             (
                 "Mean P&L",
                 money(best["pnl_mean"], signed=True),
-                _ends(best, "pnl_mean_", unit="$"),
+                _interval_text(best, "pnl_mean_", unit="$"),
             ),
             ("Episodes", number(best["episodes"]), best["rules"]),
-            ("Newest fact", when(best["known_at"].date()), ""),
+            ("Newest fact", timestamp(best["known_at"].date()), ""),
         ]
     )
     said = "Mean profit or loss of an episode in dollars, orders replayed against the recorded book with the fees of the venue."
     drawn = trading.mean_rows(summary.filter(pl.col("rules") == best["rules"]).head(_LINES))
-    chart = charts.intervals("Best agents: mean P&L of an episode with 95 % interval", "dollars", drawn, _of(colours, drawn), reference=0.0)
+    chart = charts.intervals(
+        "Best agents: mean P&L of an episode with 95 % interval", "dollars", drawn, _row_colours(colours, drawn), reference=0.0
+    )
     return [stats, Note(said), chart, Links([Cell("All agents and episodes", href="trading/index.html")])]
 
 
-def _of(colours: Colours, rows: list[dict[str, object]]) -> dict[str, str]:
+def _row_colours(colours: Colours, rows: list[dict[str, object]]) -> dict[str, str]:
     return colours.of([str(row["name"]) for row in rows])
 
 
-def _ends(row: Mapping[str, Any], name: str = "", *, unit: str = "") -> str:
+def _interval_text(row: Mapping[str, Any], name: str = "", *, unit: str = "") -> str:
     """The interval of an estimate, for the remark below it. name: beginning of its columns."""
     lower, upper = row.get(f"{name}lower"), row.get(f"{name}upper")
     if finite(lower) is None or finite(upper) is None:
@@ -128,7 +130,7 @@ def _ends(row: Mapping[str, Any], name: str = "", *, unit: str = "") -> str:
     return f"95 % interval {number(lower, digits, unit=unit).text} to {number(upper, digits, unit=unit).text}"
 
 
-def _changes(source: Source) -> Table | Note:
+def _changes(source: SiteSource) -> PageTable | Note:
     """Leaderboards whose places differ between this publication and the last one with others."""
     current, before = (source.standings.filter(pl.col("current") == shown) for shown in (True, False))
     if not before.height:
@@ -146,8 +148,8 @@ def _changes(source: Source) -> Table | Note:
         if moved or new or gone:
             rows.append([text(area), text(board), text(title(metric)), leader, former, number(moved), _names(new), _names(gone)])
     heads = [Head("Area"), Head("Board"), Head("Metric"), Head("Leader"), Head("Leader before"), Head("Other places", number=True)]
-    at = when(before["published_at"][0]).text
-    return Table(f"Against the publication of {at} UTC", [*heads, Head("New"), Head("No longer ranked")], rows)
+    at = timestamp(before["published_at"][0]).text
+    return PageTable(f"Against the publication of {at} UTC", [*heads, Head("New"), Head("No longer ranked")], rows)
 
 
 def _names(names: list[str]) -> Cell:
@@ -155,11 +157,11 @@ def _names(names: list[str]) -> Cell:
     return text(shown or None)
 
 
-def _freshness(source: Source) -> Facts:
-    rows = [("Warehouse published", when(source.published_at, seconds=True))]
+def _freshness(source: SiteSource) -> Facts:
+    rows = [("Warehouse published", timestamp(source.published_at, seconds=True))]
     for domain in _DOMAINS:
         known = [stored.known_at for name, stored in source.tables.items() if name.startswith(f"{domain}/") and stored.known_at]
         count = sum(stored.rows for name, stored in source.tables.items() if name.startswith(f"{domain}/"))
-        newest = when(max(known)).text if known else NONE
+        newest = timestamp(max(known)).text if known else NONE
         rows.append((f"{domain[0].upper()}{domain[1:]}", Cell(f"{count:,} rows, newest fact of {newest}" if count else "nothing yet")))
     return Facts(rows)

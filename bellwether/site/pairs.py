@@ -45,7 +45,7 @@ def line(row: Mapping[str, Any], name: str, path: Callable[[str], str]) -> list[
     return [
         text(row[name], path(row[name])),
         text(row["other"], path(row["other"])),
-        interval(row["difference"], row["lower"], row["upper"], 4, row["reason"]),
+        interval(row["difference"], row["lower"], row["upper"], 3, row["reason"]),
         p_value(row["p"]),
         p_value(row["p_holm"]),
         number(row["n"]),

@@ -9,13 +9,13 @@ import polars as pl
 
 from bellwether.lake.sql import sql_text
 from bellwether.pages import charts
-from bellwether.pages.model import Cell, Facts, Head, Note, Page, Part, Section, Stats, Table, Text, Texts
+from bellwether.pages.model import Cell, Facts, Head, Note, Page, PageTable, Part, Section, Stats, Text, Texts
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, finite, grouped, minute, number, text, when, yes_no
-from bellwether.site import words
-from bellwether.site.release import Material, forecaster_path, question_path
+from bellwether.pages.values import any_value, finite, group_rows, minute, number, text, timestamp, yes_no
+from bellwether.site import texts
+from bellwether.site.release import ReleaseData, forecaster_path, question_path
 from bellwether.site.release import path as release_path
-from bellwether.site.source import Source
+from bellwether.site.source import SiteSource
 from bellwether.tables.benchmark import HORIZONS
 
 #: Forecasts of language models.
@@ -24,11 +24,11 @@ _ASKED = pl.col("raw_response").is_not_null() | pl.col("call_key").is_not_null()
 _POINTS = 120
 
 
-def pages(material: Material, prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
+def pages(material: ReleaseData, prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
     """One page per question of the release."""
-    answers = grouped(material.answers.sort("brier", "forecaster", nulls_last=True), "question_id")
-    asked = grouped(material.forecasts.filter(_ASKED).select(words.COLUMNS), "question_id")
-    curves = grouped(prices, "id")
+    answers = group_rows(material.answers.sort("brier", "forecaster", nulls_last=True), "question_id")
+    asked = group_rows(material.forecasts.filter(_ASKED).select(texts.COLUMNS), "question_id")
+    curves = group_rows(prices, "id")
     ended = {row.pop("id"): row for row in evidence.iter_rows(named=True)}
     for row in material.questions.iter_rows(named=True):
         name = row["id"]
@@ -43,7 +43,7 @@ def pages(material: Material, prices: pl.DataFrame, evidence: pl.DataFrame) -> I
 
 
 def _page(
-    material: Material,
+    material: ReleaseData,
     row: dict[str, Any],
     *,
     answers: list[dict[str, Any]],
@@ -78,7 +78,7 @@ def _headline(row: dict[str, Any], answers: list[dict[str, Any]]) -> Stats:
             ("Forecasts that count", number(len(scored)), f"of {len(answers)}"),
             ("Mean Brier score", number(mean, 3), "lower is better"),
             ("Best forecast", text(best["forecaster"] if best else None), f"Brier {number(best['brier'], 3).text}" if best else ""),
-            ("Closed", when(row["close_time"].date()), ""),
+            ("Closed", timestamp(row["close_time"].date()), ""),
         ]
     )
 
@@ -89,9 +89,9 @@ def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[s
         ("Market", text(f"{row['source']}: {row['market_id']}")),
         ("Event", text(row["event_id"])),
         ("Cluster", text(row["cluster"])),
-        ("Opened", when(row["open_time"])),
-        ("Closed", when(row["close_time"])),
-        ("Settled", when(row["settled_at"])),
+        ("Opened", timestamp(row["open_time"])),
+        ("Closed", timestamp(row["close_time"])),
+        ("Settled", timestamp(row["settled_at"])),
     ]
     facts += [(f"Price {name} before the close", number(row[f"price_{name}"], 3)) for name in HORIZONS]
     if evidence:
@@ -99,7 +99,7 @@ def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[s
     return facts
 
 
-def _answers(material: Material, question: str, answers: list[dict[str, Any]]) -> list[Part]:
+def _answers(material: ReleaseData, question: str, answers: list[dict[str, Any]]) -> list[Part]:
     if not answers:
         return [Note("No forecaster has this question.")]
     heads = [
@@ -126,7 +126,7 @@ def _answers(material: Material, question: str, answers: list[dict[str, Any]]) -
         ]
         for one in answers
     ]
-    return [Table("Best first; a probability leads to the prompt and the answer behind it", heads, rows)]
+    return [PageTable("Best first; a probability leads to the prompt and the answer behind it", heads, rows)]
 
 
 def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
@@ -134,10 +134,10 @@ def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
     shown = number(answer["p_yes"], 3)
     if not answer["asked"]:
         return shown
-    return Cell(shown.text, shown.key, f"{question_path(release, question)}#{words.anchor(answer['forecaster'])}", shown.title)
+    return Cell(shown.text, shown.key, f"{question_path(release, question)}#{texts.anchor(answer['forecaster'])}", shown.title)
 
 
-def _price(material: Material, prices: list[dict[str, Any]], answers: list[dict[str, Any]]) -> list[Part]:
+def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[dict[str, Any]]) -> list[Part]:
     """The price of YES, and each forecast at the time as of which it was made."""
     rows = [{"name": "price", "x": minute(row["at"]), "y": finite(row["price"]), "point": None} for row in prices]
     made = [
@@ -169,10 +169,10 @@ def _words(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
     if not asked:
         return [Note("No language model forecast this question.")]
     note = "A prompt is made again from the question, and shown where its hash is the one that was recorded with the forecast."
-    return [Note(note), Texts("said", words.entries(row, asked))]
+    return [Note(note), Texts("said", texts.forecast_entries(row, asked))]
 
 
-def prices(source: Source, release: str) -> pl.DataFrame:
+def prices(source: SiteSource, release: str) -> pl.DataFrame:
     """Prices of the markets of a release up to their close: id, at, price."""
     if not source.rows("clean/prices"):
         return pl.DataFrame(schema={"id": pl.String, "at": pl.Datetime("us", "UTC"), "price": pl.Float64})
@@ -181,7 +181,7 @@ def prices(source: Source, release: str) -> pl.DataFrame:
     return found.filter(chosen.over("id"))
 
 
-def evidence(source: Source, release: str) -> pl.DataFrame:
+def evidence(source: SiteSource, release: str) -> pl.DataFrame:
     """Why markets of a release ended as they did: id, then what is known of them as texts."""
     found = pl.DataFrame(schema={"id": pl.String})
     for table in ("markets", "resolutions"):

@@ -10,14 +10,14 @@ from typing import Any
 import polars as pl
 
 from bellwether.calibration import reliability_bands
-from bellwether.figures.reliability import rows_of as bins
+from bellwether.figures.reliability import diagram_rows as bins
 from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, interval, number, p_value, percent, slug, text, when
+from bellwether.pages.values import finite, interval, number, p_value, percent, slug, text, timestamp
 from bellwether.site import pairs
-from bellwether.site.source import Source
+from bellwether.site.source import SiteSource
 
 #: Resamples of a band: as few as a report takes for many forecasts; more take a quarter of a build.
 _RESAMPLES = 200
@@ -30,7 +30,7 @@ _PARTS = {"category": "category: ", "horizon": "horizon: ", "distance": "after t
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class ReleaseData:
     """Rows of one release, and the colours of its forecasters. answers: question_id, forecaster, p_yes, brier, cost, could_know, samples, asked, as_of."""
 
     name: str
@@ -64,7 +64,7 @@ def forecaster_path(name: str, forecaster: str) -> str:
     return f"{folder(name)}/forecaster/{slug(forecaster)}.html"
 
 
-def read(source: Source, name: str, colours: dict[str, str]) -> Material:
+def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> ReleaseData:
     """The rows of one release."""
     frames = {one: source.frame(f"benchmark/{one}", release=name) for one in ("leaderboard", "questions", "reliability", "comparisons")}
     scores = source.frame("benchmark/scores", "forecaster", "scope", "metric", "value", "lower", "upper", "n", "reason", release=name)
@@ -85,12 +85,14 @@ def read(source: Source, name: str, colours: dict[str, str]) -> Material:
         .join(truth, left_on="question_id", right_on="id", how="left", maintain_order="left")
         .with_columns(brier=(pl.col("p_yes") - pl.col("yes")) ** 2)
     )
-    banded = frames["reliability"].join(bands(answers, frames["questions"]), on=["forecaster", "bin"], how="left", maintain_order="left")
+    banded = frames["reliability"].join(
+        consistency_bands(answers, frames["questions"]), on=["forecaster", "bin"], how="left", maintain_order="left"
+    )
     board = frames["leaderboard"].sort("rank", "brier", "forecaster", nulls_last=True)
-    return Material(name, colours, board, frames["questions"], scores, banded, frames["comparisons"], forecasts, answers)
+    return ReleaseData(name, colours, board, frames["questions"], scores, banded, frames["comparisons"], forecasts, answers)
 
 
-def bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
+def consistency_bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
     """Consistency bands of the bins of forecasters: forecaster, bin, low and high, where 95 % of its frequencies of yes would lie if it were calibrated.
 
     answers: question_id, forecaster, p_yes, could_know, a row per question. questions: id, cluster. A bin without forecasts has no row.
@@ -99,24 +101,24 @@ def bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
     scored = scored.join(questions.select("id", "cluster"), left_on="question_id", right_on="id").sort("forecaster", "question_id")
     found = [pl.DataFrame(schema={"forecaster": pl.String, "bin": pl.Int32, "low": pl.Float64, "high": pl.Float64})]
     for (name,), part in scored.group_by("forecaster", maintain_order=True):
-        drawn = reliability_bands(part["p_yes"], part["cluster"], resamples=_RESAMPLES)
-        found.append(drawn.drop_nulls("lower").select(pl.lit(name).alias("forecaster"), "bin", low="lower", high="upper"))
+        interval_rows = reliability_bands(part["p_yes"], part["cluster"], resamples=_RESAMPLES)
+        found.append(interval_rows.drop_nulls("lower").select(pl.lit(name).alias("forecaster"), "bin", low="lower", high="upper"))
     return pl.concat(found)
 
 
-def pages(material: Material) -> Iterator[File]:
+def pages(material: ReleaseData) -> Iterator[File]:
     """The page of the release."""
     asked, board = material.questions, material.board
     facts = [
         ("Questions", number(asked.height)),
         ("Answered yes", percent((asked["ground_truth"] == "yes").mean(), 1)),
-        ("Cutoff", when(asked["cutoff"][0])),
-        ("Closes", Cell(f"{when(asked['close_time'].min()).text} to {when(asked['close_time'].max()).text}")),  # type: ignore[arg-type]
+        ("Cutoff", timestamp(asked["cutoff"][0])),
+        ("Closes", Cell(f"{timestamp(asked['close_time'].min()).text} to {timestamp(asked['close_time'].max()).text}")),  # type: ignore[arg-type]
         ("Version", text(f"{asked['version'][0]}, rules {asked['rules'][0]}")),
     ]
     if board.height:
         facts.append(("Digest", text(board["questions_digest"][0])))
-    sections = [Section("", [_headline(material)]), Section("Leaderboard", _board(material), (5, 7) if board.height else ())]
+    sections = [Section("", [_headline(material)]), Section("Leaderboard", _leaderboard(material), (5, 7) if board.height else ())]
     if board.height:
         sections.append(Section.even("Calibration, cost and knowledge", [*_calibration(material), *_costs(material)]))
         sections.append(Section("Differences", [*_categories(material), *_pairs(material)], (6, 6)))
@@ -125,7 +127,7 @@ def pages(material: Material) -> Iterator[File]:
     yield from render(Page(path(material.name), material.name, lead, sections, [("Benchmark", "benchmark/index.html")]))
 
 
-def _headline(material: Material) -> Stats:
+def _headline(material: ReleaseData) -> Stats:
     asked, board = material.questions, material.board.filter(pl.col("rank").is_not_null())
     first = board.head(1).rows(named=True)
     rows = [("Questions", number(asked.height), f"{asked['category'].n_unique()} categories")]
@@ -139,7 +141,7 @@ def _headline(material: Material) -> Stats:
         equal = board.filter(pl.col("group").str.contains_any(list(row["group"] or "?"))).height
         rows.append(("Not significantly worse", number(equal - 1), "share a letter with the best"))
     rows.append(("Answered yes", percent((asked["ground_truth"] == "yes").mean(), 1), "of all questions"))
-    rows.append(("Last close", when(asked["close_time"].max().date()), ""))  # type: ignore[union-attr]
+    rows.append(("Last close", timestamp(asked["close_time"].max().date()), ""))  # type: ignore[union-attr]
     return Stats(rows)
 
 
@@ -169,7 +171,7 @@ def board_heads() -> list[Head]:
     ]
 
 
-def board_rows(material: Material) -> list[list[Cell]]:
+def board_rows(material: ReleaseData) -> list[list[Cell]]:
     """Rows of a leaderboard under `board_heads`: of the whole release by rank, then of its parts."""
     costs = dict(material.answers.group_by("forecaster").agg(pl.col("cost").mean()).iter_rows())
     models = dict(material.forecasts.group_by("forecaster").agg(pl.col("model").drop_nulls().first()).iter_rows())
@@ -183,7 +185,7 @@ def board_rows(material: Material) -> list[list[Cell]]:
             _band(costs.get(name)),
         ]
         rank = number(row["rank"]) if row["rank"] is not None else Cell("–", title=row["unranked_because"] or "")
-        rows.append([rank, *_measured(material, row, row, costs.get(name)), text(WHOLE), *about[name]])
+        rows.append([rank, *_metric_cells(material, row, row, costs.get(name)), text(WHOLE), *about[name]])
     for (name, scope), part in material.scores.filter(pl.col("metric").is_in([*METRICS, "coverage"]) & (pl.col("scope") != "all")).group_by(
         "forecaster", "scope", maintain_order=True
     ):
@@ -191,13 +193,17 @@ def board_rows(material: Material) -> list[list[Cell]]:
         for metric, *values in part.select("metric", "value", "lower", "upper", "reason", "n").iter_rows():
             found |= dict(zip((metric, f"{metric}_lower", f"{metric}_upper", f"{metric}_reason", "n"), values, strict=True))
         if name in about:
-            kind, colon, rest = str(scope).partition(":")
-            title = f"{_PARTS.get(kind, kind)}{rest}" if colon else str(scope).replace("_", " ")
-            rows.append([Cell("–"), *_measured(material, found, {}, None), text(title), *about[str(name)]])
+            rows.append([Cell("–"), *_metric_cells(material, found, {}, None), text(part_title(str(scope))), *about[str(name)]])
     return rows
 
 
-def _measured(material: Material, row: Mapping[str, Any], whole: Mapping[str, Any], cost: float | None) -> list[Cell]:
+def part_title(scope: str) -> str:
+    """Return the scope of a score in words."""
+    kind, colon, rest = scope.partition(":")
+    return f"{_PARTS.get(kind, kind)}{rest}" if colon else WHOLE if scope == "all" else scope.replace("_", " ")
+
+
+def _metric_cells(material: ReleaseData, row: Mapping[str, Any], whole: Mapping[str, Any], cost: float | None) -> list[Cell]:
     """Cells from the forecaster to its cost. row: metrics with their intervals. whole: what only the whole release has."""
     estimates = [
         interval(row.get(one), row.get(f"{one}_lower"), row.get(f"{one}_upper"), digits, row.get(f"{one}_reason"))
@@ -226,7 +232,7 @@ def _band(cost: Any) -> Cell:
     return text(band)
 
 
-def drawn(board: pl.DataFrame) -> list[dict[str, object]]:
+def interval_rows(board: pl.DataFrame) -> list[dict[str, object]]:
     """Brier scores with their intervals, to be drawn; undefined ones are left out."""
     rows = board.filter(pl.col("brier").is_finite()).iter_rows(named=True)
     return [
@@ -235,10 +241,10 @@ def drawn(board: pl.DataFrame) -> list[dict[str, object]]:
     ]
 
 
-def _board(material: Material) -> list[Part]:
+def _leaderboard(material: ReleaseData) -> list[Part]:
     if not material.board.height:
         return [Note("Nobody has been scored on this release yet: the warehouse has no rows of benchmark.leaderboard for it.")]
-    shown = drawn(material.board)
+    shown = interval_rows(material.board)
     title = "Brier scores with 95 % intervals"
     parts: list[Part] = [charts.intervals(title, "Brier score", shown, material.colours)] if shown else []
     filters = (14, 15, 16, 17, 18)
@@ -246,7 +252,7 @@ def _board(material: Material) -> list[Part]:
     return [*parts, grid]
 
 
-def _categories(material: Material) -> list[Part]:
+def _categories(material: ReleaseData) -> list[Part]:
     rows = material.scores.filter(
         (pl.col("metric") == "brier") & pl.col("scope").str.starts_with("category:") & pl.col("value").is_finite()
     )
@@ -260,7 +266,7 @@ def _categories(material: Material) -> list[Part]:
     return [charts.matrix("Brier score by category", "Brier score", cells, material.board["forecaster"].to_list(), others)]
 
 
-def _calibration(material: Material) -> list[Part]:
+def _calibration(material: ReleaseData) -> list[Part]:
     rows = bins(material.reliability, "forecaster")
     if not rows:
         return [Note("The warehouse has no reliability diagrams of this release.")]
@@ -274,7 +280,7 @@ def _calibration(material: Material) -> list[Part]:
     ]
 
 
-def _costs(material: Material) -> list[Part]:
+def _costs(material: ReleaseData) -> list[Part]:
     """The score against the cost, and against the time until which a model may know outcomes."""
     costs = material.answers.group_by("forecaster").agg(
         cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").mean())
@@ -299,26 +305,32 @@ def _costs(material: Material) -> list[Part]:
     return parts or [Note("No forecaster of this release has a known cost above 0.")]
 
 
-def _pairs(material: Material) -> list[Part]:
+def _pairs(material: ReleaseData) -> list[Part]:
     if not material.comparisons.height:
         return [Note("The warehouse compares no pairs of this release.")]
     title = "Differences of Brier scores (row less column; a dot: significant after Holm's correction)"
-    drawn = pairs.matrix(title, material.comparisons, "forecaster", material.board["forecaster"].to_list())
+    interval_rows = pairs.matrix(title, material.comparisons, "forecaster", material.board["forecaster"].to_list())
     path_of = partial(forecaster_path, material.name)
     rows = [pairs.line(row, "forecaster", path_of) for row in material.comparisons.iter_rows(named=True)]
-    return [*drawn, Grid("pairs", "All pairs", pairs.heads("Forecaster", "Other", "Questions"), rows, filters=(0, 1), search=(0, 1))]
+    return [
+        *interval_rows,
+        Grid("pairs", "All pairs", pairs.heads("Forecaster", "Other", "Questions"), rows, filters=(0, 1), search=(0, 1)),
+    ]
 
 
-def _questions(material: Material) -> Grid:
+def _questions(material: ReleaseData) -> Grid:
     scored = material.answers.filter(~pl.col("could_know")).group_by("question_id")
     mean = dict(scored.agg(pl.col("brier").mean()).iter_rows())
     heads = [
-        Head("#", number=True),
-        Head("Question"),
-        Head("Category"),
-        Head("Close"),
-        Head("Outcome"),
-        Head("Price 24 h before", number=True),
+        *columns.heads(
+            "benchmark/questions",
+            ("ordinal", "#"),
+            "question",
+            "category",
+            ("close_time", "Close"),
+            ("ground_truth", "Outcome"),
+            ("price_24h", "Price 24 h before"),
+        ),
         Head("Mean Brier", "over forecasters that could not have known", number=True),
     ]
     rows = [
@@ -326,7 +338,7 @@ def _questions(material: Material) -> Grid:
             number(row["ordinal"]),
             text(row["question"], question_path(material.name, row["id"])),
             text(row["category"]),
-            when(row["close_time"]),
+            timestamp(row["close_time"]),
             text(row["ground_truth"]),
             number(row["price_24h"], 2),
             number(mean.get(row["id"]), 3),

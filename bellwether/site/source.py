@@ -22,14 +22,14 @@ from bellwether.tables.exports import redact_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class TableFacts:
     """Facts about a table of the warehouse."""
 
     rows: int
     known_at: datetime | None
 
 
-class Source:
+class SiteSource:
     """A published warehouse that is open for reading. Raises `LakeError` where it cannot be read, or another version published it."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | str) -> None:
@@ -38,10 +38,10 @@ class Source:
         self._check()
 
     @cached_property
-    def tables(self) -> Mapping[str, Stored]:
+    def tables(self) -> Mapping[str, TableFacts]:
         """Its tables by name (`group/name`), `meta` left out."""
         rows = self.described.select("table_name", "rows", "known_at").sort("table_name").iter_rows()
-        return {name.replace(".", "/", 1): Stored(count, known_at) for name, count, known_at in rows if not name.startswith("meta.")}
+        return {name.replace(".", "/", 1): TableFacts(count, known_at) for name, count, known_at in rows if not name.startswith("meta.")}
 
     @cached_property
     def partitions(self) -> pl.DataFrame:
@@ -186,11 +186,11 @@ class Source:
 
 
 @contextmanager
-def opened(path: Path | str) -> Iterator[Source]:
+def open_source(path: Path | str) -> Iterator[SiteSource]:
     """The publication that is the latest when it is opened."""
     with warehouse.connect(path) as connection:
         # One thread, a small memory and no copies of files, each of which is read once, keep the whole build small.
         connection.execute("SET memory_limit = '128MB'")
         connection.execute("SET enable_external_file_cache = false")
         connection.execute("SET threads = 1")
-        yield Source(connection, path)
+        yield SiteSource(connection, path)

@@ -13,13 +13,13 @@ from bellwether.figures.canvas import palette
 from bellwether.figures.equity import extremes
 from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
-from bellwether.pages.model import Cell, Chart, Grid, Head, Note, Page, Part, Section, Stats, Table
+from bellwether.pages.model import Cell, Chart, Grid, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, floats, grouped, interval, money, number, percent, slug, text, when, yes_no
+from bellwether.pages.values import cast_decimals, finite, group_rows, interval, money, number, percent, slug, text, timestamp, yes_no
 from bellwether.replay.results import tear_sheet
 from bellwether.replay.results.tear_sheet import book_rows, price_chart
 from bellwether.replay.results.text_tables import ends_of_band
-from bellwether.site.source import Source
+from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS
 
@@ -31,6 +31,8 @@ _BOOK_CHARTS = 8
 _TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl", "books"))
 _ABOVE = [("Trading", "trading/index.html")]
 _EQUITY = ("agent", "at", "equity", "equity_pessimistic", "equity_optimistic")
+#: Definition of the ratio per episode.
+_RATIO = "mean P&L of an episode over its standard deviation, not annualised; from three settled episodes"
 #: Points of an agent's curve where several are drawn.
 _POINTS = 100
 
@@ -50,13 +52,13 @@ def agent_path(agent: str) -> str:
     return f"trading/agent/{slug(agent)}.html"
 
 
-def names(source: Source) -> list[str]:
+def agent_names(source: SiteSource) -> list[str]:
     """Agents in the order in which they first appeared."""
     found = source.frame("replay/backtests", "agent", "known_at")
     return found.group_by("agent").agg(pl.col("known_at").min()).sort("known_at", "agent")["agent"].to_list()
 
 
-def units(source: Source, colours: Colours) -> Iterator[Unit]:
+def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
     """The overview with a page per agent, and each episode with a page per agent in it."""
     episodes, runs, summary = source.frame("replay/episodes"), source.frame("replay/backtests"), source.frame("replay/summary")
     of_names = colours.of(runs["agent"].unique().sort().to_list())
@@ -71,23 +73,13 @@ def units(source: Source, colours: Colours) -> Iterator[Unit]:
 def summary_heads() -> list[Head]:
     """Heads of the table of agents."""
     return [
-        Head("Agent"),
-        Head("Rules", "rule set of the simulator"),
-        Head("Episodes", number=True),
-        Head("P&L", "sum over episodes", number=True),
+        *columns.heads("replay/summary", "agent", "rules", "episodes", "pnl"),
         Head("Queue band", "P&L under the pessimistic and the optimistic queue", number=True),
-        Head("Mean P&L [95 %]", "of an episode, with its interval over episodes", number=True),
-        Head("Mean return [95 %]", number=True),
-        Head("Largest drawdown", number=True),
-        Head(
-            "Ratio per episode",
-            "mean P&L of an episode over its standard deviation, not annualised; from three settled episodes",
-            number=True,
+        *columns.heads(
+            "replay/summary", ("pnl_mean", "Mean P&L [95 %]"), ("return_mean", "Mean return [95 %]"), ("max_drawdown", "Largest drawdown")
         ),
-        Head("Fill ratio", number=True),
-        Head("Contracts", number=True),
-        Head("Fees", number=True),
-        Head("Profitable", "episodes with a profit", number=True),
+        Head("Ratio per episode", _RATIO, number=True),
+        *columns.heads("replay/summary", ("fill_ratio_mean", "Fill ratio"), "contracts", "fees", "profitable"),
     ]
 
 
@@ -99,7 +91,7 @@ def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float])
             text(row["rules"]),
             number(row["episodes"]),
             money(row["pnl"], signed=True),
-            band(row),
+            band_cell(row),
             interval(row["pnl_mean"], row["pnl_mean_lower"], row["pnl_mean_upper"], 2, row["pnl_mean_reason"], unit="$"),
             interval(row["return_mean"], row["return_mean_lower"], row["return_mean_upper"], 2, row["return_mean_reason"], unit="%"),
             percent(row["max_drawdown"], 1),
@@ -120,7 +112,7 @@ def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
     return {(agent, rules): ratio for agent, rules, ratio in found.iter_rows() if finite(ratio) is not None}
 
 
-def band(row: Mapping[str, Any]) -> Cell:
+def band_cell(row: Mapping[str, Any]) -> Cell:
     """The range in which the queue alone can move a P&L."""
     low, high = ends_of_band(row)
     title = f"pessimistic queue {row['pnl_pessimistic']}, optimistic {row['pnl_optimistic']}"
@@ -147,7 +139,7 @@ def mean_rows(summary: pl.DataFrame) -> list[dict[str, object]]:
 def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float], colours: dict[str, str]) -> list[Part]:
     if not summary.height:
         return [Note("The warehouse has no summary of backtests yet.")]
-    table = Table("Agents over all their episodes, by P&L", summary_heads(), summary_rows(summary, ratios))
+    table = PageTable("Agents over all their episodes, by P&L", summary_heads(), summary_rows(summary, ratios))
     rules = summary["rules"].unique(maintain_order=True).to_list()
     parts: list[Part] = []
     for rule in rules:
@@ -170,7 +162,7 @@ def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Grid | Note:
                 text(name, episode_path(str(name))),
                 text(part["title"][0]),
                 text(part["venue"][0]),
-                when(part["start_at"].min()),  # type: ignore[arg-type]
+                timestamp(part["start_at"].min()),  # type: ignore[arg-type]
                 number(part.height),
                 number(part["trades"].sum()),
                 number(counts.get(name, 0)),
@@ -185,21 +177,15 @@ def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Grid | Note:
 
 def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
     heads = [
-        Head("Episode"),
-        Head("P&L", number=True),
+        *columns.heads("replay/backtests", "episode", "pnl"),
         Head("Queue band", number=True),
-        Head("Return", number=True),
-        Head("Drawdown", number=True),
-        Head("Fill ratio", number=True),
-        Head("Contracts", number=True),
-        Head("Fees", number=True),
-        Head("Failure"),
+        *columns.heads("replay/backtests", "return", ("max_drawdown", "Drawdown"), "fill_ratio", "contracts", "fees", "failure"),
     ]
     rows = [
         [
             text(row["episode"], run_path(row["episode"], name)),
             money(row["pnl"], signed=True),
-            band(row),
+            band_cell(row),
             percent(row["return"], 2),
             percent(row["max_drawdown"], 2),
             percent(row["fill_ratio"], 1),
@@ -229,7 +215,7 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[s
 
 
 def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) -> Stats:
-    lower, upper = columns.within("fill_ratio_mean", line["fill_ratio_mean_lower"], line["fill_ratio_mean_upper"])
+    lower, upper = columns.clip_interval("fill_ratio_mean", line["fill_ratio_mean_lower"], line["fill_ratio_mean_upper"])
     filled = interval(line["fill_ratio_mean"], lower, upper, 1, unit="%").text.partition(" [")[2].rstrip("]")
     mean = interval(line["pnl_mean"], line["pnl_mean_lower"], line["pnl_mean_upper"], 2, unit="$").text.partition(" [")[2].rstrip("]")
     return Stats(
@@ -260,9 +246,11 @@ def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> Chart
     return charts.lines(title, "episodes", "dollars", rows, lines, band=True, time=False)
 
 
-def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
+def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
     equity = tear_sheet.drawn(source.frame("replay/equity", *_EQUITY, episode=name))
-    rows = {one: grouped(floats(source.frame(f"replay/{one}", episode=name)), "agent") for one in ("orders", "fills", "market_pnl")}
+    rows = {
+        one: group_rows(cast_decimals(source.frame(f"replay/{one}", episode=name)), "agent") for one in ("orders", "fills", "market_pnl")
+    }
     curves = [
         {"name": agent, "x": own[place]["x"], "y": own[place]["equity"]}
         for agent, own in equity.items()
@@ -300,26 +288,28 @@ def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) 
     yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, parts, above))
 
 
-def _runs(episode: str, runs: pl.DataFrame) -> Table:
+def _runs(episode: str, runs: pl.DataFrame) -> PageTable:
     heads = [
-        Head("Agent"),
-        Head("P&L", number=True),
+        *columns.heads("replay/backtests", "agent", "pnl"),
         Head("Queue band", "P&L under the pessimistic and the optimistic queue", number=True),
-        Head("Return", number=True),
-        Head("Drawdown", number=True),
-        Head("Orders", number=True),
-        Head("Fills", number=True),
-        Head("Fill ratio", number=True),
-        Head("Maker share", number=True),
-        Head("Fees", number=True),
-        Head("Markout 30 s", "mean markout of maker fills after 30 s, dollars per contract", number=True),
-        Head("Unsettled", "a position was left that nothing settled; it is marked"),
+        *columns.heads(
+            "replay/backtests",
+            "return",
+            ("max_drawdown", "Drawdown"),
+            "orders",
+            "fills",
+            "fill_ratio",
+            "maker_share",
+            "fees",
+            ("adverse_selection_30s", "Markout 30 s"),
+            "unsettled",
+        ),
     ]
     rows = [
         [
             text(row["agent"], run_path(episode, row["agent"])),
             money(row["pnl"], signed=True),
-            band(row),
+            band_cell(row),
             percent(row["return"], 2),
             percent(row["max_drawdown"], 2),
             number(row["orders"]),
@@ -332,28 +322,29 @@ def _runs(episode: str, runs: pl.DataFrame) -> Table:
         ]
         for row in runs.iter_rows(named=True)
     ]
-    return Table("Agents of the episode, by P&L", heads, rows)
+    return PageTable("Agents of the episode, by P&L", heads, rows)
 
 
-def _markets(markets: pl.DataFrame) -> Table:
-    heads = [
-        Head("Market"),
-        Head("Result"),
-        Head("Source of the result"),
-        Head("Settled"),
-        Head("Volume", "contracts", number=True),
-        Head("Trades", number=True),
-        Head("Changes of the book", number=True),
-        Head("Gaps", "stretches in which the book could not be trusted", number=True),
-        Head("Fees"),
-        Head("Recording"),
-    ]
+def _markets(markets: pl.DataFrame) -> PageTable:
+    heads = columns.heads(
+        "replay/episodes",
+        ("ticker", "Market"),
+        "result",
+        ("result_source", "Source of the result"),
+        ("settled_at", "Settled"),
+        "volume",
+        "trades",
+        ("book_rows", "Changes of the book"),
+        "gaps",
+        ("fee_type", "Fees"),
+        "recording",
+    )
     rows = [
         [
             text(row["ticker"]),
             text(row["result"]),
             text(row["result_source"]),
-            when(row["settled_at"]),
+            timestamp(row["settled_at"]),
             number(row["volume"], 0),
             number(row["trades"]),
             number(row["book_rows"]),
@@ -363,7 +354,7 @@ def _markets(markets: pl.DataFrame) -> Table:
         ]
         for row in markets.iter_rows(named=True)
     ]
-    return Table("Markets of the episode", heads, rows)
+    return PageTable("Markets of the episode", heads, rows)
 
 
 def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]:

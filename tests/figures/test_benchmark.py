@@ -13,12 +13,12 @@ import vl_convert
 
 from bellwether.calibration import reliability_bins
 from bellwether.calibration.scores import leaderboard, score
-from bellwether.figures.canvas import MOST_PANELS, PALETTE, filled, png
+from bellwether.figures.canvas import MOST_PANELS, PALETTE, fill_chart, png
 from bellwether.figures.costs import coverage_bars
 from bellwether.figures.equity import lines
-from bellwether.figures.intervals import brier_over_time, listed, score_by_distance, score_comparison
+from bellwether.figures.intervals import brier_over_time, interval_list, score_by_distance, score_comparison
 from bellwether.figures.reliability import confidence_histograms, curves, diagram, reliability_diagram
-from bellwether.figures.statistics import answered, brier_scores, calibration_overlays
+from bellwether.figures.statistics import brier_scores, calibration_overlays, select_answered
 from tests.figures.drawn import picture, rows, strings, texts
 from tests.report.frames import forecast, release
 from tests.report.frames import forecasts as stated
@@ -96,7 +96,7 @@ def distances(*names: str) -> pl.DataFrame:
 
 
 def draw_all(*names: str) -> dict[str, Any]:
-    """Every figure of `names`."""
+    """Every figure of `agent_names`."""
     questions, forecasts = asked(), said(*names, failure="refusal")
     bands, curves = calibration_overlays(forecasts, questions)
     return {
@@ -134,7 +134,7 @@ def test_confidence_counts_right_and_wrong_decisions() -> None:
 
 
 def test_what_could_be_known_is_not_drawn() -> None:
-    assert answered(said("a", could_know=True), asked()).is_empty()
+    assert select_answered(said("a", could_know=True), asked()).is_empty()
 
 
 def test_scores_of_one_month_have_the_interval_of_the_leaderboard() -> None:
@@ -143,18 +143,19 @@ def test_scores_of_one_month_have_the_interval_of_the_leaderboard() -> None:
     questions = release(11).with_columns(ground_truth=pl.Series(truths), cluster=pl.Series([f"c{index // 3}" for index in range(11)]))
     forecasts = stated([forecast("always-no", number, 0.0) for number in range(11)])
     board = leaderboard(score(forecasts, questions, replicates=0), {"always-no": "constant"}).row(0, named=True)
-    found = brier_scores(answered(forecasts, questions).with_columns(month=pl.lit("2025-09")), "month").row(0, named=True)
+    found = brier_scores(select_answered(forecasts, questions).with_columns(month=pl.lit("2025-09")), "month").row(0, named=True)
     assert found["value"] == pytest.approx(5 / 11) and found["n"] == 11
     assert (found["lower"], found["upper"]) == pytest.approx((board["brier_lower"], board["brier_upper"]))
     assert 0 < found["lower"] < 5 / 11 < found["upper"] < 1
-    few = answered(forecasts, questions.head(6)).with_columns(month=pl.lit("2025-09"))
+    few = select_answered(forecasts, questions.head(6)).with_columns(month=pl.lit("2025-09"))
     assert brier_scores(few, "month").row(0, named=True)["lower"] is None
 
 
 @pytest.mark.parametrize(("value", "least", "most"), [(0.225, 0.2, 0.25), (0.0, -0.1, 0.1)])
 def test_a_single_value_without_an_interval_has_an_axis_around_it(value: float, least: float, most: float) -> None:
     shown = [
-        one.replace("\N{MINUS SIGN}", "-") for one in texts(listed([{"name": "a", "value": value, "lower": None, "upper": None}], "x"))
+        one.replace("\N{MINUS SIGN}", "-")
+        for one in texts(interval_list([{"name": "a", "value": value, "lower": None, "upper": None}], "x"))
     ]
     ticks = [float(one) for one in shown if one not in ("a", "x")]
     assert (min(ticks), max(ticks)) == (least, most) and len(set(ticks)) == len(ticks) > 3
@@ -163,7 +164,7 @@ def test_a_single_value_without_an_interval_has_an_axis_around_it(value: float, 
 def test_legends_of_bands_have_the_full_colour() -> None:
     for chart in (diagram((), banded=True), curves(()), lines("t", "y", (), timed=False, band=True)):
         point = {"name": "a", "forecast": 0.5, "observed": 0.5, "recalibrated": 0.5, "low": 0.4, "high": 0.6, "n": 3}
-        drawn = vl_convert.vegalite_to_svg(filled(chart, [{**point, "x": 1, "y": 1, "lower": 0, "upper": 1}]).to_dict())
+        drawn = vl_convert.vegalite_to_svg(fill_chart(chart, [{**point, "x": 1, "y": 1, "lower": 0, "upper": 1}]).to_dict())
         (symbol,) = re.findall(r'class="mark-symbol role-legend-symbol".*?<path[^>]*>', drawn)
         opacity = re.search(r'opacity="([^"]*)"', symbol)
         assert opacity is None or float(opacity[1]) == 1

@@ -10,7 +10,7 @@ import pytest
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import Settings, World
-from bellwether.site import build, units
+from bellwether.site import build, contents
 from bellwether.tables import table
 from tests.html_pages import Reader
 from tests.site.world import NOW, Size, rows, write
@@ -50,7 +50,7 @@ def test_a_name_keeps_its_number_and_new_ones_follow(lake: Lake, tmp_path: Path)
 def test_standings_are_those_of_this_publication_and_of_the_last_one_that_differs(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(units, "library", lambda: b"")
+    monkeypatch.setattr(contents, "chart_library", lambda: b"")
     path = tmp_path / "w.duckdb"
     board(lake, "x", "y")
     publish(lake, path)
@@ -73,7 +73,7 @@ def test_standings_are_those_of_this_publication_and_of_the_last_one_that_differ
 
 @pytest.mark.parametrize(("world", "lines"), [("sandbox", 1), ("live", 0)])
 def test_only_the_sandbox_has_a_banner(world: str, lines: int, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "library", lambda: b"")
+    monkeypatch.setattr(contents, "chart_library", lambda: b"")
     monkeypatch.setattr("bellwether.lake.build.settings", lambda: Settings(world=World(world)))
     publish(lake, tmp_path / "w.duckdb")
     build(tmp_path / "w.duckdb", tmp_path / "site")

@@ -10,7 +10,7 @@ import pytest
 
 from assets.warehouse import assets, runs, sensors
 from assets.warehouse.sensors import site_builder
-from bellwether.site import build, units
+from bellwether.site import build, contents
 from bellwether.tables import table
 from orchestration.runner import RunStats
 from resources import LakeResource, WarehouseResource
@@ -20,7 +20,7 @@ from tests.clean.rows import DAY, market, markets
 def test_the_site_follows_the_warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, warehouse = LakeResource(uri=str(tmp_path / "lake")), WarehouseResource(database=str(tmp_path / "warehouse.duckdb"))
     places = SimpleNamespace(site_path=tmp_path / "site")
-    monkeypatch.setattr(units, "library", lambda: b"")
+    monkeypatch.setattr(contents, "chart_library", lambda: b"")
     for module in (assets, sensors):
         monkeypatch.setattr(module, "settings", lambda: places)
     with dg.DagsterInstance.ephemeral() as instance:
@@ -50,7 +50,7 @@ def test_the_site_follows_the_warehouse(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_command_that_publishes_builds_a_site_anew_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, warehouse = LakeResource(uri=str(tmp_path / "lake")), WarehouseResource(database=str(tmp_path / "warehouse.duckdb"))
     places = SimpleNamespace(site_path=tmp_path / "site", warehouse_uri=tmp_path / "warehouse.duckdb")
-    monkeypatch.setattr(units, "library", lambda: b"")
+    monkeypatch.setattr(contents, "chart_library", lambda: b"")
     monkeypatch.setattr(runs, "settings", lambda: places)
 
     def launched() -> list[str]:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bellwether.figures.statistics import from_near
+from bellwether.figures.statistics import order_by_distance
 from bellwether.formatting import interval, number, p_value, percent
-from bellwether.pages.markdown import head, text, when
+from bellwether.pages.markdown import head, text, timestamp
 from bellwether.questions.analysis import analyse
 from bellwether.report.inputs import Inputs
 from bellwether.report.release_page import ranked_pairs
@@ -98,7 +98,7 @@ def test_long_text_is_cut_and_numbers_are_written_for_people() -> None:
     assert (number(None), number(1234567), number(0.12345), number(0.0, 2)) == ("–", "1,234,567", "0.1235", "0.00")
     assert (percent(0.125), percent(None), percent(0.0)) == ("12.5 %", "–", "0.0 %")
     assert (interval(0.1, 0.2), interval(None, 0.2)) == ("[0.100, 0.200]", "–")
-    assert when("2026-01-05T06:07:08+00:00") == "2026-01-05 06:07 UTC"
+    assert timestamp("2026-01-05T06:07:08+00:00") == "2026-01-05 06:07 UTC"
     assert [text(one) for one in ("2025-10", "3.5", "3. x", "-x", ".x")] == ["2025-10", "3.5", "3\\. x", "\\-x", "\\.x"]
     assert head([], 1, "a") == "Nothing."
 
@@ -284,15 +284,15 @@ def test_a_pair_that_is_turned_round_says_the_same() -> None:
 
 def test_ranges_of_days_stand_in_their_order() -> None:
     horizons = ["horizon:1d-7d", "horizon:7d-30d", "horizon:<=1d", "horizon:>30d"]
-    assert sorted(horizons, key=from_near) == ["horizon:<=1d", "horizon:1d-7d", "horizon:7d-30d", "horizon:>30d"]
+    assert sorted(horizons, key=order_by_distance) == ["horizon:<=1d", "horizon:1d-7d", "horizon:7d-30d", "horizon:>30d"]
     distances = ["distance:180d-365d", "distance:90d-180d", "distance:<90d", "distance:>=365d"]
-    assert sorted(distances, key=from_near) == ["distance:<90d", "distance:90d-180d", "distance:180d-365d", "distance:>=365d"]
+    assert sorted(distances, key=order_by_distance) == ["distance:<90d", "distance:90d-180d", "distance:180d-365d", "distance:>=365d"]
 
 
 @pytest.mark.usefixtures("no_figures")
 def test_the_skill_against_the_market_says_on_how_few_questions_it_is(tmp_path: Path) -> None:
     of = frames.release(12)
-    late = [{"as_of": when} for when in of.sort("ordinal")["close_time"]]
+    late = [{"as_of": timestamp} for timestamp in of.sort("ordinal")["close_time"]]
     rows = [
         frames.forecast(name, number, 0.3 + 0.04 * number, **(late[number] if number < priced else {}))
         for name, priced in (("few", 5), ("every", 12), ("none", 0))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.pages.render import alone
+from bellwether.pages.render import render_file
 from bellwether.pages.values import text as cell
 from bellwether.scoring import html_page, score
 from bellwether.scoring.score import ScoreResult
@@ -52,7 +52,7 @@ def hostile(rows: Sequence[Row]) -> ScoreResult:
 
 @pytest.fixture(scope="module")
 def html(hostile: ScoreResult) -> str:
-    return alone(html_page.render_page(hostile))
+    return render_file(html_page.render_page(hostile))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from bellwether.pages.model import Chart
-from bellwether.site.arena_curves import Curves, read, with_releases
+from bellwether.site.arena_curves import Curves, calendar_charts, read_curves
 from bellwether.tables.arena_lineups import RELEASES
 from bellwether.tables.schema import TIME
 from tests.site.world import rows
@@ -29,13 +29,13 @@ def test_an_archived_cohort_is_on_no_curve_and_its_agents_keep_their_returns() -
     marks = [(f"{week}/a", datetime.combine(week, datetime.min.time(), UTC) + timedelta(days=1), total) for week, total in totals.items()]
     portfolios = pl.DataFrame(marks, schema={"agent_id": str, "at": TIME, "total": pl.Int64}, orient="row")
 
-    both, alone = read(agents, portfolios, RELEASES.empty()), read(agents.head(1), portfolios.head(1), RELEASES.empty())
+    both, alone = read_curves(agents, portfolios, RELEASES.empty()), read_curves(agents.head(1), portfolios.head(1), RELEASES.empty())
     assert both.calendar["y"].unique().to_list() == alone.calendar["y"].unique().to_list() == [0.1]
     assert both.age.equals(alone.age)
     returns = dict(both.last.select("agent_id", "return").iter_rows())
     assert returns == pytest.approx({f"{FIRST}/a": 0.1, f"{SECOND}/a": 8.0})
     everything = agents.with_columns(archived_at=pl.lit(datetime(2026, 3, 20, tzinfo=UTC), TIME))
-    assert read(everything, portfolios, RELEASES.empty()).calendar.is_empty()
+    assert read_curves(everything, portfolios, RELEASES.empty()).calendar.is_empty()
 
 
 def test_an_agent_that_never_traded_counts_with_its_initial_cash() -> None:
@@ -49,7 +49,7 @@ def test_an_agent_that_never_traded_counts_with_its_initial_cash() -> None:
     start = datetime.combine(FIRST, datetime.min.time(), UTC)
     marks = [("traded", start + timedelta(days=day), 11_000) for day in (1, 8)]
     portfolios = pl.DataFrame(marks, schema={"agent_id": str, "at": TIME, "total": pl.Int64}, orient="row")
-    curves = read(agents, portfolios, RELEASES.empty())
+    curves = read_curves(agents, portfolios, RELEASES.empty())
     assert dict(curves.age.select("x", "y").iter_rows()) == {0: 0.0, 1: 0.05}
     assert set(curves.calendar["y"]) == {0.05}
 
@@ -66,11 +66,11 @@ def test_releases_of_reconstructed_cohorts_are_marked_on_the_curve_of_reconstruc
     )  # fmt: skip
     none = calendar.clear()
     curves = Curves(calendar, none, none, used.sort("first_cohort"))
-    live, again = with_releases(curves, "a", {"a": "#123456"})
+    live, again = calendar_charts(curves, "a", {"a": "#123456"})
     assert [_marked(chart) for chart in (live, again)] == [[(str(FIRST), "first"), (str(SECOND), "second")], [(str(FIRST), "again")]]
     assert f"from {SECOND}: second" in live.description and "live" in live.title and "reconstructed" in again.title
     assert list(live.colours) == ["v1", "v2"] and live.colours["v1"] == "#123456"
-    (alone, _) = with_releases(Curves(calendar, none, none, used.clear()), "a", {"a": "#123456"})
+    (alone, _) = calendar_charts(Curves(calendar, none, none, used.clear()), "a", {"a": "#123456"})
     assert _marked(alone) == [] and len(alone.spec["layer"]) == 2
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.site.arena_markets import in_order
+from bellwether.site.arena_markets import sort_markets
 
 
 def test_x6_markets_of_one_volume_are_in_the_order_of_their_ids_whatever_the_order_of_rows() -> None:
@@ -12,4 +12,4 @@ def test_x6_markets_of_one_volume_are_in_the_order_of_their_ids_whatever_the_ord
     schema = {"market_id": pl.String, "trades": pl.Int64, "volume": pl.Int64}
     for shift in range(len(rows)):
         listed = pl.DataFrame(rows[shift:] + rows[:shift], schema=schema, orient="row")
-        assert in_order(listed)["market_id"].to_list() == ["d", "a", "b", "c", "e"]
+        assert sort_markets(listed)["market_id"].to_list() == ["d", "a", "b", "c", "e"]

@@ -17,7 +17,7 @@ from PIL import Image
 
 from bellwether.lake.warehouse import query
 from bellwether.site import build
-from bellwether.site.arena_names import decision_path
+from bellwether.site.arena_paths import decision_path
 from cli.site import _Handler
 from tests.site import chromium
 from tests.site.screenshots import KINDS, SCHEMES, WIDTHS, page_of

@@ -24,11 +24,11 @@ from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
 from bellwether.pages import columns
 from bellwether.pages.model import Chart, Note
-from bellwether.pages.render import POLICY, script
-from bellwether.pages.values import money, number, p_value, percent, slug, thin
-from bellwether.site import build, shown, trading, units, wanted, words
-from bellwether.site.data import csv
-from bellwether.site.release import bands
+from bellwether.pages.render import POLICY, data_script
+from bellwether.pages.values import money, number, p_value, percent, slug, thin_indices
+from bellwether.site import build, contents, read_site_state, read_warehouse_state, texts, trading
+from bellwether.site.data_pages import csv
+from bellwether.site.release import consistency_bands
 from bellwether.tables import TABLES, table
 from tests.html_pages import Reader
 from tests.site.world import NOW, Size, arena, published, write
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chart library takes seconds to bundle; only a browser needs it."""
-    monkeypatch.setattr(units, "library", lambda: b"")
+    monkeypatch.setattr(contents, "chart_library", lambda: b"")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def warehouse(place: Path) -> Path:
 @pytest.fixture(scope="module")
 def site(place: Path, warehouse: Path) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(units, "library", lambda: b"")
+        patch.setattr(contents, "chart_library", lambda: b"")
         build(warehouse, place / "site")
     yield place / "site"
 
@@ -77,7 +77,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(lake, Size(questions=1, prices=0, models=1, episodes=0, cohorts=0))
     publish(lake, folder / "w.duckdb")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(units, "library", lambda: b"")
+        patch.setattr(contents, "chart_library", lambda: b"")
         build(folder / "w.duckdb", folder / "site")
     return folder
 
@@ -150,13 +150,16 @@ def test_every_cell_of_the_arenas_ranking_is_the_warehouses_with_its_interval(si
     heads |= {"Brier, size [95 %]": ("brier_size", ".3f"), "Skill [95 %]": ("skill_price", ".2f")}
     assert [cells[1][0] for cells in found[1:]] == rows["family"].unique(maintain_order=True).to_list()
     for cells in found[1:]:
-        shown = dict(zip((head[0] for head in found[0]), cells, strict=True))
+        read_site_state = dict(zip((head[0] for head in found[0]), cells, strict=True))
         own = {row["metric"]: row for row in rows.filter(family=cells[1][0]).iter_rows(named=True)}
         for head, (name, form) in heads.items():
             value, lower, upper = (own[name][one] for one in ("value", "lower", "upper"))
-            assert float(str(shown[head][1])) == value
-            assert shown[head][0].replace("\u00a0", "") == f"{value:{form}} [{lower:{form}}, {upper:{form}}]"
-        assert (shown["Rank"][1], shown["Group"][0]) == (str(float(own["brier_stated"]["rank"])), own["brier_stated"]["letters"])
+            assert float(str(read_site_state[head][1])) == value
+            assert read_site_state[head][0].replace("\u00a0", "") == f"{value:{form}} [{lower:{form}}, {upper:{form}}]"
+        assert (read_site_state["Rank"][1], read_site_state["Group"][0]) == (
+            str(float(own["brier_stated"]["rank"])),
+            own["brier_stated"]["letters"],
+        )
 
 
 def test_families_that_could_know_the_outcomes_are_ranked_apart(site: Path) -> None:
@@ -171,8 +174,8 @@ def test_every_cell_of_the_table_of_agents_is_the_warehouses(site: Path, warehou
     found = Reader(site / "trading/index.html").tables["Agents over all their episodes, by P&L"][1:]
     for cells, row in zip(found, summary.iter_rows(named=True), strict=True):
         assert cells[0][0] == row["agent"] and float(str(cells[3][1])) == float(row["pnl"])
-        shown = f"{row['pnl_mean']:.2f} [{row['pnl_mean_lower']:.2f}, {row['pnl_mean_upper']:.2f}]".replace("-", "−")
-        assert cells[5][0].replace("$", "") == shown
+        read_site_state = f"{row['pnl_mean']:.2f} [{row['pnl_mean_lower']:.2f}, {row['pnl_mean_upper']:.2f}]".replace("-", "−")
+        assert cells[5][0].replace("$", "") == read_site_state
 
 
 def test_a_ratio_per_episode_is_the_mean_over_the_deviation_of_settled_episodes() -> None:
@@ -194,7 +197,11 @@ def test_numbers_are_written_as_they_are_rounded() -> None:
         ("–", None),
     ]
     assert p_value(0.0004, 3).text == "< 0.001"
-    assert list(thin(5, 9)) == [0, 1, 2, 3, 4] and (thin(1000, 7)[0], thin(1000, 7)[-1], len(thin(1000, 7))) == (0, 999, 7)
+    assert list(thin_indices(5, 9)) == [0, 1, 2, 3, 4] and (
+        thin_indices(1000, 7)[0],
+        thin_indices(1000, 7)[-1],
+        len(thin_indices(1000, 7)),
+    ) == (0, 999, 7)
 
 
 def test_the_files_of_a_grid_hold_every_row(site: Path, warehouse: Path) -> None:
@@ -221,7 +228,7 @@ def test_a_band_leaves_out_what_the_forecaster_could_know() -> None:
     answers = pl.DataFrame(
         {"question_id": list("abcd"), "forecaster": "m", "p_yes": [*p[:3], None], "could_know": [False, False, True, False]}
     )
-    found = bands(answers, pl.DataFrame({"id": list("abcd"), "cluster": list("abcd")}))
+    found = consistency_bands(answers, pl.DataFrame({"id": list("abcd"), "cluster": list("abcd")}))
     assert found["bin"].to_list() == [1] and found.select((pl.col("low") <= 0.125) & (pl.col("high") >= 0.125)).to_series().all()
 
 
@@ -272,7 +279,7 @@ def test_a_prompt_of_another_protocol_is_not_made_up() -> None:
         [{"forecaster": "a", "sample": 0, "as_of": NOW, "elicitation": form, "prompt_hash": "0" * 16, "call_key": "key", "repaired": None} for form in ("tags/1", "tags/0", "songs/1")]
     ).with_columns(pl.lit(None, pl.String).alias(name) for name in ("reasoning", "raw_response", "error", "answer", "parsed_by", "contradiction"))  # fmt: skip
     asked = asked.with_columns(p_yes=0.5, confidence=None, attempts=1, output_tokens=1, cost=None)
-    (entry,) = words.entries(question, asked.rows(named=True))
+    (entry,) = texts.forecast_entries(question, asked.rows(named=True))
     assert [label for label, _, _ in entry.texts] == ["prompt, not shown", "read as"] * 3
     assert all("another version of the protocol" in body for label, body, _ in entry.texts if "not shown" in label)
 
@@ -293,15 +300,17 @@ def test_a_decision_has_its_prompt_and_its_answer(site: Path) -> None:
 
 def test_the_arena_lists_recent_decisions_with_refused_legs_and_costs_of_the_warehouse(site: Path, warehouse: Path) -> None:
     tables = Reader(site / "arena/index.html").tables
-    wanted = query(
+    read_warehouse_state = query(
         warehouse,
         "SELECT a.family, d.decision_id, d.legs, list(r.reason ORDER BY r.leg) FILTER (r.reason IS NOT NULL) AS reasons FROM arena.decisions d JOIN arena.agents a USING (agent_id) "
         "LEFT JOIN arena.refusals r ON r.decision_id = d.decision_id AND r.superseded_at IS NULL GROUP BY ALL ORDER BY any_value(d.known_at) DESC, d.decision_id DESC LIMIT 15",
     )
-    shown = tables["Recent decisions"][1:]
-    assert [(cells[1][0], cells[3][1]) for cells in shown] == [(row["family"], str(float(row["legs"]))) for row in wanted.rows(named=True)]
-    assert [cells[4][0].partition(":")[0] for cells in shown] == [
-        str(len(row["reasons"])) if row["reasons"] else "none" for row in wanted.rows(named=True)
+    read_site_state = tables["Recent decisions"][1:]
+    assert [(cells[1][0], cells[3][1]) for cells in read_site_state] == [
+        (row["family"], str(float(row["legs"]))) for row in read_warehouse_state.rows(named=True)
+    ]
+    assert [cells[4][0].partition(":")[0] for cells in read_site_state] == [
+        str(len(row["reasons"])) if row["reasons"] else "none" for row in read_warehouse_state.rows(named=True)
     ]
     spent = query(
         warehouse,
@@ -364,8 +373,8 @@ def test_an_episode_has_the_books_of_its_markets_over_time_with_every_number_of_
         assert one["until"] == (after["x"] if after["name"] == one["name"] else one["x"])
     fills = query(warehouse, "FROM replay.fills WHERE episode = 'episode-1'")
     drawn = [(row["fill"], row["way"]) for row in quotes if row["fill"] is not None]
-    wanted = [(float(row["price"]), "bought" if row["action"] == "buy" else "sold") for row in fills.iter_rows(named=True)]
-    assert sorted(drawn) == sorted(wanted) and wanted
+    read_warehouse_state = [(float(row["price"]), "bought" if row["action"] == "buy" else "sold") for row in fills.iter_rows(named=True)]
+    assert sorted(drawn) == sorted(read_warehouse_state) and read_warehouse_state
 
 
 def test_an_episode_without_books_says_so_and_many_markets_are_counted() -> None:
@@ -388,8 +397,8 @@ def test_a_family_has_its_releases_marked_on_its_curve_and_in_a_table(site: Path
     expected = [{"x": str(row["first_cohort"]), "text": row["model"]} for row in known.iter_rows(named=True)]
     assert len(expected) == 2 and drawn == expected
     heads, *cells = Reader(page).tables["Releases of family-1: what stood for it, and from which cohort on"]
-    shown = [dict(zip((head for head, _ in heads), (cell for cell, _ in row), strict=True)) for row in cells]
-    assert [(one["Release"], one["From"], one["To"], one["Cohorts"], one["Before it"]) for one in shown] == [
+    read_site_state = [dict(zip((head for head, _ in heads), (cell for cell, _ in row), strict=True)) for row in cells]
+    assert [(one["Release"], one["From"], one["To"], one["Cohorts"], one["Before it"]) for one in read_site_state] == [
         (row["model"], str(row["first_cohort"]), str(row["last_cohort"]), str(row["cohorts"]), row["previous"] or "–")
         for row in known.iter_rows(named=True)
     ]
@@ -412,11 +421,11 @@ def test_what_all_prompts_of_a_week_end_with_is_kept_once() -> None:
         for agent in ("a", "b")
         for number, role, body in ((1, "user", f"cash of {agent}\n{listed}"), (2, "assistant", "{}"))
     ]
-    found = words.Decided.of(pl.DataFrame(rows_, schema=["decision_id", "number", "role", "content"], orient="row"), "arena/x")
+    found = texts.DecisionTexts.of(pl.DataFrame(rows_, schema=["decision_id", "number", "role", "content"], orient="row"), "arena/x")
     assert found.end == f"\n{listed}" and [path for path, _ in found.files()] == ["arena/x.js"]
     prompt, answer = found.entries("a")
     assert prompt.texts == [("user", "cash of a", "arena/x")] and answer.texts == [("as it came", "{}", "")]
-    assert words.Decided.of(pl.DataFrame(rows_[:2], schema=["decision_id", "number", "role", "content"], orient="row"), "x").end == ""
+    assert texts.DecisionTexts.of(pl.DataFrame(rows_[:2], schema=["decision_id", "number", "role", "content"], orient="row"), "x").end == ""
 
 
 def test_hostile_texts_are_text_everywhere(tmp_path: Path) -> None:
@@ -459,7 +468,7 @@ def test_names_never_share_a_file() -> None:
 
 
 def test_a_script_of_data_is_json_that_ends_no_element() -> None:
-    data = script("x", [HOSTILE, float("nan"), {"a": None}]).decode()
+    data = data_script("x", [HOSTILE, float("nan"), {"a": None}]).decode()
     assert "<" not in data and "\u2028" not in data
     assert json.loads("[" + data[len("bellwether.put(") : -3] + "]") == ["x", [HOSTILE, None, {"a": None}]]
 
@@ -472,7 +481,7 @@ def test_the_same_warehouse_gives_the_same_bytes_and_writes_nothing_again(site: 
     assert snapshot(tmp_path / "fresh") == snapshot(site) and fresh.written == fresh.files - 1
     again = build(warehouse, tmp_path / "fresh")
     assert (again.written, again.files, again.bytes) == (0, fresh.files, fresh.bytes)
-    assert shown(tmp_path / "fresh") == wanted(warehouse) and shown(tmp_path / "none") is None
+    assert read_site_state(tmp_path / "fresh") == read_warehouse_state(warehouse) and read_site_state(tmp_path / "none") is None
 
 
 def test_a_new_cohort_writes_its_pages_and_few_others(place: Path, site: Path, tmp_path: Path) -> None:
@@ -565,7 +574,7 @@ def test_a_site_that_cannot_be_built_leaves_the_old_one(damage: str, tiny: Path,
         def full(page: Any) -> Any:
             raise OSError(28, "No space left on device")
 
-        for module in ("home", "benchmark", "release", "trading", "arena", "data"):
+        for module in ("home", "benchmark", "release", "trading", "arena", "data_pages"):
             monkeypatch.setattr(f"bellwether.site.{module}.render", full)
         (tmp_path / "site" / "index.html").write_text("changed by hand, so that it is made again")
         before = snapshot(tmp_path / "site")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bellwether.figures.canvas import palette
-from bellwether.figures.equity import banded
+from bellwether.figures.equity import add_band
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, Part, Section, Stats, Table
-from bellwether.pages.render import write
-from bellwether.pages.values import floats, instant, money, number, percent, seconds, text, thin, when, yes_no
+from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, PageTable, Part, Section, Stats
+from bellwether.pages.render import write_page
+from bellwether.pages.values import cast_decimals, instant, money, number, percent, seconds, text, thin_indices, timestamp, yes_no
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
 from bellwether.replay.results.metrics import ended
@@ -34,7 +34,7 @@ _MOST_ORDERS = 1_000
 
 def write_tear_sheet(backtest: RunRecord, path: Path) -> None:
     """Write the page whole. It loads nothing from elsewhere; the same backtest gives the same bytes."""
-    write(tear_sheet(backtest), path)
+    write_page(tear_sheet(backtest), path)
 
 
 def tear_sheet(backtest: RunRecord) -> Page:
@@ -42,7 +42,7 @@ def tear_sheet(backtest: RunRecord) -> Page:
     found = frames(backtest)
     run = found[BACKTESTS.name].row(0, named=True)
     known = books(backtest.tape, backtest.episode, ended(backtest))
-    orders, fills, markets = (floats(found[table.name]).rows(named=True) for table in (ORDERS, FILLS, MARKET_PNL))
+    orders, fills, markets = (cast_decimals(found[table.name]).rows(named=True) for table in (ORDERS, FILLS, MARKET_PNL))
     parts = sections(
         run,
         equity=drawn(found[EQUITY.name]).get(backtest.agent, []),
@@ -155,7 +155,7 @@ def drawn(equity: pl.DataFrame) -> dict[str, Rows]:
     found: dict[str, Rows] = {}
     for (agent,), part in equity.partition_by("agent", as_dict=True, include_key=False).items():
         numbers = (pl.when(pl.col(name).is_finite()).then(name) for name in ("equity", "lower", "upper", "drawdown"))
-        found[agent] = banded(part, _POINTS).select(seconds("at").alias("x"), *numbers).rows(named=True)
+        found[agent] = add_band(part, _POINTS).select(seconds("at").alias("x"), *numbers).rows(named=True)
     return found
 
 
@@ -177,8 +177,8 @@ _AT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 def book_rows(known: pl.DataFrame, most: int = _INSTANTS) -> dict[str, Rows]:
     """Rows of charts of books by market, from rows of replay/books: name, x, until, and what the book showed; about `most` instants of each."""
     found: dict[str, Rows] = {}
-    for (ticker,), part in floats(known).sort("ticker", "at").group_by("ticker", maintain_order=True):
-        kept = part[list(thin(part.height, most))]
+    for (ticker,), part in cast_decimals(known).sort("ticker", "at").group_by("ticker", maintain_order=True):
+        kept = part[list(thin_indices(part.height, most))]
         at, until = pl.col("at"), pl.col("at").shift(-1).fill_null(pl.col("at"))
         shown = kept.with_columns(x=at.dt.strftime(_AT), until=until.dt.strftime(_AT), name=pl.lit(ticker))
         found[str(ticker)] = shown.select("name", "x", "until", "bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth").rows(
@@ -194,7 +194,7 @@ def price_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fi
     for ticker in tickers:
         rows += [{**{one: row[one] for one in columns}, "fill": None, "way": None, "what": None} for row in book.get(ticker, ())]
         own = [row for row in fills if row["ticker"] == ticker]
-        rows += [_fill(own[place]) for place in thin(len(own), _MARKS)]
+        rows += [_fill(own[place]) for place in thin_indices(len(own), _MARKS)]
     return charts.quotes(title, rows, dict(palette(tickers)), tickers[:1])
 
 
@@ -259,20 +259,15 @@ def _markouts(fills: Rows) -> list[Part]:
             cells.append(number(sum(value * weight for value, weight in known) / size if size else None, 4))
         rows.append(cells)
     heads = [Head("Role"), Head("Fills", number=True), *(Head(f"after {horizon} s", number=True) for horizon in HORIZONS_S)]
-    return [Table("Mean markout in dollars per contract, weighted by contracts: positive is a gain", heads, rows)]
+    return [PageTable("Mean markout in dollars per contract, weighted by contracts: positive is a gain", heads, rows)]
 
 
-def _markets(markets: Rows) -> Table | Note:
+def _markets(markets: Rows) -> PageTable | Note:
     if not markets:
         return Note("It traded no market.")
     amounts = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
-    sizes = {"yes_bought": "YES bought", "yes_sold": "YES sold", "yes_position": "YES left", "no_position": "NO left"}
-    heads = [
-        Head("Market"),
-        Head("Fills", number=True),
-        *(Head(name.replace("_", " ").replace("pnl", "P&L"), number=True) for name in amounts),
-    ]
-    heads += [*(Head(name, number=True) for name in sizes.values()), Head("Unsettled")]
+    sizes = ("yes_bought", "yes_sold", "yes_position", "no_position")
+    heads = [columns.head(MARKET_PNL.name, name) for name in ("ticker", "fills", *amounts, *sizes, "unsettled")]
     rows = [
         [
             text(row["ticker"]),
@@ -283,7 +278,7 @@ def _markets(markets: Rows) -> Table | Note:
         ]
         for row in sorted(markets, key=lambda row: (-row["pnl"], row["ticker"]))
     ]
-    return Table("P&L by market", heads, rows)
+    return PageTable("P&L by market", heads, rows)
 
 
 def _orders(orders: Rows) -> list[Part]:
@@ -294,8 +289,22 @@ def _orders(orders: Rows) -> list[Part]:
         [text(status), text(reason or None), number(n)]
         for (status, reason), n in sorted(ended_as.items(), key=lambda one: (-one[1], one[0]))
     ]
-    heads = [Head("#", number=True), Head("Market"), Head("Side"), Head("Action"), Head("In force"), Head("Price", number=True)]
-    heads += [Head("Size", number=True), Head("Filled", number=True), Head("Status"), Head("Reason"), Head("Sent"), Head("Ended")]
+    names = (
+        "order_id",
+        "ticker",
+        "side",
+        "action",
+        "time_in_force",
+        "price",
+        "size",
+        "filled",
+        "status",
+        "reason",
+        "sent_at",
+        "ended_at",
+        "fees",
+    )
+    heads = [columns.head(ORDERS.name, name) for name in names]
     rows = [
         [
             number(row["order_id"]),
@@ -305,24 +314,24 @@ def _orders(orders: Rows) -> list[Part]:
             number(row["filled"]),
             text(row["status"]),
             text(row["reason"]),
-            when(row["sent_at"], seconds=True),
-            when(row["ended_at"], seconds=True),
+            timestamp(row["sent_at"], seconds=True),
+            timestamp(row["ended_at"], seconds=True),
             money(row["fees"]),
         ]
         for row in orders
     ]
     return [
-        Table("Orders by how they ended", [Head("Status"), Head("Reason"), Head("Orders", number=True)], counts),
-        Grid("orders", "Orders and how each ended", [*heads, Head("Fees", number=True)], rows, filters=(1, 2, 3, 8, 9), search=(1, 9)),
+        PageTable("Orders by how they ended", [Head("Status"), Head("Reason"), Head("Orders", number=True)], counts),
+        Grid("orders", "Orders and how each ended", heads, rows, filters=(1, 2, 3, 8, 9), search=(1, 9)),
     ]
 
 
 def _fills(fills: Rows) -> Grid | Note:
     if not fills:
         return Note("Nothing was filled.")
-    heads = [Head("#", number=True), Head("Order", number=True), Head("Market"), Head("Side"), Head("Action"), Head("Role")]
-    heads += [Head(name, number=True) for name in ("Price", "Size", "Fee")]
-    heads += [Head("Time"), Head("Waited, s", number=True), *(Head(f"Markout {horizon} s", number=True) for horizon in HORIZONS_S)]
+    names = ("fill_id", "order_id", "ticker", "side", "action", "role", "price", "size", "fee", "filled_at", "queue_wait")
+    names += tuple(f"markout_{horizon}s" for horizon in HORIZONS_S)
+    heads = [columns.head(FILLS.name, name) for name in names]
     rows = [
         [
             number(row["fill_id"]),
@@ -331,7 +340,7 @@ def _fills(fills: Rows) -> Grid | Note:
             number(row["price"], 4),
             number(row["size"]),
             money(row["fee"]),
-            when(row["filled_at"], seconds=True),
+            timestamp(row["filled_at"], seconds=True),
             number(row["queue_wait"], 1),
             *(number(row[f"markout_{horizon}s"], 4) for horizon in HORIZONS_S),
         ]

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from bellwether.pages.model import Chart, Page
-from bellwether.pages.render import alone
+from bellwether.pages.render import render_file
 from bellwether.replay import Backtest, BacktestSettings, run
 from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.results.tear_sheet import tear_sheet
@@ -34,7 +34,7 @@ def sheet(backtest: Backtest) -> Page:
 
 @pytest.fixture(scope="module")
 def html(sheet: Page) -> str:
-    return alone(sheet)
+    return render_file(sheet)
 
 
 def own(html: str) -> str:
@@ -95,7 +95,7 @@ def test_what_an_agent_says_is_text(tmp_path: Path) -> None:
 
 def test_a_backtest_without_fills_has_a_page() -> None:
     quiet = run(random_tape(0, Shape(instants=60)), Passive(), BacktestSettings(rules="kalshi-2026-05-28"))
-    assert "Nothing was filled" in alone(tear_sheet(quiet))
+    assert "Nothing was filled" in render_file(tear_sheet(quiet))
     assert quiet.market_pnl.is_empty()
 
 

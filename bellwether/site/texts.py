@@ -12,9 +12,9 @@ import polars as pl
 from bellwether.errors import ConfigError
 from bellwether.forecasting.elicitation import Elicitation
 from bellwether.forecasting.prompt import VERSION, Message, messages, prompt_hash
-from bellwether.pages.model import Entry
-from bellwether.pages.render import File, script
-from bellwether.pages.values import slug, visible
+from bellwether.pages.model import TextEntry
+from bellwether.pages.render import File, data_script
+from bellwether.pages.values import show_controls, slug
 
 #: Ends of prompts that are shorter are not kept apart.
 _SHARED = 1_000
@@ -33,7 +33,7 @@ DETAILS = (
     "output_tokens",
     "cost",
 )
-#: Columns of benchmark/forecasts that `entries` needs.
+#: Columns of benchmark/forecasts that `forecast_entries` needs.
 COLUMNS = ("question_id", "forecaster", "sample", "p_yes", "error", "repaired", "reasoning", "raw_response", *DETAILS)
 
 Prompts = dict[tuple[datetime, str], tuple[str, list[Message]]]
@@ -44,19 +44,21 @@ def anchor(forecaster: str) -> str:
     return f"said-{slug(forecaster)}"
 
 
-def entries(question: Mapping[str, Any], asked: Sequence[Mapping[str, Any]]) -> list[Entry]:
+def forecast_entries(question: Mapping[str, Any], asked: Sequence[Mapping[str, Any]]) -> list[TextEntry]:
     """Prompt and answer of each forecaster on a question. asked: rows of benchmark/forecasts of language models."""
     prompts: Prompts = {}
     several = any(row["sample"] for row in asked)
     texts: dict[str, list[tuple[str, str, str]]] = {}
     for row in asked:
         sample = f"sample {row['sample']}: " if several else ""
-        texts.setdefault(row["forecaster"], []).extend((f"{sample}{label}", body, "") for label, body in _said(question, row, prompts))
-    return [Entry(anchor(name), name, own) for name, own in texts.items()]
+        texts.setdefault(row["forecaster"], []).extend(
+            (f"{sample}{label}", body, "") for label, body in _list_texts(question, row, prompts)
+        )
+    return [TextEntry(anchor(name), name, own) for name, own in texts.items()]
 
 
-def _said(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts) -> Iterator[tuple[str, str]]:
-    for message in _prompt(question, row, prompts):
+def _list_texts(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts) -> Iterator[tuple[str, str]]:
+    for message in _rebuild_prompt(question, row, prompts):
         yield f"prompt, {message['role']}", message["content"]
     if row["repaired"]:
         yield "asked again", "The first answer had another form; the model was asked once more, for the form only."
@@ -64,17 +66,17 @@ def _said(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts)
         yield "reasoning", row["reasoning"]
     if row["raw_response"]:
         yield "response, as it came", row["raw_response"]
-    yield "read as", _read_as(row)
+    yield "read as", _describe_result(row)
 
 
-def _read_as(row: Mapping[str, Any]) -> str:
+def _describe_result(row: Mapping[str, Any]) -> str:
     """Reading of the answer, and facts about the call."""
     read = f"probability of yes {row['p_yes']}" if row["p_yes"] is not None else f"no forecast: {row['error'] or 'no reason is known'}"
     known = [f"{name.replace('_', ' ')}: {row[name]}" for name in DETAILS if row[name] is not None]
     return "\n".join([read, *known])
 
 
-def _prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts) -> Sequence[Message]:
+def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts) -> Sequence[Message]:
     """The prompt, rebuilt from the question; shown where its hash is the recorded one, and a note where it is not."""
     if row["prompt_hash"] is None or row["as_of"] is None or row["elicitation"] is None:
         return []
@@ -94,7 +96,7 @@ def _prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompt
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecisionTexts:
     """Messages of decisions of a cohort in one week. end: what all their prompts end with, the markets; path: of the file that has it."""
 
     said: Mapping[str, Sequence[tuple[str, str]]]
@@ -102,33 +104,33 @@ class Decided:
     path: str
 
     @classmethod
-    def of(cls, messages: pl.DataFrame, path: str) -> Decided:
+    def of(cls, messages: pl.DataFrame, path: str) -> DecisionTexts:
         """messages: rows of arena/messages."""
         said: dict[str, list[tuple[str, str]]] = {}
         for name, role, content in messages.sort("decision_id", "number").select("decision_id", "role", "content").iter_rows():
-            said.setdefault(name, []).append((role, visible(content)))
-        return cls(said, _end([content for own in said.values() for role, content in own if role == "user"]), path)
+            said.setdefault(name, []).append((role, show_controls(content)))
+        return cls(said, _common_end([content for own in said.values() for role, content in own if role == "user"]), path)
 
     def files(self) -> Iterator[File]:
         """The end of the prompts, where they share one."""
         if self.end:
-            yield f"{self.path}.js", script(self.path, self.end)
+            yield f"{self.path}.js", data_script(self.path, self.end)
 
-    def entries(self, decision_id: str) -> list[Entry]:
+    def entries(self, decision_id: str) -> list[TextEntry]:
         """Prompt and answers of a decision; empty without its messages."""
-        prompt, answers = list[tuple[str, str, str]](), list[Entry]()
+        prompt, answers = list[tuple[str, str, str]](), list[TextEntry]()
         for role, content in self.said.get(decision_id, ()):
             if role == "assistant":
                 title = f"Answer {len(answers) + 1}"
-                answers.append(Entry(f"answer-{len(answers) + 1}", title, [("as it came", content, "")]))
+                answers.append(TextEntry(f"answer-{len(answers) + 1}", title, [("as it came", content, "")]))
             elif role == "user" and self.end:
                 prompt.append((role, content.removesuffix(self.end), self.path))
             else:
                 prompt.append((role, content, ""))
-        return [Entry("prompt", "Prompt", prompt), *answers] if prompt else answers
+        return [TextEntry("prompt", "Prompt", prompt), *answers] if prompt else answers
 
 
-def _end(texts: Sequence[str]) -> str:
+def _common_end(texts: Sequence[str]) -> str:
     """The end that all texts share, from the start of a line; empty where it is short."""
     if len(texts) < 2:
         return ""

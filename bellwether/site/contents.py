@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bellwether.pages.charts import Colours
-from bellwether.pages.render import library, static
-from bellwether.site import arena, benchmark, data, home, trading
-from bellwether.site.source import Source
+from bellwether.pages.render import chart_library, static_files
+from bellwether.site import arena, benchmark, data_pages, home, trading
+from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, code, key
 
 
-def units(source: Source) -> Iterator[Unit]:
+def units(source: SiteSource) -> Iterator[Unit]:
     """The parts, lazily: what one needs from the warehouse is read when it is its turn."""
-    yield Unit("static", code(), lambda: [*static(), ("static/vega.js", library())])
+    yield Unit("static", code(), lambda: [*static_files(), ("static/vega.js", chart_library())])
     colours = Colours(source.numbers)
-    for names in (benchmark.names(source), trading.names(source), arena.names(source)):
+    for names in (benchmark.names(source), trading.agent_names(source), arena.names(source)):
         colours.add(names)
     yield Unit(
         "home", key(source.published_at.isoformat(), source.standings, source.digest(*source.tables)), lambda: home.pages(source, colours)
@@ -23,4 +23,4 @@ def units(source: Source) -> Iterator[Unit]:
     yield from benchmark.units(source, colours)
     yield from trading.units(source, colours)
     yield from arena.units(source, colours)
-    yield from data.units(source)
+    yield from data_pages.units(source)

@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.methodology import methodologies
-from bellwether.pages.model import Cell, Code, Grid, Head, Links, Note, Page, Part, Section, Table
+from bellwether.pages.model import Cell, Code, Grid, Head, Links, Note, Page, PageTable, Part, Section
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, number, text, when, yes_no
-from bellwether.site.source import Source
+from bellwether.pages.values import any_value, number, text, timestamp, yes_no
+from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables import TABLES
 from bellwether.tables.exports import neutralise_formulas
@@ -49,7 +49,7 @@ board = duckdb.sql("FROM 'downloads/benchmark.leaderboard.parquet'").pl()
 """
 
 
-def units(source: Source) -> Iterator[Unit]:
+def units(source: SiteSource) -> Iterator[Unit]:
     """The overview, a page per table, and the downloads."""
     files = [name for name in source.tables if name in TABLES and source.rows(name) and (TABLES[name].mart or name in _MORE)]
     yield Unit("data", key(source.described, source.columns.height, files, _methods()), partial(_overview, source, files))
@@ -72,7 +72,7 @@ def _methods() -> dict[str, dict[str, str]]:
     return {name: {field: str(value) for field, value in method.model_dump().items()} for name, method in sorted(methodologies().items())}
 
 
-def _overview(source: Source, files: list[str]) -> Iterator[File]:
+def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
     rows = [
         [
             text(row["table_name"], f"data/table/{row['table_name']}.html"),
@@ -80,7 +80,7 @@ def _overview(source: Source, files: list[str]) -> Iterator[File]:
             number(row["rows"]),
             number(row["partitions"]),
             text(row["version"]),
-            when(row["known_at"]),
+            timestamp(row["known_at"]),
         ]
         for row in source.described.iter_rows(named=True)
     ]
@@ -102,14 +102,14 @@ def _overview(source: Source, files: list[str]) -> Iterator[File]:
     ]
     parts: list[Part] = [Note("The warehouse has no table to download yet.")]
     if downloads:
-        parts = [Table("Files", [Head("Table"), Head("Rows", number=True), Head("Parquet"), Head("CSV")], downloads)]
+        parts = [PageTable("Files", [Head("Table"), Head("Rows", number=True), Head("Parquet"), Head("CSV")], downloads)]
         parts.append(
             Note(
                 "In CSV files a text that a spreadsheet would take for a formula has an apostrophe before it, and a control character is a sign such as ␛; Parquet files have every text as it is."
             )
         )
     sections = [
-        Section("Tables", [Table("Every table of the warehouse", [*heads, Head("Newest fact")], rows)]),
+        Section("Tables", [PageTable("Every table of the warehouse", [*heads, Head("Newest fact")], rows)]),
         Section("Downloads", parts),
         Section("How to query", [Code(_QUERY), Code(_PYTHON)]),
         Section("Methodologies of the arena", _methodologies()),
@@ -121,13 +121,13 @@ def _overview(source: Source, files: list[str]) -> Iterator[File]:
 def _methodologies() -> list[Part]:
     found = _methods()
     fields = sorted({field for method in found.values() for field in method if field not in ("name", "title")})
-    titles = Table(
+    titles = PageTable(
         "Methodologies",
         [Head("Name"), Head("What it measures")],
         [[text(name), text(method.get("title"))] for name, method in found.items()],
     )
     rows = [[text(field.replace("_", " ")), *(text(method.get(field)) for method in found.values())] for field in fields]
-    return [titles, Table("Their numbers, side by side", [Head("Rule"), *(Head(name) for name in found)], rows)]
+    return [titles, PageTable("Their numbers, side by side", [Head("Rule"), *(Head(name) for name in found)], rows)]
 
 
 def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl.DataFrame, is_file: bool) -> Iterator[File]:
@@ -139,7 +139,7 @@ def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl
         for row in columns.iter_rows(named=True)
     ]
     parts: list[Part] = [
-        Table(f"Columns of {name}", [Head("Column"), Head("Type"), Head("Unit"), Head("May be null"), Head("Meaning")], rows)
+        PageTable(f"Columns of {name}", [Head("Column"), Head("Type"), Head("Unit"), Head("May be null"), Head("Meaning")], rows)
     ]
     if is_file:
         plain = name.replace(".", "/", 1)
@@ -154,7 +154,7 @@ def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl
                 text(row["partition"] or "(whole table)"),
                 number(row["rows"]),
                 number(row["bytes"]),
-                when(row["written_at"]),
+                timestamp(row["written_at"]),
                 text(row["sha256"]),
             ]
             for row in partitions.iter_rows(named=True)
@@ -162,11 +162,11 @@ def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl
         heads = [Head("Partition"), Head("Rows", number=True), Head("Bytes", number=True), Head("Written"), Head("SHA-256")]
         sections.append(Section("Partitions", [Grid("partitions", f"Partitions of {name}", heads, written, search=(0,))]))
     facts = [[text(one), any_value(line[one])] for one in ("stored_as", "key", "version", "rows")]
-    sections.append(Section("The table", [Table(name, [Head("Property"), Head("Value")], facts)]))
+    sections.append(Section("The table", [PageTable(name, [Head("Property"), Head("Value")], facts)]))
     yield from render(Page(f"data/table/{name}.html", name, line["description"] or "", sections, _ABOVE))
 
 
-def _downloads(source: Source, name: str) -> Iterator[File]:
+def _downloads(source: SiteSource, name: str) -> Iterator[File]:
     frame = source.frame(name)
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", statistics=True)
