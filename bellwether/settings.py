@@ -153,6 +153,10 @@ class Settings(BaseSettings):
     site: str | None = Field(
         default=None, description="folder or object-store URL of the static site, next to it data-docs; <store>/<world>/site when left out"
     )
+    site_url: str | None = Field(
+        default=None,
+        description="address of the published site, to which the UI links; `bellwether ui` serves the site locally when left out",
+    )
     tapes: Path | None = Field(
         default=None, description="folder where episodes are kept ready to replay, a cache; <home>/<world>/tapes when left out"
     )

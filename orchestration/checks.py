@@ -89,7 +89,7 @@ def _checked(
         if rule.blocking:
             for chunk, outcome in zip(chunks, outcomes, strict=True):
                 failures |= {} if outcome.passed else _broken(lake, chunk, rule)
-        yield _result(declared, outcomes)
+        yield _result(declared, outcomes, rule.expected if rule.is_expected else "")
 
 
 def _outcomes(lake: LakeResource, rows: Slice, rules: Sequence[Rule]) -> list[CheckOutcome]:
@@ -108,13 +108,15 @@ def _broken(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str, Exception]
     return found
 
 
-def _result(declared: Table, outcomes: Sequence[CheckOutcome]) -> dg.AssetCheckResult:
+def _result(declared: Table, outcomes: Sequence[CheckOutcome], expected: str) -> dg.AssetCheckResult:
+    """The result of a rule over all chunks. expected: why this world breaks the rule on purpose, which passes; empty if it does not."""
     total, failing = sum(outcome.rows for outcome in outcomes), sum(outcome.failing_rows for outcome in outcomes)
     sample = next((outcome.sample for outcome in outcomes if outcome.sample), "")
     return dg.AssetCheckResult(
         asset_key=key(declared.name),
         check_name=outcomes[0].name,
-        passed=all(outcome.passed for outcome in outcomes),
+        passed=bool(expected) or all(outcome.passed for outcome in outcomes),
+        description=f"Expected in the sandbox: {expected}" if expected and failing else None,
         severity=dg.AssetCheckSeverity.ERROR if outcomes[0].blocking else dg.AssetCheckSeverity.WARN,
         metadata={
             "rows": total,

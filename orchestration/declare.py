@@ -1,4 +1,4 @@
-"""What every table's asset has in common, taken from the table's declaration."""
+"""Properties of an asset: description, owner, links and columns of a table, from its declaration."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 
+from bellwether.settings import settings
 from bellwether.tables import Table, table
 from resources.lake import table_schema
 
@@ -68,22 +69,66 @@ def follows(graph: Any, key: dg.AssetKey) -> Follow | None:
     return Follow(**{**stated.value, "ignored": tuple(stated.value["ignored"])})
 
 
-def of(name: str, *kinds: str, follows: Follow | None = None) -> dict[str, Any]:
+def of(name: str, *kinds: str, follows: Follow | None = None, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Keyword arguments for `dg.asset` that makes a table.
 
-    kinds: what makes it, where that is no file of `sql/`. follows: how it follows its inputs; it is made on request only when left out.
+    kinds: of computation, for a table without a file in `sql/`. follows: how it follows its inputs; built on request only when left out.
+    about: more definition metadata.
     """
     declared = table(name)
+    partition = " and ".join(declared.partitioned_by)
+    columns = ", ".join(f"`{column}`" for column in declared.key)
     return {
-        "key": key(name),
-        "group_name": declared.group,
-        "description": declared.row,
+        **_common(
+            name,
+            declared.row,
+            f"{f'A partition per {partition}' if partition else 'No partitions'}; key: {columns}. {_trigger(follows)}",
+            f"Query: `FROM {declared.group}.{declared.short_name}`.",
+        ),
         "kinds": {*(("duckdb", "sql") if _sql(declared).is_file() else kinds), "parquet"},
-        "owners": [OWNER],
-        "tags": {"layer": declared.group},
-        "metadata": {**metadata(declared), **(follows.metadata() if follows else {})},
+        "metadata": {
+            **metadata(declared),
+            "page": page(f"data/table/{declared.group}.{declared.short_name}.html"),
+            **(follows.metadata() if follows else {}),
+            **(about or {}),
+        },
         "code_version": code_version(declared),
     }
+
+
+def of_files(name: str, row: str, *kinds: str, site_page: str, where: str, follows: Follow | None = None) -> dict[str, Any]:
+    """Keyword arguments for `dg.asset` that writes files outside the lake.
+
+    row: one sentence that describes the files. site_page: the page of the static site that it links to. where: sentence with the place of the files.
+    """
+    return {
+        **_common(name, row, _trigger(follows), where),
+        "kinds": set(kinds),
+        "metadata": {"page": page(site_page), **(follows.metadata() if follows else {})},
+    }
+
+
+def page(path: str) -> dg.UrlMetadataValue:
+    """Link to a page of the static site: at its address, or else its file."""
+    config = settings()
+    return dg.MetadataValue.url(f"{config.site_url.rstrip('/')}/{path}" if config.site_url else (config.site_path / path).as_uri())
+
+
+def _common(name: str, *description: str) -> dict[str, Any]:
+    group = name.split("/", maxsplit=1)[0]
+    return {
+        "key": key(name),
+        "group_name": group,
+        "description": "\n\n".join(description),
+        "owners": [OWNER],
+        "tags": {"layer": group},
+    }
+
+
+def _trigger(follows: Follow | None) -> str:
+    if follows is None:
+        return "Built by a job, a schedule or on request."
+    return f"Rebuilt automatically when its inputs change{' (selected partitions only)' if follows.candidates else ''}."
 
 
 def code_version(declared: Table) -> str:
@@ -96,6 +141,6 @@ def _sql(declared: Table) -> Traversable:
     return files("sql") / f"{declared.name}.sql"
 
 
-def out(name: str, *kinds: str, follows: Follow | None = None) -> dg.AssetOut:
-    """One output of a `dg.multi_asset` that makes several tables; arguments as of `of`."""
-    return dg.AssetOut(**of(name, *kinds, follows=follows))
+def out(name: str, *kinds: str, follows: Follow | None = None, is_required: bool = True) -> dg.AssetOut:
+    """One output of a `dg.multi_asset` that makes several tables; arguments as of `of`. is_required: false in a step that can make some of them."""
+    return dg.AssetOut(**of(name, *kinds, follows=follows), is_required=is_required)

@@ -12,11 +12,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from textwrap import wrap
-from typing import IO
+from threading import Thread
+from typing import IO, Any
 
 import dagster as dg
 
@@ -63,7 +66,9 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
                 raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
             upgrade_partitions(Lake(config.lake_uri))
             end_orphans(instance, of_ui=True)
-            code = _run(home, port, process, say, config.alarms_path)
+            with _site(config.site_path) as site:
+                environment = {"BELLWETHER_SITE_URL": config.site_url or site}
+                code = _run(home, port, process, say, alarms=config.alarms_path, environment=environment)
             if code == 0:
                 kept = queue_again(instance)
                 runs = (
@@ -148,15 +153,15 @@ def workspace_file(home: Path) -> Path:
     return target
 
 
-def _run(home: Path, port: int, process: Process, say: Callable[[str], None], alarms: Path) -> int:
+def _run(home: Path, port: int, process: Process, say: Callable[[str], None], *, alarms: Path, environment: Mapping[str, str]) -> int:
     """Run Dagster until it ends or a signal arrives, which returns 0. Its output goes to a file; the previous one is kept.
 
-    alarms: a file whose new lines are printed.
+    alarms: a file whose new lines are printed. environment: more variables.
     """
     say(f"Starting Dagster's UI and daemon; their log is {home / 'ui.log'}")
     added = _added(alarms)
     with _stopped() as stopped, _log(home).open("w") as out:
-        server = _start(command(port, workspace_file(home)), out, keep=process.file)
+        server = _start(command(port, workspace_file(home)), out, keep=process.file, **environment)
         ready = False
         try:
             while server.poll() is None and not stopped():
@@ -172,6 +177,26 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None], al
             ended = server.poll()
             _end(server)
     return 0 if ended is None else _ended(ended, home / "ui.log", say)
+
+
+class _SitePages(SimpleHTTPRequestHandler):
+    """Pages of the static site."""
+
+    error_message_format = "<p>%(message)s. Build the site with <code>bellwether site</code>, or materialize <code>summary/site</code>.</p>"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing."""
+
+
+@contextmanager
+def _site(folder: Path) -> Iterator[str]:
+    """Serve the static site on a free port of this machine; yields its address."""
+    with ThreadingHTTPServer((HOST, 0), partial(_SitePages, directory=str(folder))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://{HOST}:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 def _log(home: Path) -> Path:

@@ -74,6 +74,9 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if step is not None and len(written) > 1:
             for key, manifest in written.items():
                 step.add_asset_metadata({"dagster/partition_row_count": manifest.rows}, context.asset_key, key)
+            last, manifest = list(written.items())[-1]
+            rows = lake.slice_of(declared, {manifest.partition: manifest})
+            step.add_asset_metadata({"preview": dg.MetadataValue.md(markdown(rows.head()))}, context.asset_key, last)
         else:
             rows = lake.slice_from(declared, {manifest.partition: manifest for manifest in written.values()})
             first = obj.select(declared.names).head() if isinstance(obj, pl.DataFrame) else rows.head()
@@ -221,7 +224,7 @@ def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
     """Metadata of the one partition that a run made: rows as numbers, which the UI plots, and sizes as text, which it does not.
 
     The columns are the asset's: an event that repeated them would be three times as large. A run over several partitions states only the rows
-    of each, since Dagster stores an event per partition.
+    of each, and a preview of the last, since Dagster stores an event per partition.
     """
     declared = rows.table
     return {

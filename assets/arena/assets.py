@@ -84,7 +84,7 @@ def universe(
 
 @dg.multi_asset(
     name="week",
-    outs={name.split("/")[1]: dg.AssetOut(**of(name, "python"), is_required=False) for name in DECIDED_TABLES},
+    outs={name.split("/")[1]: out(name, "python", is_required=False) for name in DECIDED_TABLES},
     deps=[key("arena/universe"), *(dg.AssetDep(key(name), partition_mapping=BEFORE) for name in DECIDED_TABLES)],
     # Each table waits for its own week before: a backfill then makes them together, week after week.
     # Evidence is looked for in what earlier weeks have traded.
@@ -222,7 +222,7 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
 
 @dg.multi_asset(
     name="books",
-    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW) for name in BOOK_TABLES},
+    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW, is_required=False) for name in BOOK_TABLES},
     ins={name.split("/")[1]: whole(table(name)) for name in FACT_TABLES},
     check_specs=[
         dg.AssetCheckSpec(
@@ -234,6 +234,7 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
             description="Each decision was made with the cash that the books have for its agent at that time: no past fact has changed since.",
         ),
     ],
+    can_subset=True,
 )
 def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slice) -> Iterator[dg.Output | dg.AssetCheckResult]:
     """Settlements, ledger, positions, scores, portfolios and the leaderboard: one fold over the facts of all weeks."""
@@ -244,14 +245,20 @@ def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slic
         found = compute_results(known, arena.world(context.run_id).rules)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    for name in BOOK_TABLES[:3]:
+    selected = context.op_execution_context.selected_output_names
+    wanted = [name for name in BOOK_TABLES if name.split("/")[1] in selected]
+    for name in (one for one in wanted if one in BOOK_TABLES[:3]):
         yield dg.Output(found.frames[name], name.split("/")[1])
     broken = [f"{one.rule}: {one.where}: {one.found}" for one in found.violations]
-    yield _checked("invariants", broken, dg.AssetCheckSeverity.ERROR)
-    yield _checked("decided_on_these_books", find_changed_cash(known, found.book), dg.AssetCheckSeverity.WARN)
+    results_of_checks = (
+        _checked("invariants", broken, dg.AssetCheckSeverity.ERROR),
+        _checked("decided_on_these_books", find_changed_cash(known, found.book), dg.AssetCheckSeverity.WARN),
+    )
+    checks_selected = {one.name for one in context.selected_asset_check_keys}
+    yield from (one for one in results_of_checks if one.check_name in checks_selected)
     if broken:
-        raise dg.Failure(f"the books do not hold, and nothing is ranked by them: {'; '.join(broken[:3])}", allow_retries=False)
-    for name in BOOK_TABLES[3:]:
+        raise dg.Failure(f"the books do not balance; nothing is ranked by them: {'; '.join(broken[:3])}", allow_retries=False)
+    for name in (one for one in wanted if one in BOOK_TABLES[3:]):
         yield dg.Output(found.frames[name], name.split("/")[1], metadata=_of_board(known, found) if name == "arena/leaderboard" else None)
 
 

@@ -33,8 +33,9 @@ def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFr
 
 @dg.multi_asset(
     name="rankings",
-    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW) for name in RANKING_TABLES},
+    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW, is_required=False) for name in RANKING_TABLES},
     ins={one.short_name: whole(one) for one in _READ},
+    can_subset=True,
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
     """Comparison of families, a group at a time: live, reconstructed and contaminated cohorts are never in one ranking."""
@@ -48,4 +49,5 @@ def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Ou
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     for name in RANKING_TABLES:
-        yield dg.Output(found[name], name.split("/")[1])
+        if (output := name.split("/")[1]) in context.op_execution_context.selected_output_names:
+            yield dg.Output(found[name], output)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import dagster as dg
 import polars as pl
 
-from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
+from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER, forecaster_list, require_key
 from bellwether import checks, forecasting
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
 from bellwether.questions import ReleaseName, release
 from bellwether.questions.release import digest
 from bellwether.tables import table
+from bellwether.tables.benchmark import FORECASTS
 from orchestration.declare import FOLLOW, Follow, key, of, out
 from orchestration.figures import picture
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, of_key
@@ -103,7 +104,7 @@ def _shape(frame: pl.DataFrame) -> dict[str, int | float]:
 
 
 @dg.asset(
-    **of("benchmark/forecasts", "polars", follows=ONCE),
+    **of("benchmark/forecasts", "polars", follows=ONCE, about={"forecasters": dg.MetadataValue.md(forecaster_list())}),
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
     backfill_policy=INDEPENDENT,
@@ -116,9 +117,11 @@ def forecasts(
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[Made]:
     """One forecast of one forecaster on one question, or the reason why it is missing."""
+    stored = io_manager.lake.lake.manifests(FORECASTS)
 
     def make(pair: str) -> Rows:
         release, name = _pair(pair)
+        require_key(name, stored)
         asking = models.of_run(config.paid_by or payer(context.run), _limits(config))
         frame = forecasting.forecaster(name).forecast(questions.restrict([(release,)]).read(), asking)
         return {"benchmark/forecasts": frame}, {"benchmark/forecasts": _came_of_it(frame)}
@@ -206,8 +209,8 @@ def reliability(
 @dg.multi_asset(
     name="ranking",
     outs={
-        "leaderboard": out("benchmark/leaderboard", follows=FOLLOW),
-        "comparisons": out("benchmark/comparisons", "numpy", follows=FOLLOW),
+        "leaderboard": out("benchmark/leaderboard", follows=FOLLOW, is_required=False),
+        "comparisons": out("benchmark/comparisons", "numpy", follows=FOLLOW, is_required=False),
     },
     ins={
         "scores": dg.AssetIn(key("benchmark/scores")),
@@ -215,10 +218,11 @@ def reliability(
         "questions": dg.AssetIn(key("benchmark/questions")),
     },
     partitions_def=RELEASE,
+    can_subset=True,
 )
 def ranking(
     context: dg.AssetExecutionContext, config: ScoreConfig, scores: Slice, forecasts: Slice, questions: Slice
-) -> tuple[dg.Output[pl.DataFrame], dg.Output[pl.DataFrame]]:
+) -> Iterator[dg.Output[pl.DataFrame]]:
     """Forecasters of a release, compared pair by pair and ranked by Brier score, with intervals, groups and coverage."""
     from bellwether.calibration.scores import compare_forecasters, comparison_table
     from bellwether.calibration.scores import leaderboard as rank
@@ -241,9 +245,13 @@ def ranking(
     frame = rank(scored, kinds, comparison=comparison, questions_digest=digest(asked))
     known_at = scored["known_at"].max()
     assert isinstance(known_at, datetime)
-    pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
-    shown: dict[str, Any] = {"scores": picture(png(score_comparison(frame))), **_figures(frame), "table": _table(frame)}
-    return dg.Output(frame, metadata=shown), dg.Output(pairs, metadata={"pairs": pairs.height, "differ": _differ(pairs)})
+    selected = context.op_execution_context.selected_output_names
+    if "leaderboard" in selected:
+        shown: dict[str, Any] = {"scores": picture(png(score_comparison(frame))), **_figures(frame), "table": _table(frame)}
+        yield dg.Output(frame, "leaderboard", metadata=shown)
+    if "comparisons" in selected:
+        pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
+        yield dg.Output(pairs, "comparisons", metadata={"pairs": pairs.height, "differ": _differ(pairs)})
 
 
 def _figures(frame: pl.DataFrame) -> dict[str, int | float]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 
 import dagster as dg
 
 from bellwether import forecasting
+from bellwether.errors import ConfigError
 from bellwether.lake import Manifest
 from bellwether.lake.partitions import Partition
 from bellwether.questions import ReleaseName
@@ -16,6 +18,39 @@ from bellwether.settings import settings
 RELEASE = dg.DynamicPartitionsDefinition(name="release")
 FORECASTER = dg.DynamicPartitionsDefinition(name="forecaster")
 RELEASE_FORECASTER = dg.MultiPartitionsDefinition({"release": RELEASE, "forecaster": FORECASTER})
+
+
+def forecasters() -> list[str]:
+    """The forecasters of this world in the order of the partition picker: those that can forecast now, then by the missing key."""
+    missing = forecasting.without_key()
+    return sorted(forecasting.available(), key=lambda name: missing.get(name, ""))
+
+
+def forecaster_list() -> str:
+    """The forecasters of this world by what they need, as Markdown; the error where the registry cannot be read."""
+    try:
+        missing = forecasting.without_key()
+        return "\n".join(
+            f"- {why or 'ready'}: {', '.join(f'`{name}`' for name in names)}"
+            for why, names in groupby(forecasters(), key=lambda name: missing.get(name, ""))
+        )
+    except ConfigError as error:
+        return str(error)
+
+
+def require_key(name: str, stored: Iterable[Partition]) -> None:
+    """Raise `ConfigError` for a model whose key is missing, unless forecasts of it are stored: its answers may be in the journal.
+
+    stored: releases and forecasters.
+    """
+    why = forecasting.without_key().get(name)
+    if why and all(forecaster != name for _, forecaster in stored):
+        variable = why.removeprefix("key missing: ")
+        raise ConfigError(
+            f"{name}: the environment variable {variable} is not set. Set it to your key and restart `bellwether ui`, or choose another forecaster"
+            if variable != why
+            else f"{name}: {why}"
+        )
 
 
 #: Models that cost money follow new inputs only: naming one in the settings buys nothing for what is older.

@@ -12,7 +12,7 @@ from bellwether.questions import release
 from bellwether.report.inputs import Inputs, registered
 from bellwether.settings import settings
 from bellwether.tables.schema import external_table
-from orchestration.declare import FOLLOW, OWNER, key
+from orchestration.declare import FOLLOW, key, of_files
 from orchestration.figures import MOST_BYTES, picture
 from resources import LakeResource
 from resources.io_manager import note
@@ -22,15 +22,17 @@ REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "c
 
 
 @dg.asset(
-    key=["benchmark", "report"],
-    group_name="benchmark",
-    description="The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster.",
-    kinds={"markdown", "json"},
-    owners=[OWNER],
-    tags={"layer": "benchmark"},
+    **of_files(
+        "benchmark/report",
+        "The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster.",
+        "markdown",
+        "json",
+        site_page="benchmark/index.html",
+        where="Written to the folder `reports`; `bellwether report RELEASE --to FOLDER` copies it.",
+        follows=FOLLOW,
+    ),
     ins={name: dg.AssetIn(key(f"benchmark/{name}")) for name in REPORTED},
     partitions_def=RELEASE,
-    metadata=FOLLOW.metadata(),
 )
 def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: LakeResource, **tables: Slice) -> dg.MaterializeResult:
     """The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster."""
@@ -66,12 +68,14 @@ class ExportConfig(dg.Config):
 
 
 @dg.asset(
-    key=["benchmark", "export"],
-    group_name="benchmark",
-    description="The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request.",
-    kinds={"huggingface", "parquet"},
-    owners=[OWNER],
-    tags={"layer": "benchmark"},
+    **of_files(
+        "benchmark/export",
+        "The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request.",
+        "huggingface",
+        "parquet",
+        site_page="benchmark/index.html",
+        where="Written to the folder `reports/datasets`; `bellwether export RELEASE --to FOLDER` copies it.",
+    ),
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE,
 )

@@ -15,7 +15,7 @@ from bellwether.replay.episode.table import episode_rows
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from bellwether.tables.schema import external_table
-from orchestration.declare import FOLLOW, OWNER, Follow, key, of, out
+from orchestration.declare import FOLLOW, Follow, key, of, of_files, out
 from orchestration.figures import MOST_BYTES, picture
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, of_key
 from orchestration.steps import Made, Rows, make_each
@@ -276,17 +276,20 @@ def _in_words(row: dict[str, Any]) -> str:
 
 @dg.multi_asset(
     name="standing",
-    outs={name.split("/")[1]: out(name, "polars", follows=FOLLOW) for name in STANDING_TABLES},
+    outs={name.split("/")[1]: out(name, "polars", follows=FOLLOW, is_required=False) for name in STANDING_TABLES},
     ins={"backtests": dg.AssetIn(key("replay/backtests"))},
+    can_subset=True,
 )
-def standing(backtests: Slice) -> Iterator[dg.Output]:
+def standing(context: dg.AssetExecutionContext, backtests: Slice) -> Iterator[dg.Output]:
     """Every agent over all its episodes, with intervals, and the results table of each."""
     from bellwether.replay.results.summary import results, summarise
 
-    rows = backtests.read()
-    summary = summarise(rows)
-    yield dg.Output(summary, "summary", metadata=_of_summary(summary, rows))
-    yield dg.Output(results(rows), "results")
+    rows, selected = backtests.read(), context.op_execution_context.selected_output_names
+    if "summary" in selected:
+        summary = summarise(rows)
+        yield dg.Output(summary, "summary", metadata=_of_summary(summary, rows))
+    if "results" in selected:
+        yield dg.Output(results(rows), "results")
 
 
 def _of_summary(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
@@ -306,14 +309,16 @@ def _of_summary(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any
 
 
 @dg.asset(
-    key=["replay", "report"],
-    group_name="replay",
-    description="The report of all backtests: a page in Markdown with figures, and JSON with every number.",
-    kinds={"markdown", "json"},
-    owners=[OWNER],
-    tags={"layer": "replay"},
+    **of_files(
+        "replay/report",
+        "The report of all backtests: a page in Markdown with figures, and JSON with every number.",
+        "markdown",
+        "json",
+        site_page="trading/index.html",
+        where="Written to the folder `reports`.",
+        follows=FOLLOW,
+    ),
     ins={name.split("/")[1]: dg.AssetIn(key(name)) for name in ("replay/backtests", "replay/fills", "replay/equity")},
-    metadata=FOLLOW.metadata(),
 )
 def trading_report(
     context: dg.AssetExecutionContext, reports: ReportsResource, store: EpisodesResource, lake: LakeResource, **tables: Slice

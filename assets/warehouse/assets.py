@@ -9,7 +9,7 @@ from bellwether.checks.data_docs import build_data_docs
 from bellwether.lake.warehouse import covered_files
 from bellwether.settings import settings
 from bellwether.tables import TABLES
-from orchestration.declare import OWNER, key
+from orchestration.declare import key, of_files
 from resources import LakeResource, WarehouseResource
 from resources.io_manager import size
 
@@ -24,12 +24,13 @@ class PublishConfig(dg.Config):
 
 
 @dg.asset(
-    key=["summary", "warehouse"],
-    group_name="summary",
-    description="The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place.",
-    kinds={"duckdb"},
-    owners=[OWNER],
-    tags={"layer": "summary"},
+    **of_files(
+        "summary/warehouse",
+        "The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place.",
+        "duckdb",
+        site_page="data/index.html",
+        where="The file is `warehouse.duckdb`; `bellwether query SQL` queries it.",
+    ),
     deps=[key(name) for name in TABLES],
     pool="warehouse",
 )
@@ -63,12 +64,13 @@ def warehouse(
 
 
 @dg.asset(
-    key=["summary", "site"],
-    group_name="summary",
-    description="The static site: every leaderboard, forecast, backtest, decision and market of the published warehouse as pages; replaced as a whole.",
-    kinds={"html"},
-    owners=[OWNER],
-    tags={"layer": "summary"},
+    **of_files(
+        "summary/site",
+        "The static site: every leaderboard, forecast, backtest, decision and market of the published warehouse as pages; replaced as a whole.",
+        "html",
+        site_page="index.html",
+        where="`bellwether site` builds it, too.",
+    ),
     deps=[warehouse],
     pool="site",
 )
@@ -88,12 +90,14 @@ def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
 
 
 @dg.asset(
-    key=["summary", "data_docs"],
-    group_name="summary",
-    description="Data Docs: Great Expectations' validation of every published table against its rules; replaced as a whole.",
-    kinds={"great_expectations", "html"},
-    owners=[OWNER],
-    tags={"layer": "summary"},
+    **of_files(
+        "summary/data_docs",
+        "Data Docs: Great Expectations' validation of every published table against its rules; replaced as a whole.",
+        "great_expectations",
+        "html",
+        site_page="data/index.html",
+        where="The folder `data-docs` is next to the site.",
+    ),
     deps=[warehouse],
     check_specs=[
         dg.AssetCheckSpec("rules_hold", asset=["summary", "data_docs"], description="Every published table meets all of its rules.")

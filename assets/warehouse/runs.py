@@ -9,6 +9,7 @@ from bellwether.errors import BellwetherError
 from bellwether.lake.warehouse import current_files, publication_time, published_files, tables_written_since
 from bellwether.settings import settings
 from bellwether.site import read_site_state, read_warehouse_state
+from orchestration.checks import OPERATIONS
 from orchestration.runner import Runner
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ def publish(work: Runner) -> None:
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Publish the demo's tables and validate them."""
+    """Publish the demo's tables, validate them and check the whole lake."""
     publish(work)
     if _data_docs_are_behind(work.resource("warehouse").database):
         work.launch(jobs.DATA_DOCS, "data docs")
+        work.launch(OPERATIONS, "checks of the whole lake")
     else:
         work.stats.fresh += 1
     return {}

@@ -16,7 +16,7 @@ from bellwether.arena.resolution import find_incidents
 from bellwether.checks.rule import LakeCheck, Observation, Rule, between, concerning, holds, present, unique, words
 from bellwether.lake import Lake
 from bellwether.registry.model_names import named_as_requested
-from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, POSITIONS, PRICES, TRADES
+from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, POSITIONS, PRICES, REFUSALS, TRADES
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 from bellwether.tables.schema import Table
 
@@ -60,8 +60,11 @@ def _check_decision_window(lake: Lake, now: datetime) -> Observation:
 def _check_bets(lake: Lake, now: datetime) -> Observation:
     asked = _read_rows(lake, DECISIONS).filter(pl.col("state").is_in(sorted(ANSWERED)), pl.col("action").is_in(["BET", "SELL"]))
     traded = _read_rows(lake, TRADES).select(decision_id=pl.col("trade_id").str.replace(r"/[^/]*$", "")).unique()
-    found = asked.join(traded, on="decision_id", how="anti")["decision_id"].sort().to_list()
-    return _observation(found, "BET or SELL decisions have no trade", "every BET or SELL decision has a trade")
+    refused = _read_rows(lake, REFUSALS).select("decision_id").unique()
+    found = asked.join(pl.concat([traded, refused]), on="decision_id", how="anti")["decision_id"].sort().to_list()
+    return _observation(
+        found, "BET or SELL decisions have neither a trade nor a refused leg", "every BET or SELL decision was executed or refused"
+    )
 
 
 def _check_held_prices(lake: Lake, now: datetime) -> Observation:
@@ -85,7 +88,7 @@ RUNBOOK = (
         "An agent decides once per week, within the window of its cohort",
         _check_decision_window,
     ),
-    LakeCheck("bets_have_trades", "arena/trades", "Every BET or SELL decision has a trade", _check_bets),
+    LakeCheck("bets_have_trades", "arena/trades", "Every BET or SELL decision has a trade or a refused leg", _check_bets),
     LakeCheck("held_prices_are_fresh", "arena/prices", "Markets held by live cohorts were marked within a day", _check_held_prices),
 )
 

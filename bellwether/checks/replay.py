@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.checks.rule import Rule, concerning, holds, present, prices, unique, words
+from bellwether.checks.rule import DEMO_GAP, Rule, concerning, holds, present, prices, unique, words
 
 _EPISODE = (
     unique("episode", "ticker"),
@@ -18,7 +18,7 @@ _EPISODE = (
     prices("settlement_value"),
     holds("ends_after_it_starts", "an episode ends after its start", pl.col("end_at") > pl.col("start_at"), blocking=True),
     present("settled", "the market has a result", "result"),
-    holds("no_gaps", "the book could be trusted throughout", pl.col("gaps") == 0),
+    holds("no_gaps", "the book was valid throughout the episode", pl.col("gaps") == 0, expected=DEMO_GAP),
 )
 
 _BOOK_VALUES = ("bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth")

@@ -18,11 +18,16 @@ import polars as pl
 
 from bellwether.domains import load_domains
 from bellwether.errors import ConfigError
+from bellwether.settings import World, settings
 from bellwether.tables import table as declared
 from bellwether.tables.schema import Table
 
 if TYPE_CHECKING:
     from bellwether.lake import Lake, Slice
+
+
+#: Why gaps of recordings are expected in the sandbox.
+DEMO_GAP = "the demo drops the messages of 90 s of its last recording"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,7 @@ class Rule:
         blocking: True when a failure stops everything made from the table.
         condition: boolean per row that must not be false; None for an expectation.
         fit: adapts the rule to the lake and to the rows being checked, under the same name; None where it is the same for all.
+        expected: why the sandbox breaks the rule on purpose; there the check reports it and does not fail. Empty for other rules.
 
     Raises `ConfigError` for an expectation that has no form in Polars; declare it as a condition.
     """
@@ -50,10 +56,16 @@ class Rule:
     blocking: bool = False
     condition: pl.Expr | None = None
     fit: Callable[[Lake, Slice], Rule] | None = None
+    expected: str = ""
 
     def __post_init__(self) -> None:
         if self.condition is None and not self.counts_rows and self.expectation not in _HOLDS:
             raise ConfigError(f"rule {self.name!r}: the expectation {self.expectation!r} has no form in Polars; declare it with `holds`")
+
+    @property
+    def is_expected(self) -> bool:
+        """True if this world breaks the rule on purpose."""
+        return bool(self.expected) and settings().world is World.SANDBOX
 
     @property
     def counts_rows(self) -> bool:
@@ -139,10 +151,10 @@ def between(name: str, description: str, column: str, low: float | None, high: f
     return Rule(name, description, "ExpectColumnValuesToBeBetween", (column,), kwargs, blocking)
 
 
-def holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False) -> Rule:
+def holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False, expected: str = "") -> Rule:
     """The condition is not false in any row; null means that a row is not concerned."""
     columns = tuple(dict.fromkeys(condition.meta.root_names()))
-    return Rule(name, description, "", columns, {}, blocking, condition)
+    return Rule(name, description, "", columns, {}, blocking, condition, expected=expected)
 
 
 def row_count(name: str, description: str, low: int | None, high: int | None) -> Rule:

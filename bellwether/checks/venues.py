@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bellwether.checks import operations
-from bellwether.checks.rule import Rule, between, concerning, holds, present, prices, unique, words
+from bellwether.checks.rule import DEMO_GAP, Rule, between, concerning, holds, present, prices, unique, words
 from bellwether.tables import raw, table
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ _LISTED_REJECTS = replace(few_rejects(0, listed=True), fit=_few_of_list)
 
 _RECORDING_GAP = (
     unique("recording", "gap"),
-    holds("nothing_lost", "no number of a subscription was skipped, but where that is expected", pl.col("kind") != "lost"),
+    holds("nothing_lost", "no sequence number of a subscription was skipped unexpectedly", pl.col("kind") != "lost", expected=DEMO_GAP),
 )
 
 RULES: dict[str, tuple[Rule, ...]] = {

@@ -117,6 +117,8 @@ def test_a_bet_without_a_trade_is_named(lake: Lake) -> None:
     decide(lake, WEEK + SEVEN, "c/one", action="HOLD")
     write(lake, "arena/trades", WEEK, {"trade_id": f"c/one/{WEEK}/1", "agent_id": "c/one"})
     assert asked(lake, "bets_have_trades").subjects == (f"c/two/{WEEK}",)
+    write(lake, "arena/refusals", WEEK, {"decision_id": f"c/two/{WEEK}", "leg": 1, "reason": "price"})
+    assert asked(lake, "bets_have_trades").passed, "a decision whose legs were all refused needs no trade"
 
 
 @pytest.mark.parametrize(("hours", "reconstructed", "passed"), [(25, False, True), (27, False, False), (27, True, True)])
