@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.benchmark.partitions import forecasters
 from bellwether.errors import ConfigError
 from bellwether.forecasting import available, without_key
 from bellwether.questions import releases
@@ -20,7 +21,7 @@ def test_the_first_tick_adds_everything_registered_and_the_next_nothing() -> Non
         result = registry(dg.build_sensor_context(instance=instance))
         assert isinstance(result, dg.SensorResult)
         added = {request.partitions_def_name: list(request.partition_keys) for request in result.dynamic_partitions_requests or ()}
-        assert added == {"release": ["sandbox-2026", "sandbox-both"], "forecaster": list(available()), "agent": list(agents())}
+        assert added == {"release": ["sandbox-2026", "sandbox-both"], "forecaster": forecasters(), "agent": list(agents())}
         for name, keys in added.items():
             instance.add_dynamic_partitions(name, keys)
         assert isinstance(registry(dg.build_sensor_context(instance=instance)), dg.SkipReason)
