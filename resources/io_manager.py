@@ -75,8 +75,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
             for key, manifest in written.items():
                 step.add_asset_metadata({"dagster/partition_row_count": manifest.rows}, context.asset_key, key)
             last, manifest = list(written.items())[-1]
-            rows = lake.slice_of(declared, {manifest.partition: manifest})
-            step.add_asset_metadata({"preview": dg.MetadataValue.md(markdown(rows.head()))}, context.asset_key, last)
+            rows = lake.slice_from(declared, {manifest.partition: manifest})
+            step.add_asset_metadata({"preview": dg.MetadataValue.md(preview_markdown(rows.head()))}, context.asset_key, last)
         else:
             rows = lake.slice_from(declared, {manifest.partition: manifest for manifest in written.values()})
             first = obj.select(declared.names).head() if isinstance(obj, pl.DataFrame) else rows.head()

@@ -219,7 +219,7 @@ def test_books_that_do_not_hold_rank_nobody(here: World) -> None:
     wrong = right.with_columns(position_id=pl.lit("nobody's"))
     here.lake.write(table("arena/trades"), partition, wrong, run_id="wrong")
     try:
-        with pytest.raises(RunFailed, match="the books do not hold"):
+        with pytest.raises(RunFailed, match="the books do not balance"):
             here.runner().launch(BOOKS, "books")
         assert rows(here, "arena/leaderboard").equals(board)
     finally:
