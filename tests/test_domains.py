@@ -25,7 +25,7 @@ USE = """
 import json
 import dagster as dg
 from bellwether.lake import Lake
-from bellwether.lake.dictionary import dictionary
+from bellwether.lake.dictionary import build_dictionary
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import settings
 from orchestration.definitions import defs
@@ -39,7 +39,7 @@ print(json.dumps({
     "asset": dg.AssetKey(["weather", "highs"]) in defs.resolve_asset_graph().get_all_asset_keys(),
     "page": "/asset-groups/weather" in orientation(3000),
     "checks": {found.check_name: found.passed for found in run.get_asset_check_evaluations()},
-    "dictionary": "### weather/highs" in dictionary(),
+    "dictionary": "### weather/highs" in build_dictionary(),
     "rows": query(settings().warehouse_uri, "FROM weather.highs ORDER BY city").select("city", "high").rows(),
 }))
 """

@@ -24,7 +24,7 @@ WRONG = """
 from decimal import Decimal
 
 from bellwether.arena import Bet, Level, Limits, Methodology, Position, SharePrice
-from bellwether.arena.units import percent_text, shares_for, value_of
+from bellwether.arena.units import percent_text, shares_for, share_value
 from bellwether.recordings.books import price_of, size_of
 from bellwether.replay import YES, AgentContext, Backtest, CentiCents, Fill, Lots, Market, MicroDollars, OrderUpdate, cents, contracts
 from bellwether.replay.episode_builder.messages import Trade
@@ -70,8 +70,8 @@ def bets(rules: Methodology, position: Position, level: Level) -> None:
     Bet("m", "YES", rules.least)
     Bet("m", "YES", level.price)  # arg-type
     Limits.of(rules, position.shares)  # arg-type
-    value_of(position.shares, level.price)
-    value_of(level.price, position.shares)  # arg-type
+    share_value(position.shares, level.price)
+    share_value(level.price, position.shares)  # arg-type
     shares_for(position.cost, level.price)
     shares_for(position.shares, level.price)  # arg-type
     percent_text(position.cost)  # arg-type

@@ -14,15 +14,15 @@ _SIDE = "resting bids for {} as (price in dollars, size in contracts), ascending
 
 KALSHI_BOOKS = Table(
     name="raw/kalshi_books",
-    row="The order book of one Kalshi market at the moment of one answer: the bids of both sides.",
+    row="The order book of one Kalshi market in one response: the bids of both sides.",
     columns=(
-        Column("day", pl.Date(), "UTC day of the answer; the partition", UTC),
+        Column("day", pl.Date(), "UTC day of the response; partition", UTC),
         Column("ticker", TEXT, "ticker of the market"),
         Column("yes_bids", LEVELS, _SIDE.format("YES")),
         Column("no_bids", LEVELS, _SIDE.format("NO")),
-        Column("yes_bid", PRICE, "best YES bid; null when none", DOLLARS, nullable=True),
-        Column("yes_ask", PRICE, "best YES ask, 1 less the best NO bid; null when none", DOLLARS, nullable=True),
-        Column("wire_format", TEXT, "current (orderbook_fp), transitional (dollars beside cents) or legacy (integer cents)"),
+        Column("yes_bid", PRICE, "best YES bid; null if missing", DOLLARS, nullable=True),
+        Column("yes_ask", PRICE, "best YES ask (1 minus the best NO bid); null if missing", DOLLARS, nullable=True),
+        Column("wire_format", TEXT, "current (orderbook_fp), transitional (dollars next to cents) or legacy (integer cents)"),
         BODY,
         *FETCHED,
     ),

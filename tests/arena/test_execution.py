@@ -158,7 +158,7 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
         lines = "\n".join(summary_lines(found))
         assert f"of {found['legs']} legs: no price {found['legs']}" in lines
         assert "read: every leg was refused: no price" in lines
-        assert "3 open decisions of 2026-06-28; deadline 2026-06-30 00:00 UTC; no budget" in lines
+        assert "3 open decisions of 2026-06-28; deadline 2026-06-30 00:00 UTC; no weekly budget" in lines
         assert week_status(arena.lake, methodologies(arena.registry))["refused"].to_list() == [found["legs"]]
     arena.now = datetime(2026, 6, 30, 0, 5, tzinfo=UTC)
     with arena.journal() as journal:

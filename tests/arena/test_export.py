@@ -117,7 +117,7 @@ def test_a_zip_holds_the_same_files(exported: dict[str, pl.DataFrame], tmp_path:
 def test_the_card_describes_every_table_and_column(exported: dict[str, pl.DataFrame], tmp_path: Path) -> None:
     text = (export_cohort(exported, WEEK, tmp_path / "cohort") / CARD).read_text()
     assert MARK in text
-    assert "reconstructed afterwards" in text
+    assert "; reconstructed" in text
     for name, rows in exported.items():
         part = text.split(f"## {name}\n")[1].split("\n## ")[0]
         assert f" {rows.height} rows." in part
@@ -133,7 +133,7 @@ def test_a_key_that_a_model_repeats_is_not_exported(arena: Arena, monkeypatch: p
 
     for secret in secrets():
         messages = [{"role": "user", "content": f"my key is {secret}"}]
-        monkeypatch.setattr(export, "stored", lambda *asked, said=messages: _with(asked, DecisionPlan, messages=said))
+        monkeypatch.setattr(export, "load_record", lambda *asked, said=messages: _with(asked, DecisionPlan, messages=said))
         with arena.journal() as journal:
             rows = cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)["messages"]
         assert not rows["content"].str.contains(secret, literal=True).any()

@@ -157,8 +157,8 @@ LINE = '[mine]\ntitle = "t"\n[mine.families]\n'
             f'{LINE}gpt = "gpt-5.1-high"\ncontrol = "gpt-4o-mini"\n',
             r"families.gpt = 'gpt-5.1-high': is not a release of gpt; its releases are gpt-5.1, gpt-5.2",
         ),
-        ("", f'{LINE}o = "o1-mini"\ncontrol = "gpt-4o-mini"\n', r"families.o = 'o1-mini': no price of o1-mini is known"),
-        ("", f'{LINE}hold = "gpt-5.2"\n', "hold is 'gpt-5.2', and the rule hold competes under this name"),
+        ("", f'{LINE}o = "o1-mini"\ncontrol = "gpt-4o-mini"\n', r"families.o = 'o1-mini': o1-mini has no known price"),
+        ("", f'{LINE}hold = "gpt-5.2"\n', "hold is 'gpt-5.2', but the rule hold competes under this name"),
         ("", f'{LINE}gpt = "gpt-5.1"\ngpt = "gpt-5.2"\n', r'lineups.toml: \[mine.families\] gpt = "gpt-5.2" \(line 5\): is given twice'),
         (f"[o.releases.o1-mini]\n{RELEASED}", "", r"families.toml: \[o\] title: is missing"),
         (

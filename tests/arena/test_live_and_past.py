@@ -72,8 +72,8 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
         return reconstruct_universe([row for row in rows if row["market_id"] in quoted[at.date()]], prices, at, limit)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(polymarket, "universe", alike)
-        patch.setattr(polymarket, "past_universe", of_quoted)
+        patch.setattr(polymarket, "select_universe", alike)
+        patch.setattr(polymarket, "reconstruct_universe", of_quoted)
         for number in range(WEEKS):
             live.now = START + number * SEVEN
             sunday = live.now.date()

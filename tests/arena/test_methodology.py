@@ -122,7 +122,7 @@ def test_the_built_in_lineups_can_be_used_where_they_say() -> None:
     ("text", "said"),
     [
         ('[mine]\ntitle = "t"\n[mine.families]\na = "gtp"\n', r"families.*unknown model 'gtp'.*did you mean gpt"),
-        ('[mine]\ntitle = "t"\n[mine.families]\na = "rule/wait"\n', "there is no such rule.*rule/hold"),
+        ('[mine]\ntitle = "t"\n[mine.families]\na = "rule/wait"\n', "unknown rule.*rule/hold"),
         ('[mine]\ntitle = "t"\n[mine.families]\na = "gpt"\nb = "gpt"\n', "'gpt' represents two families"),
         ('[mine]\ntitle = "t"\n[mine.families]\n"A B" = "gpt"\n', "'A B' cannot be a family"),
         ('[mine]\ntitle = "t"\nmethodology = "v9"\n[mine.families]\na = "gpt"\n', "methodology = 'v9': unknown methodology"),

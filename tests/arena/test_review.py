@@ -120,7 +120,7 @@ def arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arena:
 def test_the_review_changes_nothing_and_a_dismissal_ends_its_proposal(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     """F7: no family, release or lineup is made of a dismissal."""
     files = {path: path.read_bytes() for path in arena.registry.iterdir()}
-    monkeypatch.setattr(interventions, "families", lambda models, folder: {"gpt": GPT_NOW})
+    monkeypatch.setattr(interventions, "load_families", lambda models, folder: {"gpt": GPT_NOW})
     with arena.journal() as journal:
         world = arena.world(journal)
         (found,) = interventions.review_registry(world)
@@ -148,7 +148,7 @@ def test_an_upgrade_says_what_to_add_to_the_registry() -> None:
 
 
 def test_the_asset_has_the_rows_and_numbers_of_the_review(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interventions, "families", lambda models, folder: {"gpt": GPT_NOW})
+    monkeypatch.setattr(interventions, "load_families", lambda models, folder: {"gpt": GPT_NOW})
     with arena.journal() as journal:
 
         class Means:

@@ -344,7 +344,7 @@ def test_weeks_cohorts_and_agents_are_told(decided: Arena) -> None:
     mine = agent_rows(stored_tables(decided.lake), WEEK, "calibrated")
     assert mine["decisions"].height == 2
     assert mine["cash movements"].height >= mine["positions"].height > 0
-    with pytest.raises(ConfigError, match="no such family"):
+    with pytest.raises(ConfigError, match="the family is not in the cohort"):
         agent_rows(stored_tables(decided.lake), WEEK, "nobody")
     with pytest.raises(ConfigError, match="no cohort started"):
         cohort_rows(stored_tables(decided.lake), WEEK - SEVEN)

@@ -25,7 +25,7 @@ import dagster as dg
 import polars as pl
 
 from bellwether.lake import Lake
-from bellwether.lake.dictionary import dictionary
+from bellwether.lake.dictionary import build_dictionary
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -51,7 +51,7 @@ print(json.dumps({
     "follows": asset.metadata_by_key[KEY]["follows"].value["attempts"],
     "in the job": KEY in {key for key in defs.resolve_job_def("days").asset_layer.executable_asset_keys},
     "checks": {found.check_name: found.passed for found in done.get_asset_check_evaluations()},
-    "dictionary": "### clean/markets_by_category" in dictionary(),
+    "dictionary": "### clean/markets_by_category" in build_dictionary(),
     "rows": query(settings().warehouse_uri, "SELECT markets, resolved FROM clean.markets_by_category ORDER BY day").rows(),
 }))
 """

@@ -144,7 +144,7 @@ def test_damaged_files_and_manifests_of_reconstructed_weeks_are_made_again_as_th
 
 
 def test_the_damaged_manifest_of_a_live_week_is_left_to_a_person(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "all_reconstructed", lambda world: False)
+    monkeypatch.setattr(runs, "is_all_reconstructed", lambda world: False)
     partition, manifest = next(iter(here.lake.manifests(table("arena/trades")).items()))
     place = Path(here.lake.storage.location(manifest.file)).parent / "manifest.json"
     text = place.read_bytes()
@@ -176,7 +176,7 @@ def test_the_books_are_folded_and_the_failure_reported_when_the_present_cannot_b
         raise VenueError("prices of 3 outcomes", 5, "the venue is away")
 
     launched: list[str] = []
-    monkeypatch.setattr(runs, "mark", away)
+    monkeypatch.setattr(runs, "store_tick", away)
     monkeypatch.setattr(runs, "_submitted_since", lambda work: True)
     work = here.runner()
     monkeypatch.setattr(work, "launch", lambda job, label, **how: launched.append(label))
