@@ -6,7 +6,7 @@ import polars as pl
 
 from bellwether.tables.schema import EXACT_PRICE, MONEY, PRICE, PROBABILITY, TEXT, TIME, USDC, UTC, Column, Table
 
-#: Shares, to a millionth.
+#: Shares with six decimals.
 SHARES = pl.Decimal(24, 6)
 #: Volume of a market.
 VOLUME = pl.Decimal(24, 6)

@@ -8,7 +8,7 @@ from bellwether.tables.schema import MONEY, PROBABILITY, TEXT, TIME, UTC, Column
 
 _FLOAT = pl.Float64()
 
-#: What is ranked together: cohorts of one methodology, live or reconstructed, of models that could or could not know.
+#: Ranking group: methodology, live or reconstructed, and whether models may know outcomes.
 _GROUP = (
     Column("methodology", TEXT, "methodology of the cohorts"),
     Column("reconstructed", pl.Boolean(), "whether the cohorts are reconstructed; ranked separately"),
@@ -20,7 +20,7 @@ _GROUP = (
 )
 _FAMILY = Column("family", TEXT, "family, a competitor over the years")
 GROUP = tuple(column.name for column in _GROUP)
-#: Tables of the arena that rankings are computed from.
+#: Input tables of rankings.
 INPUTS = ("agents", "decisions", "universe", "trades", "prices", "ledger", "positions", "portfolios", "scores", "submissions")
 
 SUBMISSIONS = Table(

@@ -11,11 +11,11 @@ RELEASE = Column("release", TEXT, "name of the benchmark release, with its versi
 FORECASTER = Column("forecaster", TEXT, "name of the forecaster in the registry; second part of the partition")
 RULES = Column("rules", TEXT, "version of the rules that made the row")
 
-#: Fixed horizons before close at which the market's own price is recorded: name -> hours.
+#: Horizons before close at which the market price is recorded: name -> hours.
 HORIZONS: dict[str, int] = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}
 
 
-def _horizon(name: str, hours: int) -> tuple[Column, Column]:
+def _horizon_columns(name: str, hours: int) -> tuple[Column, Column]:
     return (
         Column(
             f"price_{name}",
@@ -28,11 +28,11 @@ def _horizon(name: str, hours: int) -> tuple[Column, Column]:
     )
 
 
-#: Groups of markets whose outcomes are counted as of the opening of a question: prefix of the columns -> columns of clean/markets that are the same.
+#: Groups of markets for base rates as of the opening of a question: column prefix -> common columns of clean/markets.
 BASE_RATES: dict[str, tuple[str, ...]] = {"base": ("venue",), "base_category": ("venue", "category")}
 
 
-def _base_rate(prefix: str, group: tuple[str, ...]) -> tuple[Column, ...]:
+def _base_rate_columns(prefix: str, group: tuple[str, ...]) -> tuple[Column, ...]:
     markets = f"the same {' and '.join(group)}"
     return (
         Column(f"{prefix}_n", pl.Int64(), f"number of binary markets of {markets} paid before the question opened", nullable=True),
@@ -66,8 +66,8 @@ QUESTIONS = Table(
         Column("cluster", TEXT, "unit of resampling for intervals: venue:series, or venue:event if the release states so"),
         Column("open_time", TIME, "start of trading", UTC, nullable=True),
         Column("settled_at", TIME, "when the market was paid", UTC, nullable=True),
-        *(column for name, hours in HORIZONS.items() for column in _horizon(name, hours)),
-        *(column for prefix, group in BASE_RATES.items() for column in _base_rate(prefix, group)),
+        *(column for name, hours in HORIZONS.items() for column in _horizon_columns(name, hours)),
+        *(column for prefix, group in BASE_RATES.items() for column in _base_rate_columns(prefix, group)),
         Column("ordinal", pl.Int32(), "position in the release, from 0"),
         Column("version", pl.Int32(), "version of the release, from 1"),
         Column("cutoff", TIME, "time after which all questions of the release were resolved", UTC),
@@ -82,7 +82,7 @@ QUESTIONS = Table(
 )
 
 #: Columns of a model's forecast; null for other forecasters.
-_ASKED = (
+_CALL_COLUMNS = (
     Column("model", TEXT, "model as named by the provider", nullable=True),
     Column("elicitation", TEXT, "elicitation protocol and its version", nullable=True),
     Column("prompt_hash", TEXT, "hash of the prompt", nullable=True),
@@ -147,7 +147,7 @@ FORECASTS = Table(
             pl.Boolean(),
             "whether the question closed or was settled at or before the knowledge cutoff, so that its outcome may have been known",
         ),
-        *_ASKED,
+        *_CALL_COLUMNS,
         KNOWN_AT,
         RULES,
     ),
@@ -228,15 +228,15 @@ RELIABILITY = Table(
     version="2",
 )
 
-_RANKED = ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy")
+_RANKED_METRICS = ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy")
 
 
-def _ranked(metric: str) -> tuple[Column, ...]:
+def _metric_columns(metric: str) -> tuple[Column, ...]:
     return (
         Column(metric, pl.Float64(), f"{metric}, as in benchmark/scores", nullable=True),
-        Column(f"{metric}_lower", pl.Float64(), f"lower end of the 95 % interval of {metric}; null when none", nullable=True),
-        Column(f"{metric}_upper", pl.Float64(), f"upper end of the 95 % interval of {metric}; null when none", nullable=True),
-        Column(f"{metric}_reason", TEXT, f"why {metric} has no interval; null when it has one", nullable=True),
+        Column(f"{metric}_lower", pl.Float64(), f"lower end of the 95 % interval of {metric}; null without one", nullable=True),
+        Column(f"{metric}_upper", pl.Float64(), f"upper end of the 95 % interval of {metric}; null without one", nullable=True),
+        Column(f"{metric}_reason", TEXT, f"why {metric} has no interval; null with one", nullable=True),
     )
 
 
@@ -251,7 +251,7 @@ LEADERBOARD = Table(
         Column(
             "kind", TEXT, "market_price, base_rate, constant, random or language_model; unregistered if it is no longer in the registry"
         ),
-        *(column for metric in _RANKED for column in _ranked(metric)),
+        *(column for metric in _RANKED_METRICS for column in _metric_columns(metric)),
         Column("brier_method", TEXT, "method of the interval of brier", nullable=True),
         Column("brier_df", pl.Float64(), "degrees of freedom of the interval of brier", nullable=True),
         Column("ece", pl.Float64(), "ece, as in benchmark/scores; biased upwards", nullable=True),

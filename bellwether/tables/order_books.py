@@ -7,10 +7,10 @@ import polars as pl
 from bellwether.tables.raw import BODY, FETCHED
 from bellwether.tables.schema import DOLLARS, PRICE, SIZE, TEXT, UTC, Column, Table
 
-#: The price levels of one side of a book.
+#: Price levels of one side of a book.
 LEVELS = pl.List(pl.Struct({"price": PRICE, "size": SIZE}))
 
-_SIDE = "resting bids for {} as (price in dollars, size in contracts), ascending: the best is last; empty when there is none"
+_SIDE = "resting bids for {} as (price in dollars, size in contracts), ascending (best last); empty without bids"
 
 KALSHI_BOOKS = Table(
     name="raw/kalshi_books",

@@ -387,7 +387,7 @@ FAILURES = {
 }
 
 
-def _pulls(venue: str) -> Table:
+def _pull_table(venue: str) -> Table:
     return Table(
         name=f"raw/{venue}_pulls",
         row="Request statistics of one pull of a UTC day, from its stored pages and manifest.",
@@ -419,11 +419,11 @@ def _pulls(venue: str) -> Table:
     )
 
 
-KALSHI_PULLS = _pulls("kalshi")
-POLYMARKET_PULLS = _pulls("polymarket")
+KALSHI_PULLS = _pull_table("kalshi")
+POLYMARKET_PULLS = _pull_table("polymarket")
 
 
-def _rejects(venue: str) -> Table:
+def _reject_table(venue: str) -> Table:
     return Table(
         name=f"raw/{venue}_rejects",
         row="One invalid object in a response of the venue, with the reason.",
@@ -444,7 +444,7 @@ def _rejects(venue: str) -> Table:
     )
 
 
-KALSHI_REJECTS = _rejects("kalshi")
+KALSHI_REJECTS = _reject_table("kalshi")
 KALSHI_SERIES_REJECTS = Table(
     name="raw/kalshi_series_rejects",
     row="One invalid object of Kalshi's list of series, with the reason, as of the last pull.",
@@ -460,7 +460,7 @@ KALSHI_ARCHIVE_REJECTS = Table(
     ),
     key=KALSHI_REJECTS.key,
 )
-POLYMARKET_REJECTS = _rejects("polymarket")
+POLYMARKET_REJECTS = _reject_table("polymarket")
 
 #: Table of rejected objects by venue.
 REJECTS = {"kalshi": KALSHI_REJECTS, "polymarket": POLYMARKET_REJECTS}

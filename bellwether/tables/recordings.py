@@ -6,7 +6,7 @@ import polars as pl
 
 from bellwether.tables.schema import TEXT, UTC, Column, Table
 
-#: Nanoseconds: receive times are finer than a microsecond, and so are some of the exchange's.
+#: Nanosecond precision, as receive times and some exchange times have it.
 INSTANT = pl.Datetime("ns", "UTC")
 
 RECORDING = Column("recording", TEXT, "name of the recording; partition")

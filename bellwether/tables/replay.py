@@ -7,25 +7,25 @@ import polars as pl
 from bellwether.tables.clean import KNOWN_AT
 from bellwether.tables.schema import CONTRACTS, DOLLARS, MONEY, PRICE, SIZE, TEXT, UTC, Column, Table
 
-#: Nanoseconds: replayed instants are as fine as the recording's.
+#: Nanosecond precision, as in recordings.
 INSTANT = pl.Datetime("ns", "UTC")
 COUNT, RATIO, FLAG = pl.Int64(), pl.Float64(), pl.Boolean()
 USD = "dollars"
-#: Between the episodes of a portfolio's name, under which its results stand; no episode of a portfolio has it in its own name.
+#: Separates the episodes in the name of a portfolio; not allowed in names of its episodes.
 SEPARATOR = "+"
 
-EPISODE = Column("episode", TEXT, "name of the episode; the partition")
+EPISODE = Column("episode", TEXT, "name of the episode; partition")
 BAND = Column(
     "band",
     TEXT,
-    "origin of the bounds: fills (all queue histories, the same calls), rerun (complete runs under the slowest and fastest queue) or none; before 0.4 accounts",
+    "origin of the bounds: fills (all queue histories, same orders), rerun (complete runs under slowest and fastest queue) or none; before 0.4 accounts",
 )
-AGENT = Column("agent", TEXT, "name of the agent in the registry; the partition's second part")
-RULES = Column("rules", TEXT, "rule set of the simulator that made this row")
+AGENT = Column("agent", TEXT, "name of the agent in the registry; second part of the partition")
+RULES = Column("rules", TEXT, "rule set of the simulator that made the row")
 
 
 def is_portfolio(episode: str) -> bool:
-    """Return whether results under this name are of a portfolio."""
+    """Return whether this is the name of a portfolio's results."""
     return SEPARATOR in episode
 
 
@@ -34,56 +34,54 @@ def _money(name: str, meaning: str, *, nullable: bool = False) -> Column:
 
 
 def _share(name: str, meaning: str) -> Column:
-    return Column(name, RATIO, f"{meaning}; null when undefined", "share", nullable=True)
+    return Column(name, RATIO, f"{meaning}; null if undefined", "share", nullable=True)
 
 
 def _count(name: str, meaning: str) -> Column:
     return Column(name, COUNT, meaning, "count")
 
 
-def _interval(name: str) -> tuple[Column, ...]:
+def _interval_columns(name: str) -> tuple[Column, ...]:
     return (
         *(
-            Column(f"{name}_{end}", RATIO, f"{end} end of the 95 % interval over episodes; null when none", nullable=True)
+            Column(f"{name}_{end}", RATIO, f"{end} end of the 95 % interval over episodes; null without one", nullable=True)
             for end in ("lower", "upper")
         ),
-        Column(f"{name}_reason", TEXT, "why there is no interval; null when there is one", nullable=True),
+        Column(f"{name}_reason", TEXT, "why there is no interval; null with one", nullable=True),
     )
 
 
 EPISODES = Table(
     name="replay/episodes",
-    row="One market of an episode: what was recorded of it, how it was settled, and on which terms it traded.",
+    row="One market of an episode: recorded data, settlement, and trading terms.",
     columns=(
         EPISODE,
-        Column("event", TEXT, "the venue's own id of the event"),
+        Column("event", TEXT, "event id at the venue"),
         Column("venue", TEXT, "kalshi or polymarket"),
         Column("title", TEXT, "title of the event; untrusted text", nullable=True),
-        Column("ticker", TEXT, "the market"),
-        Column("recording", TEXT, "recording that it was made from; null for an imported folder", nullable=True),
+        Column("ticker", TEXT, "ticker of the market"),
+        Column("recording", TEXT, "source recording; null for an imported folder", nullable=True),
         Column("start_at", INSTANT, "start of the episode", UTC),
         Column("end_at", INSTANT, "end of the episode", UTC),
-        _count("book_rows", "changes and snapshots of its book"),
+        _count("book_rows", "number of changes and snapshots of its book"),
         _count("trades", "trades"),
-        Column("volume", SIZE, "contracts traded", CONTRACTS),
-        _count("gaps", "stretches in which its book could not be trusted"),
-        Column("open_time", INSTANT, "when trading opened; null when not known", UTC, nullable=True),
-        Column("close_time", INSTANT, "when trading closed; null when not known", UTC, nullable=True),
-        Column("settled_at", INSTANT, "when it was settled; null when it was not", UTC, nullable=True),
-        Column("result", TEXT, "YES, NO, SCALAR or VOID; null when not known", nullable=True),
-        Column("result_source", TEXT, "where the result comes from; inferred where nothing says it", nullable=True),
-        _money("settlement_value", "what a YES contract paid; null when not settled", nullable=True),
+        Column("volume", SIZE, "traded contracts", CONTRACTS),
+        _count("gaps", "number of periods in which its book is invalid"),
+        Column("open_time", INSTANT, "start of trading; null if unknown", UTC, nullable=True),
+        Column("close_time", INSTANT, "close of trading; null if unknown", UTC, nullable=True),
+        Column("settled_at", INSTANT, "time of settlement; null if unsettled", UTC, nullable=True),
+        Column("result", TEXT, "YES, NO, SCALAR or VOID; null if unknown", nullable=True),
+        Column("result_source", TEXT, "source of the result; inferred if no source states it", nullable=True),
+        _money("settlement_value", "payout of a YES contract; null if unsettled", nullable=True),
         Column("fee_type", TEXT, "fee type of its series", nullable=True),
         Column("fee_multiplier", pl.Decimal(10, 6), "factor on the fee formula", "ratio", nullable=True),
-        Column("default_fee", FLAG, "nothing states its fee terms: they are the venue's general ones"),
-        Column("mutually_exclusive", FLAG, "at most one market of the event resolves yes; null when not known", nullable=True),
-        Column("warnings", pl.List(pl.String()), "what the validation warns of in the episode"),
+        Column("default_fee", FLAG, "whether the venue's general fees apply, because no source states the terms"),
+        Column("mutually_exclusive", FLAG, "whether at most one market of the event resolves YES; null if unknown", nullable=True),
+        Column("warnings", pl.List(pl.String()), "validation warnings of the episode"),
         Column("digest", TEXT, "digest of the episode's content"),
-        Column("recording_digest", TEXT, "SHA-256 of the stored recording that it was made from", nullable=True),
-        Column(
-            "markets_digest", TEXT, "SHA-256 of the pulled markets of the days around its end, as they were when it was made", nullable=True
-        ),
-        Column("folder", TEXT, "name of the episode's folder, below the folder of episodes"),
+        Column("recording_digest", TEXT, "SHA-256 of the source recording", nullable=True),
+        Column("markets_digest", TEXT, "SHA-256 of the pulled markets of the days around its end, at the time of building", nullable=True),
+        Column("folder", TEXT, "folder of the episode, relative to the folder of episodes"),
         KNOWN_AT,
     ),
     key=("episode", "ticker"),
@@ -92,83 +90,85 @@ EPISODES = Table(
     version="4",
 )
 
-#: Instants at which a book is looked at, at most, and levels that count towards its depth.
+#: Maximum number of sampled instants of a book, and number of levels in its depth.
 BOOK_INSTANTS, BOOK_LEVELS = 500, 5
 
-_DARK = "null while the book is not valid"
+_DARK = "null if the book is invalid"
 
 BOOKS = Table(
     name="replay/books",
-    row="The top of one market's book from a sampled instant of its episode on, until the market's next row.",
+    row="Best prices of one market's book from a sampled instant on, until the market's next row.",
     columns=(
         EPISODE,
-        Column("ticker", TEXT, "the market"),
+        Column("ticker", TEXT, "ticker of the market"),
         Column(
             "at",
             INSTANT,
-            f"the instant; an episode has at most {BOOK_INSTANTS}, evenly spread; rows at the first, the last and wherever something changed",
+            f"sampled instant; at most {BOOK_INSTANTS} per episode, evenly spaced; rows at the first, the last and every change",
             UTC,
         ),
-        Column("bid", PRICE, "best bid of YES; null when none, and while the book is not valid", DOLLARS, nullable=True),
-        Column("ask", PRICE, "best ask of YES: a dollar less the best bid of NO; null as the bid", DOLLARS, nullable=True),
-        Column("bid_size", SIZE, f"contracts at the best bid, 0 when none; {_DARK}", CONTRACTS, nullable=True),
-        Column("ask_size", SIZE, f"contracts at the best ask, 0 when none; {_DARK}", CONTRACTS, nullable=True),
-        Column(
-            "bid_depth", SIZE, f"contracts at the best {BOOK_LEVELS} prices that bids of YES stand at; {_DARK}", CONTRACTS, nullable=True
-        ),
-        Column(
-            "ask_depth", SIZE, f"contracts at the best {BOOK_LEVELS} prices that asks of YES stand at; {_DARK}", CONTRACTS, nullable=True
-        ),
-        Column("valid", FLAG, "the recording knows the book: it has begun, has no gap here, and the market is not closed"),
+        Column("bid", PRICE, "best YES bid; null if missing or if the book is invalid", DOLLARS, nullable=True),
+        Column("ask", PRICE, "best YES ask (one dollar minus the best NO bid); null like the bid", DOLLARS, nullable=True),
+        Column("bid_size", SIZE, f"contracts at the best bid, 0 without one; {_DARK}", CONTRACTS, nullable=True),
+        Column("ask_size", SIZE, f"contracts at the best ask, 0 without one; {_DARK}", CONTRACTS, nullable=True),
+        Column("bid_depth", SIZE, f"contracts at the best {BOOK_LEVELS} prices of YES bids; {_DARK}", CONTRACTS, nullable=True),
+        Column("ask_depth", SIZE, f"contracts at the best {BOOK_LEVELS} prices of YES asks; {_DARK}", CONTRACTS, nullable=True),
+        Column("valid", FLAG, "whether the recording has a valid book: started, without a gap, and the market open"),
         KNOWN_AT,
     ),
     key=("episode", "ticker", "at"),
     partitioned_by=("episode",),
 )
 
-_OF_RUN = (EPISODE, AGENT)
+_RUN_KEY = (EPISODE, AGENT)
 
 ORDERS = Table(
     name="replay/orders",
-    row="One order that an agent sent in a backtest, and what became of it.",
+    row="One order of an agent in a backtest, with its result.",
     columns=(
-        *_OF_RUN,
+        *_RUN_KEY,
         _count("order_id", "number of the order within the backtest, from 0"),
-        Column("ticker", TEXT, "the market"),
+        Column("ticker", TEXT, "ticker of the market"),
         Column("side", TEXT, "yes or no"),
         Column("action", TEXT, "buy or sell"),
         Column("time_in_force", TEXT, "ioc, gtc, post_only, fok or gtd"),
-        Column("price", PRICE, "limit of that side; null for a market order", DOLLARS, nullable=True),
-        Column("size", SIZE, "contracts asked for", CONTRACTS),
-        Column("filled", SIZE, "contracts filled", CONTRACTS),
+        Column("price", PRICE, "limit price of the side; null for a market order", DOLLARS, nullable=True),
+        Column("size", SIZE, "ordered contracts", CONTRACTS),
+        Column("filled", SIZE, "filled contracts", CONTRACTS),
         *(
             Column(
                 f"filled_{account}",
                 SIZE,
-                f"{ends} contracts that can have been filled over all queue histories; null where reruns are the band",
+                f"{ends} contracts filled over all queue histories; null if the band is from reruns",
                 CONTRACTS,
                 nullable=True,
             )
             for account, ends in (("pessimistic", "fewest"), ("optimistic", "most"))
         ),
         Column("filled_as_taker", SIZE, "contracts of `filled` that took liquidity", CONTRACTS),
-        Column("status", TEXT, "filled, cancelled, rejected or expired; resting or pending where the episode ended first"),
-        Column("reason", TEXT, "why it was rejected or ended; null when it was filled", nullable=True),
+        Column("status", TEXT, "filled, cancelled, rejected or expired; resting or pending if the episode ended first"),
+        Column("reason", TEXT, "why it was rejected or ended; null if filled", nullable=True),
         Column("sent_at", INSTANT, "when the agent sent it", UTC),
-        Column("arrived_at", INSTANT, "when it reached the book; null when it never did", UTC, nullable=True),
-        Column("ended_at", INSTANT, "when it ended; null while it rested", UTC, nullable=True),
+        Column("arrived_at", INSTANT, "when it reached the book; null if it never did", UTC, nullable=True),
+        Column("ended_at", INSTANT, "when it ended; null if it was resting", UTC, nullable=True),
         Column(
             "filled_earliest_at",
             INSTANT,
-            "when the fastest queue history filled it whole; null when none did, and without a band of fills",
+            "when the fastest queue history filled it completely; null if none did, and without a band of fills",
             UTC,
             nullable=True,
         ),
-        Column("filled_latest_at", INSTANT, "when the slowest queue history filled it whole; null likewise", UTC, nullable=True),
-        Column("mid", PRICE, "middle of its side's best bid and ask when it arrived; null when a side was empty", DOLLARS, nullable=True),
-        _money("cost", "what its fills cost, without fees; negative where they brought money in"),
+        Column(
+            "filled_latest_at",
+            INSTANT,
+            "when the slowest queue history filled it completely; null if none did, and without a band of fills",
+            UTC,
+            nullable=True,
+        ),
+        Column("mid", PRICE, "midpoint of its side at arrival; null if a side was empty", DOLLARS, nullable=True),
+        _money("cost", "cost of its fills without fees; negative if they brought money in"),
         _money("fees", "fees of its fills"),
-        Column("tag", TEXT, "text or number that the agent gave it; untrusted text; null without one", nullable=True),
+        Column("tag", TEXT, "tag given by the agent (text or number); untrusted; null without one", nullable=True),
         RULES,
         KNOWN_AT,
     ),
@@ -184,23 +184,23 @@ FILLS = Table(
     name="replay/fills",
     row="One fill of an agent's order in a backtest.",
     columns=(
-        *_OF_RUN,
+        *_RUN_KEY,
         _count("fill_id", "number of the fill within the backtest, from 0"),
-        _count("order_id", "the order"),
-        Column("ticker", TEXT, "the market"),
+        _count("order_id", "order of the fill"),
+        Column("ticker", TEXT, "ticker of the market"),
         Column("side", TEXT, "yes or no"),
         Column("action", TEXT, "buy or sell"),
         Column("role", TEXT, "taker or maker"),
-        Column("price", PRICE, "price of that side", DOLLARS),
+        Column("price", PRICE, "price of the side", DOLLARS),
         Column("size", SIZE, "contracts", CONTRACTS),
         _money("fee", "fee of the fill, after rounding and rebate"),
-        Column("filled_at", INSTANT, "when it happened", UTC),
+        Column("filled_at", INSTANT, "time of the fill", UTC),
         Column("queue_wait", RATIO, "time since the order joined the queue; null for a taker", "seconds", nullable=True),
         *(
             Column(
                 f"markout_{horizon}s",
                 PRICE,
-                f"middle of the book {horizon} s later against the price, positive when that is a gain; null when there is no middle then",
+                f"midpoint {horizon} s later minus the price, signed so that a gain is positive; null without a midpoint",
                 DOLLARS,
                 nullable=True,
             )
@@ -217,14 +217,14 @@ EQUITY = Table(
     name="replay/equity",
     row="The equity of an agent at one sampled instant of a backtest.",
     columns=(
-        *_OF_RUN,
-        _count("sample", "number of the sample; 0 is the bankroll at the start of the episode"),
+        *_RUN_KEY,
+        _count("sample", "number of the sample; 0 is the bankroll at the start"),
         Column("at", INSTANT, "the instant", UTC),
         _money("cash", "cash"),
-        _money("equity", "cash and positions at the price at which they could be sold; nothing where nobody bids"),
-        _money("equity_mid", "cash and positions at the middle of the book"),
-        _money("equity_pessimistic", "low end of the band of equity over unknown queue histories"),
-        _money("equity_optimistic", "high end of the band"),
+        _money("equity", "cash plus positions at the price at which they can be sold; 0 without bids"),
+        _money("equity_mid", "cash plus positions at the midpoint"),
+        _money("equity_pessimistic", "lower bound of equity over unknown queue histories"),
+        _money("equity_optimistic", "upper bound of equity over unknown queue histories"),
         RULES,
         KNOWN_AT,
     ),
@@ -233,40 +233,38 @@ EQUITY = Table(
     version="2",
 )
 
-#: What is measured of one backtest.
-MEASURED = (
-    _money("bankroll", "money at the start"),
+#: Metrics of one backtest.
+METRICS = (
+    _money("bankroll", "initial money"),
     _money("final_equity", "equity at the end"),
-    _money("pnl", "final equity less bankroll"),
-    _money("pnl_pessimistic", "low end of the band over unknown queue histories; the P&L where there is no band"),
-    _money("pnl_optimistic", "high end of the band, likewise"),
-    _money("realised", "realised profit, before fees"),
-    _money("settlement_pnl", "the part of it that settlements paid beyond what the positions had cost"),
+    _money("pnl", "final equity minus bankroll"),
+    _money("pnl_pessimistic", "lower bound of P&L over unknown queue histories; the P&L without a band"),
+    _money("pnl_optimistic", "upper bound of P&L over unknown queue histories; the P&L without a band"),
+    _money("realised", "realised profit before fees"),
+    _money("settlement_pnl", "part of the realised profit from settlements: payouts minus cost"),
     _money("fees", "fees paid"),
-    _share("return", "P&L over bankroll"),
-    _share("max_drawdown", "largest fall of the equity curve from its running peak, over that peak"),
-    Column("sharpe", RATIO, "mean over deviation of the returns of the sampled curve; null when undefined", nullable=True),
-    Column("sharpe_annualised", RATIO, "the same times the root of the samples in a year", nullable=True),
+    _share("return", "P&L divided by bankroll"),
+    _share("max_drawdown", "largest relative fall of the equity curve from its running peak"),
+    Column("sharpe", RATIO, "mean divided by standard deviation of the returns of the sampled curve; null if undefined", nullable=True),
+    Column("sharpe_annualised", RATIO, "Sharpe ratio times the square root of the samples per year", nullable=True),
     Column("sample_seconds", RATIO, "time between two samples of the curve", "seconds"),
-    _money(
-        "slippage", "what takers paid against the middle of the book at arrival, without fees; null without any such fill", nullable=True
-    ),
-    Column("slippage_per_contract", RATIO, "the same per contract of these fills; null without any", DOLLARS, nullable=True),
-    _share("fill_ratio", "contracts filled of those that accepted orders asked for; counted as the rules say"),
-    Column("contracts", SIZE, "contracts filled", CONTRACTS),
+    _money("slippage", "cost of taker fills relative to the midpoint at arrival, without fees; null without any", nullable=True),
+    Column("slippage_per_contract", RATIO, "slippage per contract of these fills; null without any", DOLLARS, nullable=True),
+    _share("fill_ratio", "filled contracts divided by contracts of accepted orders; counted as stated in the rules"),
+    Column("contracts", SIZE, "filled contracts", CONTRACTS),
     _count("orders", "orders sent"),
-    _count("rejected", "orders rejected"),
+    _count("rejected", "number of rejected orders"),
     _count("fills", "fills"),
-    _share("turnover", "value of all fills over bankroll"),
-    _share("maker_share", "contracts filled as maker of all that were filled"),
-    _share("time_in_market", "time with an open position, of the time of the episode"),
+    _share("turnover", "value of all fills divided by bankroll"),
+    _share("maker_share", "share of filled contracts that were filled as maker"),
+    _share("time_in_market", "share of the episode with an open position"),
     Column("queue_wait_median", RATIO, "median time in the queue of maker fills; null without any", "seconds", nullable=True),
     Column("queue_wait_mean", RATIO, "mean time in the queue of maker fills; null without any", "seconds", nullable=True),
     *(
         Column(
             f"adverse_selection_{horizon}s",
             RATIO,
-            f"mean markout of maker fills after {horizon} s, weighted by contracts: negative when fills were followed by losses; null without any",
+            f"mean markout of maker fills after {horizon} s, weighted by contracts; negative means adverse selection; null without any",
             DOLLARS,
             nullable=True,
         )
@@ -276,26 +274,26 @@ MEASURED = (
 
 BACKTESTS = Table(
     name="replay/backtests",
-    row="One agent in one episode: what it earned, and how.",
+    row="One agent in one episode: results and settings.",
     columns=(
-        *_OF_RUN,
-        *MEASURED,
-        Column("rejections", TEXT, "JSON object: rejected orders by reason"),
-        Column("unsettled", FLAG, "a position was left that nothing settled; it is marked"),
-        Column("default_fees", FLAG, "fees are the venue's general ones in at least one market, since nothing states its terms"),
-        Column("failure", TEXT, "why the agent's episode ended early: type and message of its error; null when it did not", nullable=True),
-        Column("failed_step", COUNT, "decision at which it failed", nullable=True),
+        *_RUN_KEY,
+        *METRICS,
+        Column("rejections", TEXT, "rejected orders by reason, as JSON object"),
+        Column("unsettled", FLAG, "whether a position was left unsettled; it is valued at its mark"),
+        Column("default_fees", FLAG, "whether the venue's general fees apply in at least one market, because no source states the terms"),
+        Column("failure", TEXT, "error type and message that ended the agent's episode early; null without one", nullable=True),
+        Column("failed_step", COUNT, "number of the failed decision", nullable=True),
         _count("steps", "decisions"),
         Column("cadence_seconds", RATIO, "time between two decisions", "seconds"),
         Column("queue_model", TEXT, "queue model of the fills: trade_only, reconciled, proportional, power, log or optimistic"),
         BAND,
-        Column("parameters", TEXT, "JSON object: the agent's parameters"),
+        Column("parameters", TEXT, "parameters of the agent, as JSON object"),
         Column("seed", COUNT, "seed of the agent"),
         Column("settings_digest", TEXT, "digest of all settings of the backtest"),
         Column("episode_digest", TEXT, "digest of the episode's content"),
-        Column("result_digest", TEXT, "digest of fills, cash and equity: equal runs have equal ones"),
+        Column("result_digest", TEXT, "digest of fills, cash and equity; equal for equal runs"),
         Column("engine_version", TEXT, "version of the simulator"),
-        Column("settled_at", INSTANT, "when the episode ended", UTC),
+        Column("settled_at", INSTANT, "end of the episode", UTC),
         RULES,
         KNOWN_AT,
     ),
@@ -307,21 +305,21 @@ BACKTESTS = Table(
 
 MARKET_PNL = Table(
     name="replay/market_pnl",
-    row="One market that an agent traded in a backtest: what it earned there.",
+    row="One market traded by an agent in a backtest, with its profit.",
     columns=(
-        *_OF_RUN,
-        Column("ticker", TEXT, "the market"),
+        *_RUN_KEY,
+        Column("ticker", TEXT, "ticker of the market"),
         _count("fills", "fills"),
-        Column("yes_bought", SIZE, "contracts that raised the position in YES: purchases of YES and sales of NO", CONTRACTS),
-        Column("yes_sold", SIZE, "contracts that lowered it: sales of YES and purchases of NO", CONTRACTS),
-        _money("trading_pnl", "profit of positions closed by trading, over their average cost and before fees"),
-        _money("settlement_pnl", "profit of positions closed by settlement, over their average cost"),
-        _money("unrealised", "mark of what is left less its cost"),
+        Column("yes_bought", SIZE, "contracts that increased the YES position: purchases of YES and sales of NO", CONTRACTS),
+        Column("yes_sold", SIZE, "contracts that decreased the YES position: sales of YES and purchases of NO", CONTRACTS),
+        _money("trading_pnl", "profit of positions closed by trading, against average cost and before fees"),
+        _money("settlement_pnl", "profit of positions closed by settlement, against average cost"),
+        _money("unrealised", "mark of the remaining position minus its cost"),
         _money("fees", "fees paid"),
-        _money("pnl", "trading, settlement and unrealised profit less fees; adds up to the backtest's"),
-        Column("yes_position", SIZE, "contracts of YES left at the end", CONTRACTS),
-        Column("no_position", SIZE, "contracts of NO left at the end", CONTRACTS),
-        Column("unsettled", FLAG, "a position was left that nothing settled; it is marked"),
+        _money("pnl", "trading, settlement and unrealised profit minus fees; sums to the P&L of the backtest"),
+        Column("yes_position", SIZE, "remaining YES contracts at the end", CONTRACTS),
+        Column("no_position", SIZE, "remaining NO contracts at the end", CONTRACTS),
+        Column("unsettled", FLAG, "whether a position was left unsettled; it is valued at its mark"),
         RULES,
         KNOWN_AT,
     ),
@@ -330,28 +328,28 @@ MARKET_PNL = Table(
     mart=True,
 )
 
-_BANDS = Column("band", TEXT, "fills, rerun, none or accounts, as in replay/backtests; mixed over episodes with different ones")
+_BANDS = Column("band", TEXT, "fills, rerun, none or accounts, as in replay/backtests; mixed if episodes differ")
 
 RESULTS = Table(
     name="replay/results",
-    row="One line of the results table of an agent: an episode, or the total.",
+    row="One line of an agent's results table: an episode, or the total.",
     columns=(
         AGENT,
-        Column("ordinal", COUNT, "place of the line; the total is last"),
-        Column("episode", TEXT, "the episode; Total for all of them"),
+        Column("ordinal", COUNT, "position of the line; the total is last"),
+        Column("episode", TEXT, "episode, or Total"),
         _money("pnl", "P&L"),
-        _money("pnl_pessimistic", "low end of the band"),
-        _money("pnl_optimistic", "high end of the band"),
+        _money("pnl_pessimistic", "lower bound of P&L"),
+        _money("pnl_optimistic", "upper bound of P&L"),
         _BANDS,
-        _share("return", "P&L over bankroll; of the total the mean over episodes"),
-        _share("max_drawdown", "maximum drawdown; of the total the largest"),
-        Column("contracts", SIZE, "contracts filled", CONTRACTS),
+        _share("return", "P&L divided by bankroll; in the total the mean over episodes"),
+        _share("max_drawdown", "maximum drawdown; in the total the largest"),
+        Column("contracts", SIZE, "filled contracts", CONTRACTS),
         _count("orders", "orders sent"),
-        _share("fill_ratio", "fill ratio; of the total the mean over episodes that have one"),
+        _share("fill_ratio", "fill ratio; in the total the mean over episodes that have one"),
         _money("fees", "fees paid"),
-        _count("episodes", "episodes in the line: 1, and in the total those that count"),
-        Column("unsettled", FLAG, "a position was left that nothing settled: P&L has its mark; of the total whether it has such P&L"),
-        Column("default_fees", FLAG, "fees of a market are the venue's general ones, since nothing states its terms"),
+        _count("episodes", "number of episodes: 1, and in the total those that count"),
+        Column("unsettled", FLAG, "whether P&L includes the mark of an unsettled position"),
+        Column("default_fees", FLAG, "whether the venue's general fees apply in a market, because no source states the terms"),
         Column("failure", TEXT, "why the agent's episode ended early", nullable=True),
         RULES,
         KNOWN_AT,
@@ -367,41 +365,42 @@ SUMMARY = Table(
     columns=(
         AGENT,
         RULES,
-        _count("episodes", "episodes that the numbers are over: those that it traded and that left no position unsettled"),
-        _count("unsettled", "episodes that left a position unsettled; no number has them, unless that was asked for"),
+        _count("episodes", "number of counted episodes: traded, and without an unsettled position"),
+        _count("unsettled", "number of episodes with an unsettled position; excluded by default"),
         _count(
-            "default_fees", "episodes of `episodes` in which fees of a market are the venue's general ones, since nothing states its terms"
+            "default_fees",
+            "number of counted episodes in which the venue's general fees apply to a market, because no source states the terms",
         ),
-        _count("failures", "episodes of `episodes` that ended early by its error"),
+        _count("failures", "number of counted episodes that ended early by an error of the agent"),
         _money("pnl", "sum of P&L"),
-        Column("pnl_mean", RATIO, "mean P&L of an episode; null without any", USD, nullable=True),
-        *_interval("pnl_mean"),
+        Column("pnl_mean", RATIO, "mean P&L per episode; null without any", USD, nullable=True),
+        *_interval_columns("pnl_mean"),
         Column("pnl_mean_df", RATIO, "degrees of freedom of the interval of pnl_mean", nullable=True),
-        Column("pnl_median", RATIO, "median P&L of an episode; null without any", USD, nullable=True),
-        _money("pnl_pessimistic", "sum of low ends of the band"),
-        _money("pnl_optimistic", "sum of high ends of the band"),
+        Column("pnl_median", RATIO, "median P&L per episode; null without any", USD, nullable=True),
+        _money("pnl_pessimistic", "sum of the lower bounds of P&L"),
+        _money("pnl_optimistic", "sum of the upper bounds of P&L"),
         _BANDS,
         _share("return_mean", "mean return"),
-        *_interval("return_mean"),
+        *_interval_columns("return_mean"),
         _share("return_median", "median return"),
-        _share("max_drawdown_mean", "mean of the maximum drawdowns"),
-        *_interval("max_drawdown_mean"),
-        _share("max_drawdown_median", "median of the maximum drawdowns"),
+        _share("max_drawdown_mean", "mean of maximum drawdowns"),
+        *_interval_columns("max_drawdown_mean"),
+        _share("max_drawdown_median", "median of maximum drawdowns"),
         _share("max_drawdown", "largest drawdown"),
-        Column("sharpe_mean", RATIO, "mean annualised Sharpe ratio of the episodes that have one", nullable=True),
-        *_interval("sharpe_mean"),
+        Column("sharpe_mean", RATIO, "mean annualised Sharpe ratio of episodes that have one", nullable=True),
+        *_interval_columns("sharpe_mean"),
         Column("sharpe_median", RATIO, "median annualised Sharpe ratio", nullable=True),
-        _count("sharpe_episodes", "episodes that have a Sharpe ratio"),
-        _share("fill_ratio_mean", "mean fill ratio of the episodes that have one"),
-        *_interval("fill_ratio_mean"),
+        _count("sharpe_episodes", "number of episodes with a Sharpe ratio"),
+        _share("fill_ratio_mean", "mean fill ratio of episodes that have one"),
+        *_interval_columns("fill_ratio_mean"),
         _share("fill_ratio_median", "median fill ratio"),
-        _count("fill_ratio_episodes", "episodes that have a fill ratio"),
-        Column("contracts", SIZE, "contracts filled", CONTRACTS),
+        _count("fill_ratio_episodes", "number of episodes with a fill ratio"),
+        Column("contracts", SIZE, "filled contracts", CONTRACTS),
         _count("orders", "orders sent"),
         _money("fees", "fees paid"),
         _money("slippage", "slippage of takers; null without any", nullable=True),
-        _share("maker_share", "contracts filled as maker of all that were filled"),
-        _share("profitable", "episodes with a profit"),
+        _share("maker_share", "share of filled contracts that were filled as maker"),
+        _share("profitable", "share of episodes with a profit"),
         KNOWN_AT,
     ),
     key=("agent", "rules"),

@@ -28,7 +28,7 @@ from bellwether.replay.episode.writer import SERIES, book_schema, trade_schema
 from bellwether.replay.registry import agents
 from bellwether.replay.rules import RuleSet, rule_set, rule_sets
 from bellwether.replay.units import NO, SECOND, YES
-from bellwether.tables.replay import HORIZONS_S, MEASURED
+from bellwether.tables.replay import HORIZONS_S, METRICS
 from cli.backtest import backtest
 from cli.main import main
 from tests.replay.agents.llm.scripted import Scripted, episode, trade
@@ -265,7 +265,7 @@ def test_the_example_of_isolation_runs_and_its_options_have_the_defaults_shown(f
 
 def test_the_examples_of_metrics_run_and_every_metric_is_explained() -> None:
     assert [execute(code) for code in blocks("trading-metrics")]
-    measured = {column.name for column in MEASURED} - {f"adverse_selection_{seconds}s" for seconds in HORIZONS_S}
+    measured = {column.name for column in METRICS} - {f"adverse_selection_{seconds}s" for seconds in HORIZONS_S}
     assert [name for name in sorted(measured) if f"`{name}`" not in page("trading-metrics")] == []
 
 
