@@ -157,7 +157,7 @@ def test_names_of_columns_are_quoted_and_the_one_that_lacks_is_named(tmp_path: P
     (tmp_path / "f.csv").write_text("market_id,\x1b[31mred\n1,2\n")
     with pytest.raises(ScoringError) as caught:
         read_forecasts(tmp_path / "f.csv")
-    assert str(caught.value).endswith(r"a probability among 'market_id', '\x1b[31mred'; call it probability")
+    assert str(caught.value).endswith(r"a probability found among 'market_id', '\x1b[31mred'; name it probability")
 
 
 def test_a_parquet_time_without_a_zone_is_refused(tmp_path: Path) -> None:

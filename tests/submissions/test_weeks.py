@@ -54,7 +54,7 @@ MARKETS = pl.DataFrame(
 GOOD = {"market_id": "1", "probability": "0.7", "stated_at": "2026-03-08T12:00:00Z", "forecaster": "mine", "week": "2026-03-08"}
 REFUSED = [
     ({"week": "2026-03-09"}, "2026-03-09 is not a week; write its Sunday"),
-    ({"week": "next"}, "next is no week"),
+    ({"week": "next"}, "next is not a week"),
     ({"week": "2026-02-22"}, "the arena has no universe of the week 2026-02-22"),
     ({"market_id": "2"}, "polymarket:2 is not in the universe of the week 2026-03-08"),
     ({"market_id": "K-1"}, "kalshi:K-1 is a market of kalshi; the week 2026-03-08 is on polymarket"),
