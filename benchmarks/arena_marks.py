@@ -20,7 +20,7 @@ from bellwether.arena.facts import Agent, Trade
 from bellwether.arena.frames import agents_frame, portfolios_frame, prices_frame
 from bellwether.arena.identity import AgentKey, DecisionKey, week_of
 from bellwether.arena.ledger import Book, fold
-from bellwether.arena.marks import Price, PriceSource, portfolio_curves
+from bellwether.arena.marks import HeldPrice, PriceSource, portfolio_curves
 from bellwether.arena.methodology import load_methodology
 from bellwether.arena.units import MICROS
 from bellwether.lake import Lake
@@ -95,7 +95,7 @@ def _book() -> Book:
     return fold(agents, trades, [])
 
 
-def _prices() -> tuple[np.ndarray, list[Price]]:
+def _prices() -> tuple[np.ndarray, list[HeldPrice]]:
     """Prices of each mark and market (micro-dollars), and the rows of those that changed; the first of a day has all."""
     rng, marks = np.random.default_rng(2), DAYS * PER_DAY
     steps = rng.choice([-1_000, 1_000], (marks, MARKETS)) * (rng.random((marks, MARKETS)) < CHANGES)
@@ -106,7 +106,7 @@ def _prices() -> tuple[np.ndarray, list[Price]]:
     found = []
     for mark, market in np.argwhere(moved).tolist():
         at = START + mark * MARK
-        found.append(Price(f"m{market}", "YES", at, int(drawn[mark, market]), PriceSource.LIVE, at))
+        found.append(HeldPrice(f"m{market}", "YES", at, int(drawn[mark, market]), PriceSource.LIVE, at))
     return drawn, found
 
 

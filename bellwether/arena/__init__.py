@@ -6,20 +6,21 @@ use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.arena.account import Account, Position
     from bellwether.arena.decision import Action, Bet, Decision, Problem, Reason, Refusal, Sell
-    from bellwether.arena.execution import Executed, MarketData, execute
+    from bellwether.arena.execution import ExecutionResult, MarketData, execute
     from bellwether.arena.facts import Agent, Result, Settlement, Trade
     from bellwether.arena.identity import AgentKey, DecisionKey, week_of
     from bellwether.arena.invariants import violations
-    from bellwether.arena.ledger import Book, Entry, Violation, fold
+    from bellwether.arena.ledger import Book, LedgerEntry, Violation, fold
     from bellwether.arena.market import Level, Market, Quote
-    from bellwether.arena.marks import Mark, Price, Valuation, drawdown, valuation
+    from bellwether.arena.marks import HeldPrice, Mark, Valuation, drawdown, valuation
     from bellwether.arena.methodology import Methodology, methodologies
     from bellwether.arena.parsing import Limits, parse_decision
     from bellwether.arena.scores import Score, Summary, brier, multiclass_brier, score_bets, summary
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "account": ("Account", "Position"),
     "decision": ("Action", "Bet", "Decision", "Problem", "Reason", "Refusal", "Sell"),
-    "execution": ("Executed", "MarketData", "execute"),
+    "execution": ("ExecutionResult", "MarketData", "execute"),
     "facts": ("Agent", "Result", "Settlement", "Trade"),
     "identity": ("AgentKey", "DecisionKey", "week_of"),
     "invariants": ("violations",),
-    "ledger": ("Book", "Entry", "Violation", "fold"),
+    "ledger": ("Book", "LedgerEntry", "Violation", "fold"),
     "market": ("Level", "Market", "Quote"),
-    "marks": ("Mark", "Price", "Valuation", "drawdown", "valuation"),
+    "marks": ("HeldPrice", "Mark", "Valuation", "drawdown", "valuation"),
     "methodology": ("Methodology", "methodologies"),
     "parsing": ("Limits", "parse_decision"),
     "scores": ("Score", "Summary", "brier", "multiclass_brier", "score_bets", "summary"),
@@ -50,8 +51,9 @@ __all__ = [
     "Book",
     "Decision",
     "DecisionKey",
-    "Entry",
-    "Executed",
+    "ExecutionResult",
+    "HeldPrice",
+    "LedgerEntry",
     "Level",
     "Limits",
     "Mark",
@@ -61,7 +63,6 @@ __all__ = [
     "MicroDollars",
     "MicroShares",
     "Position",
-    "Price",
     "Problem",
     "Quote",
     "Reason",
@@ -89,4 +90,11 @@ __all__ = [
     "week_of",
 ]
 
-__getattr__ = lazy_names(__name__, _HOMES)
+_RENAMED = {"Entry": "LedgerEntry", "Executed": "ExecutionResult", "Price": "HeldPrice"}
+_import_name = lazy_names(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        warnings.warn(f"bellwether.arena.{name} is deprecated until 0.4; use {_RENAMED[name]}", DeprecationWarning, stacklevel=2)
+    return _import_name(_RENAMED.get(name, name))

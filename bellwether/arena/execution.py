@@ -39,7 +39,7 @@ class MarketData:
 
 
 @dataclass(frozen=True)
-class Executed:
+class ExecutionResult:
     """Result of a decision: trades in the order of their legs, and a refusal for each other leg. account: after the trades."""
 
     trades: tuple[Trade, ...]
@@ -67,7 +67,7 @@ def execute(
     *,
     owners: Mapping[str, str] | None = None,
     base: MicroDollars | None = None,
-) -> Executed:
+) -> ExecutionResult:
     """Execute a decision on an account. account: None if the agent is unknown.
 
     base: cash in micro-dollars stated in the prompt, which determines limits and confidences; default: the account's cash. owners: agents by
@@ -79,15 +79,15 @@ def execute(
         refusals = tuple(
             Refusal(leg, Reason.AGENT_UNKNOWN, f"there is no agent {key.agent.agent_id}") for leg in range(1, decision.legs + 1)
         )
-        return Executed((), refusals, None)
+        return ExecutionResult((), refusals, None)
     run = _Run(methodology, key, data, account.copy(), account.cash if base is None else base)
     if decision.bets:
         _execute_bets(run, decision.bets)
         if methodology.limit == "decision" and (broken := [one for one in run.refusals if one.reason in LIMITS]):
-            return Executed((), _refuse_all(run.refusals, broken[0], decision.legs), account)
+            return ExecutionResult((), _refuse_all(run.refusals, broken[0], decision.legs), account)
     for leg, sell in enumerate(decision.sells, start=1):
         _execute_leg(run, leg, partial(_sell, run, leg, sell, owners or {}))
-    return Executed(tuple(run.trades), tuple(run.refusals), run.account)
+    return ExecutionResult(tuple(run.trades), tuple(run.refusals), run.account)
 
 
 def _refuse_all(refusals: Sequence[Refusal], broken: Refusal, legs: int) -> tuple[Refusal, ...]:

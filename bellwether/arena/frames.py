@@ -16,9 +16,9 @@ import polars as pl
 from bellwether.arena import kalshi
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.identity import week_of, week_of_trade
-from bellwether.arena.ledger import Book, Entry
+from bellwether.arena.ledger import Book, LedgerEntry
 from bellwether.arena.lineup import Terms
-from bellwether.arena.marks import Price, PriceSource, Valuation
+from bellwether.arena.marks import HeldPrice, PriceSource, Valuation
 from bellwether.arena.records import FrozenUniverse, Intervention, encode_fees
 from bellwether.arena.resolution import Observation, cancellation, judge_evidence
 from bellwether.arena.scores import Score, score_bets
@@ -159,7 +159,7 @@ def settlements_frame(settlements: Sequence[Settlement]) -> pl.DataFrame:
 
 def ledger_frame(book: Book) -> pl.DataFrame:
     """Build rows of arena/ledger."""
-    return _to_table(LEDGER, _add_methodology(_frame_from_objects(LEDGER, Entry._fields, book.entries), book))
+    return _to_table(LEDGER, _add_methodology(_frame_from_objects(LEDGER, LedgerEntry._fields, book.entries), book))
 
 
 def positions_frame(book: Book) -> pl.DataFrame:
@@ -180,15 +180,15 @@ def portfolios_frame(rows: Sequence[Valuation], book: Book) -> pl.DataFrame:
     return _to_table(PORTFOLIOS, _add_methodology(_frame_from_objects(PORTFOLIOS, Valuation._fields, rows), book))
 
 
-def prices_frame(prices: Sequence[Price]) -> pl.DataFrame:
+def prices_frame(prices: Sequence[HeldPrice]) -> pl.DataFrame:
     """Build rows of arena/prices."""
-    return _to_table(PRICES, _frame_from_objects(PRICES, Price._fields, prices).with_columns(day=pl.col("at").dt.date()))
+    return _to_table(PRICES, _frame_from_objects(PRICES, HeldPrice._fields, prices).with_columns(day=pl.col("at").dt.date()))
 
 
-def prices_from_rows(rows: pl.DataFrame) -> list[Price]:
+def prices_from_rows(rows: pl.DataFrame) -> list[HeldPrice]:
     """Convert rows of arena/prices to prices."""
-    plain = _to_millionths(rows, "price", "other").select(Price._fields)
-    return [Price(**{**row, "source": PriceSource(row["source"])}) for row in plain.iter_rows(named=True)]
+    plain = _to_millionths(rows, "price", "other").select(HeldPrice._fields)
+    return [HeldPrice(**{**row, "source": PriceSource(row["source"])}) for row in plain.iter_rows(named=True)]
 
 
 def frame_from_millionths(table: Table, rows: Sequence[Mapping[str, Any]], *names: str) -> pl.DataFrame:

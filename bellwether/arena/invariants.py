@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from bellwether.arena.account import Account, PositionStatus
 from bellwether.arena.facts import Trade
 from bellwether.arena.identity import decision_of_trade
-from bellwether.arena.ledger import Book, Entry, Kind, Violation
+from bellwether.arena.ledger import Book, LedgerEntry, LedgerKind, Violation
 from bellwether.arena.market import fold_case
 
 
@@ -18,7 +18,7 @@ def violations(book: Book, trades: Iterable[Trade], legs: Mapping[str, int] | No
     trades: the facts that the book was folded from. legs: number of non-refused legs of each executed BET, by decision.
     """
     trades = list(trades)
-    by_agent: dict[str, list[Entry]] = defaultdict(list)
+    by_agent: dict[str, list[LedgerEntry]] = defaultdict(list)
     for entry in book.entries:
         by_agent[entry.agent_id].append(entry)
     found = list(book.violations)
@@ -33,7 +33,7 @@ def violations(book: Book, trades: Iterable[Trade], legs: Mapping[str, int] | No
     return found
 
 
-def _check_cash(account: Account, entries: list[Entry]) -> Iterator[Violation]:
+def _check_cash(account: Account, entries: list[LedgerEntry]) -> Iterator[Violation]:
     """Cash is the initial balance plus its movements after every entry, and negative only by what a correction took back."""
     agent_id, taken_back = account.agent.agent_id, 0
     cash: int = account.agent.initial_cash
@@ -80,15 +80,15 @@ def _check_totals(account: Account) -> Iterator[Violation]:
 
 def _check_trades(book: Book, trades: list[Trade]) -> Iterator[Violation]:
     """Each trade has exactly its ledger entries, or a violation; no other entry of these kinds exists."""
-    moved: dict[str, dict[Kind, int]] = defaultdict(dict)
+    moved: dict[str, dict[LedgerKind, int]] = defaultdict(dict)
     for entry in book.entries:
         if entry.trade_id is not None:
             moved[entry.trade_id][entry.kind] = entry.amount
     refused = {violation.where for violation in book.violations}
-    expected: dict[str, list[dict[Kind, int]]] = defaultdict(list)
+    expected: dict[str, list[dict[LedgerKind, int]]] = defaultdict(list)
     for trade in trades:
         amount = -trade.amount if trade.action == "BUY" else trade.amount
-        expected[trade.trade_id].append({Kind(trade.action): amount, **({Kind.FEE: -trade.fee} if trade.fee else {})})
+        expected[trade.trade_id].append({LedgerKind(trade.action): amount, **({LedgerKind.FEE: -trade.fee} if trade.fee else {})})
     for trade_id in expected.keys() - moved.keys() - refused:
         yield Violation("each trade is booked once", trade_id, "it has no entry")
     for trade_id, found in moved.items():

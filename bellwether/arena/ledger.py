@@ -20,7 +20,7 @@ from bellwether.arena.units import share_value
 from bellwether.units import MicroDollars, MicroShares
 
 
-class Kind(StrEnum):
+class LedgerKind(StrEnum):
     """Kind of a ledger entry. A negative SETTLE or REFUND reverses what a corrected resolution had paid."""
 
     BUY = "BUY"
@@ -31,10 +31,10 @@ class Kind(StrEnum):
 
 
 _new = tuple.__new__
-_KINDS = {"BUY": Kind.BUY, "SELL": Kind.SELL}
+_KINDS = {"BUY": LedgerKind.BUY, "SELL": LedgerKind.SELL}
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """One cash movement and the resulting balances. Money is micro-dollars, shares are micro-shares.
 
     number: from 1 within the agent. amount: negative if paid. cash: the agent's balance after it. shares, cost: of the open position after it;
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     agent_id: str
     number: int
     known_at: datetime
-    kind: Kind
+    kind: LedgerKind
     amount: MicroDollars
     cash: MicroDollars
     market_id: str
@@ -74,7 +74,7 @@ class Book:
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LedgerEntry] = field(default_factory=list)
     bets: dict[str, list[Trade]] = field(default_factory=dict)
     settlements: dict[tuple[str, str], Settlement] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Book:
         amount, fee = (-trade.amount if trade.action == "BUY" else trade.amount), trade.fee
         self._enter(account, trade.executed_at, _KINDS[trade.action], amount, position, cash=account.cash + fee, trade_id=trade.trade_id)
         if fee:
-            self._enter(account, trade.executed_at, Kind.FEE, -fee, position, trade_id=trade.trade_id)
+            self._enter(account, trade.executed_at, LedgerKind.FEE, -fee, position, trade_id=trade.trade_id)
 
     def settle(self, settlement: Settlement) -> None:
         """Settle a market for the cohorts of a methodology; if one position cannot be settled, none is, which is a violation.
@@ -149,7 +149,7 @@ class Book:
             totals.cash -= back
             totals.taken_back += back
             held.realized -= back - position.cost
-            kind = Kind.REFUND if position.result is Result.CANCELLED else Kind.SETTLE
+            kind = LedgerKind.REFUND if position.result is Result.CANCELLED else LedgerKind.SETTLE
             self._enter(account, settlement.known_at, kind, -back, position, corrects=True)
         else:
             del account.open[position.market_id, fold_case(position.side)]
@@ -158,14 +158,14 @@ class Book:
         position.paid, position.result = payout, settlement.result
         position.won = _won(position.side, settlement)
         held.realized += payout - position.cost
-        kind = Kind.REFUND if settlement.result is Result.CANCELLED else Kind.SETTLE
+        kind = LedgerKind.REFUND if settlement.result is Result.CANCELLED else LedgerKind.SETTLE
         self._enter(account, settlement.known_at, kind, payout, position)
 
     def _enter(
         self,
         account: Account,
         at: datetime,
-        kind: Kind,
+        kind: LedgerKind,
         amount: int,
         position: Position,
         *,
@@ -178,7 +178,7 @@ class Book:
         left = account.cash if cash is None else cash
         held = (0, 0) if position.status is PositionStatus.SETTLED else (position.shares, position.cost)
         row = (agent_id, number, at, kind, amount, left, position.market_id, position.position_id, position.side, *held, trade_id, corrects)
-        self.entries.append(_new(Entry, row))
+        self.entries.append(_new(LedgerEntry, row))
 
 
 def fold(agents: Iterable[Agent], trades: Iterable[Trade], settlements: Iterable[Settlement], *, known_at: datetime | None = None) -> Book:

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from bellwether.arena.account import Account, Position, PositionStatus
-from bellwether.arena.ledger import Book, Entry
+from bellwether.arena.ledger import Book, LedgerEntry
 from bellwether.arena.market import YES, complement, fold_case
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import share_value
@@ -34,7 +34,7 @@ class PriceSource(StrEnum):
     ENTRY = "entry"
 
 
-class Price(NamedTuple):
+class HeldPrice(NamedTuple):
     """One stored price.
 
     outcome: YES of a binary market, else the case-folded outcome. at: interval of the mark. price: micro-dollars per share. other: price of a
@@ -96,12 +96,12 @@ def price_key(position: Position) -> PriceKey:
 
 
 def tick_prices(
-    last: Mapping[PriceKey, Price],
+    last: Mapping[PriceKey, HeldPrice],
     keys: Iterable[PriceKey],
     seen: Mapping[PriceKey, PriceObservation],
     at: datetime,
     methodology: Methodology,
-) -> list[Price]:
+) -> list[HeldPrice]:
     """Return the prices to store for a tick: those that differ from the last stored price or source. Outcomes without any quote are omitted.
 
     A stored price of the same interval is kept; a later change is stored in the next interval. last: latest stored price by key. keys:
@@ -121,13 +121,13 @@ def tick_prices(
     return rows
 
 
-def _tick_price(key: PriceKey, before: Price | None, now: PriceObservation | None, at: datetime, gap: Decimal) -> Price | None:
+def _tick_price(key: PriceKey, before: HeldPrice | None, now: PriceObservation | None, at: datetime, gap: Decimal) -> HeldPrice | None:
     if now is not None and now.mid is not None and 0 <= now.mid <= 1_000_000:
-        return Price(*key, at, now.mid, PriceSource.LIVE, now.at, now.other, prices_disagree(now.mid, now.other, gap))
-    return None if before is None else Price(*key, at, before.price, PriceSource.PRIOR, before.observed_at)
+        return HeldPrice(*key, at, now.mid, PriceSource.LIVE, now.at, now.other, prices_disagree(now.mid, now.other, gap))
+    return None if before is None else HeldPrice(*key, at, before.price, PriceSource.PRIOR, before.observed_at)
 
 
-def merge_prices(stored: Iterable[Price], rows: Iterable[Price]) -> list[Price]:
+def merge_prices(stored: Iterable[HeldPrice], rows: Iterable[HeldPrice]) -> list[HeldPrice]:
     """Merge prices; later rows replace stored ones of the same market, outcome and interval."""
     found = {row[:3]: row for row in (*stored, *rows)}
     return sorted(found.values(), key=lambda row: (row.at, row.market_id, row.outcome))
@@ -138,14 +138,14 @@ def prices_disagree(one: SharePrice | None, other: SharePrice | None, gap: Decim
     return one is not None and other is not None and Decimal(abs(one - other)).scaleb(-6) > gap
 
 
-def mark_position(position: Position, prices: Mapping[PriceKey, Price]) -> Mark:
+def mark_position(position: Position, prices: Mapping[PriceKey, HeldPrice]) -> Mark:
     """Return the value of a position at the latest prices; 0 if it is closed or settled."""
     if position.status is not PositionStatus.OPEN:
         return Mark(SharePrice(0), MicroDollars(0), PriceSource.LIVE)
     return _mark_shares(position, position.shares, position.cost, prices)
 
 
-def _mark_shares(position: Position, shares: MicroShares, cost: MicroDollars, prices: Mapping[PriceKey, Price]) -> Mark:
+def _mark_shares(position: Position, shares: MicroShares, cost: MicroDollars, prices: Mapping[PriceKey, HeldPrice]) -> Mark:
     row = prices.get(price_key(position))
     if row is None:
         return Mark(position.average, cost, PriceSource.ENTRY)
@@ -153,7 +153,7 @@ def _mark_shares(position: Position, shares: MicroShares, cost: MicroDollars, pr
     return Mark(price, share_value(shares, price), row.source)
 
 
-def valuation(account: Account, prices: Mapping[PriceKey, Price], at: datetime) -> Valuation:
+def valuation(account: Account, prices: Mapping[PriceKey, HeldPrice], at: datetime) -> Valuation:
     """Value a portfolio at the latest prices."""
     marks = [mark_position(position, prices) for position in account.open.values()]
     value = MicroDollars(sum(one.value for one in marks))
@@ -172,7 +172,7 @@ class _Portfolio:
     initial: MicroDollars
     cash: MicroDollars
     held: dict[str, tuple[MicroShares, MicroDollars, Mark]]
-    newest: dict[PriceKey, Price]
+    newest: dict[PriceKey, HeldPrice]
     last: Valuation | None = None
 
     def valuation(self, at: datetime) -> Valuation:
@@ -184,13 +184,13 @@ class _Portfolio:
         return Valuation(self.agent_id, at, self.cash, invested, value, total, total - self.initial, fallbacks)
 
 
-def portfolio_curves(book: Book, prices: Iterable[Price], *, live: Collection[str] = ()) -> list[Valuation]:
+def portfolio_curves(book: Book, prices: Iterable[HeldPrice], *, live: Collection[str] = ()) -> list[Valuation]:
     """Return the portfolios of all agents over time: a row per change, by time and agent. Before the first row an agent has its initial cash.
 
     live: agents of live cohorts, which reconstructed prices do not value. All changes at one instant form one row.
     """
-    seen: dict[PriceKey, Price] = {}
-    newest: dict[PriceKey, Price] = {}
+    seen: dict[PriceKey, HeldPrice] = {}
+    newest: dict[PriceKey, HeldPrice] = {}
     positions = {position.position_id: position for account in book.accounts.values() for position in account.positions.values()}
     portfolios = {
         agent_id: _Portfolio(agent_id, account.agent.initial_cash, account.agent.initial_cash, {}, seen if agent_id in live else newest)
@@ -198,11 +198,11 @@ def portfolio_curves(book: Book, prices: Iterable[Price], *, live: Collection[st
     }
     holders: dict[PriceKey, dict[str, Position]] = defaultdict(dict)
     rows: list[Valuation] = []
-    happened: list[Entry | Price] = [*book.entries, *prices]
+    happened: list[LedgerEntry | HeldPrice] = [*book.entries, *prices]
     for at, events in groupby(sorted(happened, key=_event_order), key=_event_time):
         touched: dict[str, None] = {}
         for event in events:
-            if isinstance(event, Entry):
+            if isinstance(event, LedgerEntry):
                 _update_holding(portfolios[event.agent_id], positions[event.position_id], event, holders)
                 touched[event.agent_id] = None
                 continue
@@ -230,7 +230,7 @@ def drawdown(curve: Sequence[int]) -> float | None:
     return None if peak is None else worst
 
 
-def _update_holding(portfolio: _Portfolio, position: Position, entry: Entry, holders: dict[PriceKey, dict[str, Position]]) -> None:
+def _update_holding(portfolio: _Portfolio, position: Position, entry: LedgerEntry, holders: dict[PriceKey, dict[str, Position]]) -> None:
     portfolio.cash = entry.cash
     if entry.shares:
         portfolio.held[entry.position_id] = entry.shares, entry.cost, _mark_shares(position, entry.shares, entry.cost, portfolio.newest)
@@ -248,11 +248,11 @@ def _changed_valuations(portfolios: Iterable[_Portfolio], at: datetime) -> Itera
             yield row
 
 
-def _event_time(event: Entry | Price) -> datetime:
-    return event.known_at if isinstance(event, Entry) else event.at
+def _event_time(event: LedgerEntry | HeldPrice) -> datetime:
+    return event.known_at if isinstance(event, LedgerEntry) else event.at
 
 
-def _event_order(event: Entry | Price) -> tuple[datetime, int, str, int]:
-    if isinstance(event, Entry):
+def _event_order(event: LedgerEntry | HeldPrice) -> tuple[datetime, int, str, int]:
+    if isinstance(event, LedgerEntry):
         return event.known_at, 0, event.agent_id, event.number
     return event.at, 1, f"{event.market_id}\x00{event.outcome}", 0

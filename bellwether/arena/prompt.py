@@ -15,7 +15,7 @@ from functools import lru_cache
 from bellwether.arena.account import Account, Position
 from bellwether.arena.decision import Decision
 from bellwether.arena.market import Market, MarketStatus, complement
-from bellwether.arena.marks import Price, PriceKey, mark_position
+from bellwether.arena.marks import HeldPrice, PriceKey, mark_position
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import MICROS, divide_half_even, dollars, money_text, percent_text
 from bellwether.forecasting.prompt import Message, line
@@ -217,7 +217,7 @@ def _signed_percent(part: MicroDollars, whole: MicroDollars) -> str:
     return f"{'-' if part < 0 else '+'}{dollars(divide_half_even(abs(part) * 100 * MICROS, whole)):.2f}%"
 
 
-def build_portfolio(account: Account, prices: Mapping[PriceKey, Price], markets: Mapping[str, Market]) -> Portfolio:
+def build_portfolio(account: Account, prices: Mapping[PriceKey, HeldPrice], markets: Mapping[str, Market]) -> Portfolio:
     """Return the portfolio of an account at the latest prices, positions by opening time.
 
     markets: known markets by id, within and outside the universe; positions on other markets are shown as not sellable.
@@ -226,7 +226,7 @@ def build_portfolio(account: Account, prices: Mapping[PriceKey, Price], markets:
     return Portfolio(account.cash, tuple(_build_holding(position, prices, markets.get(position.market_id)) for position in held))
 
 
-def _build_holding(position: Position, prices: Mapping[PriceKey, Price], market: Market | None) -> Holding:
+def _build_holding(position: Position, prices: Mapping[PriceKey, HeldPrice], market: Market | None) -> Holding:
     found = mark_position(position, prices)
     return Holding(
         position_id=position.position_id,

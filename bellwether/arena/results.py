@@ -25,7 +25,7 @@ from bellwether.arena.frames import (
 )
 from bellwether.arena.identity import decision_of_trade
 from bellwether.arena.invariants import violations
-from bellwether.arena.ledger import Book, Entry, Violation, fold
+from bellwether.arena.ledger import Book, LedgerEntry, Violation, fold
 from bellwether.arena.lifecycle import find_complete_cohorts
 from bellwether.arena.marks import Valuation, portfolio_curves
 from bellwether.arena.methodology import Methodology, Venue
@@ -207,7 +207,7 @@ def find_changed_cash(facts: Facts, book: Book) -> list[str]:
 
     Decisions are final; their week is shown as out of date.
     """
-    entries: dict[str, list[Entry]] = defaultdict(list)
+    entries: dict[str, list[LedgerEntry]] = defaultdict(list)
     for entry in book.entries:
         entries[entry.agent_id].append(entry)
     found = []
@@ -226,5 +226,5 @@ def find_changed_cash(facts: Facts, book: Book) -> list[str]:
     return found
 
 
-def _is_of_decision(entry: Entry, decision_id: str) -> bool:
+def _is_of_decision(entry: LedgerEntry, decision_id: str) -> bool:
     return entry.trade_id is not None and decision_of_trade(entry.trade_id) == decision_id

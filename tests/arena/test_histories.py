@@ -26,7 +26,7 @@ from bellwether.arena.frames import (
 )
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Book, fold
-from bellwether.arena.marks import Price, PriceSource, portfolio_curves
+from bellwether.arena.marks import HeldPrice, PriceSource, portfolio_curves
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.scores import score_bets
 from bellwether.arena.universe import select_universe
@@ -110,8 +110,8 @@ def test_facts_come_back_from_their_rows(seed: int) -> None:
     assert sorted(trades_from_rows(trades_frame(made.trades))) == sorted(made.trades)
     assert agents_from_rows(agents_frame(made.agents, {"acme": "m", "zeta": "m"}, COHORT, NOW)) == sorted(made.agents)
     prices = [
-        Price("m", "YES", NOW, usd("0.4"), PriceSource.LIVE, NOW, usd("0.5"), disagrees=True),
-        Price("n", "a", NOW, 0, PriceSource.PRIOR),
+        HeldPrice("m", "YES", NOW, usd("0.4"), PriceSource.LIVE, NOW, usd("0.5"), disagrees=True),
+        HeldPrice("n", "a", NOW, 0, PriceSource.PRIOR),
     ]
     assert prices_from_rows(prices_frame(prices)) == prices
 

@@ -15,7 +15,7 @@ from bellwether.arena.kalshi import Candle, quote_from_book, quote_from_candle
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import tokens_to_quote
 from bellwether.arena.marks import (
-    Price,
+    HeldPrice,
     PriceObservation,
     PriceSource,
     Valuation,
@@ -37,11 +37,11 @@ from tests.arena.world import AGENT, COHORT, NOW, V1, agent, binary, bought, hol
 M = ("m", "YES")
 
 
-def price(value: str, key: tuple[str, str] = M, at: datetime = NOW, source: PriceSource = PriceSource.LIVE) -> Price:
-    return Price(*key, at, usd(value), source)
+def price(value: str, key: tuple[str, str] = M, at: datetime = NOW, source: PriceSource = PriceSource.LIVE) -> HeldPrice:
+    return HeldPrice(*key, at, usd(value), source)
 
 
-def value(trade: Trade, prices: Mapping[tuple[str, str], Price]) -> tuple[int, int, PriceSource]:
+def value(trade: Trade, prices: Mapping[tuple[str, str], HeldPrice]) -> tuple[int, int, PriceSource]:
     (position,) = holding(trade).positions.values()
     return mark_position(position, prices)
 
@@ -163,7 +163,7 @@ def test_live_cohorts_are_worth_what_was_seen_and_reconstructed_ones_also_what_w
     assert [row.positions for row in portfolio_curves(bought_late, prices, live={other.agent_id})] == [usd(7)]
 
 
-def _naive(made: History, prices: list[Price], at: datetime) -> dict[str, Valuation]:
+def _naive(made: History, prices: list[HeldPrice], at: datetime) -> dict[str, Valuation]:
     """Every portfolio at an instant, valued from nothing but the facts known by then."""
     then = fold(made.agents, made.trades, made.settlements(), known_at=at)
     newest = {(row.market_id, row.outcome): row for row in prices if row.at <= at}
@@ -176,8 +176,8 @@ def test_between_stored_rows_nothing_changed(seed: int) -> None:
     final = fold(made.agents, made.trades, made.settlements())
     keys = sorted({price_key(position) for account in final.accounts.values() for position in account.positions.values()})
     instants = [interval_start(KEY_START + timedelta(hours=rng.randrange(24 * 21))) for _ in range(30)]
-    last: dict[tuple[str, str], Price] = {}
-    prices: list[Price] = []
+    last: dict[tuple[str, str], HeldPrice] = {}
+    prices: list[HeldPrice] = []
     for at in sorted(set(instants)):
         seen = {key: PriceObservation(rng.randrange(0, 1_000_001), at) for key in keys if rng.random() < 0.7}
         rows = tick_prices(last, keys, seen, at, V1)
@@ -195,3 +195,11 @@ def test_between_stored_rows_nothing_changed(seed: int) -> None:
 
 
 KEY_START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("old", "new"), [("Entry", "LedgerEntry"), ("Executed", "ExecutionResult"), ("Price", "HeldPrice")])
+def test_renamed_classes_have_deprecated_aliases(old: str, new: str) -> None:
+    import bellwether.arena as arena
+
+    with pytest.warns(DeprecationWarning, match=new):
+        assert getattr(arena, old) is getattr(arena, new)

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from bellwether.arena.decision import Action
-from bellwether.arena.ledger import Kind
+from bellwether.arena.ledger import LedgerKind
 from bellwether.arena.lineup import Lineup, load_lineup, rule_name
 from bellwether.arena.market import Market
 from bellwether.arena.methodology import load_methodology, methodologies
@@ -213,4 +213,4 @@ def test_the_numbers_are_those_of_the_methodologies() -> None:
 
 
 def test_every_kind_of_entry_is_explained() -> None:
-    assert all(re.search(rf"\b{kind}\b", PAGE) for kind in Kind)
+    assert all(re.search(rf"\b{kind}\b", PAGE) for kind in LedgerKind)

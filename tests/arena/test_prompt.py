@@ -13,7 +13,7 @@ import pytest
 
 from bellwether.arena.decision import Action
 from bellwether.arena.market import MarketStatus
-from bellwether.arena.marks import Price, PriceSource
+from bellwether.arena.marks import HeldPrice, PriceSource
 from bellwether.arena.parsing import Limits, parse_decision
 from bellwether.arena.prompt import (
     FIRST_VERSION,
@@ -77,8 +77,8 @@ def test_l6_positions_on_closed_markets_are_listed_and_counted() -> None:
 def test_a_portfolio_is_valued_as_the_marks_value_it() -> None:
     yes, no, gone = bought("10", "4"), bought("10", "3", side="NO", market_id="n", leg=2), bought("5", "2", market_id="x", leg=3)
     prices = {
-        ("m", "YES"): Price("m", "YES", NOW, usd("0.5"), PriceSource.LIVE),
-        ("n", "YES"): Price("n", "YES", NOW, usd("0.6"), PriceSource.PRIOR),
+        ("m", "YES"): HeldPrice("m", "YES", NOW, usd("0.5"), PriceSource.LIVE),
+        ("n", "YES"): HeldPrice("n", "YES", NOW, usd("0.6"), PriceSource.PRIOR),
     }
     known = {"m": binary(), "n": binary("n", status=MarketStatus.CLOSED)}
     made = build_portfolio(holding(yes, no, gone), prices, known)

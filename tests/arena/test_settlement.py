@@ -12,7 +12,7 @@ import pytest
 from bellwether.arena.account import PositionStatus
 from bellwether.arena.facts import Result, Settlement, Trade
 from bellwether.arena.invariants import violations
-from bellwether.arena.ledger import Kind, fold
+from bellwether.arena.ledger import LedgerKind, fold
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.resolution import (
     CORRECTIONS,
@@ -85,7 +85,7 @@ def test_r1_a_win_is_paid_and_scored() -> None:
 def test_r5_a_bet_is_scored_though_its_position_was_sold() -> None:
     trades = [TEN, sold("10", "7", TEN, 2)]
     book = fold([AGENT], trades, derive_settlements(twice(["1", "0"]), V1))
-    assert [entry.kind for entry in book.entries] == [Kind.BUY, Kind.SELL]
+    assert [entry.kind for entry in book.entries] == [LedgerKind.BUY, LedgerKind.SELL]
     assert [score.brier_size for score in score_bets(book)] == [0.25]
     assert book.accounts[AGENT.agent_id].realized == usd(2)
 
@@ -118,7 +118,7 @@ def test_an_unknown_winner_is_refunded_in_v1_after_the_grace_period() -> None:
     assert derive_settlements(seen(*looks), V2) == []
     book = fold([AGENT], [TEN], [settlement])
     assert (book.accounts[AGENT.agent_id].cash, score_bets(book)) == (usd(10000), [])
-    assert [entry.kind for entry in book.entries] == [Kind.BUY, Kind.REFUND]
+    assert [entry.kind for entry in book.entries] == [LedgerKind.BUY, LedgerKind.REFUND]
 
 
 def test_the_grace_period_starts_again_when_the_market_is_not_over() -> None:
@@ -132,9 +132,9 @@ def test_a_winner_after_a_refund_corrects_it() -> None:
     assert [one.result for one in both] == [Result.CANCELLED, Result.WON]
     book = fold([AGENT], [TEN], both)
     assert [(entry.kind, entry.amount, entry.corrects) for entry in book.entries[1:]] == [
-        (Kind.REFUND, usd(5), False),
-        (Kind.REFUND, -usd(5), True),
-        (Kind.SETTLE, usd(10), False),
+        (LedgerKind.REFUND, usd(5), False),
+        (LedgerKind.REFUND, -usd(5), True),
+        (LedgerKind.SETTLE, usd(10), False),
     ]
     assert violations(book, [TEN]) == []
 
@@ -149,7 +149,7 @@ def test_r9_and_r13_later_looks_change_nothing() -> None:
 def test_r10_an_operators_cancellation_refunds() -> None:
     (settlement,) = derive_settlements([cancellation("m", CLOSED, "operator")], V2)
     book = fold([agent("10000", rules="v2")], [bought("4", "2")], [settlement])
-    assert [(entry.kind, entry.amount) for entry in book.entries] == [(Kind.BUY, -usd(2)), (Kind.REFUND, usd(2))]
+    assert [(entry.kind, entry.amount) for entry in book.entries] == [(LedgerKind.BUY, -usd(2)), (LedgerKind.REFUND, usd(2))]
     assert score_bets(book) == []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from bellwether.arena.account import Account
 from bellwether.arena.decision import Action, Bet, Decision, Sell
-from bellwether.arena.execution import Executed, MarketData, execute
+from bellwether.arena.execution import ExecutionResult, MarketData, execute
 from bellwether.arena.facts import Agent, Result, Settlement, Trade
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.ledger import Book
@@ -87,7 +87,7 @@ def run(
     rules: Methodology = V1,
     week: date = COHORT,
     **more: Any,
-) -> Executed:
+) -> ExecutionResult:
     """Execute a decision; markets without a quote of their own are quoted at the prices that they state."""
     stated = {
         market.market_id: {place: Quote(price) for place, price in enumerate(market.prices) if price is not None} for market in markets

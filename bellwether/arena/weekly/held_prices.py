@@ -13,7 +13,7 @@ from bellwether.arena.frames import prices_frame, prices_from_rows
 from bellwether.arena.history import Points
 from bellwether.arena.ledger import Book
 from bellwether.arena.market import Market, tokens_to_quote
-from bellwether.arena.marks import Price, PriceKey, PriceObservation, PriceSource, interval_start, merge_prices, price_key, tick_prices
+from bellwether.arena.marks import HeldPrice, PriceKey, PriceObservation, PriceSource, interval_start, merge_prices, price_key, tick_prices
 from bellwether.arena.methodology import Venue, load_methodology
 from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.context import WeekContext, drop_damaged
@@ -98,7 +98,7 @@ def reconstruct_rows(context: WeekContext, days: Sequence[date]) -> dict[date, p
     """
     first, last = _day_start(min(days)), _day_start(max(days)) + _DAY
     now, minutes = context.now(), load_methodology(folder=context.registry).mark_minutes
-    made: dict[date, list[Price]] = {day: [] for day in days}
+    made: dict[date, list[HeldPrice]] = {day: [] for day in days}
     for venue, book in _fold_books(context, reconstructed=True).items():
         spans = dict(_clip_spans(held_spans(book), first, last, now))
         tokens = _quoted_tokens(context, sorted(spans))
@@ -128,8 +128,8 @@ def reconstructed_days(context: WeekContext) -> list[date]:
     return sorted(day for day in days if day < today)
 
 
-def _price_changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime, datetime]], minutes: int) -> list[Price]:
-    rows: list[Price] = []
+def _price_changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime, datetime]], minutes: int) -> list[HeldPrice]:
+    rows: list[HeldPrice] = []
     for at, said in points:
         price = price_micros(said)
         if price is None or not any(begin <= at < end for begin, end in spans):
@@ -137,7 +137,7 @@ def _price_changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime
         stamp = interval_start(at, minutes)
         if rows and rows[-1].price == price and rows[-1].at.date() == stamp.date():
             continue
-        rows.append(Price(*key, stamp, price, PriceSource.LIVE, at, reconstructed=True))
+        rows.append(HeldPrice(*key, stamp, price, PriceSource.LIVE, at, reconstructed=True))
     return rows
 
 

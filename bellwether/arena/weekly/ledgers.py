@@ -14,7 +14,7 @@ from bellwether.arena.frames import agents_from_rows, evidence_frame, observatio
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey
 from bellwether.arena.ledger import Book, fold
 from bellwether.arena.market import YES, Market, Quotes, fold_case
-from bellwether.arena.marks import Price, PriceKey, PriceSource
+from bellwether.arena.marks import HeldPrice, PriceKey, PriceSource
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.records import Execution, FrozenCohort, load_records
 from bellwether.arena.resolution import Observation, awaited_markets, derive_settlements
@@ -35,7 +35,7 @@ class WeekState:
     book: Book
     at: datetime
     markets: Mapping[str, Market]
-    prices: Mapping[PriceKey, Price]
+    prices: Mapping[PriceKey, HeldPrice]
     quotes: Mapping[str, Quotes] = field(default_factory=dict)
 
     @property
@@ -137,12 +137,12 @@ def _distinct_observations(seen: Sequence[Observation]) -> list[Observation]:
     return list({(one.market_id, one.observed_at, one.by_operator): one for one in seen}.values())
 
 
-def _universe_prices(universe: Universe, at: datetime) -> dict[PriceKey, Price]:
-    found: dict[PriceKey, Price] = {}
+def _universe_prices(universe: Universe, at: datetime) -> dict[PriceKey, HeldPrice]:
+    found: dict[PriceKey, HeldPrice] = {}
     for market in universe.markets:
         for side in (YES,) if market.binary else market.outcomes:
             price = market.price(side)
             if price is not None:
                 name = side if market.binary else fold_case(side)
-                found[market.market_id, name] = Price(market.market_id, name, at, price, PriceSource.LIVE, at)
+                found[market.market_id, name] = HeldPrice(market.market_id, name, at, price, PriceSource.LIVE, at)
     return found

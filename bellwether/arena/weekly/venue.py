@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from bellwether.arena.history import FRESH, Points
 from bellwether.arena.market import YES, Market, MarketStatus, Quotes, fold_case
-from bellwether.arena.marks import Price, PriceKey, PriceObservation, PriceSource
+from bellwether.arena.marks import HeldPrice, PriceKey, PriceObservation, PriceSource
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.units import SharePrice
@@ -20,7 +20,7 @@ class HeldMarkets:
     """Held markets outside the universe. prices: last known ones. quotes: as of a past instant; empty in a live week."""
 
     markets: Mapping[str, Market] = field(default_factory=dict)
-    prices: Mapping[PriceKey, Price] = field(default_factory=dict)
+    prices: Mapping[PriceKey, HeldPrice] = field(default_factory=dict)
     quotes: Mapping[str, Quotes] = field(default_factory=dict)
 
 
@@ -70,9 +70,9 @@ class VenueData(Protocol):
 
 def last_prices(
     markets: Iterable[Market], points: Mapping[str, Sequence[tuple[datetime, SharePrice | None]]], at: datetime
-) -> dict[PriceKey, Price]:
+) -> dict[PriceKey, HeldPrice]:
     """Return the last known price of each outcome as of an instant, for binary markets of YES only. points: past prices by token."""
-    found: dict[PriceKey, Price] = {}
+    found: dict[PriceKey, HeldPrice] = {}
     for market in markets:
         for place, token in enumerate(market.token_ids):
             known = [(when, price) for when, price in points.get(token, ()) if price is not None and when <= at]
@@ -81,5 +81,5 @@ def last_prices(
             when, price = known[-1]
             name = YES if market.binary else fold_case(market.outcomes[place])
             source = PriceSource.LIVE if at - when <= FRESH else PriceSource.PRIOR
-            found[market.market_id, name] = Price(market.market_id, name, at, price, source, when)
+            found[market.market_id, name] = HeldPrice(market.market_id, name, at, price, source, when)
     return found
