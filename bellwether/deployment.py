@@ -24,7 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.journal.database_url import SETTING, explained, parsed, shown
+from bellwether.journal.database_url import SETTING, convert_error, describe_url, parse_url
 from bellwether.places import failures, is_stored, place
 from bellwether.settings import Fleet, Settings
 
@@ -175,7 +175,7 @@ def _postgres(config: Settings) -> Finding:
 
 def _read(url: str, setting: str) -> URL:
     try:
-        return parsed(url)
+        return parse_url(url)
     except ConfigError as error:
         raise ConfigError(str(error).replace(SETTING, setting)) from None
 
@@ -188,9 +188,9 @@ def _database(name: str, url: URL, setting: str) -> Finding:
         with engine.connect() as connection:
             version, writable = connection.execute(text(question)).one()
     except SQLAlchemyError as error:
-        reason = str(explained(f"connecting to {shown(url)}", error, url.password)).replace(SETTING, setting)
+        reason = str(convert_error(f"connecting to {describe_url(url)}", error, url.password)).replace(SETTING, setting)
         return Finding(name, "bad", reason.partition("\n")[0], f"check {setting}, and that the server runs")
-    found = f"{shown(url)}, Postgres {version}"
+    found = f"{describe_url(url)}, Postgres {version}"
     if not writable:
         return Finding(name, "bad", f"{found}: read-only", "grant CREATE on the schema to this user")
     return Finding(name, "ok", found)

@@ -11,7 +11,7 @@ import polars as pl
 
 from bellwether.console import console, emit, grid
 from bellwether.journal import Journal, records
-from bellwether.journal.values import dollars
+from bellwether.journal.values import format_dollars
 from bellwether.settings import settings
 from cli.options import AS_JSON
 
@@ -44,7 +44,7 @@ def _overview(opened: Journal, as_json: bool) -> None:
         return
 
     counts, usage, expired = opened.counts(), opened.usage("purpose", "model"), opened.expired()
-    stored, unfinished = records.counts(opened), records.unfinished(opened)
+    stored, unfinished = records.count_records(opened), records.read_unfinished(opened)
     if as_json:
         tables = {"calls": counts.to_dicts(), "usage": usage.to_dicts(), "expired": [status.to_dict() for status in expired]}
         emit({"journal": opened.where, **tables, "records": stored, "unfinished": [asdict(one) for one in unfinished]})
@@ -62,7 +62,7 @@ def _overview(opened: Journal, as_json: bool) -> None:
 
 def _costs(usage: pl.DataFrame) -> pl.DataFrame:
     """The columns that fit a terminal; the JSON has all."""
-    shown = [pl.col(name).map_elements(dollars, return_dtype=pl.String) for name in ("spent", "reserved")]
+    shown = [pl.col(name).map_elements(format_dollars, return_dtype=pl.String) for name in ("spent", "reserved")]
     return usage.select("purpose", "model", "attempts", *shown, "unknown")
 
 

@@ -15,7 +15,7 @@ from bellwether.backup.manifest import FILE, FORMAT, Manifest, files, made_at, n
 from bellwether.backup.retention import expired
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_folder, checksum, require_whole_home
-from bellwether.journal.database_url import parsed
+from bellwether.journal.database_url import parse_url
 from bellwether.journal.journal import require_no_answers
 from bellwether.lake import Lake
 from bellwether.lake.storage import TEMPORARY, open_storage
@@ -89,7 +89,7 @@ def prune(config: Settings, target: Path, *, newest: int, weeks: int, months: in
 
 def journal_path(config: Settings) -> Path:
     """The file of the journal. Raises `ConfigError` where it is no file."""
-    url = parsed(config.journal_url)
+    url = parse_url(config.journal_url)
     if url.get_backend_name() != "sqlite":
         raise ConfigError("backing up: the journal is in PostgreSQL; back it up with pg_dump, and its lake with the tools of its storage")
     return Path(url.database or "").absolute()

@@ -1,6 +1,6 @@
-"""The journal of model calls: each call is made and paid for once, and each failure is a row with a reason.
+"""Journal of model calls: each call is made and paid for once, and each failure is a row with a reason.
 
-The only mutable state of the platform, on SQLite or Postgres (docs/models.md). Names are loaded when they are first used:
+The only mutable state of the platform, on SQLite or Postgres (docs/models.md). Names are imported on first use:
 SQLAlchemy is slow to import.
 """
 

@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from bellwether.errors import BellwetherError
 from bellwether.journal.database import Transaction
 from bellwether.journal.holders import is_gone
-from bellwether.journal.request import natural
+from bellwether.journal.request import require_natural
 from bellwether.journal.schema import attempts, calls
-from bellwether.journal.values import State, dollars
+from bellwether.journal.values import State, format_dollars
 
-#: Period after which an attempt without a known cost is no longer reserved for: what a provider charges is on its account by then.
+#: Time for which an attempt without a known cost stays reserved; its charge is on the provider's account by then.
 RESERVED_FOR = timedelta(hours=24)
-#: How the words of an exceeded budget end, by which others know it.
+#: End of the message about an exceeded budget, by which it is recognised.
 ADVICE = "raise the budget to go on"
 
 _FILTERS = ("purpose", "model", "scope", "run")
@@ -29,13 +29,13 @@ _END = "scope_end"
 _WILD = re.compile(r"[%_\\]")
 
 
-def _escaped(sign: re.Match[str]) -> str:
+def _escape_sign(sign: re.Match[str]) -> str:
     return f"\\{sign[0]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Selection of attempts: those that agree in every field that is not None. scope_end: the end of their scope."""
+    """Selection of attempts that match every field that is not None. scope_end: suffix of their scope."""
 
     purpose: str | None = None
     model: str | None = None
@@ -50,19 +50,19 @@ class Scope:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Of `conditions`, by name."""
+        """Parameters of `conditions`, by name."""
         given = self.given
-        return given if _END not in given else {**given, _END: f"%{_WILD.sub(_escaped, given[_END])}"}
+        return given if _END not in given else {**given, _END: f"%{_WILD.sub(_escape_sign, given[_END])}"}
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
-        """Of a WHERE clause over `attempts`; `parameters` are its parameters."""
+        """Return the conditions of a WHERE clause over `attempts`."""
         return [
             attempts.c.scope.like(sa.bindparam(_END), escape="\\") if name == _END else attempts.c[name] == sa.bindparam(name)
             for name in self.given
         ]
 
     def covers(self, paid_by: Mapping[str, str | None]) -> bool:
-        """Return whether an attempt is selected: `paid_by` are its purpose, model, scope and run."""
+        """Return whether an attempt is selected. paid_by: its purpose, model, scope and run."""
         exact = all(paid_by[name] == value for name, value in self.given.items() if name != _END)
         return exact and (paid_by["scope"] or "").endswith(self.scope_end or "")
 
@@ -76,27 +76,27 @@ EVERYTHING = Scope()
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A limit in integer micro-dollars on the attempts of a scope. Every caller who spends within the scope must hand it in.
+    """Limit in integer micro-dollars on the attempts of a scope. Every caller who spends within the scope must pass it.
 
-    Raises `ConfigError` when the limit is not a whole number from 0.
+    Raises `ConfigError` unless the limit is a whole number from 0.
     """
 
     limit: int
     of: Scope = EVERYTHING
 
     def __post_init__(self) -> None:
-        natural(self.limit if self.limit is not None else -1, f"budget of {self.of}")
+        require_natural(self.limit if self.limit is not None else -1, f"budget of {self.of}")
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Integer micro-dollars of a scope.
+    """Spending of a scope in integer micro-dollars.
 
     Attributes:
-        spent: the costs that are known.
-        reserved: the estimates of attempts without a known cost, in progress or ended, that began less than `RESERVED_FOR` ago.
-        unknown: attempts that ended without a known cost.
-        uncounted: attempts with neither a cost nor an estimate: no budget sees them.
+        spent: sum of the known costs.
+        reserved: estimates of attempts without a known cost, in progress or ended, that began less than `RESERVED_FOR` ago.
+        unknown: number of ended attempts without a known cost.
+        uncounted: number of attempts with neither a cost nor an estimate, which no budget counts.
     """
 
     spent: int
@@ -111,43 +111,43 @@ class Spending:
 
 
 class BudgetExceeded(BellwetherError):
-    """Another attempt could exceed a budget; nothing was begun and nothing spent."""
+    """Another attempt could exceed a budget; nothing was begun or spent."""
 
     def __init__(self, budget: Budget, spending: Spending, estimate: int) -> None:
         self.budget, self.spending, self.estimate = budget, spending, estimate
         unknown = f" ({spending.unknown} attempts ended without a known cost and count for 24 hours)" if spending.unknown else ""
         super().__init__(
-            f"beginning a model call of about {dollars(estimate)}: the budget of {budget.of} is {dollars(budget.limit)}, of which "
-            f"{dollars(spending.spent)} are spent and {dollars(spending.reserved)} reserved{unknown}; {ADVICE}"
+            f"beginning a model call of about {format_dollars(estimate)}: the budget of {budget.of} is {format_dollars(budget.limit)}, of which "
+            f"{format_dollars(spending.spent)} are spent and {format_dollars(spending.reserved)} reserved{unknown}; {ADVICE}"
         )
 
 
-def sums() -> dict[str, sa.ColumnElement[int]]:
-    """Totals over `attempts` by name, the same in a budget and in a report; `bounds` has their parameters."""
+def spending_columns() -> dict[str, sa.ColumnElement[int]]:
+    """Return the totals over `attempts` by name, for budgets and reports; `spending_parameters` are their parameters."""
     cost, estimate = attempts.c.cost_microdollars, attempts.c.estimate_microdollars
     reserved = sa.and_(cost.is_(None), estimate.is_not(None), attempts.c.started_at > sa.bindparam("reserved_since"))
     unknown = sa.and_(cost.is_(None), attempts.c.outcome.is_not(None))
     return {
-        "spent": total(cost),
-        "reserved": total(sa.case((reserved, estimate))),
-        "unknown": total(sa.case((unknown, 1))),
-        "uncounted": total(sa.case((sa.and_(cost.is_(None), estimate.is_(None)), 1))),
+        "spent": sum_column(cost),
+        "reserved": sum_column(sa.case((reserved, estimate))),
+        "unknown": sum_column(sa.case((unknown, 1))),
+        "uncounted": sum_column(sa.case((sa.and_(cost.is_(None), estimate.is_(None)), 1))),
     }
 
 
-def bounds(transaction: Transaction) -> dict[str, Any]:
-    """Parameters of `sums`, as of now."""
+def spending_parameters(transaction: Transaction) -> dict[str, Any]:
+    """Return the current parameters of `spending_columns`."""
     return {"reserved_since": transaction.now() - RESERVED_FOR}
 
 
-def total(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-    """The sum of a column as an integer; NULLs count nothing."""
+def sum_column(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    """Return the sum of a column as an integer, ignoring NULLs."""
     return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)
 
 
-def spending(transaction: Transaction, of: Scope) -> Spending:
-    """Known and reserved costs of a scope at one moment."""
-    row = transaction.row(_sums_of(Scope(**dict.fromkeys(of.given, ""))), of.parameters | bounds(transaction))
+def read_spending(transaction: Transaction, of: Scope) -> Spending:
+    """Return the known and reserved costs of a scope at one moment."""
+    row = transaction.row(_select_spending(Scope(**dict.fromkeys(of.given, ""))), of.parameters | spending_parameters(transaction))
     return Spending(**row._mapping)
 
 
@@ -164,25 +164,25 @@ def has_others(transaction: Transaction, of: Scope) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _sums_of(filters: Scope) -> sa.Executable:
-    return sa.select(*(column.label(name) for name, column in sums().items())).where(*filters.conditions())
+def _select_spending(filters: Scope) -> sa.Executable:
+    return sa.select(*(column.label(name) for name, column in spending_columns().items())).where(*filters.conditions())
 
 
-def keep(transaction: Transaction, budgets: tuple[Budget, ...], estimate: int) -> None:
-    """Raise `BudgetExceeded` unless an attempt of that cost fits into every budget. Call it alone (`Transaction.alone`).
+def require_budgets(transaction: Transaction, budgets: tuple[Budget, ...], estimate: int) -> None:
+    """Raise `BudgetExceeded` unless an attempt of that cost fits into every budget. Requires the lock `budget` (`Transaction.alone`).
 
-    What was summed is kept in `transaction.totals` until something else changes there: works that share a transaction sum once.
+    Sums are kept in `transaction.totals` until another change, so works that share a transaction sum once.
     """
     for budget in budgets:
         found = transaction.totals.get(budget.of)
         if found is None:
-            found = transaction.totals[budget.of] = spending(transaction, budget.of)
+            found = transaction.totals[budget.of] = read_spending(transaction, budget.of)
         if found.committed + estimate > budget.limit:
             raise BudgetExceeded(budget, found, estimate)
 
 
-def reserve(transaction: Transaction, paid_by: Mapping[str, str | None], estimate: int | None) -> None:
-    """Count an attempt that was added: `paid_by` are the values that scopes choose by."""
+def reserve_estimate(transaction: Transaction, paid_by: Mapping[str, str | None], estimate: int | None) -> None:
+    """Count an added attempt. paid_by: the values by which scopes select."""
     for of, found in transaction.totals.items():
         if of.covers(paid_by):
             more = {"uncounted": found.uncounted + 1} if estimate is None else {"reserved": found.reserved + estimate}

@@ -1,6 +1,6 @@
 """Claims and attempts: the right to make a model call, and its results.
 
-Everything a holder writes is conditional on its lease token still being the call's. A lease that has expired is lost only when somebody takes it.
+Every write of a holder requires that its lease token is still the call's. An expired lease is lost only when another holder takes the call.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal import rows
-from bellwether.journal.budget import Budget, keep, reserve
+from bellwether.journal.budget import Budget, require_budgets, reserve_estimate
 from bellwether.journal.database import Database, Transaction
-from bellwether.journal.request import CallKey, Request, natural
+from bellwether.journal.request import CallKey, Request, require_natural
 from bellwether.journal.values import FAILURES, UNBILLED, Answered, CostSource, Outcome, Reply, State, Usage
 from bellwether.untrusted_text import redact
 
@@ -24,9 +24,9 @@ _TURNED_AWAY = Reply(usage=Usage(cost=0, cost_source=CostSource.UNBILLED))
 
 
 class LeaseLost(BellwetherError):
-    """The call is no longer this holder's, so it must not act on what it has; `Journal.begin` returns its present state.
+    """The call belongs to another holder, so its result must not be used; `Journal.begin` returns the present state.
 
-    stored: what the attempt brought, and its cost, were kept. answered: the call has an answer.
+    stored: the attempt's response and cost were stored. answered: the call has an answer.
     """
 
     def __init__(self, key: str, found: str, *, stored: bool = False, answered: bool = False) -> None:
@@ -35,14 +35,14 @@ class LeaseLost(BellwetherError):
 
 
 class Claim:
-    """The right to make a model call, held by one process. Made by `Journal.begin`.
+    """Right to make a model call, held by one process. Created by `Journal.begin`.
 
     Attributes:
         key: of the call.
-        holder, run: who holds it, and the run that pays.
-        attempts: how many attempts the call had before.
-        taken_from: the holder whose lease had expired; None when nobody held the call.
-        expires_at: when the lease expires, UTC.
+        holder, run: the holder, and the run that pays.
+        attempts: number of previous attempts.
+        taken_from: the holder whose lease had expired; None if the call was free.
+        expires_at: expiry of the lease, UTC.
     """
 
     def __init__(self, database: Database, request: Request, *, token: str, holder: str, run: str | None, lease: timedelta) -> None:
@@ -61,7 +61,7 @@ class Claim:
         return f"Claim({self.key[:12]}, holder={self.holder!r}, attempts={self.attempts}, expires_at={self.expires_at})"
 
     def release(self, reason: str, outcome: Outcome | None = None) -> None:
-        """Release the call, so that any process can claim it; `outcome` and `reason` state why, until then. An attempt in progress counts as abandoned.
+        """Release the call, so that any process can claim it, with an outcome and a reason. An attempt in progress counts as abandoned.
 
         Raises `LeaseLost`.
         """
@@ -70,7 +70,7 @@ class Claim:
     def give_up(self, outcome: Outcome, reason: str) -> None:
         """End the call as a failure, final until an operator reopens it. An attempt in progress counts as abandoned.
 
-        Raises `LeaseLost`, also when a late attempt has brought an answer: then the call is answered.
+        Raises `LeaseLost`, also if a late attempt has brought an answer: the call is then answered.
         """
         _require_failure(self.key, outcome)
         self._do("giving up a model call", lambda transaction: self._put_down(transaction, State.FAILED, outcome, reason))
@@ -85,16 +85,16 @@ class Claim:
         return call is not None and call.state == State.CLAIMED and call.lease_token == self._token
 
     def _begin(self, transaction: Transaction, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt:
-        """Begin the next attempt, or return the one whose commit was not confirmed; the call is locked and held by this claim."""
-        before = rows.attempts_of(transaction, self.key)
+        """Begin the next attempt, or return the one whose commit was not confirmed. The call is locked and held by this claim."""
+        before = rows.read_attempts(transaction, self.key)
         begun = next((one for one in before if one.outcome is None), None)
         if begun is not None:
             return Attempt(self, begun.number, begun.started_at)
         return self._start(transaction, len(before) + 1, estimate, budgets)
 
     def _start(self, transaction: Transaction, number: int, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt:
-        """Add the attempt, if the budgets allow it; the call is locked and no attempt in progress."""
-        keep(transaction, budgets, estimate or 0)
+        """Add an attempt if the budgets allow it. The call is locked, with no attempt in progress."""
+        require_budgets(transaction, budgets, estimate or 0)
         now = transaction.now()
         paid_by = {
             "model": self._request.model,
@@ -104,17 +104,17 @@ class Claim:
         }
         held = {"holder": self.holder, "lease_token": self._token, "started_at": now, "estimate_microdollars": estimate}
         rows.add_attempt(transaction, {"key": self.key, "number": number, **paid_by, **held})
-        reserve(transaction, paid_by, estimate)
+        reserve_estimate(transaction, paid_by, estimate)
         return Attempt(self, number, now)
 
     def _put_down(self, transaction: Transaction, state: State, outcome: Outcome | None, reason: str) -> LeaseLost | None:
-        call = rows.locked(transaction, self.key)
+        call = rows.lock_call(transaction, self.key)
         if not self._has(call):
             done_before = call is not None and call.state == state and call.lease_token == self._token
-            return None if done_before else _lost(self.key, call)
+            return None if done_before else _lease_lost(self.key, call)
         now = transaction.now()
-        rows.abandon(transaction, self.key, now)
-        if state is State.FAILED and adopt(transaction, self.key, rows.attempts_of(transaction, self.key), now):
+        rows.abandon_attempts(transaction, self.key, now)
+        if state is State.FAILED and adopt_late_answer(transaction, self.key, rows.read_attempts(transaction, self.key), now):
             return LeaseLost(self.key, "a late attempt has brought its answer", answered=True)
         finished = {"finished_at": now} if state is State.FAILED else {}
         rows.change_call(transaction, self.key, state=state.value, outcome=outcome, reason=redact(reason), **finished)
@@ -122,14 +122,14 @@ class Claim:
 
 
 def require_estimate(request: Request, estimate: int | None, budgets: tuple[Budget, ...]) -> None:
-    """Raise `ConfigError` for an invalid estimate, and for budgets without one."""
-    natural(estimate, f"model call {request.key[:12]}: estimate")
+    """Raise `ConfigError` for an invalid estimate, and for budgets without an estimate."""
+    require_natural(estimate, f"model call {request.key[:12]}: estimate")
     if budgets and estimate is None:
         raise ConfigError(f"model call {request.key[:12]}: a budget needs an estimate, and none is given for {request.model}")
 
 
 class Attempt:
-    """One request to the provider, recorded before it is sent. Made by `Journal.begin`.
+    """One request to the provider, recorded before it is sent. Created by `Journal.begin`.
 
     number: from 1, within the call. started_at: UTC.
     """
@@ -164,55 +164,57 @@ class Attempt:
         self._claim._do("recording a failed attempt", lambda transaction: self._fail(transaction, outcome, redact(reason), given))
 
     def _answer(self, transaction: Transaction, reply: Reply) -> Answered | LeaseLost:
-        call = rows.locked(transaction, self.key)
-        own = rows.attempt(transaction, self.key, self.number)
+        call = rows.lock_call(transaction, self.key)
+        own = rows.read_attempt(transaction, self.key, self.number)
         if call is None or own is None:
-            return _lost(self.key, call)
+            return _lease_lost(self.key, call)
         if own.ended_at is not None:
             return self._answered_before(transaction, call, own, reply)
         now = transaction.now()
         rows.end_attempt(transaction, self.key, self.number, at=now, outcome=Outcome.OK, reason=None, reply=reply)
         if self._claim._has(call):
-            finish(transaction, self.key, self.number, now)
+            finish_call(transaction, self.key, self.number, now)
             return Answered(key=self.key, attempt=self.number, reply=reply, stored_at=now, late=own.abandoned_at is not None)
-        adopted = call.state in (State.OPEN, State.CLAIMED) and adopt(transaction, self.key, rows.attempts_of(transaction, self.key), now)
-        return _lost(self.key, call, stored=True, adopted=adopted)
+        adopted = call.state in (State.OPEN, State.CLAIMED) and adopt_late_answer(
+            transaction, self.key, rows.read_attempts(transaction, self.key), now
+        )
+        return _lease_lost(self.key, call, stored=True, adopted=adopted)
 
     def _answered_before(self, transaction: Transaction, call: Any, own: Any, reply: Reply) -> Answered | LeaseLost:
-        """The same answer again is no error: its commit may not have been confirmed."""
-        if own.outcome != Outcome.OK or rows.body(transaction, self.key, self.number) != reply.body:
+        """Accept the same answer again: its commit may not have been confirmed."""
+        if own.outcome != Outcome.OK or rows.read_body(transaction, self.key, self.number) != reply.body:
             raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({own.outcome})")
         if call.answer == self.number and own.abandoned_at is None:
             return Answered(key=self.key, attempt=self.number, reply=reply, stored_at=own.ended_at)
-        return _lost(self.key, call, stored=True, adopted=call.answer == self.number)
+        return _lease_lost(self.key, call, stored=True, adopted=call.answer == self.number)
 
     def _fail(self, transaction: Transaction, outcome: Outcome, reason: str, reply: Reply) -> LeaseLost | None:
-        call = rows.locked(transaction, self.key)
-        own = rows.attempt(transaction, self.key, self.number)
+        call = rows.lock_call(transaction, self.key)
+        own = rows.read_attempt(transaction, self.key, self.number)
         if call is None or own is None:
-            return _lost(self.key, call)
+            return _lease_lost(self.key, call)
         if own.ended_at is not None and (own.outcome, own.reason) != (outcome, reason):
             raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({own.outcome})")
         if own.ended_at is None:
             rows.end_attempt(transaction, self.key, self.number, at=transaction.now(), outcome=outcome, reason=reason, reply=reply)
-        return None if self._claim._has(call) else _lost(self.key, call, stored=True)
+        return None if self._claim._has(call) else _lease_lost(self.key, call, stored=True)
 
 
-def finish(transaction: Transaction, key: str, number: int, now: datetime) -> None:
+def finish_call(transaction: Transaction, key: str, number: int, now: datetime) -> None:
     """Make an attempt's response the call's answer."""
     rows.change_call(transaction, key, state=State.ANSWERED.value, answer=number, finished_at=now, outcome=Outcome.OK.value, reason=None)
 
 
-def adopt(transaction: Transaction, key: str, attempts: list[Any], now: datetime) -> bool:
-    """Make the first answer that came late the call's answer, unless an attempt is in progress. The call is locked and unfinished."""
+def adopt_late_answer(transaction: Transaction, key: str, attempts: list[Any], now: datetime) -> bool:
+    """Make the first late answer the call's answer, unless an attempt is in progress. The call is locked and unfinished."""
     late = next((one for one in attempts if one.outcome == Outcome.OK), None)
     if late is None or any(one.outcome is None for one in attempts):
         return False
-    finish(transaction, key, late.number, now)
+    finish_call(transaction, key, late.number, now)
     return True
 
 
-def _lost(key: str, call: Any, *, stored: bool = False, adopted: bool = False) -> LeaseLost:
+def _lease_lost(key: str, call: Any, *, stored: bool = False, adopted: bool = False) -> LeaseLost:
     kept = "; what the attempt brought was kept" if stored else ""
     if call is None:
         return LeaseLost(key, "it is not in the journal")

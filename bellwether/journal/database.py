@@ -1,7 +1,4 @@
-"""The journal's database: connections, transactions, waiting that is bounded, its clock, and errors in words.
-
-SQLite: WAL, a commit is on the disk before it returns, one writer at a time. Postgres: read committed, rows are locked before they are judged.
-"""
+"""Database of the journal: connections, transactions, bounded waiting, clock, and conversion of errors."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLA
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import migration
-from bellwether.journal.database_url import SETTING, explained, parsed, shown, sqlite_code
+from bellwether.journal.database_url import SETTING, convert_error, describe_url, parse_url, sqlite_code
 from bellwether.journal.schema import VERSION, journal_version, metadata
 
 if TYPE_CHECKING:
@@ -40,9 +37,9 @@ _PASSING = {"40001", "40P01", "57P01", "57P02", "57P03"}
 
 
 class Transaction:
-    """One connection in use, inside a transaction or, for single reads, without one.
+    """Connection in use, inside a transaction or, for single reads, without one.
 
-    totals: sums over attempts by scope, as `bellwether.journal.budget` knows them to be within this transaction.
+    totals: sums over attempts by scope within this transaction; see `bellwether.journal.budget`.
     """
 
     def __init__(self, connection: Connection, clock: Callable[[], datetime] | None) -> None:
@@ -56,11 +53,11 @@ class Transaction:
         return self.connection.dialect.name == "postgresql"
 
     def rows(self, statement: sa.Executable, values: Any = None) -> list[Any]:
-        """All rows."""
+        """Return all rows."""
         return list(self.connection.execute(statement, values))
 
     def row(self, statement: sa.Executable, values: Any = None) -> Any:
-        """The first row, or None."""
+        """Return the first row, or None."""
         return self.connection.execute(statement, values).first()
 
     def change(self, statement: sa.Executable, values: Any = None) -> int:
@@ -68,7 +65,7 @@ class Transaction:
         return self.connection.execute(statement, values).rowcount
 
     def now(self) -> datetime:
-        """The present, UTC: Postgres' own clock, because machines' clocks differ; this machine's with SQLite."""
+        """Return the current time, UTC: Postgres' clock, because the machines' clocks differ; this machine's on SQLite."""
         if self._clock is not None:
             return self._clock().astimezone(UTC)
         if self.on_postgres:
@@ -76,7 +73,7 @@ class Transaction:
         return datetime.now(UTC)
 
     def alone(self, lock: str) -> None:
-        """Hold the named lock until the transaction ends; on SQLite every write is alone anyway."""
+        """Hold the named lock until the transaction ends; SQLite has one writer anyway."""
         if self.on_postgres:
             self.connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCKS[lock])))
 
@@ -86,21 +83,21 @@ class Database:
 
     Attributes:
         url: `sqlite:////absolute/path.db` or `postgresql://user:password@host/database`.
-        clock: tests hand in their own.
-        patience: seconds to wait at most for a lock, or for a server that restarts.
-        before_creation: called before tables are created in a new database; what it raises prevents that.
+        clock: for tests.
+        patience: maximum seconds to wait for a lock, or for a server that restarts.
+        before_creation: called before tables are created in a new database; an exception prevents that.
 
-    Raises `ConfigError` when the URL is wrong or the driver is not installed.
+    Raises `ConfigError` if the URL is wrong or the driver is not installed.
     """
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] | None = None, patience: float = 30.0) -> None:
-        self._url = parsed(url)
+        self._url = parse_url(url)
         self.before_creation: Callable[[], None] = lambda: None
-        self.where = shown(self._url)
+        self.where = describe_url(self._url)
         self._clock = clock
         self._patience = patience
         self._path = Path(self._url.database or "").absolute() if self._url.get_backend_name() == "sqlite" else None
-        self._engine = _engine(self._url, self._path, patience)
+        self._engine = _create_engine(self._url, self._path, patience)
         self._process = os.getpid()
         self._ready = False
         self._opening = threading.Lock()
@@ -109,11 +106,11 @@ class Database:
 
     @property
     def has_one_writer(self) -> bool:
-        """True on SQLite, where writers wait for each other and gain from sharing transactions."""
+        """True on SQLite, where writers wait for each other and profit from shared transactions."""
         return self._path is not None
 
     def shared_limits(self) -> SharedLimits | None:
-        """The limits that all processes on this database share; None on SQLite."""
+        """Return the limits shared by all processes on this database; None on SQLite."""
         if self.has_one_writer:
             return None
         from bellwether.journal.shared_limits import SharedLimits
@@ -128,13 +125,13 @@ class Database:
         """Return whether the journal exists; nothing is created."""
         if self._path is not None and not self._path.exists():
             return False
-        with self._in_words("opening"):
-            self._look_at_file()
+        with self._convert_errors("opening"):
+            self._check_file()
             with self._engine.connect() as connection:
-                return journal_version.name in _tables(connection)
+                return journal_version.name in _table_names(connection)
 
     def read(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """`work` on a connection without a transaction, or within the one that this thread shares: for single statements.
+        """Run `work` without a transaction, or within the one that this thread shares: for single statements.
 
         A missing file counts as an empty journal and is not created.
         """
@@ -142,44 +139,44 @@ class Database:
             return self._run(work, None, self._empty)
         self.open()
         if (shared := self._shared_transaction) is not None:
-            with self._in_words(doing):
+            with self._convert_errors(doing):
                 return work(shared)
-        return self._again_when_it_passes(doing, lambda: self._run(work, None))
+        return self._retry(doing, lambda: self._run(work, None))
 
     def snapshot(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """`work` on one state of all tables, whatever is written meanwhile. A missing file counts as an empty journal."""
+        """Run `work` on one consistent state of all tables. A missing file counts as an empty journal."""
         if self._is_absent():
             return self._run(work, None, self._empty)
         self.open()
         begin = "BEGIN" if self._path is not None else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        return self._again_when_it_passes(doing, lambda: self._run(work, begin))
+        return self._retry(doing, lambda: self._run(work, begin))
 
     def write(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """`work` in one transaction, durable when this returns.
+        """Run `work` in one transaction, durable on return.
 
-        When the connection is lost it is done again, even if it had been committed: `work` must find what it did before.
-        Raises `LakeError` when a lock is not free, or the server not back, within the patience.
+        After a lost connection it is run again, even if it had been committed: `work` must recognise its own changes.
+        Raises `LakeError` if a lock is not free, or the server is not available, within the patience.
         """
         self.open()
         if (shared := self._shared_transaction) is not None:
-            with self._in_words(doing), _part_of(shared):
+            with self._convert_errors(doing), _savepoint(shared):
                 return work(shared)
         begin = "BEGIN IMMEDIATE" if self._path is not None else "BEGIN ISOLATION LEVEL READ COMMITTED"
         with self._only_writer(doing):
-            return self._again_when_it_passes(doing, lambda: self._run(work, begin))
+            return self._retry(doing, lambda: self._run(work, begin))
 
     def together(self, doing: str, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """Results or errors of `works`, which read and write this database. With one writer they share one transaction.
+        """Return the results or errors of `works`, which read and write this database. With one writer they share one transaction.
 
-        Each write is whole or not at all, as without the others. Raises what `write` raises when nothing of any work was kept.
+        Each write is atomic by itself. Raises what `write` raises if nothing of any work was stored.
         """
         if not self.has_one_writer or self._shared_transaction is not None:
-            return [_tried(work) for work in works]
+            return [_try_work(work) for work in works]
 
         def share(transaction: Transaction) -> list[T | Exception]:
             self._shared.transaction = transaction
             try:
-                return [_tried_within(transaction, work) for work in works]
+                return [_try_in_transaction(transaction, work) for work in works]
             finally:
                 self._shared.transaction = None
 
@@ -190,11 +187,11 @@ class Database:
         return getattr(self._shared, "transaction", None)
 
     def _is_absent(self) -> bool:
-        return self._path is not None and not self._ready and not self._path.exists() and not _log_of(self._path).exists()
+        return self._path is not None and not self._ready and not self._path.exists() and not _log_path(self._path).exists()
 
     @cached_property
     def _empty(self) -> Engine:
-        """A journal in memory to which nothing is ever written."""
+        """Empty journal in memory."""
         engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
         metadata.create_all(engine)
         return engine
@@ -210,7 +207,7 @@ class Database:
 
     @contextmanager
     def _only_writer(self, doing: str) -> Iterator[None]:
-        """SQLite has one writer: threads of this process wait in line here instead of polling its lock."""
+        """Queue threads of this process on SQLite, instead of polling its lock."""
         if self._path is None:
             yield
             return
@@ -221,19 +218,19 @@ class Database:
         finally:
             self._writing.release()
 
-    def _again_when_it_passes(self, doing: str, work: Callable[[], T]) -> T:
+    def _retry(self, doing: str, work: Callable[[], T]) -> T:
         until = time.monotonic() + self._patience
         while True:
-            with self._in_words(doing):
+            with self._convert_errors(doing):
                 try:
                     return work()
                 except DBAPIError as error:
-                    if not self._passes(error) or time.monotonic() >= until:
+                    if not self._is_transient(error) or time.monotonic() >= until:
                         raise
             time.sleep(random.uniform(0.02, 0.2))
 
-    def _passes(self, error: DBAPIError) -> bool:
-        """Return whether the same work may succeed on a new connection: the server went away or chose a victim among transactions."""
+    def _is_transient(self, error: DBAPIError) -> bool:
+        """Return whether the work may succeed on a new connection: the server went away or aborted the transaction."""
         if isinstance(error.orig, sqlite3.Error):
             return False
         state = getattr(error.orig, "sqlstate", None)
@@ -241,12 +238,12 @@ class Database:
         return away or error.connection_invalidated or state in _PASSING
 
     @contextmanager
-    def _in_words(self, doing: str) -> Iterator[None]:
-        """Errors of the database as ours; the original is left out because it may quote what was sent."""
+    def _convert_errors(self, doing: str) -> Iterator[None]:
+        """Convert errors of the database; the original is dropped because it may quote parameters."""
         try:
             yield
         except SQLAlchemyError as error:
-            found = explained(f"{doing}: journal {self.where}", error, self._url.password)
+            found = convert_error(f"{doing}: journal {self.where}", error, self._url.password)
         except OSError as error:
             found = ConfigError(f"{doing}: journal {self.where}: {error.strerror}; choose another place in {SETTING}")
         else:
@@ -254,7 +251,7 @@ class Database:
         raise found from None
 
     def open(self) -> None:
-        """Check that the database is ours and create the tables in a new one; a no-op after the first use in this process."""
+        """Check that the database is a journal and create the tables in a new one; does nothing after the first use in this process."""
         if self._process != os.getpid():
             self._engine.dispose(close=False)
             self._process, self._ready = os.getpid(), False
@@ -263,24 +260,24 @@ class Database:
             return
         with self._opening:
             if not self._ready:
-                self._again_when_it_passes("opening", self._look_or_create)
+                self._retry("opening", self._check_or_create)
                 self._ready = True
 
-    def _look_or_create(self) -> None:
-        self._look_at_file()
+    def _check_or_create(self) -> None:
+        self._check_file()
         if self._path is not None and not (self._path.exists() and self._path.stat().st_size):
             self.before_creation()
             self._path.touch(mode=0o600)
-        self._create_unless_there()
+        self._create_tables()
 
-    def _look_at_file(self) -> None:
-        """Refuse what SQLite would take for an empty database and overwrite."""
+    def _check_file(self) -> None:
+        """Raise for a file that SQLite would take for an empty database and overwrite."""
         if self._path is None:
             return
         if self._path.is_dir():
             raise ConfigError(f"opening the journal {self.where}: it is a folder; name a file in {SETTING}")
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        log = _log_of(self._path)
+        log = _log_path(self._path)
         has_log = log.exists() and log.stat().st_size > 0
         _restrict(self._path)
         head = b""
@@ -293,10 +290,10 @@ class Database:
             )
         if not head and has_log:
             raise LakeError(
-                f"opening the journal {self.where}: the file is gone but its log {log.name} is there; restore the file beside it"
+                f"opening the journal {self.where}: the file is gone but its log {log.name} is there; restore the file next to it"
             )
 
-    def _create_unless_there(self) -> None:
+    def _create_tables(self) -> None:
         with self._engine.connect() as connection:
             if self._is_ours(connection):
                 self._convert(connection)
@@ -314,22 +311,22 @@ class Database:
             connection.exec_driver_sql("COMMIT")
 
     def _convert(self, connection: Connection) -> None:
-        """Convert a journal of an earlier version, whole or not at all."""
+        """Migrate a journal of an earlier version, atomically."""
         if migration.is_current(connection):
             return
         connection.exec_driver_sql("BEGIN IMMEDIATE" if self._path is not None else "BEGIN")
         Transaction(connection, self._clock).alone("create")
-        migration.convert(connection)
+        migration.migrate(connection)
         connection.exec_driver_sql("COMMIT")
 
     def _is_ours(self, connection: Connection) -> bool:
-        """True for a journal of this version or an earlier one, False for a new database. Raises for anything else."""
-        there = _tables(connection)
+        """Return True for a journal of this version or an earlier one, False for a new database. Raises for anything else."""
+        there = _table_names(connection)
         if journal_version.name not in there:
             foreign = there if self._path is not None else there & set(metadata.tables)
             if foreign:
                 raise ConfigError(
-                    f"opening the journal {self.where}: the database is not a journal, it holds the table {min(foreign)!r}; "
+                    f"opening the journal {self.where}: the database is not a journal, it contains the table {min(foreign)!r}; "
                     f"name another database in {SETTING}"
                 )
             return False
@@ -343,7 +340,7 @@ class Database:
         return True
 
     def _switch_to_wal(self, connection: Connection) -> None:
-        """SQLite does not wait while another process switches; we do."""
+        """Switch to write-ahead logging; wait here, because SQLite does not wait while another process switches."""
         until = time.monotonic() + self._patience
         while True:
             try:
@@ -360,8 +357,8 @@ class Database:
 
 
 @contextmanager
-def _part_of(transaction: Transaction) -> Iterator[None]:
-    """A part of a SQLite transaction that is kept whole or not at all. Raises what the part raises."""
+def _savepoint(transaction: Transaction) -> Iterator[None]:
+    """Run a part of a SQLite transaction atomically. Raises what the part raises."""
     raw: Any = transaction.connection.connection.driver_connection
     raw.execute("SAVEPOINT part").close()
     try:
@@ -375,15 +372,15 @@ def _part_of(transaction: Transaction) -> Iterator[None]:
     raw.execute("RELEASE part").close()
 
 
-def _tried(work: Callable[[], T]) -> T | Exception:
+def _try_work(work: Callable[[], T]) -> T | Exception:
     try:
         return work()
     except Exception as error:
         return error
 
 
-def _tried_within(transaction: Transaction, work: Callable[[], T]) -> T | Exception:
-    """Return the result or error of `work`; raise the error if the database ended the whole transaction for it, as when the disk is full."""
+def _try_in_transaction(transaction: Transaction, work: Callable[[], T]) -> T | Exception:
+    """Return the result or error of `work`; raise the error if the database ended the whole transaction, as when the disk is full."""
     raw: Any = transaction.connection.connection.driver_connection
     try:
         return work()
@@ -393,22 +390,22 @@ def _tried_within(transaction: Transaction, work: Callable[[], T]) -> T | Except
         return error
 
 
-def _tables(connection: Connection) -> set[str]:
+def _table_names(connection: Connection) -> set[str]:
     return set(sa.inspect(connection).get_table_names())
 
 
-def _engine(url: URL, path: Path | None, patience: float) -> Engine:
+def _create_engine(url: URL, path: Path | None, patience: float) -> Engine:
     shared: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "hide_parameters": True, "pool_timeout": patience}
     try:
         if path is None:
             engine = sa.create_engine(url, **shared)
             sa.event.listen(engine, "connect", lambda connection, record: _set_postgres(connection, patience))
         else:
-            engine = sa.create_engine(_place(url, path), connect_args={"timeout": patience}, **shared)
+            engine = sa.create_engine(_file_url(url, path), connect_args={"timeout": patience}, **shared)
             sa.event.listen(engine, "connect", lambda connection, record: _set_sqlite(connection))
     except ImportError:
         raise ConfigError(
-            f"opening the journal {shown(url)}: Postgres' driver is not installed; run `pip install bellwether[postgres]`"
+            f"opening the journal {describe_url(url)}: Postgres' driver is not installed; run `pip install bellwether[postgres]`"
         ) from None
     except NoSuchModuleError:
         raise ConfigError(f"reading {SETTING}: there is no driver for {url.drivername!r}; use sqlite:// or postgresql://") from None
@@ -416,20 +413,20 @@ def _engine(url: URL, path: Path | None, patience: float) -> Engine:
 
 
 def _restrict(path: Path) -> None:
-    """Limit a journal that every user can read to its owner: it contains prompts and answers. SQLite creates its log with the same mode."""
-    for file in (path, _log_of(path), path.with_name(f"{path.name}-shm")):
+    """Restrict a world-readable journal to its owner: it contains prompts and answers. SQLite creates its log with the same mode."""
+    for file in (path, _log_path(path), path.with_name(f"{path.name}-shm")):
         with suppress(OSError):
             if file.stat().st_mode & 0o007:
                 file.chmod(0o600)
 
 
-def _log_of(path: Path) -> Path:
+def _log_path(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _place(url: URL, path: Path) -> URL:
-    """The file, for reading alone where its folder cannot be written and no log is next to it: no process has it open then, and SQLite needs no index of a log."""
-    log = _log_of(path)
+def _file_url(url: URL, path: Path) -> URL:
+    """Return the file's URL, read-only if its folder cannot be written and no log exists: then no process has it open."""
+    log = _log_path(path)
     if path.is_file() and not os.access(path.parent, os.W_OK) and not (log.is_file() and log.stat().st_size):
         return url.set(database=f"file:{quote(str(path))}", query={"immutable": "1", "uri": "true"})
     return url.set(database=str(path))
@@ -441,7 +438,7 @@ def _set_sqlite(connection: Any) -> None:
 
 
 def _set_postgres(connection: Any, patience: float) -> None:
-    """A commit is durable even where the server's default is not, and nobody waits for a lock for ever."""
+    """Make commits durable whatever the server's default, and bound waiting for locks."""
     connection.autocommit = True
     settings: Mapping[str, str] = {"lock_timeout": f"{int(patience * 1000)}ms", "timezone": "UTC", "client_encoding": "UTF8"}
     for name, value in settings.items():

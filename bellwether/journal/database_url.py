@@ -1,4 +1,4 @@
-"""The journal's database: its URL, read and shown without its password, and errors of SQLite and Postgres in words."""
+"""URL of the journal's database without its password in messages, and conversion of errors of SQLite and Postgres."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 
-#: The variable that users set.
+#: Environment variable of the URL.
 SETTING = "BELLWETHER_JOURNAL"
 
 
-def parsed(url: str) -> URL:
-    """The URL, or `ConfigError` that quotes nothing of it: it may hold a password."""
+def parse_url(url: str) -> URL:
+    """Parse the URL. The `ConfigError` for an invalid one does not quote it: it may contain a password."""
     try:
         found = make_url(url)
     except (ArgumentError, ValueError, TypeError, AttributeError):
@@ -35,8 +35,8 @@ def parsed(url: str) -> URL:
     return found
 
 
-def shown(url: URL) -> str:
-    """The place of the database, without password and options."""
+def describe_url(url: URL) -> str:
+    """Return the place of the database without password and options."""
     if url.get_backend_name() == "sqlite":
         return str(Path(url.database or "").absolute())
     host = url.host or url.query.get("host") or "localhost"
@@ -45,34 +45,34 @@ def shown(url: URL) -> str:
     return f"postgresql://{f'{url.username}@' if url.username else ''}{place}{f':{port}' if port else ''}/{url.database or ''}"
 
 
-def explained(doing: str, error: SQLAlchemyError, password: object) -> BellwetherError:
-    """The error as one of ours; it quotes neither the password nor what was sent."""
+def convert_error(doing: str, error: SQLAlchemyError, password: object) -> BellwetherError:
+    """Convert an error; the message quotes neither the password nor parameters."""
     if isinstance(error, PoolTimeout):
         return LakeError(f"{doing}: all connections of this process are busy; start fewer calls at once")
     if not isinstance(error, DBAPIError) or error.orig is None:
         return LakeError(f"{doing}: {type(error).__name__}; nothing was changed")
-    return explained_error(doing, error.orig, password)
+    return convert_driver_error(doing, error.orig, password)
 
 
-def explained_error(doing: str, error: BaseException, password: object) -> BellwetherError:
-    """The error of a database's driver as one of ours."""
-    words = _without(" ".join(str(error).split()), password)
+def convert_driver_error(doing: str, error: BaseException, password: object) -> BellwetherError:
+    """Convert an error of a database driver."""
+    words = _hide_password(" ".join(str(error).split()), password)
     if isinstance(error, sqlite3.Error):
-        return _of_sqlite(doing, words, error)
-    return _of_postgres(doing, words, getattr(error, "sqlstate", None))
+        return _convert_sqlite_error(doing, words, error)
+    return _convert_postgres_error(doing, words, getattr(error, "sqlstate", None))
 
 
 def sqlite_code(error: object) -> str:
-    """SQLite's own name of an error, such as SQLITE_BUSY."""
+    """Return SQLite's name of an error, such as SQLITE_BUSY."""
     return str(getattr(error, "sqlite_errorname", ""))
 
 
-def _without(words: str, password: object) -> str:
+def _hide_password(words: str, password: object) -> str:
     secret = str(password) if password else ""
     return words.replace(secret, "***") if secret else words
 
 
-def _of_sqlite(doing: str, words: str, error: sqlite3.Error) -> BellwetherError:
+def _convert_sqlite_error(doing: str, words: str, error: sqlite3.Error) -> BellwetherError:
     code = sqlite_code(error)
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return LakeError(f"{doing}: another process keeps it locked; end what holds it open for writing, then try again")
@@ -85,7 +85,7 @@ def _of_sqlite(doing: str, words: str, error: sqlite3.Error) -> BellwetherError:
     return LakeError(f"{doing}: {words}; nothing was changed")
 
 
-def _of_postgres(doing: str, words: str, state: str | None) -> BellwetherError:
+def _convert_postgres_error(doing: str, words: str, state: str | None) -> BellwetherError:
     kind = (state or "")[:2]
     if state is None and "connection" in words:
         return ConfigError(f"{doing}: {words}; check {SETTING}, and that the server runs")

@@ -1,4 +1,4 @@
-"""The journal as frames: its tables for the lake, and totals for people."""
+"""Export of the journal as frames: its tables for the lake, and totals for reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from bellwether.errors import ConfigError
-from bellwether.journal.budget import Scope, bounds, sums, total
+from bellwether.journal.budget import Scope, spending_columns, spending_parameters, sum_column
 from bellwether.journal.database import Transaction
 from bellwether.journal.schema import Utc, attempts, calls, records, reopenings, responses
 
@@ -18,25 +18,25 @@ _DTYPES: dict[type, pl.DataType] = {
     sa.BigInteger: pl.Int64(),
     sa.LargeBinary: pl.Binary(),
 }
-#: Whoever has it could write as its holder.
+#: Columns that are not exported: with a lease token another process could write as its holder.
 _WITHHELD = ("lease_token",)
 _GROUPS = ("purpose", "model", "scope", "run", "outcome")
 
 
-def frames(transaction: Transaction) -> dict[str, pl.DataFrame]:
-    """Every table of the journal but its version, by name, each sorted by its key."""
-    return {table.name: _frame(transaction, table) for table in (calls, attempts, responses, reopenings, records)}
+def export_tables(transaction: Transaction) -> dict[str, pl.DataFrame]:
+    """Return every table of the journal except its version, by name, each sorted by its key."""
+    return {table.name: _export_table(transaction, table) for table in (calls, attempts, responses, reopenings, records)}
 
 
-def _frame(transaction: Transaction, table: sa.Table) -> pl.DataFrame:
+def _export_table(transaction: Transaction, table: sa.Table) -> pl.DataFrame:
     columns = [column for column in table.columns if column.name not in _WITHHELD]
     schema = {column.name: _DTYPES.get(type(column.type), pl.String()) for column in columns}
     found = transaction.rows(sa.select(*columns).order_by(*table.primary_key.columns))
     return pl.DataFrame([tuple(row) for row in found], schema=schema, orient="row")
 
 
-def usage(transaction: Transaction, by: tuple[str, ...], of: Scope) -> pl.DataFrame:
-    """Totals over the attempts of a scope, one row per value of `by`."""
+def summarize_usage(transaction: Transaction, by: tuple[str, ...], of: Scope) -> pl.DataFrame:
+    """Return totals over the attempts of a scope, one row per value of `by`."""
     odd = [name for name in by if name not in _GROUPS]
     if odd:
         raise ConfigError(f"usage of model calls by {odd[0]!r}: there are {', '.join(_GROUPS)}")
@@ -44,17 +44,19 @@ def usage(transaction: Transaction, by: tuple[str, ...], of: Scope) -> pl.DataFr
     totals: dict[str, Any] = {
         "calls": sa.func.count(sa.distinct(attempts.c.key)),
         "attempts": sa.func.count(),
-        **{name: total(attempts.c[name]) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")},
-        **sums(),
+        **{name: sum_column(attempts.c[name]) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")},
+        **spending_columns(),
     }
     statement = sa.select(*groups, *(column.label(name) for name, column in totals.items())).where(*of.conditions())
-    found = transaction.rows(statement.group_by(*groups).order_by(*groups) if groups else statement, of.parameters | bounds(transaction))
+    found = transaction.rows(
+        statement.group_by(*groups).order_by(*groups) if groups else statement, of.parameters | spending_parameters(transaction)
+    )
     schema = {**dict.fromkeys(by, pl.String()), **dict.fromkeys(totals, pl.Int64())}
     return pl.DataFrame([tuple(row) for row in found], schema=schema, orient="row")
 
 
-def counts(transaction: Transaction) -> pl.DataFrame:
-    """Calls by purpose, model, state and outcome."""
+def count_calls(transaction: Transaction) -> pl.DataFrame:
+    """Return numbers of calls by purpose, model, state and outcome."""
     groups = [calls.c[name] for name in ("purpose", "model", "state", "outcome")]
     found = transaction.rows(sa.select(*groups, sa.func.count()).group_by(*groups).order_by(*groups))
     schema = {**{column.name: pl.String() for column in groups}, "calls": pl.Int64()}

@@ -13,28 +13,28 @@ _PROC = Path("/proc")
 
 
 def this_process() -> str:
-    """Name of this process as a holder, `host:pid:mark`; the mark distinguishes processes with the same number."""
-    return _name(os.getpid())
+    """Return the name of this process as a holder, `host:pid:mark`; the mark distinguishes processes with the same number."""
+    return _holder_name(os.getpid())
 
 
 def is_gone(holder: str | None) -> bool:
-    """Return whether `holder` names a process of this machine that has ended. False where that is unknown, as for other machines."""
-    host, pid, mark = _parts(holder)
+    """Return whether `holder` is a process of this machine that has ended; False if unknown, as for other machines."""
+    host, pid, mark = _parse_holder(holder)
     if pid is None or host != socket.gethostname():
         return False
     space, _, started = mark.partition("-")
-    if space != _space():
+    if space != _process_space():
         return False
-    now = _started(pid)
+    now = _start_time(pid)
     return not is_running(pid) if now is None or not started else now != started
 
 
 @lru_cache(maxsize=4)
-def _name(pid: int) -> str:
-    return f"{socket.gethostname()}:{pid}:{_space()}-{_started(pid) or ''}"
+def _holder_name(pid: int) -> str:
+    return f"{socket.gethostname()}:{pid}:{_process_space()}-{_start_time(pid) or ''}"
 
 
-def _parts(holder: str | None) -> tuple[str, int | None, str]:
+def _parse_holder(holder: str | None) -> tuple[str, int | None, str]:
     parts = (holder or "").rsplit(":", 2)
     if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit()):
         return "", None, ""
@@ -42,10 +42,10 @@ def _parts(holder: str | None) -> tuple[str, int | None, str]:
 
 
 @lru_cache(maxsize=1)
-def _space() -> str:
-    """The scope of process numbers as 8 digits: this boot and process namespace; without /proc this machine, by the address of its network interface.
+def _process_space() -> str:
+    """Return the scope of process numbers as 8 digits: boot and process namespace; without /proc the address of a network interface.
 
-    Machines may have the same name. Without an interface `uuid.getnode` is random, so that no other process counts as one of this machine.
+    Machines may share a name. Without an interface `uuid.getnode` is random, so no other process counts as one of this machine.
     """
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text()
@@ -55,10 +55,10 @@ def _space() -> str:
     return hashlib.sha256(scope.encode()).hexdigest()[:8]
 
 
-def _started(pid: int) -> str | None:
-    """Start of the process, in clock ticks since the boot (proc(5), field 22 of `stat`); "" when only its remains are there.
+def _start_time(pid: int) -> str | None:
+    """Return the start of a process in clock ticks since boot (proc(5), field 22 of `stat`); "" for a zombie.
 
-    None when it is missing, or the system hides the processes of other users.
+    None if it is missing or hidden by the system.
     """
     try:
         state, *fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -68,9 +68,9 @@ def _started(pid: int) -> str | None:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process of that number is running on this machine; True where the system does not say.
+    """Return whether a process of that number runs on this machine; True if unknown.
 
-    A process that has ended may keep its number for ever: in a container, the first process often does not read how orphans ended.
+    A zombie may keep its number for ever: in a container, the first process often does not reap orphans.
     """
     if os.name != "posix":
         return True
@@ -80,4 +80,4 @@ def is_running(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return _started(pid) != ""
+    return _start_time(pid) != ""

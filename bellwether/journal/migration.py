@@ -1,4 +1,4 @@
-"""Conversion of journals that an earlier Bellwether made: added columns, and records of the arena that it stored as calls without a cost."""
+"""Migration of journals of earlier versions: added columns, and arena records that were stored as calls without a cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bellwether.journal.schema import ADDED, VERSION, attempts, calls, journal_v
 #: Purposes of version 1's calls to the model `arena` that were records.
 _PURPOSES = ", ".join(f"'arena/{kind}'" for kind in ("universe", "cohort", "prompt", "intent", "execution", "intervention"))
 _IS_RECORD = f"model = 'arena' AND purpose IN ({_PURPOSES})"
-#: A response that came after its lease had passed on becomes the record if the call has no other.
+#: A response that arrived after its lease was lost becomes the record if the call has no other.
 _COPY = f"""
 INSERT INTO records (key, kind, subject, number, body, stored_at, run, holder, lease_token, lease_expires_at, created_at, reason)
 SELECT c.key, substr(c.purpose, length('arena/') + 1), c.scope, c.sample, r.body, r.stored_at, a.run, coalesce(a.holder, c.holder),
@@ -22,7 +22,7 @@ LEFT JOIN attempts AS a
 LEFT JOIN responses AS r ON r.key = a.key AND r.number = a.number
 """  # noqa: S608 (constants alone)
 _REFUSAL = "a newer Bellwether has converted this journal, end this process and start it again"
-#: Stops processes of the earlier version that still have the journal open: they would repeat what is stored.
+#: Stops running processes of the earlier version, which would repeat stored records.
 _GUARD = {
     "sqlite": f"CREATE TRIGGER converted BEFORE INSERT ON calls WHEN NEW.{_IS_RECORD.replace('purpose', 'NEW.purpose')} "
     f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END",
@@ -32,12 +32,12 @@ _GUARD = {
 
 def is_current(connection: Connection) -> bool:
     """Return whether the journal has all columns and the version of this Bellwether."""
-    return _version(connection) == VERSION and not _lacking(connection)
+    return _version(connection) == VERSION and not _missing_columns(connection)
 
 
-def convert(connection: Connection) -> None:
-    """Add missing columns and move records into their table; keys and bytes stay. Call it alone, inside a transaction."""
-    for name, column in _lacking(connection):
+def migrate(connection: Connection) -> None:
+    """Add missing columns and move records to their table; keys and bytes are unchanged. Requires the lock `create` and a transaction."""
+    for name, column in _missing_columns(connection):
         kind = metadata.tables[name].c[column].type.compile(connection.dialect)
         connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
     if _version(connection) == VERSION:
@@ -54,8 +54,7 @@ def _version(connection: Connection) -> int | None:
     return connection.execute(sa.select(journal_version.c.version)).scalar()
 
 
-def _lacking(connection: Connection) -> list[tuple[str, str]]:
-    """Columns that the tables lack."""
+def _missing_columns(connection: Connection) -> list[tuple[str, str]]:
     found = []
     for name, columns in ADDED.items():
         present = {column["name"] for column in sa.inspect(connection).get_columns(name)}

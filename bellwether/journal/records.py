@@ -1,4 +1,4 @@
-"""Records: bytes that are written once, by the holder of a lease, and read by every other process. The arena stores what a week fixes in them."""
+"""Records: bytes written once by the holder of a lease and read by every other process. The arena stores a week's fixed inputs and outputs in them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _release = records.update().where(_is_held).values(lease_token=None, lease_expir
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A record that is not stored: held until its lease expires (UTC), or open, with the reason why it was not made."""
+    """Record that is not stored: held until its lease expires (UTC), or open with the reason of its failure."""
 
     key: str
     kind: str
@@ -54,34 +54,34 @@ class Unfinished:
         return f"{self.kind} of {self.subject} is {self.state}: {why}"
 
 
-def unfinished(journal: Journal) -> list[Unfinished]:
-    """Records that are not stored, oldest first."""
+def read_unfinished(journal: Journal) -> list[Unfinished]:
+    """Return records that are not stored, oldest first."""
     state = sa.case((records.c.lease_token.is_(None), "open"), else_="claimed").label("state")
     columns = [state if one.name == "state" else records.c[one.name] for one in fields(Unfinished)]
     wanted = sa.select(*columns).where(records.c.body.is_(None)).order_by(records.c.created_at, records.c.key)
     return [Unfinished(*row) for row in journal.database.read("reading records", lambda transaction: transaction.rows(wanted))]
 
 
-def counts(journal: Journal) -> dict[str, int]:
-    """Numbers of stored records by kind."""
+def count_records(journal: Journal) -> dict[str, int]:
+    """Return numbers of stored records by kind."""
     wanted = sa.select(records.c.kind, sa.func.count()).where(records.c.body.is_not(None)).group_by(records.c.kind)
     return dict(sorted(map(tuple, journal.database.read("counting records", lambda transaction: transaction.rows(wanted)))))
 
 
 class InProgress(BellwetherError):
-    """Another process holds the lease of a record: its name, and when the lease expires."""
+    """Another process holds the lease of a record."""
 
     def __init__(self, kind: str, subject: str, holder: str, until: datetime | None) -> None:
         self.holder, self.until = holder, until
-        found = f"{holder} is at it{f' until {until.isoformat()}' if until else ''}"
-        super().__init__(f"{kind} of {subject}: {found}; run again when it is done")
+        found = f"{holder} is writing it{f', with a lease until {until.isoformat()}' if until else ''}"
+        super().__init__(f"{kind} of {subject}: {found}; run again when it has finished")
 
 
 @dataclass(frozen=True)
 class Records:
     """Records in a journal, by kind, subject and number.
 
-    lease: longer than making any record takes. run: the run that makes them. holder: this process when left out.
+    lease: longer than computing any record takes. run: the run that writes them. holder: default this process.
     """
 
     journal: Journal
@@ -90,26 +90,28 @@ class Records:
     holder: str | None = None
 
     def stored(self, kind: str, subject: str, number: int = 0) -> bytes | None:
-        """A stored record; None when it is missing."""
-        row = self.journal.database.read("reading a record", lambda transaction: transaction.row(_find, {"k": _key(kind, subject, number)}))
+        """Return a stored record; None if it is missing."""
+        row = self.journal.database.read(
+            "reading a record", lambda transaction: transaction.row(_find, {"k": _record_key(kind, subject, number)})
+        )
         return None if row is None or row.body is None else bytes(row.body)
 
     def once(self, kind: str, subject: str, make: Callable[[], bytes], number: int = 0) -> bytes:
-        """The stored record; a missing one is made now.
+        """Return the stored record; compute and store a missing one.
 
-        When `make` raises, the lease is released and the error propagates. A process that lost its lease stores nothing and returns what its
+        If `make` raises, the lease is released and the error propagates. A process that lost its lease stores nothing and returns what its
         successor stored. Raises `InProgress` while another process holds the lease.
         """
         stored = self.stored(kind, subject, number)
         if stored is not None:
             return stored
-        key, token = _key(kind, subject, number), secrets.token_hex(16)
+        key, token = _record_key(kind, subject, number), secrets.token_hex(16)
         found = self._claimed(kind, subject, number, token)
         if found is None:
             try:
                 body = make()
             except BaseException as error:
-                self._change("releasing a record", _release, k=key, token=token, words=_words_of(error))
+                self._change("releasing a record", _release, k=key, token=token, words=_describe_error(error))
                 raise
             found = self._change("storing a record", _store, k=key, token=token, body=body)
         if found.body is None:
@@ -117,11 +119,11 @@ class Records:
         return bytes(found.body)
 
     def _claimed(self, kind: str, subject: str, number: int, token: str) -> Any:
-        named = {"key": _key(kind, subject, number), "kind": kind, "subject": subject, "number": number}
+        named = {"key": _record_key(kind, subject, number), "kind": kind, "subject": subject, "number": number}
         return self.journal.database.write("claiming a record", partial(self._claim, named=named, token=token))
 
     def _change(self, doing: str, statement: sa.Executable, **values: Any) -> Any:
-        """The row after a change that only the holder of the lease makes."""
+        """Return the row after a change that only the holder of the lease can make."""
 
         def work(transaction: Transaction) -> Any:
             transaction.change(statement, {**values, "at": transaction.now()})
@@ -130,7 +132,7 @@ class Records:
         return self.journal.database.write(doing, work)
 
     def _claim(self, transaction: Transaction, named: dict[str, Any], token: str) -> Any:
-        """Take the lease; returns the row instead when it is stored or another process holds it."""
+        """Take the lease and return None; return the row if it is stored or held by another process."""
         now = transaction.now()
         lease = {"run": self.run, "holder": self.holder or this_process(), "lease_token": token, "lease_expires_at": now + self.lease}
         if transaction.change(_insert[transaction.connection.dialect.name], {**named, **lease, "created_at": now}) == 1:
@@ -144,10 +146,10 @@ class Records:
         return None
 
 
-def _words_of(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return redact(f"{type(error).__name__}: {error}"[:_LONGEST_REASON])
 
 
-def _key(kind: str, subject: str, number: int) -> str:
-    """Key of a record: that of the call without a model as which earlier versions stored it."""
+def _record_key(kind: str, subject: str, number: int) -> str:
+    """Return the key of a record: that of the call under which earlier versions stored it."""
     return Request(model="arena", messages=(), purpose=f"arena/{kind}", scope=subject, sample=number).key

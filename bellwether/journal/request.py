@@ -16,14 +16,14 @@ from bellwether.untrusted_text import is_credential_name
 _LARGEST = 2**63 - 1
 
 
-def natural(value: object, what: str, *, largest: int = _LARGEST) -> None:
+def require_natural(value: object, what: str, *, largest: int = _LARGEST) -> None:
     """Raise `ConfigError` unless `value` is None or an integer from 0 to `largest`."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest):
         raise ConfigError(f"{what} is {value!r}; give an integer from 0 to {largest}, or None where it is not known")
 
 
-def short(value: object, what: str) -> str:
-    """Raise `ConfigError` unless `value` is a printable text of 1 to 400 bytes: names are indexed."""
+def require_short_text(value: object, what: str) -> str:
+    """Return a printable text of 1 to 400 bytes, as names are indexed; raise `ConfigError` for anything else."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value.encode()) > 400:
         raise ConfigError(f"{what} is {value!r:.80}; give a printable text of at most 400 bytes that is not empty")
     return value
@@ -44,10 +44,10 @@ class Request:
 
     Attributes:
         model: the provider's exact model id.
-        messages: the messages of the request, verbatim.
+        messages: messages of the request, verbatim.
         parameters: temperature, limits, response format, …; never an address, a header or a key.
-        purpose: what the answer is for, such as `benchmark/forecasts`; spending is counted by it.
-        scope: what makes the same question another decision, such as a release or `agent/cohort/week`; "" shares the answer within the purpose.
+        purpose: use of the answer, such as `benchmark/forecasts`; spending is counted by it.
+        scope: distinguishes equal requests, such as a release or `agent/cohort/week`; "" shares the answer within the purpose.
         sample: index of the sample, from 0.
 
     Raises `ConfigError` for values that JSON does not have, and for parameters that would carry a credential.
@@ -63,14 +63,14 @@ class Request:
     def __post_init__(self) -> None:
         for name in ("model", "purpose", "scope"):
             if name != "scope" or self.scope != "":
-                short(getattr(self, name), f"a model call: {name}")
-        natural(-1 if self.sample is None else self.sample, f"a model call to {self.model}: sample", largest=2**31 - 1)
+                require_short_text(getattr(self, name), f"a model call: {name}")
+        require_natural(-1 if self.sample is None else self.sample, f"a model call to {self.model}: sample", largest=2**31 - 1)
         _refuse_credentials(self.parameters, "parameters")
         _ = self.text
 
     @cached_property
     def text(self) -> str:
-        """The request in canonical JSON: sorted names, no spaces, whole floats as integers. It is what the journal stores."""
+        """Request in canonical JSON, as the journal stores it: sorted names, no spaces, whole floats as integers."""
         whole = {
             "model": self.model,
             "messages": self.messages,
@@ -89,7 +89,7 @@ class Request:
 
 
 def _canonical(value: Any, where: str) -> Any:
-    """`value` of plain dictionaries, lists, texts, numbers, booleans and None; equal numbers become equal."""
+    """Convert to plain dictionaries, lists, texts, numbers, booleans and None, so that equal numbers are serialized equally."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -77,23 +77,23 @@ _status = sa.select(
 )
 
 
-def standing(transaction: Transaction, key: str) -> Any:
-    """The call's claim fields, or None."""
+def read_call(transaction: Transaction, key: str) -> Any:
+    """Return the call's claim fields, or None."""
     return transaction.row(_standing, {"k": key})
 
 
-def locked(transaction: Transaction, key: str) -> Any:
-    """The call's claim fields; nobody changes them before the transaction ends."""
+def lock_call(transaction: Transaction, key: str) -> Any:
+    """Lock the call until the transaction ends and return its claim fields."""
     return transaction.row(_locked, {"k": key})
 
 
 def add_call(transaction: Transaction, values: dict[str, Any]) -> bool:
-    """Add a call unless its key is there; True for exactly one of those who race."""
+    """Add a call unless its key exists; True for exactly one of several concurrent callers."""
     return transaction.change(_insert_call[transaction.connection.dialect.name], values) == 1
 
 
 def change_call(transaction: Transaction, key: str, **values: Any) -> None:
-    """Change claim fields of a call that is locked."""
+    """Change claim fields of a locked call."""
     transaction.change(_call_update(tuple(values)), {"k": key, **values})
 
 
@@ -102,13 +102,13 @@ def _call_update(columns: tuple[str, ...]) -> sa.Update:
     return calls.update().where(calls.c.key == sa.bindparam("k")).values({name: sa.bindparam(name) for name in columns})
 
 
-def attempts_of(transaction: Transaction, key: str) -> list[Any]:
-    """number, lease_token, started_at and outcome of the call's attempts, oldest first. Call it after `locked`."""
+def read_attempts(transaction: Transaction, key: str) -> list[Any]:
+    """Return number, lease_token, started_at and outcome of the call's attempts, oldest first. Call it after `lock_call`."""
     return transaction.rows(_attempts, {"k": key})
 
 
-def attempt(transaction: Transaction, key: str, number: int) -> Any:
-    """One attempt, whole."""
+def read_attempt(transaction: Transaction, key: str, number: int) -> Any:
+    """Return one complete attempt."""
     return transaction.row(_attempt, {"k": key, "n": number})
 
 
@@ -117,7 +117,7 @@ def add_attempt(transaction: Transaction, values: dict[str, Any]) -> None:
     transaction.change(_insert_attempt, values)
 
 
-def abandon(transaction: Transaction, key: str, at: datetime) -> None:
+def abandon_attempts(transaction: Transaction, key: str, at: datetime) -> None:
     """Mark the call's attempts in progress as abandoned."""
     transaction.totals.clear()
     transaction.change(_abandon, {"k": key, "at": at})
@@ -126,7 +126,7 @@ def abandon(transaction: Transaction, key: str, at: datetime) -> None:
 def end_attempt(
     transaction: Transaction, key: str, number: int, *, at: datetime, outcome: Outcome, reason: str | None, reply: Reply
 ) -> None:
-    """Complete an attempt, and keep the body that it brought."""
+    """Complete an attempt and store its response."""
     usage = reply.usage
     values = {
         "k": key,
@@ -154,10 +154,10 @@ def end_attempt(
         transaction.change(_insert_response, {"key": key, "number": number, "body": reply.body, "stored_at": at, **texts})
 
 
-def used(transaction: Transaction, key: str) -> tuple[int, Usage]:
-    """Number of attempts of a call, and the sums of their usage: tokens that are known, and the cost unless that of a part is not known.
+def read_usage(transaction: Transaction, key: str) -> tuple[int, Usage]:
+    """Return number and total usage of a call's attempts: the known tokens, and the cost unless that of any attempt is unknown.
 
-    Unbilled attempts used nothing.
+    Unbilled attempts count as unused.
     """
     found = transaction.rows(_used, {"k": key})
     if not found:
@@ -175,29 +175,29 @@ def used(transaction: Transaction, key: str) -> tuple[int, Usage]:
 
 
 def sum_known(values: Sequence[int | None]) -> int | None:
-    """The sum of the known values; None if there are values and all are unknown."""
+    """Return the sum of the known values; None if all of at least one are unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if known or not values else None
 
 
-def body(transaction: Transaction, key: str, number: int) -> bytes | None:
-    """The body that an attempt brought."""
+def read_body(transaction: Transaction, key: str, number: int) -> bytes | None:
+    """Return the response body of an attempt."""
     row = transaction.row(_body, {"k": key, "n": number})
     return None if row is None else bytes(row.body)
 
 
-def answer(transaction: Transaction, key: str) -> Answered | None:
-    """The call's answer."""
+def read_answer(transaction: Transaction, key: str) -> Answered | None:
+    """Return the call's answer."""
     row = transaction.row(_one_answer, {"k": key})
-    return None if row is None else _answered(row)
+    return None if row is None else _to_answer(row)
 
 
-def answers(transaction: Transaction, keys: Sequence[str]) -> list[Answered]:
-    """The answers among these calls; a few hundred keys at a time."""
-    return [_answered(row) for row in transaction.rows(_many_answers, {"keys": list(keys)})]
+def read_answers(transaction: Transaction, keys: Sequence[str]) -> list[Answered]:
+    """Return the answers of these calls; a few hundred keys at a time."""
+    return [_to_answer(row) for row in transaction.rows(_many_answers, {"keys": list(keys)})]
 
 
-def _answered(row: Any) -> Answered:
+def _to_answer(row: Any) -> Answered:
     usage = Usage(
         prompt_tokens=row.prompt_tokens,
         completion_tokens=row.completion_tokens,
@@ -220,26 +220,26 @@ def _answered(row: Any) -> Answered:
     return Answered(key=CallKey(row.key), attempt=row.number, reply=reply, stored_at=row.stored_at, late=row.abandoned_at is not None)
 
 
-def statuses(transaction: Transaction, *conditions: sa.ColumnElement[bool]) -> list[CallStatus]:
-    """Calls as they stand, oldest first."""
+def read_statuses(transaction: Transaction, *conditions: sa.ColumnElement[bool]) -> list[CallStatus]:
+    """Return the states of calls, oldest first."""
     found = transaction.rows(_status.where(*conditions).order_by(calls.c.created_at, calls.c.key))
-    return [_call_status(row) for row in found]
+    return [_to_status(row) for row in found]
 
 
-def _call_status(row: Any) -> CallStatus:
+def _to_status(row: Any) -> CallStatus:
     given = dict(row._mapping)
     outcome = None if row.outcome is None else Outcome(row.outcome)
     return CallStatus(**{**given, "key": CallKey(row.key), "state": State(row.state), "outcome": outcome})
 
 
 def add_reopening(transaction: Transaction, key: str, values: dict[str, Any]) -> None:
-    """Add one to the call's reopenings. Call it after `locked`."""
+    """Add a reopening of the call. Call it after `lock_call`."""
     count = transaction.row(sa.select(sa.func.count()).where(reopenings.c.key == key))[0]
     transaction.change(reopenings.insert(), {"key": key, "number": count + 1, **values})
 
 
-def last_reopening(transaction: Transaction, key: str) -> tuple[str, str] | None:
-    """Who reopened the call last, and the note."""
+def read_last_reopening(transaction: Transaction, key: str) -> tuple[str, str] | None:
+    """Return operator and note of the last reopening."""
     columns = (reopenings.c.reopened_by, reopenings.c.note)
     row = transaction.row(sa.select(*columns).where(reopenings.c.key == key).order_by(reopenings.c.number.desc()).limit(1))
     return None if row is None else (row.reopened_by, row.note)

@@ -1,4 +1,4 @@
-"""The journal's tables, the same on SQLite and Postgres, and the two column types that both need.
+"""Tables of the journal, the same on SQLite and Postgres, and the two column types that both need.
 
 Rows of `attempts`, `responses` and `reopenings` are facts: added, completed once, never removed. `calls` contains the state of each call.
 """
@@ -29,7 +29,7 @@ from sqlalchemy import (
 from bellwether.errors import ConfigError
 from bellwether.journal.values import CostSource, Outcome, State
 
-#: Version of these tables. Journals of earlier versions are converted when they are opened, later ones refused.
+#: Version of these tables. Journals of earlier versions are migrated when they are opened, later ones rejected.
 VERSION = 2
 #: Columns that older journals lack.
 ADDED = {"attempts": ("price_list", "served_model", "system_fingerprint", "served_by")}
@@ -38,17 +38,17 @@ _ESCAPE = "\x1a"
 
 
 class Utc(TypeDecorator[datetime]):
-    """An aware time in UTC to the microsecond: `timestamptz` on Postgres; text of one width on SQLite, so that it sorts."""
+    """Aware time in UTC to the microsecond: `timestamptz` on Postgres; text of fixed width on SQLite, so that it sorts."""
 
     impl = DateTime
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> Any:
-        """A timestamp with time zone on PostgreSQL, text elsewhere."""
+        """Return a timestamp with time zone on PostgreSQL, text elsewhere."""
         return dialect.type_descriptor(DateTime(timezone=True) if dialect.name == "postgresql" else String(32))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """As it is stored. Raises `ConfigError` for a time without a zone."""
+        """Convert for storage. Raises `ConfigError` for a time without a zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -57,7 +57,7 @@ class Utc(TypeDecorator[datetime]):
         return instant if dialect.name == "postgresql" else instant.isoformat(" ", "microseconds")
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """As it is read: aware, UTC."""
+        """Convert a stored value to an aware time, UTC."""
         if value is None:
             return None
         return (datetime.fromisoformat(value) if isinstance(value, str) else value).astimezone(UTC)
@@ -66,18 +66,18 @@ class Utc(TypeDecorator[datetime]):
 class AnyText(TypeDecorator[str]):
     """Any text that a model or a provider may send, exactly.
 
-    Databases refuse NUL and lone surrogates: these, and the escape sign U+001A itself, are stored as U+001A and four hexadecimal digits.
+    Databases reject NUL and lone surrogates: these, and the escape character U+001A, are stored as U+001A and four hexadecimal digits.
     """
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """As it is stored: what a database refuses is escaped."""
-        return value if value is None or _is_plain(value) else "".join(map(_escaped, value))
+        """Escape what a database rejects."""
+        return value if value is None or _is_plain(value) else "".join(map(_escape, value))
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        """As it was given."""
+        """Restore the original text."""
         if value is None or _ESCAPE not in value:
             return value
         head, *parts = value.split(_ESCAPE)
@@ -93,7 +93,7 @@ def _is_plain(value: str) -> bool:
         return False
 
 
-def _escaped(sign: str) -> str:
+def _escape(sign: str) -> str:
     return f"{_ESCAPE}{ord(sign):04x}" if sign in ("\x00", _ESCAPE) or "\ud800" <= sign <= "\udfff" else sign
 
 
@@ -194,7 +194,7 @@ Index(
     *(attempts.c[name] for name in ("run", "model", "outcome", "estimate_microdollars", "cost_microdollars")),
 )
 
-#: One row per body that came back, verbatim, whatever it was worth.
+#: One row per response body, verbatim, also of failures.
 responses = Table(
     "responses",
     metadata,
@@ -208,7 +208,7 @@ responses = Table(
     ForeignKeyConstraint(["key", "number"], ["attempts.key", "attempts.number"]),
 )
 
-#: One row per failed call that a person made claimable again: what had been given up, by whom it was reopened and why.
+#: One row per reopening of a failed call: the failure, the operator and the note.
 reopenings = Table(
     "reopenings",
     metadata,

@@ -1,6 +1,6 @@
-"""Limits that all processes share, in the Postgres database of the journal: rates, and numbers of concurrent calls.
+"""Limits shared by all processes, in the Postgres database of the journal: rates, and numbers of concurrent calls.
 
-A rate is one row: the time until which its capacity is reserved (the generic cell rate algorithm). The database's clock counts, and the row lock
+A rate is one row: the time until which its capacity is reserved (generic cell rate algorithm). The database's clock counts, and the row lock
 orders the processes. A slot is an advisory lock of the session, so the server frees the slots of a killed process at once.
 """
 
@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bellwether.errors import BellwetherError
-from bellwether.journal.database_url import explained_error, shown
+from bellwether.journal.database_url import convert_driver_error, describe_url
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 
 #: Number of the advisory lock under which the table is created.
 _CREATION = 0x62656C6F
-#: Unlogged: a reservation is worth no write to the disk, and an empty table after a crash of the server is a full bucket.
+#: Unlogged: reservations need not be durable, and an empty table after a crash of the server is a full bucket.
 _CREATE = (
     "SELECT pg_advisory_lock(%(lock)s)",
     "CREATE UNLOGGED TABLE IF NOT EXISTS shared_rates (name text PRIMARY KEY, reserved_until timestamptz NOT NULL)",
     "SELECT pg_advisory_unlock(%(lock)s)",
 )
-#: The server notices within a minute that the machine of a session is gone.
+#: With these settings, the server detects a lost session within a minute.
 _KEEPALIVE = {"tcp_keepalives_idle": "20", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}
 _LEAD = "RETURNING extract(epoch FROM reserved_until - clock_timestamp())::float8"
 _RESERVE = f"""
@@ -56,9 +56,9 @@ _POLL = (0.02, 0.1)
 
 
 class SharedLimits:
-    """One connection to the database, opened on first use and used by one thread.
+    """Connection to the database, opened on first use and used by one thread.
 
-    patience: seconds to wait at most for a server that restarts. Waiting calls raise `LakeError` when it does not come back.
+    patience: maximum seconds to wait for a server that restarts. Waiting calls raise `LakeError` if it does not come back.
     """
 
     def __init__(self, address: URL, patience: float = 30.0) -> None:
@@ -69,11 +69,11 @@ class SharedLimits:
         self._ready = False
 
     def limiter(self, name: str, max_rate: float, time_period: float) -> SharedLimiter:
-        """A leaky bucket like `aiolimiter.AsyncLimiter`, common to all processes that use the same name."""
+        """Return a leaky bucket like `aiolimiter.AsyncLimiter`, common to all processes that use the same name."""
         return SharedLimiter(self, name, max_rate, time_period)
 
     def slots(self, name: str, most: int) -> SharedSlots:
-        """`most` slots, common to all processes that use the same name."""
+        """Return `most` slots, common to all processes that use the same name."""
         return SharedSlots(self, name, most)
 
     def close(self) -> None:
@@ -84,15 +84,15 @@ class SharedLimits:
     # --- in the thread ---------------------------------------------------------------------------------------------
 
     def reserve(self, name: str, seconds: float) -> Future[float]:
-        """Reserve a rate's capacity of so many seconds; returns the seconds from now until which it is then reserved."""
+        """Reserve `seconds` of a rate's capacity; the result is the number of seconds from now until which it is reserved."""
         return self._thread.submit(lambda: self._execute(_RESERVE, name=name, seconds=seconds)[0])
 
     def pause(self, name: str, seconds: float) -> Future[float]:
-        """Block a rate for so many seconds from now."""
+        """Block a rate for some seconds from now."""
         return self._thread.submit(lambda: self._execute(_PAUSE, name=name, seconds=seconds)[0])
 
     def take(self, name: str, most: int) -> Future[int | None]:
-        """Take one of the slots 0 to `most` - 1; returns None if all are taken."""
+        """Take one of the slots 0 to `most` - 1; the result is None if all are taken."""
         return self._thread.submit(self._take, name, most)
 
     def free(self, name: str, slot: int) -> Future[None]:
@@ -117,7 +117,7 @@ class SharedLimits:
             log.warning("freeing a slot of %s: %s", name, error)  # the server frees it when the connection ends
 
     def _execute(self, statement: str, **values: Any) -> Any:
-        """The first row of one statement, retried on a new connection when the server went away."""
+        """Return the first row of one statement, retried on a new connection if the server went away."""
         import psycopg
 
         until = time.monotonic() + self._patience
@@ -128,8 +128,8 @@ class SharedLimits:
             except psycopg.Error as error:
                 self._disconnect()
                 if not (self._ready and isinstance(error, psycopg.OperationalError)) or time.monotonic() >= until:
-                    doing = f"sharing limits through the journal {shown(self._address)}"
-                    raise explained_error(doing, error, self._address.password) from None
+                    doing = f"sharing limits through the journal {describe_url(self._address)}"
+                    raise convert_driver_error(doing, error, self._address.password) from None
             time.sleep(random.uniform(0.02, 0.2))
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -157,7 +157,7 @@ class SharedLimits:
 class SharedLimiter:
     """Leaky bucket of `max_rate` units that drains in `time_period` seconds, common to all processes.
 
-    Calls of one process wait in line and reserve one after the other, so a killed process takes one reservation along.
+    Calls of one process queue and reserve one after the other, so a killed process loses one reservation.
     """
 
     def __init__(self, limits: SharedLimits, name: str, max_rate: float, time_period: float) -> None:
@@ -166,7 +166,7 @@ class SharedLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, amount: float = 1) -> None:
-        """Wait until the bucket has room for `amount`. Raises `ValueError` for more than it holds."""
+        """Wait until the bucket has room for `amount`. Raises `ValueError` for more than its size."""
         if amount > self.max_rate:
             raise ValueError(f"{self._name}: {amount:g} units exceed the bucket of {self.max_rate:g}")
         async with self._turn:
@@ -174,7 +174,7 @@ class SharedLimiter:
             await asyncio.sleep(max(0.0, lead - self.time_period))
 
     async def pause(self, seconds: float) -> None:
-        """Admit nothing for so many seconds, in any process."""
+        """Admit nothing for some seconds, in any process."""
         await _result(self._limits.pause(self._name, seconds + self.time_period))
 
 
@@ -206,7 +206,7 @@ class SharedSlots:
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """A slot for as long as the context is open."""
+        """Hold a slot while the context is open."""
         slot = await self.take()
         try:
             yield
@@ -219,10 +219,10 @@ class SharedSlots:
 
 
 async def _result(future: Future[T]) -> T:
-    """The result of work in the thread, which is done even if the caller is cancelled."""
+    """Return the result of work in the thread, which completes even if the caller is cancelled."""
     return await asyncio.shield(asyncio.wrap_future(future))
 
 
 def _number(name: str) -> int:
-    """Key of an advisory lock: 32 bits with a sign."""
+    """Return the key of an advisory lock: 32 bits with a sign."""
     return int.from_bytes(zlib.crc32(name.encode()).to_bytes(4), signed=True)

@@ -7,11 +7,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from bellwether.errors import ConfigError
-from bellwether.journal.request import CallKey, natural
+from bellwether.journal.request import CallKey, require_natural
 
 
 class State(StrEnum):
-    """State of a call: free, held by a process, or finished in one of two ways."""
+    """State of a call: free, held by a process, answered or failed."""
 
     OPEN = "open"
     CLAIMED = "claimed"
@@ -20,7 +20,7 @@ class State(StrEnum):
 
 
 class Outcome(StrEnum):
-    """Outcome of an attempt. `ABANDONED`: its holder ended without a word, and the cost is unknown."""
+    """Outcome of an attempt. `ABANDONED`: its holder ended without recording a result, and the cost is unknown."""
 
     OK = "ok"
     TIMEOUT = "timeout"
@@ -34,14 +34,14 @@ class Outcome(StrEnum):
     ABANDONED = "abandoned"
 
 
-#: Outcomes of a request that the provider turned away at the door; it bills nothing for them.
+#: Outcomes of requests that the provider rejected before any work; it does not bill them.
 UNBILLED = frozenset({Outcome.RATE_LIMIT, Outcome.OUT_OF_CREDIT, Outcome.AUTHENTICATION})
 #: Outcomes that a holder may report as a failure.
 FAILURES = frozenset(Outcome) - {Outcome.OK, Outcome.ABANDONED}
 
 
 class CostSource(StrEnum):
-    """Source of a cost: the provider's own report, a price list, or a request turned away before any work was done."""
+    """Source of a cost: the provider's report, a price list, or a request rejected before any work."""
 
     PROVIDER = "provider"
     PRICE_LIST = "price_list"
@@ -53,10 +53,10 @@ class Usage:
     """Tokens and cost of one attempt; None is unknown, never 0.
 
     Attributes:
-        prompt_tokens, completion_tokens, reasoning_tokens: as the provider counts them.
+        prompt_tokens, completion_tokens, reasoning_tokens: as counted by the provider.
         cost: integer micro-dollars.
-        cost_source: where the cost comes from; given exactly when the cost is.
-        price_list: which price list, of which version, where the cost comes from one.
+        cost_source: source of the cost; given exactly if the cost is.
+        price_list: name and version of the price list, if the cost comes from one.
 
     Raises `ConfigError` for numbers that are not whole, negative or too large, and for a cost without a source.
     """
@@ -70,7 +70,7 @@ class Usage:
 
     def __post_init__(self) -> None:
         for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost"):
-            natural(getattr(self, name), f"usage of a model call: {name}")
+            require_natural(getattr(self, name), f"usage of a model call: {name}")
         if (self.cost is None) != (self.cost_source is None):
             raise ConfigError(f"usage of a model call: cost is {self.cost} and its source {self.cost_source}; give both or neither")
 
@@ -80,7 +80,7 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Origin of a response as body and headers state it; None is not stated.
+    """Origin of a response according to body and headers; None is not stated.
 
     model: the model that answered. system_fingerprint: of its configuration. by: provider or deployment behind a gateway.
     """
@@ -101,7 +101,7 @@ class Reply:
         body: the raw body, verbatim.
         content: the answer's text; None without one.
         reasoning: the reasoning's text, where the provider shows it.
-        finish_reason: why the model stopped, in the provider's word.
+        finish_reason: reason why the model stopped, verbatim.
         usage: tokens and cost.
         http_status, request_id: of the HTTP response.
         latency_ms: milliseconds from the request to the whole body.
@@ -122,14 +122,14 @@ class Reply:
         if not isinstance(self.body, bytes):
             raise ConfigError(f"reply to a model call: body is {type(self.body).__name__}; give the bytes as they came")
         for name in ("http_status", "latency_ms"):
-            natural(getattr(self, name), f"reply to a model call: {name}", largest=2**31 - 1)
+            require_natural(getattr(self, name), f"reply to a model call: {name}", largest=2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The stored answer of a call: the reply, which attempt brought it, and when it was stored (UTC).
+    """Stored answer of a call: the reply, the number of its attempt, and when it was stored (UTC).
 
-    late: whether the attempt had been given up for dead before it answered.
+    late: whether the attempt had been abandoned before it answered.
     """
 
     key: CallKey
@@ -146,7 +146,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Somebody else holds the call, until `until` (UTC) unless the lease is renewed."""
+    """The call is held until `until` (UTC) unless the lease is renewed."""
 
     key: CallKey
     holder: str
@@ -155,7 +155,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The call was given up for good; only `Journal.reopen` makes it claimable again."""
+    """The call was given up; only `Journal.reopen` makes it claimable again."""
 
     key: CallKey
     outcome: Outcome
@@ -167,8 +167,8 @@ class Failed:
 class CallStatus:
     """Present state of a call, without its texts.
 
-    attempts: how many were begun. outcome, reason: of the last failure or release; None when there was none.
-    lease_expires_at: of the last lease, whether or not it is still held (UTC).
+    attempts: number of attempts. outcome, reason: of the last failure or release; None without one.
+    lease_expires_at: expiry of the last lease, whether or not it is still held (UTC).
     """
 
     key: CallKey
@@ -186,11 +186,11 @@ class CallStatus:
     attempts: int
 
     def to_dict(self) -> dict[str, object]:
-        """Its fields by name."""
+        """Return the fields by name."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
-def dollars(micro: int) -> str:
-    """Micro-dollars as people read them."""
+def format_dollars(micro: int) -> str:
+    """Format micro-dollars as dollars."""
     whole, rest = divmod(abs(micro), 1_000_000)
     return f"{'-' if micro < 0 else ''}${whole:,}.{rest:06d}"

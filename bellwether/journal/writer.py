@@ -1,4 +1,4 @@
-"""The journal from asyncio: one call in a thread, or many whose writes share a transaction, and so a write to the disk."""
+"""Journal access from asyncio: one call in a thread, or many whose writes share a transaction and one write to the disk."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[P, Result], /, *args: P.args, **kwargs: P.kwargs) -> Result:
-    """`work(*args, **kwargs)` in a thread, to its end even when the caller is cancelled.
+    """Run `work(*args, **kwargs)` in a thread, to its end even if the caller is cancelled.
 
-    `asyncio.to_thread` is not enough: a task that is cancelled while its thread waits for its turn never runs, and an answer would be lost.
+    `asyncio.to_thread` is not enough: if a task is cancelled while its thread is queued, the work never runs and an answer would be lost.
     """
     loop = asyncio.get_running_loop()
     return await asyncio.shield(loop.run_in_executor(None, partial(work, *args, **kwargs)))
@@ -28,14 +28,14 @@ T = TypeVar("T")
 _Work = Callable[[], Any]
 _Waiting = tuple["Urgency", _Work, "asyncio.Future[Any]"]
 
-#: Most works of one transaction: the first ones of many need not wait for the last.
+#: Maximum number of works in one transaction, which bounds the wait of the first.
 _MOST = 16
-#: Threads in use where writers do not wait for each other.
+#: Number of threads if writers do not wait for each other.
 _LANES = 8
 
 
 class Urgency(IntEnum):
-    """Order of works: store replies, then begin calls, then look. So a crash finds few replies that were paid and not stored."""
+    """Order of works: store replies, then begin calls, then look. A crash then loses few paid replies."""
 
     KEEP = 0
     BEGIN = 1
@@ -43,10 +43,10 @@ class Urgency(IntEnum):
 
 
 class Writer:
-    """Does works on a journal in a thread, many in one transaction (`Journal.together`). Use it from one event loop.
+    """Runs works on a journal in threads, many in one transaction (`Journal.together`). Use it from one event loop.
 
-    A work that has been handed in is done, even when nobody waits for it any more: what came back is stored when a task is cancelled.
-    No task of its own is behind it, which a loop that is torn down would cancel with the others.
+    A submitted work is completed even if its caller is cancelled, so replies are stored. It has no task of its own, which a closing loop would
+    cancel with the others.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -61,11 +61,11 @@ class Writer:
 
     @property
     def is_idle(self) -> bool:
-        """True when every submitted work is done."""
+        """True if every submitted work has finished."""
         return self._idle.is_set()
 
     def submit(self, work: Callable[[], T], urgency: Urgency = Urgency.KEEP) -> asyncio.Future[T]:
-        """The future result of `work`; it is done however that future is treated."""
+        """Submit `work` and return its future result; cancelling the future does not stop the work."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._waiting[urgency].append((urgency, work, future))
@@ -76,11 +76,11 @@ class Writer:
         return future
 
     async def do(self, work: Callable[[], T], urgency: Urgency = Urgency.KEEP) -> T:
-        """Return the result of `work`, or raise its error."""
+        """Run `work`; return its result or raise its error."""
         return await asyncio.shield(self.submit(work, urgency))
 
     async def settle(self) -> None:
-        """Wait until all that was handed in is done."""
+        """Wait until every submitted work has finished."""
         await self._idle.wait()
 
     def _begin(self) -> None:
@@ -88,7 +88,7 @@ class Writer:
         while self._at_work < self._lanes and (batch := self._next()):
             self._at_work += 1
             urgencies, works, futures = zip(*batch, strict=True)
-            do = _one if urgencies == (Urgency.LOOK,) else self._journal.together
+            do = _run_read if urgencies == (Urgency.LOOK,) else self._journal.together
             done = asyncio.get_running_loop().run_in_executor(None, do, works)
             done.add_done_callback(partial(self._end, futures))
 
@@ -97,7 +97,7 @@ class Writer:
         error = done.exception()
         results = done.result() if error is None else [error] * len(futures)
         for future, result in zip(futures, results, strict=True):
-            _tell(future, result)
+            _set_result(future, result)
         self._begin()
         if not self._at_work:
             self._idle.set()
@@ -110,8 +110,8 @@ class Writer:
         return batch
 
 
-def _one(works: Sequence[_Work]) -> list[Any]:
-    """Result or error of a single look, which writes nothing and needs no transaction."""
+def _run_read(works: Sequence[_Work]) -> list[Any]:
+    """Return the result or error of a single read, which needs no transaction."""
     (work,) = works
     try:
         return [work()]
@@ -119,7 +119,7 @@ def _one(works: Sequence[_Work]) -> list[Any]:
         return [error]
 
 
-def _tell(future: asyncio.Future[Any], result: Any) -> None:
+def _set_result(future: asyncio.Future[Any], result: Any) -> None:
     if future.done():
         return
     if isinstance(result, BaseException):

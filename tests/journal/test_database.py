@@ -157,7 +157,7 @@ def test_a_log_without_its_file_is_not_thrown_away(tmp_path: Path, rest: str) ->
     if rest == "an empty file":
         path.touch()
     log.write_bytes(b"answers")
-    with pytest.raises(LakeError, match="restore the file beside it"):
+    with pytest.raises(LakeError, match="restore the file next to it"):
         taken(Journal(f"sqlite:///{path}"))
     assert log.read_bytes() == b"answers"
 
@@ -168,7 +168,7 @@ def test_another_programs_sqlite_is_refused_untouched(tmp_path: Path) -> None:
         other.execute("CREATE TABLE runs (id INTEGER)")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match="is not a journal, it holds the table 'runs'"):
+    with pytest.raises(ConfigError, match="is not a journal, it contains the table 'runs'"):
         taken(Journal(f"sqlite:///{path}"))
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["other.db"]
@@ -180,7 +180,7 @@ def test_on_postgres_other_tables_are_neighbours_but_ours_must_be_ours(postgres_
     taken(Journal(postgres_url))
     with sa.create_engine(postgres_url).begin() as connection:
         connection.exec_driver_sql("DROP TABLE journal_version")
-    with pytest.raises(ConfigError, match="is not a journal, it holds the table 'attempts'"):
+    with pytest.raises(ConfigError, match="is not a journal, it contains the table 'attempts'"):
         taken(Journal(postgres_url))
 
 

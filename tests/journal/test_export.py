@@ -73,7 +73,7 @@ def test_the_frames_are_of_one_moment(journal: Journal, monkeypatch: pytest.Monk
     """A call that is answered between the reading of two tables is in none of them, or whole."""
     import bellwether.journal.export as export
 
-    genuine = export._frame
+    genuine = export._export_table
     attempt = begun(journal)
 
     def meanwhile(transaction, table):  # type: ignore[no-untyped-def]
@@ -82,7 +82,7 @@ def test_the_frames_are_of_one_moment(journal: Journal, monkeypatch: pytest.Monk
             attempt.answer(said())
         return frame
 
-    monkeypatch.setattr(export, "_frame", meanwhile)
+    monkeypatch.setattr(export, "_export_table", meanwhile)
     seen = journal.export()
     monkeypatch.undo()
     assert (seen["calls"]["state"].to_list(), seen["attempts"]["outcome"].to_list(), seen["responses"].height) == (["claimed"], [None], 0)

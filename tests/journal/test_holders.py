@@ -85,8 +85,8 @@ def test_without_proc_the_number_decides_on_this_machine_and_the_lease_on_anothe
         names = {}
         for machine in (0x0242AC110002, 0x0242AC110003):
             monkeypatch.setattr("uuid.getnode", lambda machine=machine: machine)
-            holders._space.cache_clear()
-            names[machine] = f"{host}:{pid}:{holders._space()}-"
+            holders._process_space.cache_clear()
+            names[machine] = f"{host}:{pid}:{holders._process_space()}-"
         here, elsewhere = names[0x0242AC110003], names[0x0242AC110002]
         assert not is_gone(here)
         other.kill()
@@ -94,7 +94,7 @@ def test_without_proc_the_number_decides_on_this_machine_and_the_lease_on_anothe
         assert not is_gone(elsewhere)
         assert not is_gone(f"{host}:{pid}:-")
     finally:
-        holders._space.cache_clear()
+        holders._process_space.cache_clear()
 
 
 def test_a_process_that_the_system_hides_is_not_gone(other: Other, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -106,15 +106,15 @@ def test_a_process_that_the_system_hides_is_not_gone(other: Other, monkeypatch: 
     (tmp_path / "self/ns").mkdir(parents=True)
     (tmp_path / "self/ns/pid").symlink_to("pid:[1]")
     monkeypatch.setattr(holders, "_PROC", tmp_path)
-    holders._space.cache_clear()
+    holders._process_space.cache_clear()
     try:
         host, pid, _ = other.name.rsplit(":", 2)
-        name = f"{host}:{pid}:{holders._space()}-12345"
+        name = f"{host}:{pid}:{holders._process_space()}-12345"
         assert not is_gone(name)
         other.kill()
         assert is_gone(name)
     finally:
-        holders._space.cache_clear()
+        holders._process_space.cache_clear()
 
 
 def test_the_call_of_a_process_that_ended_is_taken_over_at_once_and_its_attempt_abandoned(journal: Journal, other: Other) -> None:

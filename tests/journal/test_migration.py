@@ -19,7 +19,7 @@ from bellwether.backup import backup, restore
 from bellwether.errors import LakeError
 from bellwether.journal import Answered, Journal
 from bellwether.journal.migration import is_current
-from bellwether.journal.records import InProgress, Records, unfinished
+from bellwether.journal.records import InProgress, Records, read_unfinished
 from bellwether.journal.schema import metadata, records
 from bellwether.settings import Settings
 from tests.journal.calls import LEASE, START, Clock, ask
@@ -93,13 +93,13 @@ def test_records_leave_the_calls_with_their_keys_and_bytes(old: str, tmp_path: P
 def test_what_was_open_or_held_stays_so(old: str) -> None:
     clock = Clock()
     with Journal(old, clock=clock) as journal:
-        assert [(one.kind, one.state, one.reason, one.holder) for one in unfinished(journal)] == [
+        assert [(one.kind, one.state, one.reason, one.holder) for one in read_unfinished(journal)] == [
             ("intent", "open", "ValueError: no venue", "one"),
             ("execution", "claimed", None, "other"),
         ]
         found = Records(journal, LEASE)
         assert found.once("intent", "2026-03-01/acme/2026-03-01", lambda: b"now") == b"now"
-        with pytest.raises(InProgress, match="other is at it"):
+        with pytest.raises(InProgress, match="other is writing it"):
             found.once("execution", "2026-03-01/acme/2026-03-01", lambda: b"second")
         clock.advance(3 * LEASE)
         assert found.once("execution", "2026-03-01/acme/2026-03-01", lambda: b"second") == b"second"

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from bellwether.journal import Journal
-from bellwether.journal.records import InProgress, Records, unfinished
+from bellwether.journal.records import InProgress, Records, read_unfinished
 from tests.journal.calls import LEASE, Clock, begun, said
 from tests.journal.racers import RUNNERS, Field, make_records
 from tests.shared import status_of
@@ -49,7 +49,9 @@ def test_a_record_is_made_once_and_read_by_all(journal: Journal) -> None:
 
 def test_while_it_is_made_others_are_told_by_whom_and_until_when(journal: Journal, clock: Clock) -> None:
     def make() -> bytes:
-        with pytest.raises(InProgress, match=f"cohort of 2026-03-01: first is at it until {(clock.now + LEASE).isoformat()[:19]}"):
+        with pytest.raises(
+            InProgress, match=f"cohort of 2026-03-01: first is writing it, with a lease until {(clock.now + LEASE).isoformat()[:19]}"
+        ):
             held(journal, "second").once(*COHORT, never)
         return b"first"
 
@@ -72,7 +74,7 @@ def test_the_holder_of_an_expired_lease_waits_for_the_process_that_has_taken_it(
         assert held(journal, "quick")._claimed(*COHORT, 0, "token") is None
         return b"slow"
 
-    with pytest.raises(InProgress, match="quick is at it"):
+    with pytest.raises(InProgress, match="quick is writing it"):
         held(journal, "slow").once(*COHORT, stall)
     assert held(journal, "slow").stored(*COHORT) is None
 
@@ -92,10 +94,10 @@ def test_a_failure_leaves_the_record_open_with_its_reason(journal: Journal, erro
 
     with pytest.raises(type(error)):
         held(journal, "first").once(*COHORT, fail)
-    (left,) = unfinished(journal)
+    (left,) = read_unfinished(journal)
     assert (left.state, left.reason) == ("open", "ValueError: key *** refused" if isinstance(error, ValueError) else "KeyboardInterrupt: ")
     assert held(journal, "second").once(*COHORT, lambda: b"now") == b"now"
-    assert unfinished(journal) == []
+    assert read_unfinished(journal) == []
     assert journal.export()["records"]["reason"].to_list() == [None]
 
 
@@ -107,7 +109,7 @@ def test_a_failure_after_the_lease_was_taken_leaves_the_lease_to_its_new_holder(
 
     with pytest.raises(ValueError, match="slow"):
         held(journal, "slow").once(*COHORT, fail)
-    (left,) = unfinished(journal)
+    (left,) = read_unfinished(journal)
     assert (left.state, left.holder) == ("claimed", "quick")
 
 
@@ -118,7 +120,7 @@ def test_the_lease_of_a_killed_process_of_this_machine_is_free_at_once(url: str)
             Records(own, timedelta(hours=1)).once(*COHORT, lambda: os.kill(os.getpid(), signal.SIGKILL) or b"")
     assert os.WIFSIGNALED(status_of(child))
     with Journal(url) as journal:
-        assert [one.state for one in unfinished(journal)] == ["claimed"]
+        assert [one.state for one in read_unfinished(journal)] == ["claimed"]
         assert Records(journal, LEASE).once(*COHORT, lambda: b"heir") == b"heir"
 
 
